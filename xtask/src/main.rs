@@ -1,1 +1,56 @@
-fn main() {}
+//! `cargo xtask`: everything that is done to this repository beyond building it.
+//!
+//! One file per command. A command prints what it runs, stops at the first failure, and leaves nothing behind
+//! but `target/` and `.venv/`.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer tool talks to its terminal")]
+
+mod bench;
+mod binary;
+mod ci;
+mod demo;
+mod interop;
+mod phases;
+mod process;
+mod python;
+mod test;
+mod tidy;
+mod workspace;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Developer commands of Relive")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a server, let CartPole actors write to it through the dm-reverb client, and sample back
+    Demo(demo::Options),
+    /// Run all Rust tests: units, docs, integration, loom, and the tidy rules
+    Test,
+    /// Run the dm-reverb client against our server, and our client against the dm-reverb server
+    Interop(interop::Options),
+    /// Measure our server beside dm-reverb's own, and print the ratios
+    Bench(bench::Options),
+    /// Run what has to pass before a merge: tests, formatting, lints, docs, interop
+    Ci,
+    /// Check the rules of the house that the compiler cannot: layers, sizes, absences
+    Tidy,
+}
+
+fn main() -> Result<()> {
+    let root = workspace::root()?;
+    match Cli::parse().command {
+        Command::Demo(options) => demo::run(&root, &options),
+        Command::Test => test::run(&root),
+        Command::Interop(options) => interop::run(&root, &options),
+        Command::Bench(options) => bench::run(&root, &options),
+        Command::Ci => ci::run(&root),
+        Command::Tidy => tidy::run(&root),
+    }
+}

@@ -1,0 +1,44 @@
+//! Building the binaries that other programs are run against.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+use crate::{process, workspace};
+
+/// How the binary is optimised.
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    /// The profile of the tests: built already when they were.
+    Dev,
+    /// What is shipped and measured.
+    Release,
+}
+
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Dev => "dev",
+            Self::Release => "release",
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Dev => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// Builds binary `name` of package `package` and returns its path.
+pub(crate) fn build(root: &Path, package: &str, name: &str, profile: Profile) -> Result<PathBuf> {
+    let mut command = process::cargo();
+    command.current_dir(root);
+    command.args(["build", "--package", package, "--bin", name, "--profile", profile.name()]);
+    process::run(&mut command)?;
+    let target = workspace::metadata(root)?.target_directory;
+    let binary = target.join(profile.folder()).join(name).into_std_path_buf();
+    ensure!(binary.is_file(), "cargo built {name}, but not at {}", binary.display());
+    Ok(binary)
+}

@@ -1,0 +1,32 @@
+//! `cargo xtask ci`: what has to pass before a merge.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::phases::Phases;
+use crate::{interop, process, test};
+
+/// Runs every phase, the quickest to fail first, and prints how long each took.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let mut phases = Phases::default();
+    phases.run("fmt", || cargo(root, &["fmt", "--all", "--check"]))?;
+    test::run_in(root, &mut phases)?;
+    phases.run("clippy", || {
+        cargo(root, &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
+    })?;
+    phases.run("docs", || docs(root))?;
+    phases.run("interop", || interop::run(root, &interop::Options::default()))?;
+    println!("\n{}", phases.summary());
+    Ok(())
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+    process::run(process::cargo().current_dir(root).args(arguments))
+}
+
+fn docs(root: &Path) -> Result<()> {
+    let mut command = process::cargo();
+    command.current_dir(root).env("RUSTDOCFLAGS", "--deny warnings");
+    process::run(command.args(["doc", "--workspace", "--no-deps"]))
+}

@@ -1,0 +1,26 @@
+//! `cargo xtask interop`: both sides against dm-reverb's own, over the wire.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::binary::{self, Profile};
+use crate::{process, python};
+
+#[derive(Args, Default)]
+pub(crate) struct Options {
+    /// What pytest is given beyond the suite, for example `-k sampler -x`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pytest: Vec<String>,
+}
+
+/// Builds the server and the client under test and runs the suite of `interop/`.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let python = python::environment(root)?;
+    let server = binary::build(root, "relive-cli", "relive", Profile::Dev)?;
+    let mut command = Command::new(python);
+    command.current_dir(root.join("interop")).args(["-m", "pytest", "--relive"]).arg(server);
+    process::run(command.args(&options.pytest))
+}

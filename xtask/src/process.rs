@@ -1,0 +1,66 @@
+//! Running other programs.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Prints the command, runs it with our own terminal, and fails when it fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    println!("$ {line}");
+    let status = command.status().with_context(|| format!("could not start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// `cargo` itself: the very one that started us.
+pub(crate) fn cargo() -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    // Ours, not theirs: what `cargo run` sets for the package xtask must not make other builds dirty.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_package_variable(name)) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn is_package_variable(name: &std::ffi::OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+}
+
+/// The command as a person would type it, with the variables that it sets.
+fn describe(command: &Command) -> String {
+    let variables = command.get_envs().filter_map(|(name, value)| {
+        value.map(|value| format!("{}={} ", name.to_string_lossy(), quoted(&value.to_string_lossy())))
+    });
+    let program = std::path::Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+    let arguments = command.get_args().map(|argument| format!(" {}", quoted(&argument.to_string_lossy())));
+    variables.chain([name]).chain(arguments).collect()
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains(char::is_whitespace) { format!("'{text}'") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_described_command_can_be_typed() {
+        let mut command = Command::new("/usr/bin/cargo");
+        command.args(["test", "--cfg x"]).env("RUSTFLAGS", "-D warnings");
+        assert_eq!(describe(&command), "RUSTFLAGS='-D warnings' cargo test '--cfg x'");
+    }
+
+    #[test]
+    fn a_failing_command_is_an_error_that_names_it() {
+        let error = run(Command::new("false").arg("now")).unwrap_err();
+        assert_eq!(error.to_string(), "`false now` ended with exit status: 1");
+        let error = run(&mut Command::new("no-such-program")).unwrap_err();
+        assert_eq!(error.to_string(), "could not start `no-such-program`");
+    }
+}

@@ -1,0 +1,32 @@
+//! `cargo xtask test`: every test that needs nothing but Rust.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::phases::Phases;
+use crate::{process, tidy};
+
+/// Runs all of them and prints how long each part took.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let mut phases = Phases::default();
+    run_in(root, &mut phases)?;
+    println!("\n{}", phases.summary());
+    Ok(())
+}
+
+/// The same as part of a longer run.
+pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
+    phases.run("tidy", || tidy::run(root))?;
+    phases.run("tests", || process::run(process::cargo().current_dir(root).args(["test", "--workspace"])))?;
+    phases.run("loom", || loom(root))
+}
+
+/// The waiting protocol under every interleaving. Loom replaces the very types that it watches, by a cfg that
+/// changes each crate: it builds in a folder of its own, so that it does not throw away the ordinary build.
+fn loom(root: &Path) -> Result<()> {
+    let mut command = process::cargo();
+    command.current_dir(root).env("RUSTFLAGS", "--cfg loom");
+    command.args(["test", "--package", "relive-engine", "--lib", "--release", "--target-dir", "target/loom"]);
+    process::run(&mut command)
+}

@@ -1,0 +1,22 @@
+//! What a rule reports.
+
+use std::fmt;
+
+/// One broken rule: where, and what to do about it with the reason for the rule.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    place: String,
+    message: String,
+}
+
+impl Finding {
+    pub(super) fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { place: place.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}

@@ -1,0 +1,120 @@
+//! Which crate may import which.
+
+use std::collections::BTreeSet;
+
+use super::finding::Finding;
+use super::packages::Package;
+
+/// A layer and the crates of this workspace that it may import. Layers below a direct import are listed too
+/// where their types are part of its interface.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("relive-tensor", &[]),
+    ("relive-table", &["relive-tensor"]),
+    ("relive-engine", &["relive-table", "relive-tensor"]),
+    ("relive-wire", &["relive-table", "relive-tensor"]),
+    ("relive-checkpoint", &["relive-table", "relive-tensor"]),
+    ("relive-client", &["relive-wire", "relive-engine", "relive-table", "relive-tensor"]),
+    (
+        "relive-server",
+        &["relive-engine", "relive-wire", "relive-checkpoint", "relive-table", "relive-tensor"],
+    ),
+    ("relive-cli", &["relive-server", "relive-client", "relive-wire", "relive-table", "relive-tensor"]),
+    ("relive-python", &["relive-client", "relive-server", "relive-engine"]),
+    ("relive-testkit", &["relive-table", "relive-tensor"]),
+    ("relive", &["relive-client", "relive-engine", "relive-server", "relive-table", "relive-tensor"]),
+    ("relive-interop", &["relive"]),
+    (
+        "relive-benches",
+        &[
+            "relive",
+            "relive-client",
+            "relive-engine",
+            "relive-server",
+            "relive-table",
+            "relive-tensor",
+            "relive-testkit",
+            "relive-wire",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// What every crate may import for its tests, beyond its layers.
+const FOR_TESTS: &str = "relive-testkit";
+
+pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
+    let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    packages.iter().flat_map(|package| check_package(package, &ours)).collect()
+}
+
+fn check_package(package: &Package, ours: &BTreeSet<&str>) -> Vec<Finding> {
+    let name = package.name.as_str();
+    let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
+        let message = "is in no layer; say in the tidy rule `layers` what it may import";
+        return vec![Finding::new(name, message)];
+    };
+    let normal = package.normal.iter().map(|import| (import, ""));
+    let dev =
+        package.dev.iter().filter(|import| *import != FOR_TESTS).map(|import| (import, " in its tests"));
+    normal
+        .chain(dev)
+        .filter(|(import, _)| ours.contains(import.as_str()) && !allowed.contains(&import.as_str()))
+        .map(|(import, place)| {
+            let message = format!(
+                "imports {import}{place}, which is not below it: the layers are what lets each crate be \
+                 understood and tested alone"
+            );
+            Finding::new(name, message)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(packages: &[Package]) -> Vec<String> {
+        check(packages).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_arrow_that_points_upwards_is_found() {
+        let packages = [
+            Package::made_of("relive-table", &["relive-engine", "smallvec"], &[]),
+            Package::made_of("relive-engine", &["relive-table", "tokio"], &[]),
+        ];
+        let found = findings(&packages);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].starts_with("relive-table: imports relive-engine, which is not below it"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn tests_may_import_the_testkit_and_their_layers_only() {
+        let packages = [
+            Package::made_of("relive-table", &[], &["relive-testkit", "relive-server"]),
+            Package::made_of("relive-server", &[], &["relive-table"]),
+            Package::made_of("relive-testkit", &["relive-table"], &[]),
+        ];
+        let found = findings(&packages);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("relive-table: imports relive-server in its tests"), "{found:?}");
+    }
+
+    #[test]
+    fn the_testkit_is_for_tests_only() {
+        let packages = [
+            Package::made_of("relive-table", &["relive-testkit"], &[]),
+            Package::made_of("relive-testkit", &[], &[]),
+        ];
+        assert_eq!(findings(&packages).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_without_a_layer_is_found() {
+        let found = findings(&[Package::made_of("relive-misc", &[], &[])]);
+        assert!(found[0].starts_with("relive-misc: is in no layer"), "{found:?}");
+    }
+}

@@ -1,0 +1,53 @@
+//! What `lib.rs` and `mod.rs` may hold.
+
+use anyhow::{Context, Result};
+use syn::{Item, Visibility};
+
+use super::finding::Finding;
+
+pub(super) fn check(texts: &[(String, String)]) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for (path, text) in
+        texts.iter().filter(|(path, _)| path.ends_with("/lib.rs") || path.ends_with("/mod.rs"))
+    {
+        let file = syn::parse_file(text).with_context(|| format!("{path} is not Rust"))?;
+        if file.items.iter().any(|item| !is_part_of_a_map(item)) {
+            let reason = "holds more than docs, `mod` and `pub use`: it is the map of its folder, and code on a map \
+                          is not found by its name";
+            findings.push(Finding::new(path, reason));
+        }
+    }
+    Ok(findings)
+}
+
+fn is_part_of_a_map(item: &Item) -> bool {
+    match item {
+        Item::Mod(module) => module.content.is_none(),
+        Item::Use(import) => !matches!(import.vis, Visibility::Inherited),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> usize {
+        check(&[(path.to_owned(), text.to_owned())]).unwrap().len()
+    }
+
+    #[test]
+    fn a_map_is_fine() {
+        let text =
+            "//! Docs.\n#![forbid(unsafe_code)]\n#[cfg(test)]\nmod a;\npub mod b;\npub(crate) use a::A;\n";
+        assert_eq!(found("src/lib.rs", text), 0);
+    }
+
+    #[test]
+    fn code_on_the_map_is_found() {
+        for text in ["fn f() {}", "use std::fmt;", "mod a { fn f() {} }", "const A: u8 = 1;"] {
+            assert_eq!(found("src/a/mod.rs", text), 1, "{text}");
+            assert_eq!(found("src/a.rs", text), 0, "{text}");
+        }
+    }
+}
