@@ -1,1 +1,52 @@
-//! TBD
+#![forbid(unsafe_code)]
+//! Tensors, column chunks, codecs and trajectories: the data that Relive stores, without any I/O, async or clock.
+//!
+//! A *step* of experience is a nest of tensors ([`Nest`]). Its flattened leaves are *columns*. Consecutive steps of a
+//! column make a *chunk* ([`Chunk`]): encoded once by the writer ([`ColumnChunker`], [`encode_chunk`]), immutable and
+//! shared ever after. An item of a table is a [`Trajectory`]: for every column a list of slices of chunks.
+//!
+//! Bytes from outside become trusted values in two places only, [`Chunk::new`] and [`TrajectoryBuilder::build`];
+//! what these accept can be decoded, and the limits they keep have names in [`limits`].
+//!
+//! ```
+//! use relive_tensor::{Codec, Chunk, SequenceRange, Tensor, encode_chunk};
+//!
+//! let rows = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2])?;
+//! let range = SequenceRange { episode_id: 9, start: 0, end: 1, sparse: false };
+//! let chunk = Chunk::new(encode_chunk(7, range, &[rows.clone()], false, Codec::Snappy)?)?;
+//! assert_eq!(chunk.decode_column(0)?, rows);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[cfg(target_endian = "big")]
+compile_error!(
+    "tensor bytes are little endian everywhere in Relive; views of them need a little-endian machine"
+);
+
+pub mod chunk;
+pub mod chunker;
+pub mod codec;
+mod dtype;
+mod element;
+pub mod limits;
+mod nest;
+mod shape;
+mod spec;
+mod tensor;
+pub mod trajectory;
+
+pub use chunk::{
+    Chunk, ChunkError, ChunkFault, ChunkParts, ColumnHeader, Ledger, LedgerSnapshot, SequenceRange,
+    encode_chunk,
+};
+pub use chunker::{
+    AutoTuner, CellRef, ChunkLength, ChunkStatistic, ChunkerError, ColumnChunker, FinishedChunk,
+};
+pub use codec::{Codec, CodecError};
+pub use dtype::{DType, UnknownDType};
+pub use element::{Element, F8E4M3Fn, F8E5M2};
+pub use nest::{Leaves, Nest, NestError, Path, PathPart};
+pub use shape::{Shape, ShapeError};
+pub use spec::{Signature, TensorSpec};
+pub use tensor::{Tensor, TensorError};
+pub use trajectory::{Column, ColumnSpan, Slice, Trajectory, TrajectoryBuilder, TrajectoryError};

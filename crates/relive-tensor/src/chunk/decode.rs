@@ -1,0 +1,64 @@
+//! From a stored column to a tensor.
+
+use bytes::Bytes;
+
+use super::{Chunk, ChunkError, ChunkFault, ColumnHeader};
+use crate::codec::{delta, strings};
+use crate::tensor::{check_bytes, to_u64};
+use crate::{DType, Tensor};
+
+impl Chunk {
+    /// Decodes a column, in one pass into one allocation.
+    ///
+    /// # Errors
+    /// [`ChunkError`] if there is no such column, or if bytes of a bool column are no bools (which a walk of the
+    /// compressed payload cannot see).
+    pub fn decode_column(&self, index: usize) -> Result<Tensor, ChunkError> {
+        let (header, payload) = self.header_and_payload(index)?;
+        self.decode_tensor(header, payload).map_err(|fault| self.error(index, fault))
+    }
+
+    /// Decodes a column of fixed-size elements straight into all of `dst`.
+    ///
+    /// # Errors
+    /// As [`decode_column`](Self::decode_column), and if `dst` has not exactly the size of the decoded column or the
+    /// column is of strings. What `dst` then holds is unspecified.
+    pub fn decode_column_into(&self, index: usize, dst: &mut [u8]) -> Result<(), ChunkError> {
+        let (header, payload) = self.header_and_payload(index)?;
+        let expected = header.fixed_size();
+        if expected != Some(to_u64(dst.len())) {
+            let (expected, actual) = (expected.unwrap_or(0), to_u64(dst.len()));
+            return Err(self.error(index, ChunkFault::Destination { expected, actual }));
+        }
+        header.codec.decode_into(payload, dst).map_err(|error| self.error(index, error.into()))?;
+        if self.is_delta_encoded() {
+            delta::decode(header.dtype, &header.shape, dst);
+        }
+        check_bytes(header.dtype, dst).map_err(|error| self.error(index, error.into()))
+    }
+
+    fn decode_tensor(&self, header: &ColumnHeader, payload: &[u8]) -> Result<Tensor, ChunkFault> {
+        let shape = header.shape.clone();
+        if header.dtype == DType::String {
+            let values = strings::decode(payload, shape.num_elements().unwrap_or(0))?;
+            return Ok(Tensor::from_strings(values, shape)?);
+        }
+        let len = header.fixed_size().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+        let mut data = header.codec.decode(payload, len)?;
+        if self.is_delta_encoded() {
+            delta::decode(header.dtype, &shape, &mut data);
+        }
+        Ok(Tensor::new(header.dtype, shape, Bytes::from(data))?)
+    }
+
+    fn header_and_payload(&self, index: usize) -> Result<(&ColumnHeader, &[u8]), ChunkError> {
+        let columns = self.num_columns();
+        self.column(index)
+            .zip(self.payload(index))
+            .ok_or_else(|| self.error(index, ChunkFault::NoSuchColumn { columns }))
+    }
+
+    fn error(&self, column: usize, fault: ChunkFault) -> ChunkError {
+        ChunkError { key: self.key(), column: Some(column), fault }
+    }
+}

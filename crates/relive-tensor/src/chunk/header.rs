@@ -1,0 +1,64 @@
+//! What a chunk says about its content.
+
+use std::ops::Range;
+
+use crate::codec::Codec;
+use crate::shape::num_elements;
+use crate::{DType, Shape};
+
+/// Episode and steps that a chunk covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SequenceRange {
+    /// Id of the episode, drawn at random by the writer.
+    pub episode_id: u64,
+    /// First step, inclusive.
+    pub start: i32,
+    /// Last step, inclusive.
+    pub end: i32,
+    /// Whether steps are missing between `start` and `end`, so that the number of rows is not `end - start + 1`.
+    pub sparse: bool,
+}
+
+/// Type, shape and place of one tensor of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnHeader {
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Compression of the payload; [`Codec::Raw`] for strings, which have a format of their own.
+    pub codec: Codec,
+    /// Shape of the whole tensor; the leading dimension is the number of rows.
+    pub shape: Shape,
+    /// Where the payload lies in the chunk's frame, in bytes.
+    pub span: Range<u32>,
+}
+
+impl ColumnHeader {
+    /// Number of rows (steps).
+    #[must_use]
+    pub fn rows(&self) -> u32 {
+        self.shape.rows().unwrap_or(0)
+    }
+
+    /// Shape of one row.
+    #[must_use]
+    pub fn cell_dims(&self) -> &[u32] {
+        self.shape.cell_dims()
+    }
+
+    /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.
+    pub(crate) fn fixed_size(&self) -> Option<u64> {
+        let size = u64::try_from(self.dtype.size_bytes()?).ok()?;
+        self.shape.num_elements()?.checked_mul(size)
+    }
+
+    /// Bytes of one row of fixed-size elements, 0 for strings.
+    pub(crate) fn fixed_row_size(&self) -> u64 {
+        let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
+        num_elements(self.cell_dims()).and_then(|count| count.checked_mul(size)).unwrap_or(0)
+    }
+
+    /// The span as indices.
+    pub(crate) fn span_usize(&self) -> Option<Range<usize>> {
+        Some(usize::try_from(self.span.start).ok()?..usize::try_from(self.span.end).ok()?)
+    }
+}

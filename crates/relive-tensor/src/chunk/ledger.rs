@@ -1,0 +1,61 @@
+//! Running totals of the chunks that are alive.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Totals of the chunks that are alive: each counts itself in when it is given the ledger and out when it is dropped.
+///
+/// ```
+/// use std::sync::Arc;
+/// use relive_tensor::{Chunk, Codec, Ledger, SequenceRange, Tensor, encode_chunk};
+///
+/// let ledger = Arc::new(Ledger::default());
+/// let rows = Tensor::from_slice(&[0_u8; 400], [1, 400])?;
+/// let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+/// let parts = encode_chunk(1, range, &[rows], false, Codec::Raw)?;
+/// let chunk = Chunk::new(parts)?.with_ledger(Arc::clone(&ledger));
+/// assert_eq!(ledger.snapshot().encoded_bytes, 400);
+/// drop(chunk);
+/// assert_eq!(ledger.snapshot().chunks, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Ledger {
+    chunks: AtomicU64,
+    encoded_bytes: AtomicU64,
+    raw_bytes: AtomicU64,
+}
+
+/// The totals of a [`Ledger`] at about one moment; each is exact by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerSnapshot {
+    /// Chunks alive.
+    pub chunks: u64,
+    /// Bytes of their frames.
+    pub encoded_bytes: u64,
+    /// Bytes of their content once decoded.
+    pub raw_bytes: u64,
+}
+
+impl Ledger {
+    /// The current totals.
+    #[must_use]
+    pub fn snapshot(&self) -> LedgerSnapshot {
+        LedgerSnapshot {
+            chunks: self.chunks.load(Ordering::Relaxed),
+            encoded_bytes: self.encoded_bytes.load(Ordering::Relaxed),
+            raw_bytes: self.raw_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn count_in(&self, encoded_bytes: u64, raw_bytes: u64) {
+        self.chunks.fetch_add(1, Ordering::Relaxed);
+        self.encoded_bytes.fetch_add(encoded_bytes, Ordering::Relaxed);
+        self.raw_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_out(&self, encoded_bytes: u64, raw_bytes: u64) {
+        self.chunks.fetch_sub(1, Ordering::Relaxed);
+        self.encoded_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
+        self.raw_bytes.fetch_sub(raw_bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,14 @@
+//! Column chunks: consecutive steps of one or more columns, encoded once, immutable and shared.
+
+mod decode;
+mod encode;
+mod error;
+mod header;
+mod ledger;
+mod stored;
+
+pub use encode::encode_chunk;
+pub use error::{ChunkError, ChunkFault};
+pub use header::{ColumnHeader, SequenceRange};
+pub use ledger::{Ledger, LedgerSnapshot};
+pub use stored::{Chunk, ChunkParts};

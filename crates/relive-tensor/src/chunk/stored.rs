@@ -1,0 +1,223 @@
+//! The stored chunk and its validation.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{ChunkError, ChunkFault, ColumnHeader, Ledger, SequenceRange};
+use crate::DType;
+use crate::codec::{Codec, strings};
+use crate::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK, STRING_ELEMENT_BYTES};
+use crate::tensor::to_u64;
+
+/// The parts of a chunk before they are validated.
+#[derive(Clone, Debug)]
+pub struct ChunkParts {
+    /// Key, unique by chance: drawn at random by the writer.
+    pub key: u64,
+    /// Episode and steps covered.
+    pub range: SequenceRange,
+    /// Its tensors, one per column.
+    pub columns: SmallVec<[ColumnHeader; 1]>,
+    /// Whether delta coding was applied before compression, to those columns that it applies to.
+    pub delta_encoded: bool,
+    /// The bytes that the columns' spans point into.
+    pub frame: Box<[u8]>,
+    /// Whether `frame` is the very message that a client sent, to be sent on as it is. Otherwise it is the payloads alone.
+    pub verbatim: bool,
+}
+
+/// Consecutive steps of one or more columns, encoded and immutable.
+///
+/// That a value exists means that its payloads decode: [`Chunk::new`] has walked each of them. Memory beyond the frame is
+/// small (see the test of its size), as servers hold millions of chunks of a few hundred bytes.
+pub struct Chunk {
+    key: u64,
+    range: SequenceRange,
+    columns: SmallVec<[ColumnHeader; 1]>,
+    frame: Box<[u8]>,
+    ledger: Option<Arc<Ledger>>,
+    /// Decoded size of all columns; at most [`MAX_CHUNK_BYTES`], so 32 bits hold it.
+    raw_bytes: u32,
+    delta_encoded: bool,
+    verbatim: bool,
+}
+
+impl Chunk {
+    /// Validates the parts of a chunk. All chunks come through here, whoever made the parts.
+    ///
+    /// # Errors
+    /// [`ChunkError`] if there are no or too many columns; a payload lies outside of the frame, has no leading dimension or
+    /// is not what its dtype, shape and codec say; frame or content are over [`MAX_CHUNK_BYTES`].
+    pub fn new(parts: ChunkParts) -> Result<Self, ChunkError> {
+        let ChunkParts { key, range, columns, delta_encoded, frame, verbatim } = parts;
+        let whole = |fault| Err(ChunkError { key, column: None, fault });
+        if columns.is_empty() {
+            return whole(ChunkFault::NoColumns);
+        }
+        if columns.len() > MAX_CHUNK_COLUMNS {
+            return whole(ChunkFault::TooManyColumns { columns: columns.len() });
+        }
+        if to_u64(frame.len()) > MAX_CHUNK_BYTES {
+            return whole(ChunkFault::Frame { size: to_u64(frame.len()) });
+        }
+        let mut raw_bytes = 0_u32;
+        for (index, column) in columns.iter().enumerate() {
+            raw_bytes = validate_column(column, &frame, raw_bytes).map_err(|fault| ChunkError {
+                key,
+                column: Some(index),
+                fault,
+            })?;
+        }
+        Ok(Self { key, range, columns, frame, ledger: None, raw_bytes, delta_encoded, verbatim })
+    }
+
+    /// The chunk, counted in `ledger` for as long as it lives.
+    #[must_use]
+    pub fn with_ledger(mut self, ledger: Arc<Ledger>) -> Self {
+        self.leave_ledger();
+        ledger.count_in(self.size_bytes(), self.uncompressed_size_bytes());
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// Key of the chunk.
+    #[must_use]
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Episode and steps covered.
+    #[must_use]
+    pub fn range(&self) -> SequenceRange {
+        self.range
+    }
+
+    /// Number of columns, at least one.
+    #[must_use]
+    pub fn num_columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Header of a column.
+    #[must_use]
+    pub fn column(&self, index: usize) -> Option<&ColumnHeader> {
+        self.columns.get(index)
+    }
+
+    /// Headers of all columns.
+    #[must_use]
+    pub fn columns(&self) -> &[ColumnHeader] {
+        &self.columns
+    }
+
+    /// Number of rows of a column.
+    #[must_use]
+    pub fn rows(&self, index: usize) -> Option<u32> {
+        self.column(index).map(ColumnHeader::rows)
+    }
+
+    /// The encoded payload of a column.
+    #[must_use]
+    pub fn payload(&self, index: usize) -> Option<&[u8]> {
+        self.frame.get(self.column(index)?.span_usize()?)
+    }
+
+    /// Whether delta coding was applied, to those columns that it applies to.
+    #[must_use]
+    pub fn is_delta_encoded(&self) -> bool {
+        self.delta_encoded
+    }
+
+    /// The bytes that the columns' spans point into.
+    #[must_use]
+    pub fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
+    /// Whether the frame is the very message that a client sent.
+    #[must_use]
+    pub fn is_verbatim(&self) -> bool {
+        self.verbatim
+    }
+
+    /// Size of the frame in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        to_u64(self.frame.len())
+    }
+
+    /// Size of the content once decoded, in bytes, as dm-reverb counts it: strings count 24 bytes each besides
+    /// their characters.
+    #[must_use]
+    pub fn uncompressed_size_bytes(&self) -> u64 {
+        u64::from(self.raw_bytes)
+    }
+
+    fn leave_ledger(&mut self) {
+        if let Some(ledger) = self.ledger.take() {
+            ledger.count_out(self.size_bytes(), self.uncompressed_size_bytes());
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.leave_ledger();
+    }
+}
+
+impl fmt::Debug for Chunk {
+    /// Headers and sizes only: the frame can be large.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunk")
+            .field("key", &self.key)
+            .field("range", &self.range)
+            .field("columns", &self.columns)
+            .field("delta_encoded", &self.delta_encoded)
+            .field("size_bytes", &self.size_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks one column against the frame and returns `raw_bytes` plus its decoded size.
+fn validate_column(column: &ColumnHeader, frame: &[u8], raw_bytes: u32) -> Result<u32, ChunkFault> {
+    let shape = &column.shape;
+    match shape.rank() {
+        0 => return Err(ChunkFault::Scalar),
+        rank if rank > MAX_RANK => return Err(ChunkFault::Rank { rank }),
+        _ => {}
+    }
+    let span = || ChunkFault::Span { start: column.span.start, end: column.span.end, frame: frame.len() };
+    let payload = column.span_usize().and_then(|span| frame.get(span)).ok_or_else(span)?;
+    let too_large = || ChunkFault::Content { dtype: column.dtype, shape: shape.clone() };
+    let add = |size: u64| {
+        let sum = size.checked_add(u64::from(raw_bytes)).filter(|&sum| sum <= MAX_CHUNK_BYTES);
+        sum.and_then(|sum| u32::try_from(sum).ok()).ok_or_else(too_large)
+    };
+    if column.dtype == DType::String {
+        if column.codec != Codec::Raw {
+            return Err(ChunkFault::CompressedStrings { codec: column.codec });
+        }
+        let count = shape.num_elements().ok_or_else(too_large)?;
+        let characters = strings::validate(payload, count)?;
+        return add(count.saturating_mul(STRING_ELEMENT_BYTES).saturating_add(characters));
+    }
+    // The size is held to the limit before the payload is looked at.
+    let sum = add(column.fixed_size().ok_or_else(too_large)?)?;
+    let expected = usize::try_from(sum - raw_bytes).map_err(|_| too_large())?;
+    column.codec.validate(payload, expected)?;
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_small_beside_its_frame() {
+        assert!(size_of::<Chunk>() <= 112, "Chunk takes {} bytes", size_of::<Chunk>());
+        assert_eq!(size_of::<ColumnHeader>(), 40);
+    }
+}

@@ -1,0 +1,103 @@
+//! How long chunks may get.
+
+use super::ChunkerError;
+
+/// How many steps a chunk of a column holds.
+///
+/// ```
+/// use relive_tensor::ChunkLength;
+/// assert!(ChunkLength::constant(2, 4).is_ok());
+/// let error = ChunkLength::constant(5, 4).unwrap_err();
+/// assert_eq!(error.to_string(), "max_chunk_length must lie in 1..=4 (num_keep_alive_refs), got 5");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ChunkLength {
+    /// Always the same.
+    Constant {
+        /// Steps of a chunk, `1..=num_keep_alive_refs`.
+        max_chunk_length: u32,
+        /// Newest cells of the column that stay referencable, at least 1.
+        num_keep_alive_refs: u32,
+    },
+    /// Found while writing, see [`AutoTuner`](super::AutoTuner).
+    AutoTuned {
+        /// Newest cells of the column that stay referencable, at least 1; no chunk gets longer.
+        num_keep_alive_refs: u32,
+        /// How much the bytes sent per step of an item count, against the bytes stored per step. 1 is usual.
+        throughput_weight: f64,
+    },
+}
+
+impl ChunkLength {
+    /// Chunks of always `max_chunk_length` steps.
+    ///
+    /// # Errors
+    /// [`ChunkerError`] unless `1 <= max_chunk_length <= num_keep_alive_refs`.
+    pub fn constant(max_chunk_length: u32, num_keep_alive_refs: u32) -> Result<Self, ChunkerError> {
+        Self::Constant { max_chunk_length, num_keep_alive_refs }.validate()
+    }
+
+    /// Chunks whose length is found while writing.
+    ///
+    /// # Errors
+    /// [`ChunkerError`] if `num_keep_alive_refs` is 0 or the weight negative or not finite.
+    pub fn auto_tuned(num_keep_alive_refs: u32, throughput_weight: f64) -> Result<Self, ChunkerError> {
+        Self::AutoTuned { num_keep_alive_refs, throughput_weight }.validate()
+    }
+
+    /// Newest cells of the column that stay referencable.
+    #[must_use]
+    pub fn num_keep_alive_refs(&self) -> u32 {
+        match *self {
+            Self::Constant { num_keep_alive_refs, .. } | Self::AutoTuned { num_keep_alive_refs, .. } => {
+                num_keep_alive_refs
+            }
+        }
+    }
+
+    /// Itself, if its numbers make sense.
+    ///
+    /// # Errors
+    /// [`ChunkerError`] as the constructors.
+    pub fn validate(self) -> Result<Self, ChunkerError> {
+        let num_keep_alive_refs = self.num_keep_alive_refs();
+        if num_keep_alive_refs == 0 {
+            return Err(ChunkerError::KeepAlive { num_keep_alive_refs });
+        }
+        match self {
+            Self::Constant { max_chunk_length, .. }
+                if !(1..=num_keep_alive_refs).contains(&max_chunk_length) =>
+            {
+                Err(ChunkerError::Length { max_chunk_length, num_keep_alive_refs })
+            }
+            Self::AutoTuned { throughput_weight, .. }
+                if !throughput_weight.is_finite() || throughput_weight < 0.0 =>
+            {
+                Err(ChunkerError::Weight { throughput_weight })
+            }
+            Self::Constant { .. } | Self::AutoTuned { .. } => Ok(self),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_those_of_the_spec() {
+        assert!(ChunkLength::constant(1, 1).is_ok() && ChunkLength::constant(4, 4).is_ok());
+        assert_eq!(ChunkLength::constant(0, 0), Err(ChunkerError::KeepAlive { num_keep_alive_refs: 0 }));
+        let length = |max_chunk_length, num_keep_alive_refs| {
+            Err(ChunkerError::Length { max_chunk_length, num_keep_alive_refs })
+        };
+        assert_eq!(ChunkLength::constant(0, 1), length(0, 1));
+        assert_eq!(ChunkLength::constant(3, 2), length(3, 2));
+        assert_eq!(ChunkLength::auto_tuned(0, 1.0), Err(ChunkerError::KeepAlive { num_keep_alive_refs: 0 }));
+        assert!(ChunkLength::auto_tuned(1, 0.0).is_ok());
+        for weight in [-1.0, f64::NAN, f64::INFINITY] {
+            let error = ChunkLength::auto_tuned(1, weight).unwrap_err();
+            assert!(matches!(error, ChunkerError::Weight { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a payload cannot be decoded or encoded.
+
+use super::Codec;
+
+/// Why a payload cannot be decoded or encoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
+pub enum CodecError {
+    /// The payload holds another number of bytes than its dtype and shape need.
+    #[error("{codec} payload holds {found} bytes where dtype and shape need {expected}")]
+    Length { codec: Codec, expected: u64, found: u64 },
+    /// The payload is cut off or damaged.
+    #[error("{codec} payload is broken at byte {at}: {fault}")]
+    Broken { codec: Codec, at: usize, fault: BlockFault },
+    /// A decoder of a library refused the payload, in its own words.
+    #[error("{codec} payload is broken: {message}")]
+    Library { codec: Codec, message: String },
+    /// The data is too long for one payload.
+    #[error("{codec} cannot encode {len} bytes in one payload; use shorter chunks")]
+    TooLong { codec: Codec, len: u64 },
+    /// The lengths of strings end early, or one of them is no 32-bit varint.
+    #[error("length of string {element} of {count} is cut off or no 32-bit varint")]
+    StringLength { element: u64, count: u64 },
+    /// The characters after the lengths of strings are fewer or more than the lengths say.
+    #[error("strings should have {expected} bytes after their lengths, found {found}")]
+    StringBytes { expected: u64, found: u64 },
+}
+
+/// What is wrong at a place of a compressed block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockFault {
+    /// The leading length is cut off or no 32-bit varint.
+    #[error("the leading length is cut off or no 32-bit varint")]
+    Header,
+    /// A tag, or what belongs to it, is cut off.
+    #[error("a tag is cut off")]
+    Tag,
+    /// A literal reaches beyond the end of the payload.
+    #[error("a literal reaches beyond the end of the payload")]
+    Literal,
+    /// A copy reaches back to before the start of the output, or to itself.
+    #[error("a copy starts outside of what was decoded so far")]
+    Offset,
+    /// The output would be longer than announced.
+    #[error("the output is longer than announced")]
+    Overrun,
+}

@@ -1,0 +1,14 @@
+//! Codecs of chunk payloads: bytes of fixed-size elements ([`Codec`]), strings ([`strings`]), differences ([`delta`]).
+//!
+//! Every codec can be *validated* without its output being kept. What passes decodes, to exactly the expected length.
+
+pub mod delta;
+mod error;
+mod kind;
+mod lz4;
+mod snappy;
+pub mod strings;
+mod zstd;
+
+pub use error::{BlockFault, CodecError};
+pub use kind::Codec;

@@ -1,0 +1,166 @@
+//! Raw Snappy blocks.
+//!
+//! A block is the varint of its decoded length, then elements. The two low bits of an element's first byte are its kind:
+//!
+//! | bits | element | length | what follows |
+//! |---|---|---|---|
+//! | 00 | literal | upper six bits + 1 up to 60; 60..=63: in the next 1..=4 bytes, + 1 | the literal |
+//! | 01 | copy | bits 2..5 + 4 | 1 byte: low part of the offset, whose bits 8..11 are bits 5..8 of the tag |
+//! | 10 | copy | upper six bits + 1 | 2 bytes: offset |
+//! | 11 | copy | upper six bits + 1 | 4 bytes: offset |
+
+use super::strings::read_varint32;
+use super::{BlockFault, Codec, CodecError};
+use crate::tensor::to_u64;
+
+pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let start = out.len();
+    let bound = snap::raw::max_compress_len(src.len());
+    let too_long = || CodecError::TooLong { codec: Codec::Snappy, len: to_u64(src.len()) };
+    if bound == 0 {
+        return Err(too_long());
+    }
+    out.resize(start + bound, 0);
+    let written = snap::raw::Encoder::new().compress(src, out.get_mut(start..).unwrap_or_default());
+    out.truncate(start + written.as_ref().copied().unwrap_or(0));
+    written.map(|_| ()).map_err(|_| too_long())
+}
+
+pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+    match snap::raw::Decoder::new().decompress(src, dst) {
+        Ok(found) => Codec::Snappy.check_len(found, dst.len()),
+        // The walk knows the place and the reason; the library's own words are the last resort.
+        Err(error) => {
+            validate(src, dst.len())?;
+            Err(CodecError::Library { codec: Codec::Snappy, message: error.to_string() })
+        }
+    }
+}
+
+/// Walks the elements of the block and checks all that a decoder would, producing nothing.
+pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
+    let broken = |(rest, fault): (&[u8], BlockFault)| CodecError::Broken {
+        codec: Codec::Snappy,
+        at: src.len() - rest.len(),
+        fault,
+    };
+    let (announced, body) = read_varint32(src).ok_or_else(|| broken((src, BlockFault::Header)))?;
+    let expected = to_u64(expected_len);
+    if u64::from(announced) != expected {
+        let found = u64::from(announced);
+        return Err(CodecError::Length { codec: Codec::Snappy, expected, found });
+    }
+    let found = walk(body, expected).map_err(broken)?;
+    if found != expected {
+        return Err(CodecError::Length { codec: Codec::Snappy, expected, found });
+    }
+    Ok(())
+}
+
+/// Output length of the elements, or the rest of the block from the first bad one on.
+fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
+    let mut produced = 0_u64;
+    while let [tag, after @ ..] = rest {
+        let (len, next) = if tag & 3 == 0 {
+            literal(*tag, after).ok_or((rest, BlockFault::Literal))?
+        } else {
+            let (len, offset, next) = copy(*tag, after).ok_or((rest, BlockFault::Tag))?;
+            // An offset of 0 wraps to the greatest value, so one comparison refuses it as well.
+            if offset.wrapping_sub(1) >= produced {
+                return Err((rest, BlockFault::Offset));
+            }
+            (len, next)
+        };
+        // At most 2^32 bytes per element of an input that lies in memory: no overflow.
+        produced += len;
+        if produced > limit {
+            return Err((rest, BlockFault::Overrun));
+        }
+        rest = next;
+    }
+    Ok(produced)
+}
+
+/// Length of a literal and what follows it.
+#[inline]
+fn literal(tag: u8, after: &[u8]) -> Option<(u64, &[u8])> {
+    let (len, body) = match tag >> 2 {
+        short @ 0..60 => (u64::from(short), after),
+        60 => after.split_first_chunk().map(|(b, body)| (u64::from(u8::from_le_bytes(*b)), body))?,
+        61 => after.split_first_chunk().map(|(b, body)| (u64::from(u16::from_le_bytes(*b)), body))?,
+        62 => {
+            let ([a, b, c], body) = after.split_first_chunk()?;
+            (u64::from(u32::from_le_bytes([*a, *b, *c, 0])), body)
+        }
+        _ => after.split_first_chunk().map(|(b, body)| (u64::from(u32::from_le_bytes(*b)), body))?,
+    };
+    let len = len + 1;
+    Some((len, body.get(usize::try_from(len).ok()?..)?))
+}
+
+/// Length and offset of a copy and what follows it.
+#[inline]
+fn copy(tag: u8, after: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let len = u64::from(tag >> 2) + 1;
+    match tag & 3 {
+        1 => {
+            let (low, next) = after.split_first()?;
+            let offset = (u64::from(tag >> 5) << 8) | u64::from(*low);
+            Some((u64::from((tag >> 2) & 7) + 4, offset, next))
+        }
+        2 => after.split_first_chunk().map(|(b, next)| (len, u64::from(u16::from_le_bytes(*b)), next)),
+        _ => after.split_first_chunk().map(|(b, next)| (len, u64::from(u32::from_le_bytes(*b)), next)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(src: &[u8], expected_len: usize) -> (usize, BlockFault) {
+        match validate(src, expected_len) {
+            Err(CodecError::Broken { at, fault, .. }) => (at, fault),
+            other => panic!("expected a broken block, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn empty_data_is_a_single_zero_byte() {
+        let mut out = Vec::new();
+        encode(&[], &mut out).unwrap();
+        assert_eq!(out, [0]);
+        assert_eq!(validate(&out, 0), Ok(()));
+    }
+
+    #[test]
+    fn each_fault_is_told_apart() {
+        assert_eq!(fault(&[], 0), (0, BlockFault::Header));
+        assert_eq!(fault(&[0x80], 0), (0, BlockFault::Header));
+        assert_eq!(fault(&[0xff, 0xff, 0xff, 0xff, 0x1f], 0), (0, BlockFault::Header));
+        assert_eq!(fault(&[2, 1 << 2, b'a'], 2), (1, BlockFault::Literal));
+        assert_eq!(fault(&[9, 61 << 2, 1], 9), (1, BlockFault::Literal));
+        assert_eq!(fault(&[5, 0, b'a', 2, 1], 5), (3, BlockFault::Tag));
+        assert_eq!(fault(&[5, 0, b'a', 1, 0], 5), (3, BlockFault::Offset));
+        assert_eq!(fault(&[5, 0, b'a', 1, 2], 5), (3, BlockFault::Offset));
+        assert_eq!(fault(&[4, 0, b'a', 1, 1], 4), (3, BlockFault::Overrun));
+        assert_eq!(validate(&[5, 0, b'a', 1, 1], 5), Ok(()));
+    }
+
+    #[test]
+    fn announced_and_produced_lengths_are_both_checked() {
+        let length = |expected, found| Err(CodecError::Length { codec: Codec::Snappy, expected, found });
+        assert_eq!(validate(&[1, 0, b'a'], 2), length(2, 1));
+        assert_eq!(validate(&[2, 0, b'a'], 2), length(2, 1));
+        assert_eq!(
+            validate(&[0, 0, b'a'], 0),
+            Err(CodecError::Broken { codec: Codec::Snappy, at: 1, fault: BlockFault::Overrun })
+        );
+    }
+
+    #[test]
+    fn encoding_appends() {
+        let mut out = b"before".to_vec();
+        encode(b"data", &mut out).unwrap();
+        assert_eq!(out, [b"before".as_slice(), &[4, 3 << 2], b"data"].concat());
+    }
+}

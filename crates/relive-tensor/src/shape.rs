@@ -1,0 +1,178 @@
+//! Shapes of tensors.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::limits::MAX_RANK;
+
+/// Sizes of a tensor's dimensions, outermost first. A scalar has none.
+///
+/// Up to four dimensions take no heap memory.
+///
+/// ```
+/// use relive_tensor::Shape;
+/// let shape = Shape::from([2, 3]);
+/// assert_eq!(shape.num_elements(), Some(6));
+/// assert_eq!(shape.to_string(), "[2,3]");
+/// assert_eq!(Shape::scalar().num_elements(), Some(1));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape(SmallVec<[u32; 4]>);
+
+/// Why a list of sizes is no [`Shape`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// A size that is negative or does not fit 32 bits.
+    #[error("dimension {axis} has size {size}, but sizes lie in 0..={}", u32::MAX)]
+    Size {
+        /// Position of the dimension, 0 is the outermost.
+        axis: usize,
+        /// The size that was given.
+        size: i64,
+    },
+    /// More dimensions than [`MAX_RANK`].
+    #[error("shape has {rank} dimensions or more, the limit is {MAX_RANK}")]
+    Rank {
+        /// How many there are at least.
+        rank: usize,
+    },
+}
+
+impl Shape {
+    /// The shape of a scalar, `[]`.
+    #[must_use]
+    pub fn scalar() -> Self {
+        Self(SmallVec::new())
+    }
+
+    /// A shape from signed sizes, as protocols carry them.
+    ///
+    /// # Errors
+    /// [`ShapeError`] for a size outside of `u32` and for more than [`MAX_RANK`] sizes.
+    pub fn from_signed(sizes: impl IntoIterator<Item = i64>) -> Result<Self, ShapeError> {
+        let mut dims = SmallVec::new();
+        for (axis, size) in sizes.into_iter().enumerate() {
+            if axis >= MAX_RANK {
+                return Err(ShapeError::Rank { rank: axis + 1 });
+            }
+            dims.push(u32::try_from(size).map_err(|_| ShapeError::Size { axis, size })?);
+        }
+        Ok(Self(dims))
+    }
+
+    /// Sizes of the dimensions, outermost first.
+    #[must_use]
+    pub fn dims(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// Number of dimensions.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Number of elements, `None` if it does not fit 64 bits.
+    #[must_use]
+    pub fn num_elements(&self) -> Option<u64> {
+        num_elements(&self.0)
+    }
+
+    /// Size of the leading dimension, `None` for a scalar.
+    #[must_use]
+    pub fn rows(&self) -> Option<u32> {
+        self.0.first().copied()
+    }
+
+    /// Sizes without the leading dimension: the shape of one row. Empty for a scalar.
+    #[must_use]
+    pub fn cell_dims(&self) -> &[u32] {
+        self.0.get(1..).unwrap_or_default()
+    }
+
+    /// The shape of `rows` rows, each of shape `cell`: `[rows, *cell]`.
+    #[must_use]
+    pub fn batched(rows: u32, cell: &[u32]) -> Self {
+        let mut dims = SmallVec::with_capacity(cell.len() + 1);
+        dims.push(rows);
+        dims.extend_from_slice(cell);
+        Self(dims)
+    }
+}
+
+/// Product of `dims`, `None` if it does not fit 64 bits. Any zero makes it zero, wherever it stands.
+pub(crate) fn num_elements(dims: &[u32]) -> Option<u64> {
+    if dims.contains(&0) {
+        return Some(0);
+    }
+    dims.iter().try_fold(1_u64, |product, &dim| product.checked_mul(u64::from(dim)))
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (axis, dim) in self.0.iter().enumerate() {
+            let comma = if axis == 0 { "" } else { "," };
+            write!(f, "{comma}{dim}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl FromIterator<u32> for Shape {
+    fn from_iter<I: IntoIterator<Item = u32>>(dims: I) -> Self {
+        Self(dims.into_iter().collect())
+    }
+}
+
+impl From<&[u32]> for Shape {
+    fn from(dims: &[u32]) -> Self {
+        Self(SmallVec::from_slice(dims))
+    }
+}
+
+impl<const N: usize> From<[u32; N]> for Shape {
+    fn from(dims: [u32; N]) -> Self {
+        Self(SmallVec::from_slice(&dims))
+    }
+}
+
+impl From<&Self> for Shape {
+    fn from(shape: &Self) -> Self {
+        shape.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zero_dimension_wins_over_overflow() {
+        assert_eq!(Shape::from([u32::MAX, u32::MAX, u32::MAX]).num_elements(), None);
+        assert_eq!(Shape::from([u32::MAX, u32::MAX, u32::MAX, 0]).num_elements(), Some(0));
+    }
+
+    #[test]
+    fn signed_sizes_are_checked() {
+        assert_eq!(Shape::from_signed([2, 0]), Ok(Shape::from([2, 0])));
+        assert_eq!(Shape::from_signed([2, -1]), Err(ShapeError::Size { axis: 1, size: -1 }));
+        let wide = i64::from(u32::MAX) + 1;
+        assert_eq!(Shape::from_signed([wide]), Err(ShapeError::Size { axis: 0, size: wide }));
+        assert!(Shape::from_signed([1; MAX_RANK]).is_ok());
+        assert_eq!(Shape::from_signed([1; MAX_RANK + 1]), Err(ShapeError::Rank { rank: MAX_RANK + 1 }));
+    }
+
+    #[test]
+    fn display_has_no_spaces() {
+        assert_eq!(Shape::scalar().to_string(), "[]");
+        assert_eq!(Shape::batched(7, &[84, 84, 1]).to_string(), "[7,84,84,1]");
+    }
+
+    #[test]
+    fn four_dimensions_are_inline() {
+        assert_eq!(size_of::<Shape>(), 24);
+        assert!(!Shape::from([1, 2, 3, 4]).0.spilled());
+    }
+}

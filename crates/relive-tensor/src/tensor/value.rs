@@ -1,0 +1,255 @@
+//! The tensor type: construction and views.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::TensorError;
+use crate::limits::{MAX_RANK, STRING_ELEMENT_BYTES};
+use crate::shape::num_elements;
+use crate::{DType, Element, Shape};
+
+/// An immutable array of elements of one type, row-major. Clones share the data.
+///
+/// Two tensors are equal if dtype, shape and bytes are: NaNs of the same bit pattern are equal, 0.0 and -0.0 differ.
+///
+/// ```
+/// use relive_tensor::{DType, Tensor};
+/// let tensor = Tensor::from_slice(&[1_i32, 2, 3, 4, 5, 6], [3, 2])?;
+/// assert_eq!(tensor.dtype(), DType::Int32);
+/// assert_eq!(tensor.rows(1..3)?.to_vec::<i32>()?, [3, 4, 5, 6]);
+/// # Ok::<(), relive_tensor::TensorError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Tensor {
+    dtype: DType,
+    shape: Shape,
+    data: Data,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Data {
+    Fixed(Bytes),
+    Strings(Arc<[Bytes]>),
+}
+
+impl Tensor {
+    /// A tensor over little-endian, row-major bytes, which are not copied.
+    ///
+    /// # Errors
+    /// If the length is not exactly what dtype and shape need, a bool byte is neither 0 nor 1, the shape exceeds
+    /// [`MAX_RANK`], or `dtype` is [`DType::String`].
+    pub fn new(dtype: DType, shape: impl Into<Shape>, data: Bytes) -> Result<Self, TensorError> {
+        let shape = shape.into();
+        let expected = fixed_size(dtype, &shape)?;
+        if to_u64(data.len()) != expected {
+            return Err(TensorError::Length { dtype, shape, expected, actual: to_u64(data.len()) });
+        }
+        check_bytes(dtype, &data)?;
+        Ok(Self { dtype, shape, data: Data::Fixed(data) })
+    }
+
+    /// A tensor with a copy of `values`, row-major.
+    ///
+    /// # Errors
+    /// If `shape` has not as many elements as `values`.
+    pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Self, TensorError> {
+        Self::new(T::DTYPE, shape, Bytes::copy_from_slice(bytemuck::cast_slice(values)))
+    }
+
+    /// A tensor of shape `[]`.
+    #[must_use]
+    pub fn scalar<T: Element>(value: T) -> Self {
+        let data = Bytes::copy_from_slice(bytemuck::bytes_of(&value));
+        Self { dtype: T::DTYPE, shape: Shape::scalar(), data: Data::Fixed(data) }
+    }
+
+    /// A string tensor; the elements are any bytes, row-major.
+    ///
+    /// # Errors
+    /// If `shape` has not as many elements as `values`.
+    pub fn from_strings<S: Into<Bytes>>(
+        values: impl IntoIterator<Item = S>,
+        shape: impl Into<Shape>,
+    ) -> Result<Self, TensorError> {
+        let shape = shape.into();
+        let values: Arc<[Bytes]> = values.into_iter().map(Into::into).collect();
+        let expected = element_count(DType::String, &shape)?;
+        if to_u64(values.len()) != expected {
+            let actual = to_u64(values.len());
+            return Err(TensorError::Length { dtype: DType::String, shape, expected, actual });
+        }
+        Ok(Self { dtype: DType::String, shape, data: Data::Strings(values) })
+    }
+
+    /// A bool tensor, one byte per element.
+    ///
+    /// # Errors
+    /// If `shape` has not as many elements as `values`.
+    pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self, TensorError> {
+        Self::new(DType::Bool, shape, values.iter().map(|&value| u8::from(value)).collect())
+    }
+
+    /// Type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Sizes of the dimensions.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn num_elements(&self) -> usize {
+        match (&self.data, self.dtype.size_bytes()) {
+            (Data::Strings(values), _) => values.len(),
+            (Data::Fixed(data), Some(size)) => data.len() / size,
+            (Data::Fixed(_), None) => 0,
+        }
+    }
+
+    /// Memory of the elements in bytes, as dm-reverb counts it: strings count 24 bytes each besides their characters.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        match &self.data {
+            Data::Fixed(data) => to_u64(data.len()),
+            Data::Strings(values) => {
+                values.iter().fold(0, |sum, v| sum.saturating_add(to_u64(v.len()) + STRING_ELEMENT_BYTES))
+            }
+        }
+    }
+
+    /// The elements as little-endian bytes, `None` for strings.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&Bytes> {
+        match &self.data {
+            Data::Fixed(data) => Some(data),
+            Data::Strings(_) => None,
+        }
+    }
+
+    /// The elements of a string tensor, `None` for any other.
+    #[must_use]
+    pub fn strings(&self) -> Option<&[Bytes]> {
+        match &self.data {
+            Data::Fixed(_) => None,
+            Data::Strings(values) => Some(values),
+        }
+    }
+
+    /// A copy of the elements.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] if the tensor holds elements of another type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, TensorError> {
+        let bytes = self.typed_bytes::<T>()?;
+        let mut values = vec![T::zeroed(); self.num_elements()];
+        bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
+        Ok(values)
+    }
+
+    /// The elements, borrowed.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] if the tensor holds elements of another type, [`TensorError::Misaligned`] if the bytes
+    /// came from the middle of something else and do not lie where a `T` may lie.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
+        let bytes = self.typed_bytes::<T>()?;
+        if bytes.is_empty() {
+            // An empty run of bytes may point anywhere.
+            return Ok(&[]);
+        }
+        bytemuck::try_cast_slice(bytes).map_err(|_| TensorError::Misaligned { dtype: T::DTYPE })
+    }
+
+    /// A copy of the elements of a bool tensor.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] if the tensor holds no bools.
+    pub fn to_bools(&self) -> Result<Vec<bool>, TensorError> {
+        match (&self.data, self.dtype) {
+            (Data::Fixed(data), DType::Bool) => Ok(data.iter().map(|&byte| byte == 1).collect()),
+            (_, actual) => Err(TensorError::DType { expected: DType::Bool, actual }),
+        }
+    }
+
+    /// Rows `range` of the leading dimension, without a copy of the data.
+    ///
+    /// # Errors
+    /// [`TensorError::Scalar`] without a leading dimension, [`TensorError::Rows`] if the range is not inside it.
+    pub fn rows(&self, range: Range<u32>) -> Result<Self, TensorError> {
+        let rows = self.shape.rows().ok_or(TensorError::Scalar)?;
+        if range.start > range.end || range.end > rows {
+            return Err(TensorError::Rows { start: range.start, end: range.end, rows });
+        }
+        let shape = Shape::batched(range.end - range.start, self.shape.cell_dims());
+        let cut = |len: usize| row_span(len, rows, &range);
+        let data = match &self.data {
+            Data::Fixed(data) => Data::Fixed(data.slice(cut(data.len()))),
+            Data::Strings(values) => Data::Strings(values.get(cut(values.len())).unwrap_or_default().into()),
+        };
+        Ok(Self { dtype: self.dtype, shape, data })
+    }
+
+    /// The same data under another shape with as many elements.
+    pub(super) fn reshaped(&self, shape: Shape) -> Self {
+        Self { dtype: self.dtype, shape, data: self.data.clone() }
+    }
+
+    fn typed_bytes<T: Element>(&self) -> Result<&[u8], TensorError> {
+        match &self.data {
+            Data::Fixed(data) if self.dtype == T::DTYPE => Ok(data),
+            _ => Err(TensorError::DType { expected: T::DTYPE, actual: self.dtype }),
+        }
+    }
+}
+
+impl fmt::Debug for Tensor {
+    /// Dtype, shape and size only: the data can be large.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({}{}, {} bytes)", self.dtype, self.shape, self.size_bytes())
+    }
+}
+
+/// Where `range` of `rows` equal rows lies in a run of `len` units (bytes or strings).
+fn row_span(len: usize, rows: u32, range: &Range<u32>) -> Range<usize> {
+    let per_row = usize::try_from(rows).ok().and_then(|rows| len.checked_div(rows)).unwrap_or(0);
+    let at = |row: u32| usize::try_from(row).map_or(len, |row| row * per_row);
+    at(range.start)..at(range.end)
+}
+
+/// Number of elements of `shape`, checked against the limits of a tensor.
+fn element_count(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
+    if shape.rank() > MAX_RANK {
+        return Err(TensorError::Rank { rank: shape.rank() });
+    }
+    num_elements(shape.dims()).ok_or_else(|| TensorError::TooLarge { dtype, shape: shape.clone() })
+}
+
+/// Number of bytes of a tensor of fixed-size elements.
+fn fixed_size(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
+    let size = dtype.size_bytes().ok_or(TensorError::Strings)?;
+    element_count(dtype, shape)?
+        .checked_mul(to_u64(size))
+        .ok_or_else(|| TensorError::TooLarge { dtype, shape: shape.clone() })
+}
+
+/// Checks that `data` holds elements of `dtype`: not every byte is a bool.
+pub(crate) fn check_bytes(dtype: DType, data: &[u8]) -> Result<(), TensorError> {
+    // The fold has no early exit, so that it runs over many bytes at once; the position is looked for only after it.
+    if dtype != DType::Bool || data.iter().fold(0, |seen, &byte| seen | byte) <= 1 {
+        return Ok(());
+    }
+    let bad = data.iter().copied().enumerate().find(|&(_, byte)| byte > 1);
+    bad.map_or(Ok(()), |(position, value)| Err(TensorError::BoolByte { position, value }))
+}
+
+pub(crate) fn to_u64(len: usize) -> u64 {
+    u64::try_from(len).expect("lengths in memory fit 64 bits")
+}

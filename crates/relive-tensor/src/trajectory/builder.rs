@@ -1,0 +1,155 @@
+//! Step-by-step construction of a trajectory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::stored::{ColumnSpan, Slice, Trajectory};
+use super::{TrajectoryError, validate};
+use crate::chunk::Chunk;
+
+/// With more chunks than this, their numbers are found by hash instead of by looking through the list.
+const LINEAR_SEARCH_CHUNKS: usize = 16;
+
+/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
+/// # let rows = Tensor::from_slice(&[1_i32, 2, 3], [3])?;
+/// # let range = SequenceRange { episode_id: 1, start: 0, end: 2, sparse: false };
+/// # let chunk = Arc::new(Chunk::new(encode_chunk(1, range, &[rows], false, Codec::Snappy)?)?);
+/// let mut builder = TrajectoryBuilder::new();
+/// let chunk = builder.chunk(chunk);
+/// builder.begin_column(false);
+/// builder.slice(Slice { chunk, offset: 1, length: 2, index: 0 });
+/// builder.begin_column(true);
+/// builder.slice(Slice { chunk, offset: 0, length: 1, index: 0 });
+/// let columns = builder.build()?.decode()?;
+/// assert_eq!(columns[0], Tensor::from_slice(&[2, 3], [2])?);
+/// assert_eq!(columns[1], Tensor::scalar(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TrajectoryBuilder {
+    /// What was given so far, not yet validated.
+    draft: Trajectory,
+    /// Numbers of the chunks by key, once there are many.
+    numbers: Option<HashMap<u64, u32>>,
+}
+
+impl TrajectoryBuilder {
+    /// A builder without chunks and columns.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { draft: Trajectory::empty(), numbers: None }
+    }
+
+    /// Takes a chunk and returns its number for [`Slice::chunk`]. A key that was given before keeps its number, and
+    /// the chunk that came with it first.
+    pub fn chunk(&mut self, chunk: Arc<Chunk>) -> u32 {
+        if let Some(number) = self.number_of(chunk.key()) {
+            return number;
+        }
+        let number = count(self.draft.chunks.len());
+        if let Some(numbers) = &mut self.numbers {
+            numbers.insert(chunk.key(), number);
+        }
+        self.draft.chunks.push(chunk);
+        if self.numbers.is_none() && self.draft.chunks.len() > LINEAR_SEARCH_CHUNKS {
+            self.numbers = Some((0..).zip(&self.draft.chunks).map(|(number, c)| (c.key(), number)).collect());
+        }
+        number
+    }
+
+    /// Starts the next column; the slices that follow belong to it.
+    pub fn begin_column(&mut self, squeeze: bool) {
+        let slices_end = count(self.draft.slices.len());
+        self.draft.columns.push(ColumnSpan { slices_end, squeeze });
+    }
+
+    /// Adds a slice to the current column. Before any [`begin_column`](Self::begin_column) it starts one that is
+    /// not squeezed.
+    pub fn slice(&mut self, slice: Slice) {
+        if self.draft.columns.is_empty() {
+            self.begin_column(false);
+        }
+        self.draft.slices.push(slice);
+        if let Some(column) = self.draft.columns.last_mut() {
+            column.slices_end = count(self.draft.slices.len());
+        }
+    }
+
+    /// Adds a slice as protocols carry it, with signed numbers.
+    ///
+    /// # Errors
+    /// [`TrajectoryError`] if a number is negative. All else is checked by [`build`](Self::build).
+    pub fn signed_slice(
+        &mut self,
+        chunk: u32,
+        offset: i32,
+        length: i32,
+        index: i32,
+    ) -> Result<(), TrajectoryError> {
+        match (u32::try_from(offset), u32::try_from(length), u32::try_from(index)) {
+            (Ok(offset), Ok(length), Ok(index)) => {
+                self.slice(Slice { chunk, offset, length, index });
+                Ok(())
+            }
+            (.., Err(_)) => Err(self.negative(chunk, |column, chunk_key, chunk| TrajectoryError::Index {
+                column,
+                chunk_key,
+                index: index.into(),
+                tensors: chunk.num_columns(),
+            })),
+            _ => Err(self.negative(chunk, |column, chunk_key, chunk| TrajectoryError::Rows {
+                column,
+                chunk_key,
+                offset: offset.into(),
+                length: length.into(),
+                rows: usize::try_from(index).ok().and_then(|index| chunk.rows(index)).unwrap_or(0),
+            })),
+        }
+    }
+
+    /// The trajectory, if every column has rows, every slice lies inside its chunk, the slices of a column agree in type and
+    /// row shape, and squeezed columns have exactly one row. All trajectories come through here.
+    ///
+    /// # Errors
+    /// [`TrajectoryError`] names the column, the chunk, what was asked and what is there.
+    pub fn build(self) -> Result<Trajectory, TrajectoryError> {
+        validate::trajectory(&self.draft)?;
+        Ok(self.draft)
+    }
+
+    fn number_of(&self, key: u64) -> Option<u32> {
+        match &self.numbers {
+            Some(numbers) => numbers.get(&key).copied(),
+            // From the end: slices next to each other mostly lie in the same chunk.
+            None => self.draft.chunks.iter().rposition(|chunk| chunk.key() == key).map(count),
+        }
+    }
+
+    fn negative(
+        &self,
+        number: u32,
+        describe: impl FnOnce(usize, u64, &Chunk) -> TrajectoryError,
+    ) -> TrajectoryError {
+        let column = self.draft.columns.len().saturating_sub(1);
+        let chunk = usize::try_from(number).ok().and_then(|number| self.draft.chunks.get(number));
+        match chunk {
+            Some(chunk) => describe(column, chunk.key(), chunk),
+            None => TrajectoryError::UnknownChunk { column, chunk: number, chunks: self.draft.chunks.len() },
+        }
+    }
+}
+
+impl Default for TrajectoryBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A length as 32 bits. Lists beyond that are refused when they are validated.
+fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,57 @@
+//! Why a trajectory is refused or cannot be decoded.
+
+use crate::limits::MAX_TRAJECTORY_COLUMN_BYTES;
+use crate::{ChunkError, DType, Shape, TensorError};
+
+/// Why a trajectory is refused or cannot be decoded. Columns are counted from 0 in the flattening order.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
+pub enum TrajectoryError {
+    /// There are no columns.
+    #[error("the trajectory has no columns")]
+    NoColumns,
+    /// A column without slices.
+    #[error("column {column} has no slices; every column needs at least one row")]
+    EmptyColumn { column: usize },
+    /// A slice that names a chunk by a number which was never handed out.
+    #[error("column {column} refers to chunk number {chunk} of {chunks}")]
+    UnknownChunk { column: usize, chunk: u32, chunks: usize },
+    /// A slice that names a tensor which its chunk has not.
+    #[error("column {column} refers to tensor {index} of chunk {chunk_key}, which has {tensors}")]
+    Index { column: usize, chunk_key: u64, index: i64, tensors: usize },
+    /// A slice that is empty, negative, or not inside the rows of its chunk.
+    #[error(
+        "column {column} asks for {length} rows from row {offset} of chunk {chunk_key}, which has {rows} rows"
+    )]
+    Rows { column: usize, chunk_key: u64, offset: i64, length: i64, rows: u32 },
+    /// Slices of one column differ in type or in the shape of a row.
+    #[error(
+        "column {column} mixes {first_dtype}{first_shape} with {dtype}{shape} (shape of a row) of chunk {chunk_key}"
+    )]
+    Mixed {
+        column: usize,
+        chunk_key: u64,
+        first_dtype: DType,
+        first_shape: Shape,
+        dtype: DType,
+        shape: Shape,
+    },
+    /// A column to be squeezed has not exactly one row.
+    #[error("column {column} is squeezed but has {rows} rows; only one row can be squeezed")]
+    Squeeze { column: usize, rows: u64 },
+    /// More slices or columns than 32 bits can count.
+    #[error("the trajectory has more slices than can be counted")]
+    TooManySlices,
+    /// A column that decodes to more than [`MAX_TRAJECTORY_COLUMN_BYTES`], or has more rows than 32 bits can count.
+    #[error("column {column} decodes to {rows} rows, over {MAX_TRAJECTORY_COLUMN_BYTES} bytes or 2^32 rows")]
+    TooLarge { column: usize, rows: u64 },
+    /// The trajectory has no such column.
+    #[error("there is no column {column}, the trajectory has {columns}")]
+    NoSuchColumn { column: usize, columns: usize },
+    /// A chunk cannot be decoded.
+    #[error("column {column}: {source}")]
+    Chunk { column: usize, source: ChunkError },
+    /// Decoded slices cannot be put together.
+    #[error("column {column}: {source}")]
+    Tensor { column: usize, source: TensorError },
+}

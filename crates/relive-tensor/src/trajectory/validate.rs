@@ -1,0 +1,91 @@
+//! The checks that a trajectory passes once, when it is built.
+
+use super::TrajectoryError;
+use super::stored::{Column, Slice, Trajectory};
+use crate::Shape;
+use crate::chunk::ColumnHeader;
+use crate::limits::MAX_TRAJECTORY_COLUMN_BYTES;
+
+pub(super) fn trajectory(draft: &Trajectory) -> Result<(), TrajectoryError> {
+    if draft.columns.is_empty() {
+        return Err(TrajectoryError::NoColumns);
+    }
+    let countable = |len: usize| u32::try_from(len).is_ok();
+    if !countable(draft.slices.len()) || !countable(draft.chunks.len()) {
+        return Err(TrajectoryError::TooManySlices);
+    }
+    draft.columns().enumerate().try_for_each(|(index, column)| check_column(index, column))
+}
+
+fn check_column(index: usize, column: Column<'_>) -> Result<(), TrajectoryError> {
+    let first = column.slices().first().ok_or(TrajectoryError::EmptyColumn { column: index })?;
+    let first = header(index, column, first)?;
+    let mut rows = 0_u64;
+    for slice in column.slices() {
+        let header = header(index, column, slice)?;
+        check_rows(index, column, slice, header)?;
+        if header.dtype != first.dtype || header.cell_dims() != first.cell_dims() {
+            return Err(mixed(index, column, slice, first, header));
+        }
+        rows += u64::from(slice.length);
+    }
+    if column.squeeze() && rows != 1 {
+        return Err(TrajectoryError::Squeeze { column: index, rows });
+    }
+    let fits =
+        rows.checked_mul(first.fixed_row_size()).is_some_and(|size| size <= MAX_TRAJECTORY_COLUMN_BYTES);
+    if !fits || u32::try_from(rows).is_err() {
+        return Err(TrajectoryError::TooLarge { column: index, rows });
+    }
+    Ok(())
+}
+
+/// Header of the tensor that a slice names, if there is one.
+fn header<'a>(index: usize, column: Column<'a>, slice: &Slice) -> Result<&'a ColumnHeader, TrajectoryError> {
+    let Some(chunk) = column.chunk_of(slice) else {
+        let (chunk, chunks) = (slice.chunk, column.num_chunks());
+        return Err(TrajectoryError::UnknownChunk { column: index, chunk, chunks });
+    };
+    column.header_of(slice).ok_or_else(|| TrajectoryError::Index {
+        column: index,
+        chunk_key: chunk.key(),
+        index: slice.index.into(),
+        tensors: chunk.num_columns(),
+    })
+}
+
+fn check_rows(
+    index: usize,
+    column: Column<'_>,
+    slice: &Slice,
+    header: &ColumnHeader,
+) -> Result<(), TrajectoryError> {
+    let end = slice.offset.checked_add(slice.length);
+    if slice.length > 0 && end.is_some_and(|end| end <= header.rows()) {
+        return Ok(());
+    }
+    Err(TrajectoryError::Rows {
+        column: index,
+        chunk_key: column.key_of(slice),
+        offset: slice.offset.into(),
+        length: slice.length.into(),
+        rows: header.rows(),
+    })
+}
+
+fn mixed(
+    index: usize,
+    column: Column<'_>,
+    slice: &Slice,
+    first: &ColumnHeader,
+    other: &ColumnHeader,
+) -> TrajectoryError {
+    TrajectoryError::Mixed {
+        column: index,
+        chunk_key: column.key_of(slice),
+        first_dtype: first.dtype,
+        first_shape: Shape::from(first.cell_dims()),
+        dtype: other.dtype,
+        shape: Shape::from(other.cell_dims()),
+    }
+}
