@@ -1,1 +1,26 @@
-//! TBD
+#![forbid(unsafe_code)]
+#![doc = include_str!("../docs/crate.md")]
+
+pub mod extension;
+pub mod limiter;
+pub mod selector;
+
+mod config;
+mod episodes;
+mod error;
+mod freed;
+mod item;
+mod items;
+mod random;
+mod table;
+mod time;
+
+pub use config::{ConfigError, MAX_TABLE_SIZE, TableConfig};
+pub use error::{InsertError, PriorityError};
+pub use extension::{Context, Effect, Extension, InsertOnFirstSample, Metric, PriorityDiffusion, Statistics};
+pub use freed::Freed;
+pub use item::{ItemData, ItemView, NewItem, Sampled};
+pub use limiter::{CountError, ErrorBuffer, RateLimiter, RateLimiterConfig, RateLimiterError, Shortfall};
+pub use selector::{Pick, Rank, Select, Selector, SelectorKind, Slot};
+pub use table::{InsertOutcome, Table, TableInfo};
+pub use time::Timestamp;

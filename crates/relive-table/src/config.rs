@@ -1,0 +1,206 @@
+//! What a table is told to be.
+
+use std::sync::Arc;
+
+use relive_tensor::Signature;
+use thiserror::Error;
+
+use crate::{RateLimiterConfig, RateLimiterError, SelectorKind};
+
+/// The largest `max_size`: clients of dm-reverb read and write it as a signed 32-bit number.
+pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
+
+/// A table's rules. Made with [`TableConfig::new`] and changed field by field; checked by
+/// [`Table::new`](crate::Table::new).
+#[derive(Clone, Debug)]
+pub struct TableConfig {
+    /// The name by which clients ask for the table; not empty.
+    pub name: String,
+    /// Which item is sampled next. Default: uniform.
+    pub sampler: SelectorKind,
+    /// Which item leaves when the table holds more than `max_size`. Default: the oldest.
+    pub remover: SelectorKind,
+    /// The number of items that the table keeps, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
+    pub max_size: u64,
+    /// An item is deleted by its sample number `max_times_sampled`; below 1: never. Default: 0.
+    pub max_times_sampled: i32,
+    /// How far samples and inserts may run apart. Default: sampling blocks while the table is empty.
+    pub rate_limiter: RateLimiterConfig,
+    /// What the items' columns look like, for clients to check against; the table itself only keeps it.
+    pub signature: Option<Arc<Signature>>,
+}
+
+/// Why there can be no table of this configuration.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum ConfigError {
+    /// The name is empty.
+    #[error("a table needs a name that is not empty")]
+    EmptyName,
+    /// The size is 0 or too large.
+    #[error("max_size of table {table:?} must be from 1 to {limit}, it is {actual}")]
+    MaxSize {
+        /// Name of the table.
+        table: String,
+        /// The size asked for.
+        actual: u64,
+        /// The largest size, [`MAX_TABLE_SIZE`].
+        limit: u64,
+    },
+    /// The exponent of a prioritized selector is NaN or infinite.
+    #[error("the priority exponent of the {role} of table {table:?} must be finite, it is {exponent}")]
+    Exponent {
+        /// Name of the table.
+        table: String,
+        /// `sampler` or `remover`.
+        role: &'static str,
+        /// The exponent asked for.
+        exponent: f64,
+    },
+    /// The rate limiter could not work.
+    #[error("rate limiter of table {table:?}: {source}")]
+    RateLimiter {
+        /// Name of the table.
+        table: String,
+        /// The limiter's reason.
+        source: RateLimiterError,
+    },
+}
+
+impl TableConfig {
+    /// A table of the default rules: uniform sampling, the oldest item leaves, one million items.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            sampler: SelectorKind::Uniform,
+            remover: SelectorKind::Fifo,
+            max_size: 1_000_000,
+            max_times_sampled: 0,
+            rate_limiter: RateLimiterConfig {
+                samples_per_insert: 1.0,
+                min_size_to_sample: 1,
+                min_diff: f64::MIN,
+                max_diff: f64::MAX,
+            },
+            signature: None,
+        }
+    }
+
+    /// A table that hands out every item once, the oldest first, and blocks inserts while it is full.
+    pub fn queue(name: impl Into<String>, max_size: u32) -> Self {
+        Self::new(name)
+            .sampler(SelectorKind::Fifo)
+            .remover(SelectorKind::Fifo)
+            .max_size(u64::from(max_size))
+            .max_times_sampled(1)
+            .rate_limiter(RateLimiterConfig::queue(max_size))
+    }
+
+    /// A table that hands out every item once, the newest first, and blocks inserts while it is full.
+    pub fn stack(name: impl Into<String>, max_size: u32) -> Self {
+        Self::queue(name, max_size).sampler(SelectorKind::Lifo).remover(SelectorKind::Lifo)
+    }
+
+    /// Sets which item is sampled next.
+    pub fn sampler(mut self, sampler: SelectorKind) -> Self {
+        self.sampler = sampler;
+        self
+    }
+
+    /// Sets which item leaves when the table holds more than `max_size`.
+    pub fn remover(mut self, remover: SelectorKind) -> Self {
+        self.remover = remover;
+        self
+    }
+
+    /// Sets the number of items that the table keeps.
+    pub fn max_size(mut self, max_size: u64) -> Self {
+        self.max_size = max_size;
+        self
+    }
+
+    /// Sets after how many samples an item is deleted; below 1: never.
+    pub fn max_times_sampled(mut self, max_times_sampled: i32) -> Self {
+        self.max_times_sampled = max_times_sampled;
+        self
+    }
+
+    /// Sets how far samples and inserts may run apart.
+    pub fn rate_limiter(mut self, rate_limiter: RateLimiterConfig) -> Self {
+        self.rate_limiter = rate_limiter;
+        self
+    }
+
+    /// Sets what the items' columns look like.
+    pub fn signature(mut self, signature: impl Into<Arc<Signature>>) -> Self {
+        self.signature = Some(signature.into());
+        self
+    }
+
+    /// Checks the rules.
+    ///
+    /// # Errors
+    /// An empty name; a `max_size` of 0 or above [`MAX_TABLE_SIZE`]; an exponent that is not finite; bounds that
+    /// [`RateLimiterConfig::validate`] refuses.
+    ///
+    /// ```
+    /// use relive_table::TableConfig;
+    /// let error = TableConfig::new("replay").max_size(0).validate().unwrap_err();
+    /// assert_eq!(error.to_string(), "max_size of table \"replay\" must be from 1 to 2147483647, it is 0");
+    /// ```
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.name.is_empty() {
+            return Err(ConfigError::EmptyName);
+        }
+        if !(1..=MAX_TABLE_SIZE).contains(&self.max_size) {
+            let (actual, limit) = (self.max_size, MAX_TABLE_SIZE);
+            return Err(ConfigError::MaxSize { table: self.name.clone(), actual, limit });
+        }
+        self.check_exponent("sampler", self.sampler)?;
+        self.check_exponent("remover", self.remover)?;
+        let in_table = |source| ConfigError::RateLimiter { table: self.name.clone(), source };
+        self.rate_limiter.validate().map_err(in_table)
+    }
+
+    fn check_exponent(&self, role: &'static str, kind: SelectorKind) -> Result<(), ConfigError> {
+        match kind {
+            SelectorKind::Prioritized { exponent } if !exponent.is_finite() => {
+                Err(ConfigError::Exponent { table: self.name.clone(), role, exponent })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_is_named_with_the_actual_value() {
+        let text = |config: TableConfig| config.validate().unwrap_err().to_string();
+        assert_eq!(text(TableConfig::new("")), "a table needs a name that is not empty");
+        let large = TableConfig::new("t").max_size(1 << 31);
+        assert_eq!(text(large), "max_size of table \"t\" must be from 1 to 2147483647, it is 2147483648");
+        let nan = TableConfig::new("t").remover(SelectorKind::Prioritized { exponent: f64::NAN });
+        assert_eq!(
+            text(nan),
+            "the priority exponent of the remover of table \"t\" must be finite, it is NaN"
+        );
+        let limiter = RateLimiterConfig { min_size_to_sample: 0, ..RateLimiterConfig::queue(1) };
+        assert_eq!(
+            text(TableConfig::new("t").rate_limiter(limiter)),
+            "rate limiter of table \"t\": min_size_to_sample must be at least 1, it is 0"
+        );
+    }
+
+    #[test]
+    fn the_largest_size_negative_exponents_and_sample_limits_are_fine() {
+        let config = TableConfig::new("t")
+            .max_size(MAX_TABLE_SIZE)
+            .sampler(SelectorKind::Prioritized { exponent: -2.0 })
+            .max_times_sampled(-3);
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(TableConfig::queue("q", 5).validate(), Ok(()));
+        assert_eq!(TableConfig::stack("s", 5).sampler, SelectorKind::Lifo);
+    }
+}

@@ -1,0 +1,125 @@
+//! Sharing a high priority with the steps around it.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use crate::{Context, Extension, ItemData, ItemView};
+
+/// The largest number of neighbours on either side: every insert and update changes so many priorities inside the
+/// table's lock.
+pub const MAX_DIFFUSION_NEIGHBOURS: usize = 1024;
+
+/// Raises the priorities of neighbouring items when an item is inserted or updated: that of the n-th neighbour to at
+/// least `priority * decay^n`.
+///
+/// Neighbours are the items of the same episode that begin next before or after in time. With neighbours before only,
+/// this is prioritized sequence experience replay (Brittain et al. 2019, <https://arxiv.org/abs/1905.12726>, section
+/// 4): the steps that led to a surprise are worth another look.
+#[derive(Clone, Debug)]
+pub struct PriorityDiffusion {
+    decay: f64,
+    before: usize,
+    after: usize,
+    in_time: BTreeSet<Position>,
+}
+
+/// Why there can be no such diffusion.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+pub enum DiffusionError {
+    /// The decay is not a fraction.
+    #[error("the decay of a priority diffusion must be from 0 to 1, it is {actual}")]
+    Decay {
+        /// The decay asked for.
+        actual: f64,
+    },
+    /// Too many neighbours.
+    #[error("a priority diffusion may reach at most {limit} neighbours on either side, not {actual}")]
+    Neighbours {
+        /// The number asked for.
+        actual: usize,
+        /// The largest number, [`MAX_DIFFUSION_NEIGHBOURS`].
+        limit: usize,
+    },
+}
+
+/// Where an item begins. Items that begin at the same step are ordered by their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Position {
+    episode_id: u64,
+    step: i64,
+    key: u64,
+}
+
+impl Position {
+    /// The first row of the first column; an item has at least one.
+    fn of(item: &ItemData) -> Option<Self> {
+        let column = item.trajectory.column(0)?;
+        let first = column.slices().first()?;
+        let range = column.chunk_of(first)?.range();
+        let step = i64::from(range.start) + i64::from(first.offset);
+        Some(Self { episode_id: range.episode_id, step, key: item.key })
+    }
+}
+
+impl PriorityDiffusion {
+    /// Reaches so many neighbours before and after each item.
+    ///
+    /// # Errors
+    /// A decay outside of [0, 1], or more than [`MAX_DIFFUSION_NEIGHBOURS`] on a side.
+    pub fn new(decay: f64, before: usize, after: usize) -> Result<Self, DiffusionError> {
+        if !(0.0..=1.0).contains(&decay) {
+            return Err(DiffusionError::Decay { actual: decay });
+        }
+        let actual = before.max(after);
+        if actual > MAX_DIFFUSION_NEIGHBOURS {
+            return Err(DiffusionError::Neighbours { actual, limit: MAX_DIFFUSION_NEIGHBOURS });
+        }
+        Ok(Self { decay, before, after, in_time: BTreeSet::new() })
+    }
+
+    fn diffuse(&self, context: &mut Context<'_>, from: Position, priority: f64) {
+        let same_episode = |position: &&Position| position.episode_id == from.episode_id;
+        let earlier = self.in_time.range(..from).rev().take_while(same_episode).take(self.before);
+        self.raise(context, earlier, priority);
+        let following = (core::ops::Bound::Excluded(from), core::ops::Bound::Unbounded);
+        let later = self.in_time.range(following).take_while(same_episode).take(self.after);
+        self.raise(context, later, priority);
+    }
+
+    fn raise<'a>(
+        &self,
+        context: &mut Context<'_>,
+        neighbours: impl Iterator<Item = &'a Position>,
+        priority: f64,
+    ) {
+        let mut share = priority;
+        for neighbour in neighbours {
+            share *= self.decay;
+            context.raise_priority(neighbour.key, share);
+        }
+    }
+}
+
+impl Extension for PriorityDiffusion {
+    fn on_insert(&mut self, context: &mut Context<'_>, item: ItemView<'_>) {
+        let Some(position) = Position::of(item.data) else { return };
+        self.in_time.insert(position);
+        self.diffuse(context, position, item.priority);
+    }
+
+    fn on_update(&mut self, context: &mut Context<'_>, item: ItemView<'_>, _previous: f64) {
+        let Some(position) = Position::of(item.data) else { return };
+        self.diffuse(context, position, item.priority);
+    }
+
+    fn on_delete(&mut self, _context: &mut Context<'_>, item: ItemView<'_>) {
+        if let Some(position) = Position::of(item.data) {
+            self.in_time.remove(&position);
+        }
+    }
+
+    fn on_reset(&mut self) {
+        self.in_time.clear();
+    }
+}

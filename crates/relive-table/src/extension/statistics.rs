@@ -1,0 +1,77 @@
+//! Numbers about a table's life that its counters do not show.
+
+use crate::{Context, Extension, ItemView, Metric};
+
+/// Counts all operations and sums up what became of the items. Starts anew with a reset.
+///
+/// Metrics: `inserts`, `updates`, `samples`, `deletes` (counts of operations); `inserted_priority_mean`,
+/// `sampled_priority_mean` (NaN while there is none); `deleted_unsampled` (items that left without ever having been
+/// sampled); `times_sampled_at_deletion_mean`.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    inserted: Running,
+    updated: Running,
+    sampled: Running,
+    /// Over the items' sample counts.
+    deleted: Running,
+    deleted_unsampled: u64,
+}
+
+/// A count and a mean, updated so that large sums lose no small terms (Welford 1962).
+#[derive(Clone, Copy, Debug, Default)]
+struct Running {
+    count: u64,
+    mean: f64,
+}
+
+impl Running {
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.mean += (value - self.mean) / self.count as f64;
+    }
+
+    fn count(&self) -> f64 {
+        self.count as f64
+    }
+
+    fn mean(&self) -> f64 {
+        if self.count == 0 { f64::NAN } else { self.mean }
+    }
+}
+
+impl Extension for Statistics {
+    fn on_insert(&mut self, _context: &mut Context<'_>, item: ItemView<'_>) {
+        self.inserted.add(item.priority);
+    }
+
+    fn on_update(&mut self, _context: &mut Context<'_>, item: ItemView<'_>, _previous: f64) {
+        self.updated.add(item.priority);
+    }
+
+    fn on_sample(&mut self, _context: &mut Context<'_>, item: ItemView<'_>) {
+        self.sampled.add(item.priority);
+    }
+
+    fn on_delete(&mut self, _context: &mut Context<'_>, item: ItemView<'_>) {
+        self.deleted.add(f64::from(item.times_sampled));
+        self.deleted_unsampled += u64::from(item.times_sampled == 0);
+    }
+
+    fn on_reset(&mut self) {
+        *self = Self::default();
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let metric = |name, value| Metric { name, value };
+        vec![
+            metric("inserts", self.inserted.count()),
+            metric("updates", self.updated.count()),
+            metric("samples", self.sampled.count()),
+            metric("deletes", self.deleted.count()),
+            metric("inserted_priority_mean", self.inserted.mean()),
+            metric("sampled_priority_mean", self.sampled.mean()),
+            metric("deleted_unsampled", self.deleted_unsampled as f64),
+            metric("times_sampled_at_deletion_mean", self.deleted.mean()),
+        ]
+    }
+}

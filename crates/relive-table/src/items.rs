@@ -1,0 +1,143 @@
+//! The items of a table: an arena of slots, and the slots by key.
+
+use std::sync::Arc;
+
+use core::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::selector::Slot;
+use crate::{ItemData, ItemView};
+
+/// Ends the list of vacant slots.
+const END: Slot = Slot::MAX;
+
+/// The seed of the key hash. It is fixed because a table's behaviour must not depend on anything but its inputs.
+const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
+
+/// An item and what changes about it.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) data: Arc<ItemData>,
+    /// The same as in `data`, here to spare a look-up the way there.
+    pub(crate) key: u64,
+    pub(crate) priority: f64,
+    pub(crate) times_sampled: i32,
+}
+
+impl Record {
+    pub(crate) fn view(&self) -> ItemView<'_> {
+        ItemView { data: &self.data, priority: self.priority, times_sampled: self.times_sampled }
+    }
+}
+
+#[derive(Debug)]
+enum Entry {
+    Held(Record),
+    Vacant { next: Slot },
+}
+
+/// 32 bytes per slot and about 10 per key, beside what an item's `Arc` points to. The slot vacated last is filled
+/// first, so that a full table with a Fifo remover walks through its memory in order.
+#[derive(Debug)]
+pub(crate) struct Items {
+    entries: Vec<Entry>,
+    vacant: Slot,
+    by_key: HashTable<Slot>,
+    hasher: FixedState,
+}
+
+impl Default for Items {
+    fn default() -> Self {
+        let hasher = FixedState::with_seed(HASH_SEED);
+        Self { entries: Vec::new(), vacant: END, by_key: HashTable::new(), hasher }
+    }
+}
+
+impl Items {
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(crate) fn find(&self, key: u64) -> Option<Slot> {
+        let is_it = |&slot: &Slot| self.get(slot).is_some_and(|record| record.key == key);
+        self.by_key.find(self.hasher.hash_one(key), is_it).copied()
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Record> {
+        match self.entries.get(slot as usize)? {
+            Entry::Held(record) => Some(record),
+            Entry::Vacant { .. } => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Record> {
+        match self.entries.get_mut(slot as usize)? {
+            Entry::Held(record) => Some(record),
+            Entry::Vacant { .. } => None,
+        }
+    }
+
+    /// Adds a record whose key is not there yet.
+    pub(crate) fn insert(&mut self, record: Record) -> Slot {
+        let hash = self.hasher.hash_one(record.key);
+        let slot = self.place(record);
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.by_key.insert_unique(hash, slot, |&slot| match entries.get(slot as usize) {
+            Some(Entry::Held(record)) => hasher.hash_one(record.key),
+            // No vacant slot is in `by_key`; any hash would do.
+            Some(Entry::Vacant { .. }) | None => 0,
+        });
+        slot
+    }
+
+    fn place(&mut self, record: Record) -> Slot {
+        if let Some(entry) = self.entries.get_mut(self.vacant as usize) {
+            let slot = self.vacant;
+            self.vacant = match entry {
+                Entry::Vacant { next } => *next,
+                Entry::Held(_) => END,
+            };
+            *entry = Entry::Held(record);
+            return slot;
+        }
+        let slot =
+            Slot::try_from(self.entries.len()).expect("a table holds at most MAX_TABLE_SIZE + 1 items");
+        self.entries.push(Entry::Held(record));
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<Record> {
+        let hash = self.hasher.hash_one(self.get(slot)?.key);
+        if let Ok(found) = self.by_key.find_entry(hash, |&candidate| candidate == slot) {
+            found.remove();
+        }
+        let entry = self.entries.get_mut(slot as usize)?;
+        match core::mem::replace(entry, Entry::Vacant { next: self.vacant }) {
+            Entry::Held(record) => {
+                self.vacant = slot;
+                Some(record)
+            }
+            Entry::Vacant { .. } => None,
+        }
+    }
+
+    /// All records, in the order of their slots.
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Held(record) => Some(record),
+            Entry::Vacant { .. } => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_takes_half_a_cache_line() {
+        assert_eq!(size_of::<Entry>(), 32);
+    }
+}

@@ -1,0 +1,218 @@
+//! What a rate limiter is told to keep.
+
+use thiserror::Error;
+
+/// The bounds of a rate limiter.
+///
+/// Its *cursor* is `inserts * samples_per_insert - samples`, counted since the table was made or reset. An
+/// insert may not push it above `max_diff` and a sample may not pull it below `min_diff`. Deletions do not
+/// enter the cursor; they enter the size, which a sample needs to be at least `min_size_to_sample`, and up to
+/// which inserts always pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateLimiterConfig {
+    /// How many samples the limiter aims at per inserted item; above 0.
+    pub samples_per_insert: f64,
+    /// The number of items that the table must hold before it may be sampled; at least 1.
+    pub min_size_to_sample: i64,
+    /// The lowest cursor that a sample may leave behind.
+    pub min_diff: f64,
+    /// The highest cursor that an insert may leave behind.
+    pub max_diff: f64,
+}
+
+/// How far the cursor of a sample-to-insert ratio may stray.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ErrorBuffer {
+    /// So far to either side of `samples_per_insert * min_size_to_sample`.
+    Around(f64),
+    /// Between these two cursors.
+    Between {
+        /// The lowest cursor.
+        min_diff: f64,
+        /// The highest cursor.
+        max_diff: f64,
+    },
+}
+
+/// Bounds under which a limiter could not work. In the order in which they are looked for.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+pub enum RateLimiterError {
+    /// The ratio is not a positive number.
+    #[error("samples_per_insert must be a finite number above 0, it is {actual}")]
+    SamplesPerInsert {
+        /// The ratio asked for.
+        actual: f64,
+    },
+    /// The bounds are so close that neither an insert nor a sample might fit between them.
+    #[error(
+        "the error buffer [{min_diff}, {max_diff}] is too small: max_diff - min_diff must be at least \
+         2 * max(1, samples_per_insert) = {required}; give a larger error_buffer"
+    )]
+    BufferTooSmall {
+        /// Lowest cursor asked for.
+        min_diff: f64,
+        /// Highest cursor asked for.
+        max_diff: f64,
+        /// The least distance between the two.
+        required: f64,
+    },
+    /// Sampling could not begin at `min_size_to_sample` items.
+    #[error(
+        "min_diff {min_diff} is above samples_per_insert * min_size_to_sample = {center}, so a table of \
+         min_size_to_sample items could not be sampled; give a lower min_diff"
+    )]
+    MinDiffTooHigh {
+        /// Lowest cursor asked for.
+        min_diff: f64,
+        /// The cursor when the table reaches its minimal size.
+        center: f64,
+    },
+    /// The minimal size is below 1.
+    #[error("min_size_to_sample must be at least 1, it is {actual}")]
+    MinSize {
+        /// The size asked for.
+        actual: i64,
+    },
+    /// A bound is NaN, or the lower one is above the upper one.
+    #[error(
+        "min_diff must not be above max_diff, and neither may be NaN; they are {min_diff} and {max_diff}"
+    )]
+    Bounds {
+        /// Lowest cursor asked for.
+        min_diff: f64,
+        /// Highest cursor asked for.
+        max_diff: f64,
+    },
+}
+
+impl RateLimiterConfig {
+    /// Blocks sampling until the table holds `min_size_to_sample` items, and never blocks inserts.
+    ///
+    /// # Errors
+    /// A size below 1.
+    pub fn min_size(min_size_to_sample: i64) -> Result<Self, RateLimiterError> {
+        let config =
+            Self { samples_per_insert: 1.0, min_size_to_sample, min_diff: f64::MIN, max_diff: f64::MAX };
+        config.validate().map(|()| config)
+    }
+
+    /// Keeps the number of samples near `samples_per_insert` times the number of inserts, once the table holds
+    /// `min_size_to_sample` items.
+    ///
+    /// # Errors
+    /// The first of: a ratio that is not positive; bounds closer than `2 * max(1, samples_per_insert)`; a lower
+    /// bound above `samples_per_insert * min_size_to_sample`; a size below 1.
+    ///
+    /// ```
+    /// use relive_table::{ErrorBuffer, RateLimiterConfig};
+    /// let config = RateLimiterConfig::sample_to_insert_ratio(2.0, 2, ErrorBuffer::Around(4.0))?;
+    /// assert_eq!((config.min_diff, config.max_diff), (0.0, 8.0));
+    /// # Ok::<(), relive_table::RateLimiterError>(())
+    /// ```
+    pub fn sample_to_insert_ratio(
+        samples_per_insert: f64,
+        min_size_to_sample: i64,
+        error_buffer: ErrorBuffer,
+    ) -> Result<Self, RateLimiterError> {
+        check_ratio(samples_per_insert)?;
+        let center = samples_per_insert * as_f64(min_size_to_sample);
+        let (min_diff, max_diff) = match error_buffer {
+            ErrorBuffer::Around(margin) => (center - margin, center + margin),
+            ErrorBuffer::Between { min_diff, max_diff } => (min_diff, max_diff),
+        };
+        let required = 2.0 * samples_per_insert.max(1.0);
+        if max_diff - min_diff < required {
+            return Err(RateLimiterError::BufferTooSmall { min_diff, max_diff, required });
+        }
+        if min_diff > center {
+            return Err(RateLimiterError::MinDiffTooHigh { min_diff, center });
+        }
+        let config = Self { samples_per_insert, min_size_to_sample, min_diff, max_diff };
+        config.validate().map(|()| config)
+    }
+
+    /// Each item is sampled once, and at most `size` items wait to be sampled. With the Fifo selector, a queue.
+    pub fn queue(size: u32) -> Self {
+        Self { samples_per_insert: 1.0, min_size_to_sample: 1, min_diff: 0.0, max_diff: f64::from(size) }
+    }
+
+    /// Each item is sampled once, and at most `size` items wait to be sampled. With the Lifo selector, a stack.
+    pub fn stack(size: u32) -> Self {
+        Self::queue(size)
+    }
+
+    /// Whether the table may fall silent before it reaches `min_size_to_sample` again: the highest cursor is
+    /// below the one at which sampling begins, so that inserts block first if items have been deleted meanwhile.
+    pub fn may_deadlock(&self) -> bool {
+        self.max_diff < self.samples_per_insert * as_f64(self.min_size_to_sample)
+    }
+
+    /// Checks the bounds against each other.
+    ///
+    /// # Errors
+    /// A ratio that is not positive and finite, a size below 1, bounds that are NaN or the wrong way round.
+    pub fn validate(&self) -> Result<(), RateLimiterError> {
+        check_ratio(self.samples_per_insert)?;
+        let Self { min_diff, max_diff, min_size_to_sample, .. } = *self;
+        if min_size_to_sample < 1 {
+            return Err(RateLimiterError::MinSize { actual: min_size_to_sample });
+        }
+        if min_diff.is_nan() || max_diff.is_nan() || min_diff > max_diff {
+            return Err(RateLimiterError::Bounds { min_diff, max_diff });
+        }
+        Ok(())
+    }
+}
+
+fn check_ratio(actual: f64) -> Result<(), RateLimiterError> {
+    let valid = actual > 0.0 && actual.is_finite();
+    if valid { Ok(()) } else { Err(RateLimiterError::SamplesPerInsert { actual }) }
+}
+
+/// Counts enter the limiter's arithmetic as floats, exact up to 2^53.
+pub(super) fn as_f64(count: i64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn min_size_never_blocks_inserts() {
+        let config = RateLimiterConfig::min_size(3).unwrap();
+        assert_eq!((config.min_diff, config.max_diff), (-f64::MAX, f64::MAX));
+        assert_eq!(RateLimiterConfig::min_size(0), Err(RateLimiterError::MinSize { actual: 0 }));
+    }
+
+    #[test]
+    fn the_ratio_is_checked_before_the_buffer_and_the_buffer_before_the_size() {
+        let ratio =
+            |spi, size, buffer| RateLimiterConfig::sample_to_insert_ratio(spi, size, buffer).unwrap_err();
+        let tiny = ErrorBuffer::Around(0.1);
+        assert_eq!(ratio(0.0, 0, tiny), RateLimiterError::SamplesPerInsert { actual: 0.0 });
+        let too_small = RateLimiterError::BufferTooSmall { min_diff: 2.0, max_diff: 7.0, required: 6.0 };
+        assert_eq!(ratio(3.0, 0, ErrorBuffer::Between { min_diff: 2.0, max_diff: 7.0 }), too_small);
+        let too_high = RateLimiterError::MinDiffTooHigh { min_diff: 1.0, center: 0.0 };
+        assert_eq!(ratio(3.0, 0, ErrorBuffer::Between { min_diff: 1.0, max_diff: 7.0 }), too_high);
+        assert_eq!(ratio(3.0, 0, ErrorBuffer::Around(3.0)), RateLimiterError::MinSize { actual: 0 });
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_refused() {
+        assert!(RateLimiterConfig::sample_to_insert_ratio(f64::NAN, 1, ErrorBuffer::Around(9.0)).is_err());
+        assert!(RateLimiterConfig::sample_to_insert_ratio(1.0, 1, ErrorBuffer::Around(f64::NAN)).is_err());
+        let turned = RateLimiterConfig { min_diff: 1.0, max_diff: 0.0, ..RateLimiterConfig::queue(1) };
+        assert_eq!(turned.validate(), Err(RateLimiterError::Bounds { min_diff: 1.0, max_diff: 0.0 }));
+    }
+
+    #[test]
+    fn a_maximum_below_the_start_of_sampling_is_pointed_out() {
+        let between = |max_diff| {
+            let buffer = ErrorBuffer::Between { min_diff: 0.0, max_diff };
+            RateLimiterConfig::sample_to_insert_ratio(1.0, 10, buffer).unwrap()
+        };
+        assert!(between(9.0).may_deadlock());
+        assert!(!between(10.0).may_deadlock());
+    }
+}

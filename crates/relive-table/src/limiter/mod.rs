@@ -1,0 +1,9 @@
+//! The rate limiter: how far sampling may run ahead of inserting, and the other way round.
+
+mod config;
+mod shortfall;
+mod state;
+
+pub use config::{ErrorBuffer, RateLimiterConfig, RateLimiterError};
+pub use shortfall::Shortfall;
+pub use state::{CountError, RateLimiter};

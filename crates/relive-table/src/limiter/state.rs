@@ -1,0 +1,230 @@
+//! The limiter's counters and the two questions they answer.
+
+use thiserror::Error;
+
+use super::config::as_f64;
+use super::{RateLimiterConfig, RateLimiterError, Shortfall};
+
+/// Counts the inserts, samples and deletions of one table and says which may happen next.
+///
+/// ```
+/// use relive_table::{ErrorBuffer, RateLimiter, RateLimiterConfig};
+/// let config = RateLimiterConfig::sample_to_insert_ratio(2.0, 2, ErrorBuffer::Around(4.0))?;
+/// let mut limiter = RateLimiter::new(config)?;
+/// (0..4).for_each(|_| limiter.record_insert());
+/// assert_eq!(limiter.can_insert(1), Ok(false));
+/// assert_eq!(limiter.can_sample(8), Ok(true));
+/// # Ok::<(), relive_table::RateLimiterError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateLimiter {
+    config: RateLimiterConfig,
+    inserts: i64,
+    samples: i64,
+    deletes: i64,
+}
+
+/// A question about fewer than one operation.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the number of operations must be at least 1, it is {actual}")]
+pub struct CountError {
+    /// The number asked about.
+    pub actual: i64,
+}
+
+impl RateLimiter {
+    /// A limiter with all counters at 0.
+    ///
+    /// # Errors
+    /// Bounds that [`RateLimiterConfig::validate`] refuses.
+    pub fn new(config: RateLimiterConfig) -> Result<Self, RateLimiterError> {
+        config.validate()?;
+        Ok(Self { config, inserts: 0, samples: 0, deletes: 0 })
+    }
+
+    /// The bounds that it keeps.
+    pub fn config(&self) -> &RateLimiterConfig {
+        &self.config
+    }
+
+    /// Completed inserts of new items.
+    pub fn inserts(&self) -> i64 {
+        self.inserts
+    }
+
+    /// Completed samples.
+    pub fn samples(&self) -> i64 {
+        self.samples
+    }
+
+    /// Items that left the table, for whatever reason.
+    pub fn deletes(&self) -> i64 {
+        self.deletes
+    }
+
+    /// Items in the table: inserts less deletes.
+    pub fn size(&self) -> i64 {
+        self.inserts.saturating_sub(self.deletes)
+    }
+
+    /// `inserts * samples_per_insert - samples`, which the bounds hold in between.
+    pub fn cursor(&self) -> f64 {
+        as_f64(self.inserts) * self.config.samples_per_insert - as_f64(self.samples)
+    }
+
+    /// Whether `count` inserts in a row may happen now. Removals that a full table would make in between, which
+    /// lower its size, are not foreseen.
+    ///
+    /// # Errors
+    /// A count below 1.
+    pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
+        check_count(count).map(|()| self.allows_inserts(count))
+    }
+
+    /// Whether `count` samples in a row may happen now. Removals because of `max_times_sampled` are not foreseen.
+    ///
+    /// # Errors
+    /// A count below 1.
+    pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
+        check_count(count).map(|()| self.allows_samples(count))
+    }
+
+    pub(crate) fn allows_inserts(&self, count: i64) -> bool {
+        let inserts = self.inserts.saturating_add(count);
+        if inserts.saturating_sub(self.deletes) <= self.config.min_size_to_sample {
+            return true;
+        }
+        as_f64(inserts) * self.config.samples_per_insert - as_f64(self.samples) <= self.config.max_diff
+    }
+
+    pub(crate) fn allows_samples(&self, count: i64) -> bool {
+        self.size() >= self.config.min_size_to_sample && self.cursor() - as_f64(count) >= self.config.min_diff
+    }
+
+    /// What one insert waits for; `None` if it may happen now.
+    pub fn insert_shortfall(&self) -> Option<Shortfall> {
+        Shortfall::of_insert(self)
+    }
+
+    /// What one sample waits for; `None` if it may happen now.
+    pub fn sample_shortfall(&self) -> Option<Shortfall> {
+        Shortfall::of_sample(self)
+    }
+
+    /// Counts an insert of a new item.
+    pub fn record_insert(&mut self) {
+        self.inserts = self.inserts.saturating_add(1);
+    }
+
+    /// Counts a sample.
+    pub fn record_sample(&mut self) {
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// Counts an item that left the table.
+    pub fn record_delete(&mut self) {
+        self.deletes = self.deletes.saturating_add(1);
+    }
+
+    /// Sets all counters to 0.
+    pub fn reset(&mut self) {
+        *self = Self { config: self.config, inserts: 0, samples: 0, deletes: 0 };
+    }
+
+    /// The limiter after so many more inserts and samples.
+    pub(super) fn with_counts(&self, more_inserts: i64, more_samples: i64) -> Self {
+        let inserts = self.inserts.saturating_add(more_inserts);
+        Self { inserts, samples: self.samples.saturating_add(more_samples), ..self.clone() }
+    }
+}
+
+fn check_count(actual: i64) -> Result<(), CountError> {
+    if actual < 1 { Err(CountError { actual }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limiter::ErrorBuffer;
+
+    fn limiter(config: RateLimiterConfig) -> RateLimiter {
+        RateLimiter::new(config).unwrap()
+    }
+
+    #[test]
+    fn the_worked_example() {
+        let buffer = ErrorBuffer::Around(4.0);
+        let mut limiter = limiter(RateLimiterConfig::sample_to_insert_ratio(2.0, 2, buffer).unwrap());
+        for _ in 0..4 {
+            assert_eq!(limiter.can_insert(1), Ok(true));
+            limiter.record_insert();
+        }
+        assert_eq!(limiter.can_insert(1), Ok(false), "the fifth insert blocks");
+        let shortfall = limiter.insert_shortfall();
+        assert_eq!(shortfall, Some(Shortfall::MaxDiff { cursor: 8.0, max_diff: 8.0, missing_samples: 2 }));
+        let mut samples = 0;
+        let mut inserted = false;
+        while limiter.can_sample(1) == Ok(true) {
+            limiter.record_sample();
+            samples += 1;
+            if !inserted && limiter.can_insert(1) == Ok(true) {
+                limiter.record_insert();
+                inserted = true;
+                assert_eq!(samples, 2);
+            }
+        }
+        assert_eq!(samples, 10);
+        let shortfall = limiter.sample_shortfall();
+        assert_eq!(shortfall, Some(Shortfall::MinDiff { cursor: 0.0, min_diff: 0.0, missing_inserts: 1 }));
+    }
+
+    #[test]
+    fn deletes_enter_the_size_and_not_the_cursor() {
+        let mut limiter = limiter(RateLimiterConfig::queue(2));
+        limiter.record_insert();
+        limiter.record_insert();
+        assert_eq!(limiter.can_insert(1), Ok(false));
+        limiter.record_delete();
+        assert_eq!((limiter.can_insert(1), limiter.cursor()), (Ok(false), 2.0));
+        limiter.record_delete();
+        assert_eq!(limiter.can_insert(1), Ok(true), "up to min_size_to_sample inserts always pass");
+        assert_eq!(limiter.sample_shortfall(), Some(Shortfall::MinSize { size: 0, required: 1 }));
+        limiter.reset();
+        assert_eq!((limiter.inserts(), limiter.samples(), limiter.deletes()), (0, 0, 0));
+    }
+
+    #[test]
+    fn fewer_than_one_operation_is_an_error() {
+        let limiter = limiter(RateLimiterConfig::queue(1));
+        assert_eq!(limiter.can_insert(0), Err(CountError { actual: 0 }));
+        assert_eq!(limiter.can_sample(i64::MIN), Err(CountError { actual: i64::MIN }));
+        assert_eq!((limiter.can_insert(i64::MAX), limiter.can_sample(i64::MAX)), (Ok(false), Ok(false)));
+    }
+
+    #[test]
+    fn a_shortfall_that_nothing_fills_says_so() {
+        let never = RateLimiterConfig { min_diff: 1e300, max_diff: 1e301, ..RateLimiterConfig::queue(1) };
+        let mut limiter = limiter(never);
+        limiter.record_insert();
+        let shortfall = limiter.sample_shortfall().unwrap();
+        assert_eq!(shortfall.to_string(), "needs infinitely many more inserts (cursor 1, min_diff is 1e300)");
+    }
+
+    #[test]
+    fn missing_counts_are_the_least_that_help() {
+        for (spi, samples) in [(0.3, 7), (2.5, 40), (1.0, 3), (0.1, 1)] {
+            let config =
+                RateLimiterConfig { samples_per_insert: spi, min_diff: 0.0, ..RateLimiterConfig::queue(9) };
+            let mut limiter = limiter(config);
+            limiter.record_insert();
+            (0..samples).for_each(|_| limiter.record_sample());
+            let Some(Shortfall::MinDiff { missing_inserts, .. }) = limiter.sample_shortfall() else {
+                panic!("{samples} samples of one item at {spi} per insert are too many");
+            };
+            (1..missing_inserts).for_each(|_| limiter.record_insert());
+            assert_eq!(limiter.can_sample(1), Ok(false), "one insert fewer does not help at {spi}");
+            limiter.record_insert();
+            assert_eq!(limiter.can_sample(1), Ok(true), "so many inserts help at {spi}");
+        }
+    }
+}

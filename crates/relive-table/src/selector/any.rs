@@ -1,0 +1,73 @@
+//! The closed set of selectors, as state.
+
+use rand_core::Rng;
+
+use super::{Direction, Fifo, Heap, Lifo, Pick, Prioritized, Rank, Select, SelectorKind, Slot, Uniform};
+use crate::PriorityError;
+
+/// A selector of any kind. An empty one owns no memory.
+#[derive(Clone, Debug)]
+pub enum Selector {
+    /// See [`SelectorKind::Fifo`].
+    Fifo(Fifo),
+    /// See [`SelectorKind::Lifo`].
+    Lifo(Lifo),
+    /// See [`SelectorKind::Uniform`].
+    Uniform(Uniform),
+    /// See [`SelectorKind::MinHeap`] and [`SelectorKind::MaxHeap`].
+    Heap(Heap),
+    /// See [`SelectorKind::Prioritized`].
+    Prioritized(Prioritized),
+}
+
+macro_rules! each {
+    ($selector:expr, $inner:ident => $call:expr) => {
+        match $selector {
+            Selector::Fifo($inner) => $call,
+            Selector::Lifo($inner) => $call,
+            Selector::Uniform($inner) => $call,
+            Selector::Heap($inner) => $call,
+            Selector::Prioritized($inner) => $call,
+        }
+    };
+}
+
+impl Selector {
+    /// An empty selector.
+    pub fn new(kind: SelectorKind) -> Self {
+        match kind {
+            SelectorKind::Fifo => Self::Fifo(Fifo::default()),
+            SelectorKind::Lifo => Self::Lifo(Lifo::default()),
+            SelectorKind::Uniform => Self::Uniform(Uniform::default()),
+            SelectorKind::MinHeap => Self::Heap(Heap::new(Direction::Min)),
+            SelectorKind::MaxHeap => Self::Heap(Heap::new(Direction::Max)),
+            SelectorKind::Prioritized { exponent } => Self::Prioritized(Prioritized::new(exponent)),
+        }
+    }
+}
+
+impl Select for Selector {
+    fn len(&self) -> usize {
+        each!(self, inner => inner.len())
+    }
+
+    fn admit(&self, replaced: Option<Slot>, priority: f64) -> Result<Rank, PriorityError> {
+        each!(self, inner => inner.admit(replaced, priority))
+    }
+
+    fn insert(&mut self, slot: Slot, rank: Rank) -> bool {
+        each!(self, inner => inner.insert(slot, rank))
+    }
+
+    fn update(&mut self, slot: Slot, rank: Rank) -> bool {
+        each!(self, inner => inner.update(slot, rank))
+    }
+
+    fn remove(&mut self, slot: Slot) -> bool {
+        each!(self, inner => inner.remove(slot))
+    }
+
+    fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick> {
+        each!(self, inner => inner.pick(rng))
+    }
+}

@@ -1,0 +1,59 @@
+//! What every selector promises.
+
+use rand_core::Rng;
+
+use crate::PriorityError;
+
+/// The place of an item in its table. A slot is reused after its item has left.
+pub type Slot = u32;
+
+/// A priority that a selector has accepted, in the form in which that selector stores it.
+///
+/// Only [`Select::admit`] makes one. It is meant for the selector that made it, and for its next change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rank(pub(crate) f64);
+
+/// What a selector chose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pick {
+    /// The slot that was chosen.
+    pub slot: Slot,
+    /// The probability with which it was chosen, in (0, 1].
+    pub probability: f64,
+}
+
+/// A set of slots with priorities, and a rule that picks one of them.
+///
+/// Changes come in two halves so that a table can change two selectors or none: [`admit`](Self::admit) says
+/// whether a priority is acceptable and changes nothing, and the change that follows it cannot fail for its
+/// priority.
+pub trait Select {
+    /// Number of slots in the set.
+    fn len(&self) -> usize;
+
+    /// Whether the set is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Checks a priority for a slot to be inserted (`replaced` is `None`) or to be updated.
+    ///
+    /// # Errors
+    /// [`PriorityError`], with the selector's reason, if it cannot hold the priority.
+    fn admit(&self, replaced: Option<Slot>, priority: f64) -> Result<Rank, PriorityError>;
+
+    /// Adds a slot as the newest. False, and no change, if it is there already.
+    fn insert(&mut self, slot: Slot, rank: Rank) -> bool;
+
+    /// Gives a slot another priority. False, and no change, if it is not there.
+    fn update(&mut self, slot: Slot, rank: Rank) -> bool;
+
+    /// Takes a slot out. False, and no change, if it is not there.
+    fn remove(&mut self, slot: Slot) -> bool;
+
+    /// Chooses a slot and leaves it in the set; `None` if and only if the set is empty.
+    ///
+    /// Draws at most one 64-bit word, and how many it draws depends on the kind of the selector and on whether
+    /// it is empty, never on the word's value.
+    fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick>;
+}

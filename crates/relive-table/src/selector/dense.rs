@@ -1,0 +1,57 @@
+//! A set of slots without gaps, for drawing one by its index.
+
+use super::Slot;
+
+const ABSENT: u32 = u32::MAX;
+
+/// Slots in an array, and for each slot its place in it: 8 bytes per slot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dense {
+    slots: Vec<Slot>,
+    places: Vec<u32>,
+}
+
+/// What a removal did to the array: the last slot, from place `last`, now stands at place `hole`.
+pub(crate) struct Moved {
+    pub(crate) hole: usize,
+    pub(crate) last: usize,
+}
+
+impl Dense {
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn slot(&self, place: usize) -> Option<Slot> {
+        self.slots.get(place).copied()
+    }
+
+    pub(crate) fn place(&self, slot: Slot) -> Option<usize> {
+        self.places.get(slot as usize).filter(|&&place| place != ABSENT).map(|&place| place as usize)
+    }
+
+    /// Appends a slot at place `len`. False, and no change, if it is there already.
+    pub(crate) fn push(&mut self, slot: Slot) -> bool {
+        if slot == Slot::MAX || self.place(slot).is_some() {
+            return false;
+        }
+        if self.places.len() <= slot as usize {
+            self.places.resize(slot as usize + 1, ABSENT);
+        }
+        let place = u32::try_from(self.slots.len()).expect("there are fewer than 2^32 - 1 distinct slots");
+        self.places[slot as usize] = place;
+        self.slots.push(slot);
+        true
+    }
+
+    /// Takes a slot out and closes the gap with the last one.
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<Moved> {
+        let hole = self.place(slot)?;
+        self.slots.swap_remove(hole);
+        if let Some(&moved) = self.slots.get(hole) {
+            self.places[moved as usize] = self.places[slot as usize];
+        }
+        self.places[slot as usize] = ABSENT;
+        Some(Moved { hole, last: self.slots.len() })
+    }
+}

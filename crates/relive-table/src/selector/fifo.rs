@@ -1,0 +1,37 @@
+//! The oldest slot first.
+
+use rand_core::Rng;
+
+use super::order::Order;
+use super::{Pick, Rank, Select, Slot};
+use crate::PriorityError;
+
+/// Picks the slot that was inserted first, with probability 1. Priorities play no part.
+#[derive(Clone, Debug, Default)]
+pub struct Fifo(Order);
+
+impl Select for Fifo {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn admit(&self, _replaced: Option<Slot>, priority: f64) -> Result<Rank, PriorityError> {
+        Ok(Rank(priority))
+    }
+
+    fn insert(&mut self, slot: Slot, _rank: Rank) -> bool {
+        self.0.push_newest(slot)
+    }
+
+    fn update(&mut self, slot: Slot, _rank: Rank) -> bool {
+        self.0.contains(slot)
+    }
+
+    fn remove(&mut self, slot: Slot) -> bool {
+        self.0.remove(slot)
+    }
+
+    fn pick<R: Rng + ?Sized>(&self, _rng: &mut R) -> Option<Pick> {
+        self.0.oldest().map(|slot| Pick { slot, probability: 1.0 })
+    }
+}

@@ -1,0 +1,67 @@
+//! The closed set of selectors, as configuration.
+
+use core::fmt;
+
+use crate::PriorityError;
+
+/// How a table chooses an item, for sampling or for removal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SelectorKind {
+    /// The oldest item. Updates do not change the order.
+    Fifo,
+    /// The newest item. Updates do not change the order.
+    Lifo,
+    /// Any item, each with probability 1 / size.
+    Uniform,
+    /// The item of lowest priority; of equal ones that which was inserted or updated longest ago.
+    MinHeap,
+    /// The item of highest priority; of equal ones that which was inserted or updated longest ago.
+    MaxHeap,
+    /// Any item, with probability proportional to `priority.powf(exponent)`
+    /// (Schaul et al. 2015, <https://arxiv.org/abs/1511.05952>, equation 1).
+    ///
+    /// An item of priority 0 has weight 0 under every exponent and is never chosen while another has a
+    /// positive weight. If all weights are 0 the choice is uniform.
+    Prioritized {
+        /// The power to which priorities are raised; finite, may be negative.
+        exponent: f64,
+    },
+}
+
+impl SelectorKind {
+    /// Whether two tables with the same items always make the same choice.
+    pub fn is_deterministic(&self) -> bool {
+        match self {
+            Self::Fifo | Self::Lifo | Self::MinHeap | Self::MaxHeap => true,
+            Self::Uniform | Self::Prioritized { .. } => false,
+        }
+    }
+
+    /// Checks a single priority; whether there is room for it beside the others is the selector's to say.
+    ///
+    /// Fifo, Lifo and Uniform take every priority, as they do not look at it.
+    ///
+    /// # Errors
+    /// NaN on a heap; on a prioritized selector also a negative or infinite priority, and one whose weight
+    /// is not finite.
+    pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
+        match *self {
+            Self::Fifo | Self::Lifo | Self::Uniform => Ok(()),
+            Self::MinHeap | Self::MaxHeap => super::heap::rank_of(*self, priority).map(drop),
+            Self::Prioritized { exponent } => super::prioritized::weight_of(exponent, priority).map(drop),
+        }
+    }
+}
+
+impl fmt::Display for SelectorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fifo => f.write_str("Fifo"),
+            Self::Lifo => f.write_str("Lifo"),
+            Self::Uniform => f.write_str("Uniform"),
+            Self::MinHeap => f.write_str("MinHeap"),
+            Self::MaxHeap => f.write_str("MaxHeap"),
+            Self::Prioritized { exponent } => write!(f, "Prioritized({exponent})"),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! In proportion to a power of the priority.
+
+use rand_core::Rng;
+
+use super::dense::Dense;
+use super::sum_tree::SumTree;
+use super::{Pick, Rank, Select, SelectorKind, Slot};
+use crate::PriorityError;
+use crate::random::{index_below, unit};
+
+/// The largest sum of all weights that a prioritized selector accepts: half of the largest finite number, so
+/// that no order of additions can round to infinity.
+pub const MAX_TOTAL_WEIGHT: f64 = f64::MAX / 2.0;
+
+/// Picks a slot with probability weight / total, where weight = priority ^ exponent, and 0 for priority 0.
+/// If all weights are 0, each slot alike.
+///
+/// Weights and sums are 64-bit floats. Every change and every pick takes log8(len) steps. 17 bytes per slot.
+#[derive(Clone, Debug)]
+pub struct Prioritized {
+    exponent: f64,
+    members: Dense,
+    /// Weights by place in `members`.
+    weights: SumTree,
+}
+
+/// The weight of a priority under an exponent: finite and not negative.
+pub(super) fn weight_of(exponent: f64, priority: f64) -> Result<f64, PriorityError> {
+    let selector = SelectorKind::Prioritized { exponent };
+    if priority.is_nan() {
+        return Err(PriorityError::Nan { selector });
+    }
+    if priority < 0.0 {
+        return Err(PriorityError::Negative { selector, priority });
+    }
+    if priority.is_infinite() {
+        return Err(PriorityError::Infinite { selector });
+    }
+    // Also 0 ^ 0, and 0 to a negative power: an item of priority 0 is one that is not to be sampled.
+    let weight = if priority == 0.0 { 0.0 } else { priority.powf(exponent) };
+    if weight.is_finite() { Ok(weight) } else { Err(PriorityError::Weight { selector, priority }) }
+}
+
+impl Prioritized {
+    /// An empty selector. The exponent is finite.
+    pub fn new(exponent: f64) -> Self {
+        Self { exponent, members: Dense::default(), weights: SumTree::default() }
+    }
+
+    fn pick_among_equals<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick> {
+        let slot = self.members.slot(index_below(rng, self.members.len()))?;
+        Some(Pick { slot, probability: 1.0 / self.members.len() as f64 })
+    }
+}
+
+impl Select for Prioritized {
+    fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    fn admit(&self, replaced: Option<Slot>, priority: f64) -> Result<Rank, PriorityError> {
+        let weight = weight_of(self.exponent, priority)?;
+        let replaced = replaced.and_then(|slot| self.members.place(slot));
+        let released = replaced.map_or(0.0, |place| self.weights.weight(place));
+        let others = self.weights.total() - released;
+        if others + weight > MAX_TOTAL_WEIGHT {
+            let selector = SelectorKind::Prioritized { exponent: self.exponent };
+            return Err(PriorityError::Total { selector, priority, weight, others, limit: MAX_TOTAL_WEIGHT });
+        }
+        Ok(Rank(weight))
+    }
+
+    fn insert(&mut self, slot: Slot, rank: Rank) -> bool {
+        let inserted = self.members.push(slot);
+        if inserted {
+            self.weights.push(rank.0);
+        }
+        inserted
+    }
+
+    fn update(&mut self, slot: Slot, rank: Rank) -> bool {
+        let Some(place) = self.members.place(slot) else { return false };
+        self.weights.set(place, rank.0);
+        true
+    }
+
+    fn remove(&mut self, slot: Slot) -> bool {
+        let Some(moved) = self.members.remove(slot) else { return false };
+        let last = self.weights.weight(moved.last);
+        self.weights.pop();
+        if moved.hole != moved.last {
+            self.weights.set(moved.hole, last);
+        }
+        true
+    }
+
+    fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick> {
+        if self.members.len() == 0 {
+            return None;
+        }
+        let total = self.weights.total();
+        if total == 0.0 {
+            return self.pick_among_equals(rng);
+        }
+        let place = self.weights.find(unit(rng) * total)?;
+        let probability = self.weights.weight(place) / total;
+        Some(Pick { slot: self.members.slot(place)?, probability })
+    }
+}

@@ -1,0 +1,192 @@
+//! Sums of weights in a tree, to draw an index in proportion to its weight.
+
+/// Children per node: eight 64-bit sums are one cache line.
+const ARITY: usize = 8;
+
+type Group = [f64; ARITY];
+
+/// An implicit 8-ary tree of sums over an array of weights; 9.2 bytes per weight.
+///
+/// Every sum is recomputed from its children whenever one of them changes, never adjusted by a difference.
+/// So sums cannot drift: the tree's state is a function of its weights alone, whatever changes led to them.
+///
+/// Weights are finite and not negative, and so is their total: that is the caller's to keep.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SumTree {
+    /// `levels[0]` holds the weights, in groups of siblings; an element of `levels[n + 1]` is the sum of a
+    /// group of `levels[n]`. The last level is one group. Places beyond the weights hold 0.
+    levels: Vec<Vec<Group>>,
+    len: usize,
+}
+
+impl SumTree {
+    /// The sum of all weights.
+    pub(crate) fn total(&self) -> f64 {
+        self.levels.last().map_or(0.0, |top| sum(&top[0]))
+    }
+
+    /// The weight at `index`; 0 beyond the end.
+    pub(crate) fn weight(&self, index: usize) -> f64 {
+        let groups = self.levels.first();
+        groups.and_then(|groups| groups.get(index / ARITY)).map_or(0.0, |group| group[index % ARITY])
+    }
+
+    /// Appends a weight at index `len`.
+    pub(crate) fn push(&mut self, weight: f64) {
+        if self.len == self.levels.first().map_or(0, |groups| groups.len() * ARITY) {
+            self.grow();
+        }
+        self.len += 1;
+        self.set(self.len - 1, weight);
+    }
+
+    /// Takes the last weight out.
+    pub(crate) fn pop(&mut self) {
+        if self.len > 0 {
+            self.set(self.len - 1, 0.0);
+            self.len -= 1;
+        }
+    }
+
+    /// Replaces the weight at `index`, which is below `len`, and every sum above it.
+    pub(crate) fn set(&mut self, index: usize, weight: f64) {
+        let mut index = index;
+        let mut value = weight;
+        for groups in &mut self.levels {
+            let group = &mut groups[index / ARITY];
+            group[index % ARITY] = value;
+            value = sum(group);
+            index /= ARITY;
+        }
+    }
+
+    /// The index at which the running sum of the weights passes `target`; always one of positive weight.
+    /// `None` if there is none, that is if the total is 0.
+    ///
+    /// A target in [0, total) finds each index with probability weight / total; rounding, and a target that
+    /// rounding has pushed up to the total, move a border between two indices by a few units in the last
+    /// place, and never to an index of weight 0.
+    pub(crate) fn find(&self, target: f64) -> Option<usize> {
+        let mut index = 0;
+        let mut target = target;
+        for groups in self.levels.iter().rev() {
+            let (child, rest) = descend(&groups[index], target)?;
+            index = index * ARITY + child;
+            target = rest;
+        }
+        (!self.levels.is_empty()).then_some(index)
+    }
+
+    /// Makes room for one more group of weights, and for the sums above it.
+    fn grow(&mut self) {
+        let mut level = 0;
+        loop {
+            match self.levels.get_mut(level) {
+                None => return self.add_top(level),
+                Some(groups) => groups.push([0.0; ARITY]),
+            }
+            let groups = self.levels[level].len();
+            let parents = self.levels.get(level + 1).map_or(0, |above| above.len() * ARITY);
+            if groups == 1 || groups <= parents {
+                return;
+            }
+            level += 1;
+        }
+    }
+
+    /// Adds a level of one group over the levels below, whose topmost has at most two groups.
+    fn add_top(&mut self, level: usize) {
+        let mut top = [0.0; ARITY];
+        if let Some(below) = level.checked_sub(1).and_then(|below| self.levels.get(below)) {
+            for (sum_of, group) in top.iter_mut().zip(below) {
+                *sum_of = sum(group);
+            }
+        }
+        self.levels.push(vec![top]);
+    }
+}
+
+/// Adds from left to right, as [`descend`] does, so that both round alike.
+fn sum(group: &Group) -> f64 {
+    group.iter().sum()
+}
+
+/// The child at which the running sum passes `target`, and what of the target is left for it.
+fn descend(group: &Group, target: f64) -> Option<(usize, f64)> {
+    let mut passed = 0.0;
+    for (child, &weight) in group.iter().enumerate() {
+        let upto = passed + weight;
+        if target < upto {
+            return Some((child, target - passed));
+        }
+        passed = upto;
+    }
+    // Rounding left the target at or beyond the sum: the last child that may be found takes it.
+    let last = group.iter().rposition(|&weight| weight > 0.0)?;
+    Some((last, group[last]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree_of(weights: &[f64]) -> SumTree {
+        let mut tree = SumTree::default();
+        weights.iter().for_each(|&weight| tree.push(weight));
+        tree
+    }
+
+    #[test]
+    fn every_index_is_found_over_its_own_interval() {
+        let weights: Vec<f64> = (0..1000).map(f64::from).collect();
+        let tree = tree_of(&weights);
+        let mut start = 0.0;
+        for (index, weight) in weights.iter().enumerate().skip(1) {
+            assert_eq!(tree.find(start), Some(index));
+            assert_eq!(tree.find(start + weight - 0.5), Some(index));
+            start += weight;
+        }
+        assert_eq!(tree.total(), start);
+    }
+
+    #[test]
+    fn sums_stay_exact_sums_of_their_children_through_growth_and_shrinking() {
+        let mut tree = SumTree::default();
+        for round in 0..3 {
+            for index in 0..700 {
+                tree.push(f64::from(index % 7) + f64::from(round));
+            }
+            let doubled: Vec<f64> = (0..tree.len).map(|index| tree.weight(index) * 2.0).collect();
+            for (index, &weight) in doubled.iter().enumerate() {
+                tree.set(index, weight);
+            }
+            assert_eq!(tree.total(), doubled.iter().sum::<f64>());
+            (0..650).for_each(|_| tree.pop());
+            assert_eq!(tree.total(), doubled[..tree.len].iter().sum::<f64>());
+        }
+    }
+
+    #[test]
+    fn nothing_is_found_without_a_positive_weight() {
+        assert_eq!(SumTree::default().find(0.0), None);
+        assert_eq!(tree_of(&[0.0; 20]).find(0.0), None);
+    }
+
+    #[test]
+    fn a_target_at_or_beyond_the_total_finds_the_last_positive_weight() {
+        let mut weights = vec![0.0; 100];
+        weights[41] = 0.1;
+        weights[42] = 0.2;
+        let tree = tree_of(&weights);
+        assert_eq!(tree.find(tree.total()), Some(42));
+        assert_eq!(tree.find(f64::MAX), Some(42));
+    }
+
+    #[test]
+    fn a_huge_and_a_tiny_weight_live_side_by_side() {
+        let mut tree = tree_of(&[1e300, 1e-300, 0.0]);
+        tree.set(0, 0.0);
+        assert_eq!(tree.total(), 1e-300, "the huge weight left nothing behind");
+        assert_eq!(tree.find(0.0), Some(1));
+    }
+}

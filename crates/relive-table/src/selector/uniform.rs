@@ -1,0 +1,42 @@
+//! Every slot alike.
+
+use rand_core::Rng;
+
+use super::dense::Dense;
+use super::{Pick, Rank, Select, Slot};
+use crate::PriorityError;
+use crate::random::index_below;
+
+/// Picks every slot with the same probability, 1 / len. Priorities play no part.
+#[derive(Clone, Debug, Default)]
+pub struct Uniform(Dense);
+
+impl Select for Uniform {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn admit(&self, _replaced: Option<Slot>, priority: f64) -> Result<Rank, PriorityError> {
+        Ok(Rank(priority))
+    }
+
+    fn insert(&mut self, slot: Slot, _rank: Rank) -> bool {
+        self.0.push(slot)
+    }
+
+    fn update(&mut self, slot: Slot, _rank: Rank) -> bool {
+        self.0.place(slot).is_some()
+    }
+
+    fn remove(&mut self, slot: Slot) -> bool {
+        self.0.remove(slot).is_some()
+    }
+
+    fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick> {
+        if self.0.len() == 0 {
+            return None;
+        }
+        let slot = self.0.slot(index_below(rng, self.0.len()))?;
+        Some(Pick { slot, probability: 1.0 / self.0.len() as f64 })
+    }
+}

@@ -1,0 +1,71 @@
+//! Running extensions, and doing what they ask for.
+
+use crate::extension::{Context, Effect, PriorityRequest};
+use crate::items::Record;
+use crate::selector::Slot;
+use crate::{Extension, ItemView, Metric, Table};
+
+impl Table {
+    /// Takes what extensions asked for in other tables since the last call, in the order of the asking.
+    pub fn drain_effects(&mut self) -> Vec<Effect> {
+        core::mem::take(&mut self.requests.effects)
+    }
+
+    /// What the extensions have measured.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.extensions.iter().flat_map(|extension| extension.metrics()).collect()
+    }
+
+    /// Runs a hook of every extension for an item of the table.
+    pub(super) fn notify(
+        &mut self,
+        slot: Slot,
+        hook: impl Fn(&mut dyn Extension, &mut Context<'_>, ItemView<'_>),
+    ) {
+        if self.extensions.is_empty() {
+            return;
+        }
+        let Some(record) = self.state.contents.items.get(slot) else { return };
+        let mut context = Context::new(&self.state, &mut self.requests);
+        for extension in &mut self.extensions {
+            hook(extension.as_mut(), &mut context, record.view());
+        }
+        self.fulfil();
+    }
+
+    /// Runs `on_delete` of every extension for an item that has left the table.
+    pub(super) fn notify_deleted(&mut self, record: &Record) {
+        if self.extensions.is_empty() {
+            return;
+        }
+        let mut context = Context::new(&self.state, &mut self.requests);
+        for extension in &mut self.extensions {
+            extension.on_delete(&mut context, record.view());
+        }
+        self.fulfil();
+    }
+
+    /// Runs `on_reset` of every extension before the items go.
+    pub(super) fn notify_reset(&mut self) {
+        for extension in &mut self.extensions {
+            extension.on_reset();
+        }
+    }
+
+    /// Does what extensions asked for in this table. No hooks run for it, so that none can ask in circles.
+    fn fulfil(&mut self) {
+        let mut priorities = core::mem::take(&mut self.requests.priorities);
+        for PriorityRequest { key, priority, only_raise } in priorities.drain(..) {
+            let Some(slot) = self.state.contents.items.find(key) else { continue };
+            let now = self.state.contents.items.get(slot).map(|record| record.priority);
+            if only_raise && now.is_some_and(|now| now >= priority) {
+                continue;
+            }
+            match self.state.contents.admit(Some(slot), priority) {
+                Ok(admitted) => drop(self.state.set_priority(slot, admitted)),
+                Err(_) => self.state.counters.refused_requests += 1,
+            }
+        }
+        self.requests.priorities = priorities;
+    }
+}

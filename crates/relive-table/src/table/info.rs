@@ -1,0 +1,118 @@
+//! Looking at a table.
+
+use std::sync::Arc;
+
+use crate::items::Record;
+use crate::{CountError, ItemView, RateLimiter, Shortfall, Table, TableConfig};
+
+/// A table's rules and numbers at one moment. The counters run since the table was made or reset.
+#[derive(Clone, Debug)]
+pub struct TableInfo {
+    /// The rules.
+    pub config: Arc<TableConfig>,
+    /// Number of items.
+    pub current_size: u64,
+    /// Number of episodes with data in the table.
+    pub num_episodes: u64,
+    /// Number of times that an episode lost its last data.
+    pub num_deleted_episodes: u64,
+    /// Number of items that have been sampled at least once.
+    pub num_unique_samples: u64,
+    /// Number of priority changes which extensions asked for and a selector refused.
+    pub num_refused_requests: u64,
+    /// Completed inserts of new items.
+    pub inserts: i64,
+    /// Completed samples.
+    pub samples: i64,
+    /// Items that left the table, for whatever reason.
+    pub deletes: i64,
+}
+
+impl Table {
+    /// The rules.
+    pub fn config(&self) -> &Arc<TableConfig> {
+        &self.state.config
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> u64 {
+        self.state.contents.items.len() as u64
+    }
+
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is an item of this key.
+    pub fn contains(&self, key: u64) -> bool {
+        self.state.contents.items.find(key).is_some()
+    }
+
+    /// The item of this key.
+    pub fn get(&self, key: u64) -> Option<ItemView<'_>> {
+        self.state.get(key)
+    }
+
+    /// All items in the order of their insertion.
+    ///
+    /// Sorts references to all of them first. Whoever holds a lock collects the items of
+    /// [`iter_unordered`](Self::iter_unordered) instead, and sorts by [`sequence`](crate::ItemData::sequence) outside.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = ItemView<'_>> {
+        let mut views: Vec<ItemView<'_>> = self.iter_unordered().collect();
+        views.sort_unstable_by_key(|view| view.data.sequence);
+        views.into_iter()
+    }
+
+    /// All items in no particular order.
+    pub fn iter_unordered(&self) -> impl Iterator<Item = ItemView<'_>> {
+        self.state.contents.items.records().map(Record::view)
+    }
+
+    /// The rate limiter, for its counters and its cursor.
+    pub fn rate_limiter(&self) -> &RateLimiter {
+        &self.state.limiter
+    }
+
+    /// Whether the rate limiter allows `count` inserts now.
+    ///
+    /// # Errors
+    /// A count below 1.
+    pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
+        self.state.limiter.can_insert(count)
+    }
+
+    /// Whether the rate limiter allows `count` samples now.
+    ///
+    /// # Errors
+    /// A count below 1.
+    pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
+        self.state.limiter.can_sample(count)
+    }
+
+    /// What one insert waits for; `None` if it may happen now.
+    pub fn insert_shortfall(&self) -> Option<Shortfall> {
+        self.state.limiter.insert_shortfall()
+    }
+
+    /// What one sample waits for; `None` if it may happen now.
+    pub fn sample_shortfall(&self) -> Option<Shortfall> {
+        self.state.limiter.sample_shortfall()
+    }
+
+    /// The rules and the numbers.
+    pub fn info(&self) -> TableInfo {
+        let state = &self.state;
+        TableInfo {
+            config: Arc::clone(&state.config),
+            current_size: self.len(),
+            num_episodes: state.contents.episodes.len() as u64,
+            num_deleted_episodes: state.counters.deleted_episodes,
+            num_unique_samples: state.counters.unique_samples,
+            num_refused_requests: state.counters.refused_requests,
+            inserts: state.limiter.inserts(),
+            samples: state.limiter.samples(),
+            deletes: state.limiter.deletes(),
+        }
+    }
+}

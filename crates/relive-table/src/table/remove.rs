@@ -1,0 +1,39 @@
+//! Deleting one item, and all of them.
+
+use super::state::{Contents, Counters};
+use crate::selector::Slot;
+use crate::{Freed, Table};
+
+impl Table {
+    /// Deletes an item. False if there is no such item, which is no error.
+    pub fn delete(&mut self, key: u64, freed: &mut Freed) -> bool {
+        match self.state.contents.items.find(key) {
+            Some(slot) => self.remove_slot(slot, freed).is_some(),
+            None => false,
+        }
+    }
+
+    /// Empties the table and sets all its counters to 0, those of the rate limiter included. Items that someone
+    /// has sampled live on with them.
+    ///
+    /// Takes the same short time however many items there are: they leave as a whole.
+    pub fn reset(&mut self, freed: &mut Freed) {
+        self.notify_reset();
+        let state = &mut self.state;
+        freed.push_contents(core::mem::replace(&mut state.contents, Contents::new(&state.config)));
+        state.limiter.reset();
+        state.counters = Counters::default();
+    }
+
+    /// The one way by which an item leaves, whoever sends it. Returns its key.
+    pub(super) fn remove_slot(&mut self, slot: Slot, freed: &mut Freed) -> Option<u64> {
+        let contents = &mut self.state.contents;
+        let record = contents.items.remove(slot)?;
+        contents.deselect(slot);
+        self.state.counters.deleted_episodes += contents.episodes.remove(&record.data.trajectory);
+        self.state.limiter.record_delete();
+        self.notify_deleted(&record);
+        freed.push_item(record.data);
+        Some(record.key)
+    }
+}

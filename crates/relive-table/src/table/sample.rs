@@ -1,0 +1,72 @@
+//! Sampling items.
+
+use std::sync::Arc;
+
+use rand_core::Rng;
+
+use super::state::State;
+use crate::selector::{Pick, Select};
+use crate::{Freed, Sampled, Table};
+
+impl Table {
+    /// Samples an item, and deletes it if this was its sample number `max_times_sampled`. `None` if the rate
+    /// limiter forbids it or the table is empty.
+    pub fn sample<R: Rng + ?Sized>(&mut self, rng: &mut R, freed: &mut Freed) -> Option<Sampled> {
+        let pick = self.state.pick(rng)?;
+        let sampled = self.state.take(pick)?;
+        self.notify(pick.slot, |extension, context, view| extension.on_sample(context, view));
+        let limit = self.state.config.max_times_sampled;
+        if limit >= 1 && sampled.times_sampled == limit {
+            self.remove_slot(pick.slot, freed);
+        }
+        Some(sampled)
+    }
+
+    /// Samples up to `limit` items, as many as the rate limiter allows, and appends them to `out`. Returns how many.
+    ///
+    /// The same as so many calls of [`sample`](Self::sample).
+    pub fn sample_many<R: Rng + ?Sized>(
+        &mut self,
+        limit: usize,
+        rng: &mut R,
+        out: &mut Vec<Sampled>,
+        freed: &mut Freed,
+    ) -> usize {
+        let before = out.len();
+        while out.len() - before < limit {
+            match self.sample(rng, freed) {
+                Some(sampled) => out.push(sampled),
+                None => break,
+            }
+        }
+        out.len() - before
+    }
+}
+
+impl State {
+    /// Chooses an item and counts the sample.
+    fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick> {
+        if !self.limiter.allows_samples(1) {
+            return None;
+        }
+        let pick = self.contents.sampler.pick(rng)?;
+        self.limiter.record_sample();
+        Some(pick)
+    }
+
+    /// Hands out a chosen item.
+    fn take(&mut self, pick: Pick) -> Option<Sampled> {
+        let table_size = self.contents.items.len() as u64;
+        let record = self.contents.items.get_mut(pick.slot)?;
+        self.counters.unique_samples += u64::from(record.times_sampled == 0);
+        record.times_sampled = record.times_sampled.saturating_add(1);
+        Some(Sampled {
+            item: Arc::clone(&record.data),
+            priority: record.priority,
+            probability: pick.probability,
+            table_size,
+            times_sampled: record.times_sampled,
+            rate_limited: false,
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! What a table is made of.
+
+use std::sync::Arc;
+
+use crate::episodes::Episodes;
+use crate::extension::Requests;
+use crate::items::Items;
+use crate::selector::{Rank, Select, Selector, Slot};
+use crate::{ConfigError, Extension, ItemView, PriorityError, RateLimiter, TableConfig};
+
+/// A set of items with a rule for reading, a rule for removing and a rate limiter.
+///
+/// Operations check nothing about waiting: whoever inserts asks [`can_insert`](Self::can_insert) first. An
+/// operation that returns an error has changed nothing.
+pub struct Table {
+    pub(super) state: State,
+    pub(super) extensions: Vec<Box<dyn Extension>>,
+    /// What the extensions asked for and has not been done yet.
+    pub(super) requests: Requests,
+}
+
+/// A table without its extensions, which look at it while they run.
+pub(crate) struct State {
+    pub(super) config: Arc<TableConfig>,
+    pub(super) limiter: RateLimiter,
+    pub(super) contents: Contents,
+    pub(super) counters: Counters,
+    /// Sequence number of the next item; not set back by a reset.
+    pub(super) next_sequence: u64,
+}
+
+/// What a reset replaces as a whole.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) items: Items,
+    pub(super) sampler: Selector,
+    pub(super) remover: Selector,
+    pub(super) episodes: Episodes,
+}
+
+/// Counters since the last reset, beside those of the rate limiter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    pub(super) deleted_episodes: u64,
+    pub(super) unique_samples: u64,
+    pub(super) refused_requests: u64,
+}
+
+/// A priority that both selectors have accepted.
+#[derive(Clone, Copy)]
+pub(super) struct Admitted {
+    pub(super) priority: f64,
+    sampler: Rank,
+    remover: Rank,
+}
+
+impl Contents {
+    pub(super) fn new(config: &TableConfig) -> Self {
+        Self {
+            items: Items::default(),
+            sampler: Selector::new(config.sampler),
+            remover: Selector::new(config.remover),
+            episodes: Episodes::default(),
+        }
+    }
+
+    pub(super) fn admit(&self, replaced: Option<Slot>, priority: f64) -> Result<Admitted, PriorityError> {
+        let sampler = self.sampler.admit(replaced, priority)?;
+        let remover = self.remover.admit(replaced, priority)?;
+        Ok(Admitted { priority, sampler, remover })
+    }
+
+    pub(super) fn select(&mut self, slot: Slot, admitted: Admitted) {
+        let inserted =
+            self.sampler.insert(slot, admitted.sampler) && self.remover.insert(slot, admitted.remover);
+        debug_assert!(inserted, "slot {slot} was vacant and yet in a selector");
+    }
+
+    pub(super) fn reselect(&mut self, slot: Slot, admitted: Admitted) {
+        let updated =
+            self.sampler.update(slot, admitted.sampler) && self.remover.update(slot, admitted.remover);
+        debug_assert!(updated, "slot {slot} was held and yet in no selector");
+    }
+
+    pub(super) fn deselect(&mut self, slot: Slot) {
+        let removed = self.sampler.remove(slot) && self.remover.remove(slot);
+        debug_assert!(removed, "slot {slot} was held and yet in no selector");
+    }
+}
+
+impl State {
+    pub(crate) fn get(&self, key: u64) -> Option<ItemView<'_>> {
+        let slot = self.contents.items.find(key)?;
+        self.contents.items.get(slot).map(crate::items::Record::view)
+    }
+
+    pub(crate) fn config(&self) -> &Arc<TableConfig> {
+        &self.config
+    }
+}
+
+impl Table {
+    /// An empty table.
+    ///
+    /// # Errors
+    /// Rules that [`TableConfig::validate`] refuses.
+    pub fn new(config: TableConfig, extensions: Vec<Box<dyn Extension>>) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let limiter = RateLimiter::new(config.rate_limiter)
+            .map_err(|source| ConfigError::RateLimiter { table: config.name.clone(), source })?;
+        let contents = Contents::new(&config);
+        let (config, counters) = (Arc::new(config), Counters::default());
+        let state = State { config, limiter, contents, counters, next_sequence: 0 };
+        Ok(Self { state, extensions, requests: Requests::default() })
+    }
+
+    /// Checks a priority without an item, as far as that goes: the sum of all weights is looked at by the insert
+    /// or the update itself.
+    ///
+    /// # Errors
+    /// What [`SelectorKind::check_priority`](crate::SelectorKind::check_priority) of the sampler or the remover
+    /// says.
+    pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
+        self.state.config.sampler.check_priority(priority)?;
+        self.state.config.remover.check_priority(priority)
+    }
+}
