@@ -1,1 +1,34 @@
-//! TBD
+//! Concurrency around pure tables: handles, waiting, deadlines, cancellation, orderly shutdown.
+//!
+//! An [`Engine`] owns a set of tables and the account of every live chunk. A [`TableHandle`] is cheap to clone and safe
+//! to use from many tasks. Operations that the rate limiter forbids wait in two queues per table, one for inserts and
+//! one for samples, each strictly first come, first served. There is no worker thread that could die: whoever changes
+//! a table also serves, under the same short lock, the waiters that the change lets through, and wakes them after the
+//! lock is gone.
+//!
+//! * A sample request that is dropped or times out while it waits takes nothing.
+//! * An insert is confirmed after the table holds it, and only then. Once a table is closed, inserts still waiting
+//!   fail; none is confirmed.
+//! * References to removed items are dropped after the table's lock, so that freeing memory never holds up a table.
+//! * Every waiter can be listed with what it waits for, how much is missing, and since when ([`WaiterInfo`]).
+
+mod aftermath;
+mod change;
+mod confirmations;
+mod describe;
+mod engine;
+mod error;
+mod handle;
+pub mod limits;
+mod pump;
+mod sample;
+mod slot;
+mod state;
+mod sync;
+
+pub use confirmations::{Confirmations, Outcome};
+pub use describe::{Operation, TableStatus, WaiterInfo};
+pub use engine::{BuildError, Engine, EngineBuilder};
+pub use error::{EngineError, ErrorKind};
+pub use handle::{Accepted, Mutation, TableHandle};
+pub use sample::{SampleFuture, SampleRequest};

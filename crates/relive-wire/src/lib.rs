@@ -1,1 +1,22 @@
-//! TBD
+//! Protocol messages of Relive and their conversions to and from the domain's types. No sockets.
+//!
+//! Two protocols live here: [`reverb`], bit-compatible with dm-reverb's `deepmind.reverb.ReverbService`, and [`v1`],
+//! Relive's own service. This is the only crate that knows protobuf; everything else speaks tables, items and chunks.
+//!
+//! Messages come from untrusted peers. Each conversion into a domain type is the one place where that input is
+//! checked, and each failure says what was wrong and where ([`WireError`]).
+
+pub mod chunk;
+pub mod dtype;
+mod error;
+pub mod item;
+pub mod limits;
+mod proto;
+mod reader;
+pub mod sample;
+pub mod signature;
+pub mod table;
+pub mod text;
+
+pub use error::WireError;
+pub use proto::{DESCRIPTORS, reverb, tensorflow, v1};

@@ -1,0 +1,75 @@
+//! What a change of a table leaves to be done once its lock is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+use std::time::Instant;
+
+use relive_table::{Effect, Freed, NewItem};
+
+use crate::confirmations::{Confirmations, Outcome};
+use crate::handle::TableHandle;
+use crate::limits::EXTENSION_INSERT_TIMEOUT;
+
+/// References to drop, outcomes to report, tasks to wake, and inserts that extensions asked for in other tables.
+#[derive(Debug, Default)]
+pub(crate) struct Aftermath {
+    pub(crate) freed: Freed,
+    /// Encoded bytes that new items refer to.
+    pub(crate) added_bytes: u64,
+    pub(crate) given_up: Vec<NewItem>,
+    pub(crate) settled: Vec<(Arc<Confirmations>, Outcome)>,
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Aftermath {
+    /// Does it all; `table` is the one that was changed.
+    pub(crate) fn settle(self, table: &TableHandle) {
+        let mut effects = self.settle_own(table);
+        while let Some((from, effect)) = effects.pop() {
+            let Some(peers) = from.shared.peers.get().and_then(std::sync::Weak::upgrade) else { continue };
+            let Effect::InsertInto { table: name, item } = effect;
+            let Some(target) = peers.get(&*name) else {
+                tracing::warn!(
+                    table = from.name(),
+                    target = &*name,
+                    "an extension names a table that does not exist"
+                );
+                continue;
+            };
+            let who: Arc<str> = format!("extension of table {}", from.name()).into();
+            let after = target.insert_detached(item, &who, Instant::now() + EXTENSION_INSERT_TIMEOUT);
+            effects.append(&mut after.settle_own(target));
+        }
+    }
+
+    /// All but the effects on other tables, which are given back with the table they came from.
+    fn settle_own(self, table: &TableHandle) -> Vec<(TableHandle, Effect)> {
+        report(self.settled);
+        self.wakers.into_iter().for_each(Waker::wake);
+        let referenced = &table.shared.referenced_bytes;
+        if self.added_bytes > 0 {
+            referenced.fetch_add(self.added_bytes, Ordering::Relaxed);
+        }
+        if !self.freed.is_empty() {
+            let bytes: u64 = self.freed.removed().map(|item| item.trajectory.encoded_size_bytes()).sum();
+            referenced.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        self.effects.into_iter().map(|effect| (table.clone(), effect)).collect()
+    }
+}
+
+/// Tells each stream its outcomes, one lock and one wake-up per run of the same stream.
+fn report(settled: Vec<(Arc<Confirmations>, Outcome)>) {
+    let mut settled = settled.into_iter().peekable();
+    while let Some((stream, first)) = settled.next() {
+        let mut outcomes = vec![first];
+        while let Some((_, next)) = settled.next_if(|(other, _)| Arc::ptr_eq(other, &stream)) {
+            outcomes.push(next);
+        }
+        if let Some(waker) = stream.settle(outcomes) {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! One change of a table's state, made under its lock.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use relive_table::{NewItem, Timestamp};
+
+use crate::EngineError;
+use crate::aftermath::Aftermath;
+use crate::confirmations::Confirmations;
+use crate::handle::Mutation;
+use crate::limits::{MAX_WAITING_INSERTS, MAX_WAITING_SAMPLES};
+use crate::sample::SampleRequest;
+use crate::slot::Slot;
+use crate::state::{SampleResult, State, WaitingInsert, WaitingSample};
+
+/// The state while it is locked, and what is to be done afterwards.
+pub(crate) struct Change<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) after: &'a mut Aftermath,
+    pub(crate) now: Timestamp,
+}
+
+/// Where inserts come from and whom their outcome concerns.
+pub(crate) struct Origin<'a> {
+    pub(crate) who: &'a Arc<str>,
+    pub(crate) since: Instant,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) confirmations: Option<&'a Arc<Confirmations>>,
+}
+
+impl Change<'_> {
+    pub(crate) fn check_open(&self) -> Result<(), EngineError> {
+        if self.state.closed { Err(EngineError::Closed { table: self.name() }) } else { Ok(()) }
+    }
+
+    /// Inserts at once if nobody waits before and the limiter allows it; true if so, false if the item waits.
+    pub(crate) fn insert(&mut self, item: NewItem, origin: &Origin<'_>) -> Result<bool, EngineError> {
+        self.check_open()?;
+        let (key, name) = (item.key, &self.state.table.config().name);
+        self.state.table.check_priority(item.priority).map_err(|source| EngineError::Priority {
+            table: name.clone(),
+            key,
+            source,
+        })?;
+        if !self.state.inserts.is_empty() || self.state.table.insert_shortfall().is_some() {
+            return self.wait(item, origin).map(|()| false);
+        }
+        self.state.insert_now(item, self.now, self.after)?;
+        if !self.state.samples.is_empty() {
+            self.state.pump(self.now, self.after);
+        }
+        Ok(true)
+    }
+
+    fn wait(&mut self, item: NewItem, origin: &Origin<'_>) -> Result<(), EngineError> {
+        if self.state.inserts.len() >= MAX_WAITING_INSERTS {
+            return Err(EngineError::QueueFull {
+                table: self.name(),
+                what: "inserts",
+                limit: MAX_WAITING_INSERTS,
+            });
+        }
+        self.state.inserts.push_back(WaitingInsert {
+            item,
+            who: Arc::clone(origin.who),
+            since: origin.since,
+            deadline: origin.deadline,
+            confirmations: origin.confirmations.map(Arc::clone),
+        });
+        Ok(())
+    }
+
+    /// Adds a request at the end of the queue and serves what can be served, perhaps the request itself.
+    pub(crate) fn enqueue_sample(
+        &mut self,
+        request: SampleRequest,
+        since: Instant,
+    ) -> Result<(u64, Arc<Slot<SampleResult>>), EngineError> {
+        self.check_open()?;
+        if self.state.samples.len() >= MAX_WAITING_SAMPLES {
+            let (what, limit) = ("sample requests", MAX_WAITING_SAMPLES);
+            return Err(EngineError::QueueFull { table: self.name(), what, limit });
+        }
+        let id = self.state.next_sample_id;
+        self.state.next_sample_id += 1;
+        self.state.rate_limited = false;
+        let slot = Arc::new(Slot::new());
+        self.state.samples.push_back(WaitingSample {
+            id,
+            limit: request.limit,
+            max_bytes: request.max_bytes,
+            taken: Vec::new(),
+            taken_bytes: 0,
+            who: request.who,
+            since,
+            slot: Arc::clone(&slot),
+        });
+        Ok((id, slot))
+    }
+
+    pub(crate) fn mutate(&mut self, mutation: Mutation) -> Result<(), EngineError> {
+        match mutation {
+            Mutation::Delete { key } => {
+                self.state.table.delete(key, &mut self.after.freed);
+                Ok(())
+            }
+            Mutation::Update { key, priority } => {
+                let updated = self.state.table.update_priority(key, priority);
+                let table = || self.name();
+                updated.map(drop).map_err(|source| EngineError::Priority { table: table(), key, source })
+            }
+        }
+    }
+
+    /// Fails everything that waits. Inserts that waited were not confirmed and are not kept.
+    pub(crate) fn close(&mut self) {
+        self.state.closed = true;
+        let closed = EngineError::Closed { table: self.name() };
+        for waiter in self.state.samples.drain(..) {
+            self.after.wakers.extend(waiter.slot.fill(Err(closed.clone())));
+        }
+        for waiter in self.state.inserts.drain(..) {
+            self.after.given_up.push(waiter.item);
+            if let Some(confirmations) = waiter.confirmations {
+                self.after.settled.push((confirmations, Err(closed.clone())));
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        self.state.table.config().name.clone()
+    }
+}

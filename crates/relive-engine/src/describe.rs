@@ -1,0 +1,98 @@
+//! A table's state for people: sizes, counters, and who waits for what.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use relive_table::{Shortfall, TableInfo};
+
+use crate::handle::TableHandle;
+use crate::limits::MAX_LISTED_WAITERS;
+use crate::state::State;
+
+/// An operation that can wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Inserting an item.
+    Insert,
+    /// Taking a batch of samples.
+    Sample,
+}
+
+/// One waiting operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaiterInfo {
+    /// What it wants to do.
+    pub operation: Operation,
+    /// Who waits, as given with the operation.
+    pub who: Arc<str>,
+    /// How long it has waited.
+    pub waiting: Duration,
+    /// What holds it back; `None` for one that stands behind others.
+    pub shortfall: Option<Shortfall>,
+    /// Items it wants in all.
+    pub wanted: u64,
+}
+
+/// A table at one moment.
+#[derive(Debug, Clone)]
+pub struct TableStatus {
+    /// Configuration, sizes and counters.
+    pub info: TableInfo,
+    /// `inserts * samples_per_insert - samples`.
+    pub limiter_cursor: f64,
+    /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
+    pub referenced_bytes: u64,
+    /// Samples taken for callers that had gone.
+    pub undelivered_samples: u64,
+    /// Who waits, inserts before samples, each in order.
+    pub waiters: Vec<WaiterInfo>,
+    /// Waiters beyond the ones listed.
+    pub waiters_not_listed: usize,
+}
+
+impl TableHandle {
+    /// Configuration, sizes and counters.
+    #[must_use]
+    pub fn info(&self) -> TableInfo {
+        self.shared.state.lock().table.info()
+    }
+
+    /// Everything there is to say about the table.
+    #[must_use]
+    pub fn status(&self) -> TableStatus {
+        let state = self.shared.state.lock();
+        let waiting = state.inserts.len() + state.samples.len();
+        let waiters: Vec<WaiterInfo> = waiting_inserts(&state).chain(waiting_samples(&state)).collect();
+        TableStatus {
+            info: state.table.info(),
+            limiter_cursor: state.table.rate_limiter().cursor(),
+            referenced_bytes: self.shared.referenced_bytes.load(Ordering::Relaxed),
+            undelivered_samples: self.shared.undelivered.load(Ordering::Relaxed),
+            waiters_not_listed: waiting - waiters.len(),
+            waiters,
+        }
+    }
+}
+
+fn waiting_inserts(state: &State) -> impl Iterator<Item = WaiterInfo> {
+    let mut shortfall = state.table.insert_shortfall();
+    state.inserts.iter().take(MAX_LISTED_WAITERS / 2).map(move |waiter| WaiterInfo {
+        operation: Operation::Insert,
+        who: Arc::clone(&waiter.who),
+        waiting: waiter.since.elapsed(),
+        shortfall: shortfall.take(),
+        wanted: 1,
+    })
+}
+
+fn waiting_samples(state: &State) -> impl Iterator<Item = WaiterInfo> {
+    let mut shortfall = state.table.sample_shortfall();
+    state.samples.iter().take(MAX_LISTED_WAITERS / 2).map(move |waiter| WaiterInfo {
+        operation: Operation::Sample,
+        who: Arc::clone(&waiter.who),
+        waiting: waiter.since.elapsed(),
+        shortfall: shortfall.take(),
+        wanted: waiter.limit as u64,
+    })
+}

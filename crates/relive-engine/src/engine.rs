@@ -1,0 +1,153 @@
+//! A set of tables under one roof.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rand::rngs::SysRng;
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_table::{ConfigError, Extension, Table, TableConfig};
+use relive_tensor::Ledger;
+
+use crate::EngineError;
+use crate::handle::TableHandle;
+use crate::limits::MAX_TABLES;
+
+/// The tables by name.
+pub(crate) type Tables = HashMap<String, TableHandle>;
+
+/// The tables of a server, and the account of its chunks. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    tables: Arc<Tables>,
+    order: Arc<[TableHandle]>,
+    ledger: Arc<Ledger>,
+}
+
+/// Collects the tables of an [`Engine`].
+#[derive(Default)]
+pub struct EngineBuilder {
+    tables: Vec<(TableConfig, Vec<Box<dyn Extension>>)>,
+    seed: Option<u64>,
+}
+
+/// Why an engine cannot be made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A table's configuration is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Two tables have one name.
+    #[error("two tables are named `{name}`; every table needs a name of its own")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// No table at all.
+    #[error("a server needs at least one table")]
+    NoTables,
+    /// More tables than an engine takes.
+    #[error("{got} tables, at most {MAX_TABLES} are supported")]
+    TooManyTables {
+        /// How many were given.
+        got: usize,
+    },
+}
+
+impl EngineBuilder {
+    /// Adds a table.
+    #[must_use]
+    pub fn table(self, config: TableConfig) -> Self {
+        self.table_with_extensions(config, Vec::new())
+    }
+
+    /// Adds a table whose operations run `extensions`.
+    #[must_use]
+    pub fn table_with_extensions(mut self, config: TableConfig, extensions: Vec<Box<dyn Extension>>) -> Self {
+        self.tables.push((config, extensions));
+        self
+    }
+
+    /// Makes every random choice follow from `seed` and the order of operations; for tests. Otherwise the operating
+    /// system gives the seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Makes the engine.
+    ///
+    /// # Errors
+    /// No tables, two tables of one name, or a configuration out of range.
+    pub fn build(self) -> Result<Engine, BuildError> {
+        match self.tables.len() {
+            0 => return Err(BuildError::NoTables),
+            got if got > MAX_TABLES => return Err(BuildError::TooManyTables { got }),
+            _ => {}
+        }
+        let mut rng = self.seed.map_or_else(seed_from_system, Xoshiro256PlusPlus::seed_from_u64);
+        let mut tables = Tables::with_capacity(self.tables.len());
+        let mut order = Vec::with_capacity(self.tables.len());
+        for (config, extensions) in self.tables {
+            let name = config.name.clone();
+            let table = Table::new(config, extensions)?;
+            let handle = TableHandle::new(table, Xoshiro256PlusPlus::from_rng(&mut rng));
+            order.push(handle.clone());
+            if tables.insert(name.clone(), handle).is_some() {
+                return Err(BuildError::DuplicateName { name });
+            }
+        }
+        Ok(Engine::new(tables, order))
+    }
+}
+
+fn seed_from_system() -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::try_from_rng(&mut SysRng).expect("the operating system gives random bytes")
+}
+
+impl Engine {
+    /// Begins an engine.
+    #[must_use]
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+
+    fn new(tables: Tables, order: Vec<TableHandle>) -> Self {
+        let tables = Arc::new(tables);
+        for table in &order {
+            // Each handle is fresh, so that its cell is empty.
+            let _ = table.shared.peers.set(Arc::downgrade(&tables));
+        }
+        Self { tables, order: order.into(), ledger: Arc::default() }
+    }
+
+    /// The table `name`.
+    ///
+    /// # Errors
+    /// There is none of this name; the error lists those there are.
+    pub fn table(&self, name: &str) -> Result<&TableHandle, EngineError> {
+        self.tables.get(name).ok_or_else(|| EngineError::UnknownTable {
+            name: name.to_owned(),
+            known: self.order.iter().map(TableHandle::name).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Every table, in the order in which they were given.
+    #[must_use]
+    pub fn tables(&self) -> &[TableHandle] {
+        &self.order
+    }
+
+    /// The account of every live chunk made with it.
+    #[must_use]
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// Closes every table; see [`TableHandle::close`].
+    pub fn close(&self) {
+        self.order.iter().for_each(TableHandle::close);
+    }
+}

@@ -1,0 +1,105 @@
+//! What can go wrong with an operation on a table.
+
+use std::time::Duration;
+
+use relive_table::{InsertError, PriorityError};
+
+/// Why an operation did not happen. Nothing of it has happened then, unless the variant says otherwise.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// No table has this name.
+    #[error("Priority table {name} was not found; this server has: {known}")]
+    UnknownTable {
+        /// The name asked for.
+        name: String,
+        /// The tables there are, joined with commas.
+        known: String,
+    },
+    /// The table was closed: the server is stopping.
+    #[error("table `{table}` is closed: the server is stopping")]
+    Closed {
+        /// The table.
+        table: String,
+    },
+    /// The deadline passed while the rate limiter forbade the operation.
+    #[error("table `{table}`: waited {waited:?} to sample: {reason}")]
+    Timeout {
+        /// The table.
+        table: String,
+        /// How long the operation waited.
+        waited: Duration,
+        /// What it was still waiting for.
+        reason: String,
+    },
+    /// A priority that the table's selectors cannot take.
+    #[error("table `{table}`, item {key}: {source}")]
+    Priority {
+        /// The table.
+        table: String,
+        /// The item.
+        key: u64,
+        /// What is wrong with it.
+        source: PriorityError,
+    },
+    /// An item that the table cannot take.
+    #[error("table `{table}`, item {key}: {source}")]
+    Insert {
+        /// The table.
+        table: String,
+        /// The item.
+        key: u64,
+        /// What is wrong with it.
+        source: InsertError,
+    },
+    /// Too many operations wait already.
+    #[error("table `{table}`: {limit} {what} wait already, which is the limit; try again later")]
+    QueueFull {
+        /// The table.
+        table: String,
+        /// `inserts` or `sample requests`.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
+    /// A number of samples that cannot be taken at once.
+    #[error("num_samples must be between 1 and {limit}, got {got}")]
+    SampleCount {
+        /// The value given.
+        got: i64,
+        /// The bound.
+        limit: usize,
+    },
+}
+
+/// What kind of failure an [`EngineError`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A name that does not exist.
+    NotFound,
+    /// An argument that can never work.
+    InvalidArgument,
+    /// A deadline passed.
+    Timeout,
+    /// The table is closed.
+    Closed,
+    /// A limit is reached; later the same call may work.
+    Exhausted,
+}
+
+impl EngineError {
+    /// The kind of failure.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownTable { .. } => ErrorKind::NotFound,
+            Self::Closed { .. } => ErrorKind::Closed,
+            Self::Timeout { .. } => ErrorKind::Timeout,
+            Self::Priority { .. } | Self::Insert { .. } | Self::SampleCount { .. } => {
+                ErrorKind::InvalidArgument
+            }
+            Self::QueueFull { .. } => ErrorKind::Exhausted,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! A table that many tasks share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Instant, SystemTime};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_table::{NewItem, Table, TableConfig, Timestamp};
+
+use crate::EngineError;
+use crate::aftermath::Aftermath;
+use crate::change::{Change, Origin};
+use crate::confirmations::Confirmations;
+use crate::engine::Tables;
+use crate::limits::{MAX_SAMPLES_PER_REQUEST, read_ahead};
+use crate::sample::{SampleFuture, SampleRequest};
+use crate::slot::Slot;
+use crate::state::{SampleResult, State};
+use crate::sync::Mutex;
+
+/// A table that many tasks share; cheap to clone.
+#[derive(Clone)]
+pub struct TableHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) config: Arc<TableConfig>,
+    pub(crate) state: Mutex<State>,
+    /// Encoded bytes that the table's items refer to.
+    pub(crate) referenced_bytes: AtomicU64,
+    pub(crate) undelivered: AtomicU64,
+    /// The tables that extensions may insert into; set once the engine is whole.
+    pub(crate) peers: OnceLock<Weak<Tables>>,
+}
+
+/// What became of a run of inserts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Accepted {
+    /// Inserts that this call left waiting; their outcomes come through the [`Confirmations`].
+    pub deferred: usize,
+    /// Whether the table has so many inserts waiting that its streams should stop reading.
+    pub saturated: bool,
+}
+
+/// A priority to set, or an item to remove.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mutation {
+    /// Removes the item `key`; nothing happens if there is none.
+    Delete {
+        /// The item.
+        key: u64,
+    },
+    /// Sets the priority of the item `key`; nothing happens if there is none.
+    Update {
+        /// The item.
+        key: u64,
+        /// The new priority.
+        priority: f64,
+    },
+}
+
+/// Inserts made under one lock: enough to make the lock cheap, few enough to keep it short.
+const INSERTS_PER_LOCK: usize = 64;
+
+impl TableHandle {
+    pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus) -> Self {
+        let shared = Shared {
+            config: Arc::clone(table.config()),
+            state: Mutex::new(State::new(table, rng)),
+            referenced_bytes: AtomicU64::new(0),
+            undelivered: AtomicU64::new(0),
+            peers: OnceLock::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.config.name
+    }
+
+    /// The configuration the table was made with.
+    #[must_use]
+    pub fn config(&self) -> &TableConfig {
+        &self.shared.config
+    }
+
+    /// Inserts `items` in order.
+    ///
+    /// The keys of items that the table now holds are added to `confirmed`; the others wait their turn and report to
+    /// `confirmations`, whether or not the caller still listens.
+    ///
+    /// # Errors
+    /// The first item that the table refuses ends the call: an unusable priority, a closed table, a full queue. Items
+    /// before it are inserted or waiting, items after it are dropped.
+    pub fn insert(
+        &self,
+        items: impl IntoIterator<Item = NewItem>,
+        who: &Arc<str>,
+        confirmations: &Arc<Confirmations>,
+        confirmed: &mut Vec<u64>,
+    ) -> Result<Accepted, EngineError> {
+        let origin =
+            Origin { who, since: Instant::now(), deadline: None, confirmations: Some(confirmations) };
+        let mut items = items.into_iter().peekable();
+        let mut accepted = Accepted::default();
+        while items.peek().is_some() {
+            accepted = self.change(|change| {
+                for item in items.by_ref().take(INSERTS_PER_LOCK) {
+                    let key = item.key;
+                    if change.insert(item, &origin)? {
+                        confirmed.push(key);
+                    } else {
+                        accepted.deferred += 1;
+                    }
+                }
+                let saturated = change.state.inserts.len() >= read_ahead(self.shared.config.max_size);
+                Ok(Accepted { saturated, ..accepted })
+            })?;
+        }
+        Ok(accepted)
+    }
+
+    /// Asks for a batch of samples; see [`SampleFuture`].
+    pub fn sample(&self, request: SampleRequest) -> SampleFuture {
+        SampleFuture::new(self.clone(), request)
+    }
+
+    /// Applies `mutations` in order; unknown keys are passed over.
+    ///
+    /// # Errors
+    /// The first priority that the table refuses ends the call, and is not applied; the ones before it are. A closed
+    /// table refuses everything.
+    pub fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
+        self.change(|change| {
+            change.check_open()?;
+            mutations.into_iter().try_for_each(|mutation| change.mutate(mutation))
+        })
+    }
+
+    /// Removes every item and sets every counter to zero. Waiting operations stay and may go on.
+    ///
+    /// # Errors
+    /// The table is closed.
+    pub fn reset(&self) -> Result<(), EngineError> {
+        self.change(|change| {
+            change.check_open()?;
+            change.state.table.reset(&mut change.after.freed);
+            Ok(())
+        })
+    }
+
+    /// Ends the table: whatever waits fails now, whatever comes later fails at once. The items stay readable.
+    pub fn close(&self) {
+        self.change(|change| change.close());
+    }
+
+    /// Inserts without anybody waiting for the outcome, giving up after `deadline`.
+    pub(crate) fn insert_detached(&self, item: NewItem, who: &Arc<str>, deadline: Instant) -> Aftermath {
+        let since = Instant::now();
+        let origin = Origin { who, since, deadline: Some(deadline), confirmations: None };
+        let (outcome, after) = self.locked(|change| change.insert(item, &origin));
+        if let Err(error) = outcome {
+            tracing::warn!(from = &**who, %error, "an extension's insert was refused");
+        }
+        after
+    }
+
+    pub(crate) fn enqueue_sample(
+        &self,
+        request: SampleRequest,
+        since: Instant,
+    ) -> Result<(u64, Arc<Slot<SampleResult>>), EngineError> {
+        if request.limit == 0 || request.limit > MAX_SAMPLES_PER_REQUEST {
+            let got = i64::try_from(request.limit).unwrap_or(i64::MAX);
+            return Err(EngineError::SampleCount { got, limit: MAX_SAMPLES_PER_REQUEST });
+        }
+        self.change(|change| change.enqueue_sample(request, since))
+    }
+
+    /// Ends a request whose time is up: with its samples if it was served at the last moment.
+    pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
+        let reason = {
+            let mut state = self.shared.state.lock();
+            state.remove_sample(id).map(|_| match state.table.sample_shortfall() {
+                Some(shortfall) => shortfall.to_string(),
+                None => "other requests came first".to_owned(),
+            })
+        };
+        let timeout =
+            |reason| EngineError::Timeout { table: self.name().to_owned(), waited: since.elapsed(), reason };
+        match reason {
+            Some(reason) => Err(timeout(reason)),
+            None => slot.take().unwrap_or_else(|| Err(timeout("the samples were taken already".to_owned()))),
+        }
+    }
+
+    /// Takes back a request whose caller is gone.
+    pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) {
+        let waiting = self.shared.state.lock().remove_sample(id);
+        if waiting.is_none()
+            && let Some(Ok(lost)) = slot.take()
+        {
+            self.shared.undelivered.fetch_add(lost.len() as u64, Ordering::Relaxed);
+            tracing::debug!(table = self.name(), samples = lost.len(), "samples had no taker any more");
+        }
+    }
+
+    /// Changes the state under the lock, serves waiters, and does the rest after the lock.
+    fn change<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> R {
+        let (result, after) = self.locked(act);
+        after.settle(self);
+        result
+    }
+
+    fn locked<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> (R, Aftermath) {
+        let now = wall_clock();
+        let mut after = Aftermath::default();
+        let mut state = self.shared.state.lock();
+        let result = act(&mut Change { state: &mut state, after: &mut after, now });
+        state.pump(now, &mut after);
+        drop(state);
+        (result, after)
+    }
+}
+
+impl std::fmt::Debug for TableHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableHandle").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// Times before 1970 and after 2262 do not occur on a working clock; they count as the epoch.
+fn wall_clock() -> Timestamp {
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(0))
+}

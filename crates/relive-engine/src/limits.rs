@@ -1,0 +1,29 @@
+//! Bounds of waiting and queueing, each with the reason for its number.
+
+use std::time::Duration;
+
+/// Inserts that may wait in one table, over all streams. A stream stops being read long before (see
+/// [`read_ahead`]); this bounds what streams that ended can leave behind.
+pub const MAX_WAITING_INSERTS: usize = 1 << 20;
+
+/// Sample requests that may wait in one table. Each costs about 200 bytes, so the queue stays under 20 MB.
+pub const MAX_WAITING_SAMPLES: usize = 100_000;
+
+/// Samples that one request may take under one lock.
+pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
+
+/// Waiters that a description of a table lists; further ones are counted.
+pub const MAX_LISTED_WAITERS: usize = 100;
+
+/// Time after which an insert that an extension asked for is given up, if the other table's limiter still forbids it.
+pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Tables of one engine: far above any use, low enough that looking through all of them stays cheap.
+pub const MAX_TABLES: usize = 10_000;
+
+/// Waiting inserts at which a stream that feeds a table of `max_size` items is no longer read: a tenth of the table,
+/// at least 1 and at most 1,000, as in dm-reverb.
+#[must_use]
+pub fn read_ahead(max_size: u64) -> usize {
+    usize::try_from((max_size / 10).clamp(1, 1_000)).unwrap_or(1_000)
+}

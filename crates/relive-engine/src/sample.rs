@@ -1,0 +1,118 @@
+//! Sampling as a future: served at once if the limiter allows, otherwise in turn.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+use crate::EngineError;
+use crate::handle::TableHandle;
+use crate::slot::Slot;
+use crate::state::SampleResult;
+
+/// What a caller wants to sample.
+#[derive(Debug, Clone)]
+pub struct SampleRequest {
+    /// Most samples to take, at least 1.
+    pub limit: usize,
+    /// The batch ends once the encoded chunks of its samples reach this many bytes.
+    pub max_bytes: u64,
+    /// Longest time to wait for the first sample; `None` waits until the table is closed.
+    pub timeout: Option<Duration>,
+    /// Who asks: shown in the list of waiters.
+    pub who: Arc<str>,
+}
+
+/// A batch of samples to come: at least one, at most the limit.
+///
+/// The request is made at the first poll. Dropping the future takes the request back: it takes nothing from then on.
+/// If its samples had been taken but not yet handed over, they count as undelivered in the table's status.
+#[derive(Debug)]
+#[must_use = "nothing is sampled until the future is polled"]
+pub struct SampleFuture {
+    table: TableHandle,
+    progress: Progress,
+}
+
+#[derive(Debug)]
+enum Progress {
+    Asking(SampleRequest),
+    Waiting(Waiting),
+    Done,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    id: u64,
+    slot: Arc<Slot<SampleResult>>,
+    since: Instant,
+    deadline: Deadline,
+}
+
+/// Most requests are served at once, so the timer is only made for those that have to wait.
+#[derive(Debug)]
+enum Deadline {
+    Never,
+    After(Duration),
+    Running(Pin<Box<Sleep>>),
+}
+
+impl SampleFuture {
+    pub(crate) fn new(table: TableHandle, request: SampleRequest) -> Self {
+        Self { table, progress: Progress::Asking(request) }
+    }
+
+    fn ask(&self, request: SampleRequest) -> Result<Waiting, EngineError> {
+        let since = Instant::now();
+        let deadline = request.timeout.map_or(Deadline::Never, Deadline::After);
+        let (id, slot) = self.table.enqueue_sample(request, since)?;
+        Ok(Waiting { id, slot, since, deadline })
+    }
+}
+
+impl Future for SampleFuture {
+    type Output = SampleResult;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<SampleResult> {
+        let mut waiting = match std::mem::replace(&mut self.progress, Progress::Done) {
+            Progress::Asking(request) => self.ask(request)?,
+            Progress::Waiting(waiting) => waiting,
+            Progress::Done => return Poll::Pending,
+        };
+        if let Poll::Ready(result) = waiting.slot.poll(cx) {
+            return Poll::Ready(result);
+        }
+        if waiting.deadline.poll(cx).is_ready() {
+            return Poll::Ready(self.table.give_up_sample(waiting.id, &waiting.slot, waiting.since));
+        }
+        self.progress = Progress::Waiting(waiting);
+        Poll::Pending
+    }
+}
+
+impl Deadline {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Never => Poll::Pending,
+            Self::After(Duration::ZERO) => Poll::Ready(()),
+            Self::After(duration) => {
+                let mut timer = Box::pin(tokio::time::sleep(*duration));
+                let state = timer.as_mut().poll(cx);
+                *self = Self::Running(timer);
+                state
+            }
+            Self::Running(timer) => timer.as_mut().poll(cx),
+        }
+    }
+}
+
+impl Drop for SampleFuture {
+    fn drop(&mut self) {
+        if let Progress::Waiting(waiting) = &self.progress {
+            self.table.withdraw_sample(waiting.id, &waiting.slot);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! One table with the operations that wait for it: plain data, changed under one lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_table::{NewItem, Sampled, Table};
+
+use crate::EngineError;
+use crate::confirmations::Confirmations;
+use crate::slot::Slot;
+
+pub(crate) type SampleResult = Result<Vec<Sampled>, EngineError>;
+
+/// A table, its random stream, and who waits.
+pub(crate) struct State {
+    pub(crate) table: Table,
+    pub(crate) rng: Xoshiro256PlusPlus,
+    pub(crate) inserts: VecDeque<WaitingInsert>,
+    pub(crate) samples: VecDeque<WaitingSample>,
+    pub(crate) next_sample_id: u64,
+    pub(crate) closed: bool,
+    /// Whether a sample request had to wait since the last new one came; samples carry it.
+    pub(crate) rate_limited: bool,
+}
+
+/// An insert that the limiter holds back, or that stands behind one.
+#[derive(Debug)]
+pub(crate) struct WaitingInsert {
+    pub(crate) item: NewItem,
+    pub(crate) who: Arc<str>,
+    pub(crate) since: Instant,
+    /// The insert is given up after this moment; streams set none.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) confirmations: Option<Arc<Confirmations>>,
+}
+
+/// A sample request that is not complete.
+#[derive(Debug)]
+pub(crate) struct WaitingSample {
+    pub(crate) id: u64,
+    pub(crate) limit: usize,
+    pub(crate) max_bytes: u64,
+    pub(crate) taken: Vec<Sampled>,
+    pub(crate) taken_bytes: u64,
+    pub(crate) who: Arc<str>,
+    pub(crate) since: Instant,
+    pub(crate) slot: Arc<Slot<SampleResult>>,
+}
+
+impl WaitingSample {
+    pub(crate) fn is_complete(&self) -> bool {
+        self.taken.len() >= self.limit || self.taken_bytes >= self.max_bytes
+    }
+}
+
+impl State {
+    pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus) -> Self {
+        Self {
+            table,
+            rng,
+            inserts: VecDeque::new(),
+            samples: VecDeque::new(),
+            next_sample_id: 0,
+            closed: false,
+            rate_limited: false,
+        }
+    }
+
+    /// Removes the waiting request `id`; `None` if it was served already.
+    pub(crate) fn remove_sample(&mut self, id: u64) -> Option<WaitingSample> {
+        let at = self.samples.binary_search_by_key(&id, |waiter| waiter.id).ok()?;
+        self.samples.remove(at)
+    }
+}

@@ -1,0 +1,329 @@
+//! Chunks and encoded `ChunkData` messages.
+//!
+//! A message is inspected where it lies: only the description of its tensors is read, the payloads are checked but not
+//! decoded, and the message itself becomes the chunk's frame. A chunk that came in like this goes out again as the
+//! same bytes.
+
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use relive_tensor::codec::strings;
+use relive_tensor::{Chunk, ChunkParts, Codec, ColumnHeader, DType, SequenceRange, Shape};
+
+use crate::WireError;
+use crate::dtype;
+use crate::reader::{Field, Fields, MalformedMessage, int32, int64};
+
+/// Reads an encoded `ChunkData` and checks that every column can be decoded.
+///
+/// # Errors
+/// Bytes that are not a `ChunkData`, data types that no chunk can carry, shapes and payloads that contradict each
+/// other. The error names the chunk, the column and the reason.
+pub fn decode(message: &[u8]) -> Result<Chunk, WireError> {
+    Ok(Chunk::new(Description::read(message)?.into_parts(message)?)?)
+}
+
+/// What one pass over a message finds.
+struct Description {
+    key: u64,
+    range: SequenceRange,
+    delta_encoded: bool,
+    tensors: Vec<TensorDescription>,
+    declared_tensors: i32,
+}
+
+struct TensorDescription {
+    dtype: DType,
+    shape: Shape,
+    content: Option<Range<usize>>,
+    listed_strings: Vec<Range<usize>>,
+}
+
+impl Description {
+    fn read(message: &[u8]) -> Result<Self, WireError> {
+        let mut this = Self {
+            key: 0,
+            range: SequenceRange { episode_id: 0, start: 0, end: 0, sparse: false },
+            delta_encoded: false,
+            tensors: Vec::new(),
+            declared_tensors: 0,
+        };
+        let mut fields = Fields::new(message, 0..message.len());
+        while let Some(field) = fields.next().map_err(|e| WireError::malformed(this.key, e))? {
+            this.take(message, &field)?;
+        }
+        this.check_count()?;
+        Ok(this)
+    }
+
+    fn take(&mut self, message: &[u8], field: &Field) -> Result<(), WireError> {
+        let key = self.key;
+        let malformed = |e| WireError::malformed(key, e);
+        match field.number {
+            1 => self.key = field.varint().map_err(malformed)?,
+            2 => self.range = sequence_range(message, field).map_err(malformed)?,
+            3 => {
+                let reason = "it uses the form given up in December 2020 (deprecated_data)".to_owned();
+                return Err(WireError::MalformedChunk { key, reason });
+            }
+            4 => self.delta_encoded = field.varint().map_err(malformed)? != 0,
+            5 => self.take_tensors(message, field.bytes().map_err(malformed)?)?,
+            6 => self.declared_tensors = int32(field.varint().map_err(malformed)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_tensors(&mut self, message: &[u8], data: Range<usize>) -> Result<(), WireError> {
+        let key = self.key;
+        let mut fields = Fields::new(message, data);
+        while let Some(field) = fields.next().map_err(|e| WireError::malformed(key, e))? {
+            if field.number == 1 {
+                let range = field.bytes().map_err(|e| WireError::malformed(key, e))?;
+                let column = self.tensors.len();
+                self.tensors.push(TensorDescription::read(message, range, key, column)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_count(&self) -> Result<(), WireError> {
+        let found = self.tensors.len();
+        let declared = usize::try_from(self.declared_tensors).unwrap_or(usize::MAX);
+        if self.declared_tensors == 0 || declared == found {
+            return Ok(());
+        }
+        let reason = format!("data_tensors_len is {}, but it has {found} tensors", self.declared_tensors);
+        Err(WireError::MalformedChunk { key: self.key, reason })
+    }
+
+    fn into_parts(self, message: &[u8]) -> Result<ChunkParts, WireError> {
+        if self.tensors.iter().any(|tensor| !tensor.listed_strings.is_empty()) {
+            return self.gather(message);
+        }
+        let mut columns = Vec::with_capacity(self.tensors.len());
+        for tensor in self.tensors {
+            columns.push(tensor.header(self.key, tensor.content.clone().unwrap_or(0..0))?);
+        }
+        Ok(ChunkParts {
+            key: self.key,
+            range: self.range,
+            columns: columns.into_iter().collect(),
+            delta_encoded: self.delta_encoded,
+            frame: message.into(),
+            verbatim: true,
+        })
+    }
+
+    /// The frame of a chunk with strings in `string_val`: payloads back to back, strings in the compact form.
+    fn gather(self, message: &[u8]) -> Result<ChunkParts, WireError> {
+        let mut frame = Vec::new();
+        let mut columns = Vec::with_capacity(self.tensors.len());
+        for tensor in self.tensors {
+            let start = frame.len();
+            if tensor.listed_strings.is_empty() {
+                let content = tensor.content.clone().unwrap_or(0..0);
+                frame.extend_from_slice(message.get(content).unwrap_or_default());
+            } else {
+                let element = |range: &Range<usize>| message.get(range.clone()).map(Bytes::copy_from_slice);
+                let elements: Vec<Bytes> = tensor.listed_strings.iter().filter_map(element).collect();
+                strings::encode(&elements, &mut frame).map_err(|error| WireError::MalformedChunk {
+                    key: self.key,
+                    reason: error.to_string(),
+                })?;
+            }
+            columns.push(tensor.header(self.key, start..frame.len())?);
+        }
+        Ok(ChunkParts {
+            key: self.key,
+            range: self.range,
+            columns: columns.into_iter().collect(),
+            delta_encoded: self.delta_encoded,
+            frame: frame.into(),
+            verbatim: false,
+        })
+    }
+}
+
+impl TensorDescription {
+    fn read(message: &[u8], range: Range<usize>, key: u64, column: usize) -> Result<Self, WireError> {
+        let malformed = |e| WireError::malformed(key, e);
+        let (mut number, mut dims, mut content, mut listed) = (0, Vec::new(), None, Vec::new());
+        let mut fields = Fields::new(message, range);
+        while let Some(field) = fields.next().map_err(malformed)? {
+            match field.number {
+                1 => number = int64(field.varint().map_err(malformed)?),
+                2 => dims = shape_dims(message, field.bytes().map_err(malformed)?, key, column)?,
+                4 => content = Some(field.bytes().map_err(malformed)?),
+                8 => listed.push(field.bytes().map_err(malformed)?),
+                _ => {}
+            }
+        }
+        let dtype = dtype::from_wire(number).ok_or(WireError::UnsupportedDtype { key, column, number })?;
+        if dtype != DType::String {
+            listed.clear();
+        }
+        Ok(Self { dtype, shape: dims.into_iter().collect(), content, listed_strings: listed })
+    }
+
+    fn header(&self, key: u64, span: Range<usize>) -> Result<ColumnHeader, WireError> {
+        let narrow = |at: usize| {
+            u32::try_from(at).map_err(|_| WireError::MalformedChunk {
+                key,
+                reason: format!("it is larger than {} bytes", u32::MAX),
+            })
+        };
+        let codec = if self.dtype == DType::String { Codec::Raw } else { Codec::Snappy };
+        Ok(ColumnHeader {
+            dtype: self.dtype,
+            codec,
+            shape: self.shape.clone(),
+            span: narrow(span.start)?..narrow(span.end)?,
+        })
+    }
+}
+
+fn sequence_range(message: &[u8], field: &Field) -> Result<SequenceRange, MalformedMessage> {
+    let mut range = SequenceRange { episode_id: 0, start: 0, end: 0, sparse: false };
+    let mut fields = Fields::new(message, field.bytes()?);
+    while let Some(field) = fields.next()? {
+        match field.number {
+            1 => range.episode_id = field.varint()?,
+            2 => range.start = int32(field.varint()?),
+            3 => range.end = int32(field.varint()?),
+            4 => range.sparse = field.varint()? != 0,
+            _ => {}
+        }
+    }
+    Ok(range)
+}
+
+fn shape_dims(message: &[u8], range: Range<usize>, key: u64, column: usize) -> Result<Vec<u32>, WireError> {
+    let malformed = |e| WireError::malformed(key, e);
+    let mut dims = Vec::new();
+    let mut fields = Fields::new(message, range);
+    while let Some(field) = fields.next().map_err(malformed)? {
+        if field.number != 2 {
+            continue;
+        }
+        let mut size = 0;
+        let mut dim = Fields::new(message, field.bytes().map_err(malformed)?);
+        while let Some(field) = dim.next().map_err(malformed)? {
+            if field.number == 1 {
+                size = int64(field.varint().map_err(malformed)?);
+            }
+        }
+        dims.push(u32::try_from(size).map_err(|_| WireError::Dimension { key, column, size })?);
+    }
+    Ok(dims)
+}
+
+/// The encoded `ChunkData` of `chunk`: the very bytes that came in, or a frame around its payloads.
+///
+/// Payloads must be coded as dm-reverb's readers expect (Snappy, strings plain); chunks made by this project's writers
+/// and chunks received from a peer are.
+#[must_use]
+pub fn encode(chunk: &Chunk) -> Bytes {
+    if chunk.is_verbatim() {
+        return Bytes::copy_from_slice(chunk.frame());
+    }
+    let mut out = BytesMut::with_capacity(encoded_len(chunk));
+    put(chunk, &mut out);
+    out.freeze()
+}
+
+/// Length of [`encode`]'s result in bytes.
+#[must_use]
+pub fn encoded_len(chunk: &Chunk) -> usize {
+    if chunk.is_verbatim() { chunk.frame().len() } else { Layout::of(chunk).total }
+}
+
+/// Appends [`encode`]'s result to `out`.
+pub fn put(chunk: &Chunk, out: &mut impl BufMut) {
+    if chunk.is_verbatim() {
+        out.put_slice(chunk.frame());
+        return;
+    }
+    let layout = Layout::of(chunk);
+    out.put_slice(&layout.head);
+    encode_key(5, WireType::LengthDelimited, out);
+    encode_varint(layout.data_len as u64, out);
+    for (i, head) in layout.tensor_heads.iter().enumerate() {
+        let payload = payload(chunk, i);
+        encode_key(1, WireType::LengthDelimited, out);
+        encode_varint((head.len() + bytes_field_len(4, payload.len())) as u64, out);
+        out.put_slice(head);
+        encode_key(4, WireType::LengthDelimited, out);
+        encode_varint(payload.len() as u64, out);
+        out.put_slice(payload);
+    }
+    out.put_slice(&layout.tail);
+}
+
+/// The small parts of a framed chunk, encoded, and the lengths of the rest.
+struct Layout {
+    head: Vec<u8>,
+    tensor_heads: Vec<Vec<u8>>,
+    tail: Vec<u8>,
+    data_len: usize,
+    total: usize,
+}
+
+impl Layout {
+    fn of(chunk: &Chunk) -> Self {
+        use prost::Message;
+
+        use crate::reverb::ChunkData;
+        let range = chunk.range();
+        let head = ChunkData {
+            chunk_key: chunk.key(),
+            sequence_range: Some(crate::reverb::SequenceRange {
+                episode_id: range.episode_id,
+                start: range.start,
+                end: range.end,
+                sparse: range.sparse,
+            }),
+            delta_encoded: chunk.is_delta_encoded(),
+            ..ChunkData::default()
+        }
+        .encode_to_vec();
+        let tail = ChunkData {
+            data_tensors_len: i32::try_from(chunk.num_columns()).unwrap_or(0),
+            data_uncompressed_size: i64::try_from(chunk.uncompressed_size_bytes()).unwrap_or(i64::MAX),
+            ..ChunkData::default()
+        }
+        .encode_to_vec();
+        let tensor_heads: Vec<Vec<u8>> = (0..chunk.num_columns()).map(|i| tensor_head(chunk, i)).collect();
+        let data_len = tensor_heads
+            .iter()
+            .enumerate()
+            .map(|(i, head)| bytes_field_len(1, head.len() + bytes_field_len(4, payload(chunk, i).len())))
+            .sum();
+        let total = head.len() + bytes_field_len(5, data_len) + tail.len();
+        Self { head, tensor_heads, tail, data_len, total }
+    }
+}
+
+fn tensor_head(chunk: &Chunk, column: usize) -> Vec<u8> {
+    use prost::Message;
+
+    use crate::tensorflow::TensorProto;
+    let Some(header) = chunk.column(column) else { return Vec::new() };
+    TensorProto {
+        dtype: dtype::to_wire(header.dtype).into(),
+        tensor_shape: Some(crate::signature::shape_to_wire(&header.shape)),
+        ..TensorProto::default()
+    }
+    .encode_to_vec()
+}
+
+fn payload(chunk: &Chunk, column: usize) -> &[u8] {
+    let span =
+        chunk.column(column).map_or(0..0, |header| header.span.start as usize..header.span.end as usize);
+    chunk.frame().get(span).unwrap_or_default()
+}
+
+fn bytes_field_len(tag: u32, length: usize) -> usize {
+    prost::encoding::key_len(tag) + encoded_len_varint(length as u64) + length
+}

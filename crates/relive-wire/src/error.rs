@@ -1,0 +1,127 @@
+//! Why a message cannot become a value of the domain.
+
+use relive_table::ConfigError;
+use relive_tensor::{ChunkError, TensorError, TrajectoryError};
+
+use crate::reader::MalformedMessage;
+
+/// A message that does not describe what it claims to. Every variant says where and what was wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The bytes of a chunk are not an encoded `ChunkData`.
+    #[error("chunk {key}: not a ChunkData message: {reason}")]
+    MalformedChunk {
+        /// The chunk's key as far as it was read, otherwise 0.
+        key: u64,
+        /// What the parser met.
+        reason: String,
+    },
+    /// A column of a chunk has a data type that chunks cannot carry.
+    #[error("chunk {key}, column {column}: data type number {number} cannot be stored in a chunk")]
+    UnsupportedDtype {
+        /// The chunk.
+        key: u64,
+        /// Position of the tensor in the chunk.
+        column: usize,
+        /// TensorFlow's `DataType` number.
+        number: i64,
+    },
+    /// A column of a chunk has a shape that is unknown, negative or too large.
+    #[error("chunk {key}, column {column}: dimension {size} is not between 0 and {max}", max = u32::MAX)]
+    Dimension {
+        /// The chunk.
+        key: u64,
+        /// Position of the tensor in the chunk.
+        column: usize,
+        /// The dimension as sent.
+        size: i64,
+    },
+    /// The chunk's columns and its bytes contradict each other.
+    #[error(transparent)]
+    Chunk(#[from] ChunkError),
+    /// An item refers to a chunk that was not sent, or no longer kept, on this stream.
+    #[error(
+        "item {item} refers to chunk {chunk}, which this stream does not hold: send it in this request or before, \
+         and list it in keep_chunk_keys until the last item that needs it"
+    )]
+    UnknownChunk {
+        /// The item.
+        item: u64,
+        /// The missing chunk.
+        chunk: u64,
+    },
+    /// An item without trajectory, or in a form given up in January 2021.
+    #[error(
+        "item {item} has no trajectory: every item needs at least one column with at least one chunk slice"
+    )]
+    NoTrajectory {
+        /// The item.
+        item: u64,
+    },
+    /// A slice with a negative offset, length or index.
+    #[error("item {item}, column {column}: slice of chunk {chunk} has a negative {what} ({value})")]
+    NegativeSlice {
+        /// The item.
+        item: u64,
+        /// Position of the column in the trajectory.
+        column: usize,
+        /// The chunk.
+        chunk: u64,
+        /// `offset`, `length` or `index`.
+        what: &'static str,
+        /// The value as sent.
+        value: i32,
+    },
+    /// The item has more columns or slices than a server takes.
+    #[error("item {item} has {count} {what}, at most {limit} are accepted")]
+    TooMany {
+        /// The item.
+        item: u64,
+        /// `columns` or `chunk slices`.
+        what: &'static str,
+        /// How many were sent.
+        count: usize,
+        /// The bound.
+        limit: usize,
+    },
+    /// The item's columns do not fit the chunks they refer to.
+    #[error("item {item}: {source}")]
+    Trajectory {
+        /// The item.
+        item: u64,
+        /// What does not fit.
+        source: TrajectoryError,
+    },
+    /// A signature that is not a nest of tensor specs.
+    #[error("signature at `{path}`: {reason}")]
+    Signature {
+        /// Path into the nested structure, parts joined with `/`.
+        path: String,
+        /// What was found.
+        reason: String,
+    },
+    /// A table description that lacks a part.
+    #[error("table `{table}`: {reason}")]
+    Table {
+        /// Name of the table.
+        table: String,
+        /// What is missing or wrong.
+        reason: String,
+    },
+    /// A table description with values out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A tensor whose bytes and shape contradict each other.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// A stream of sample entries that breaks the protocol.
+    #[error("sample stream: {0}")]
+    SampleStream(&'static str),
+}
+
+impl WireError {
+    pub(crate) fn malformed(key: u64, error: MalformedMessage) -> Self {
+        Self::MalformedChunk { key, reason: error.to_string() }
+    }
+}

@@ -1,0 +1,29 @@
+//! The generated messages. The modules nest as the packages do, since generated code refers across them.
+
+#![expect(missing_docs, reason = "the .proto files carry the documentation of their fields")]
+#![expect(clippy::missing_errors_doc, unused_qualifications, reason = "generated code")]
+
+pub mod tensorflow {
+    //! Tensors, shapes and nested specs, as TensorFlow's messages spell them.
+    tonic::include_proto!("tensorflow");
+}
+
+mod deepmind {
+    pub mod reverb {
+        //! dm-reverb's protocol, package `deepmind.reverb`.
+        tonic::include_proto!("deepmind.reverb");
+    }
+}
+
+mod relive {
+    pub mod v1 {
+        //! Relive's own protocol, package `relive.v1`.
+        tonic::include_proto!("relive.v1");
+    }
+}
+
+pub use deepmind::reverb;
+pub use relive::v1;
+
+/// Encoded `FileDescriptorSet` of every protocol file, for reflection and for text-format configuration.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,0 +1,124 @@
+//! A cursor over the fields of one encoded message, for messages that are inspected where they lie.
+
+use std::ops::Range;
+
+/// Why bytes are not a well-formed message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MalformedMessage {
+    #[error("the message ends inside a field")]
+    Truncated,
+    #[error("a number is longer than 10 bytes")]
+    LongVarint,
+    #[error("field {0} has the unknown wire type {1}")]
+    WireType(u64, u8),
+    #[error("field {0} has another wire type than its declaration")]
+    Mismatch(u64),
+}
+
+/// One field as it lies in the message.
+#[derive(Debug, Clone)]
+pub(crate) struct Field {
+    pub(crate) number: u64,
+    pub(crate) value: Value,
+}
+
+/// A field's value; byte runs are given as a range of the whole buffer.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Varint(u64),
+    Fixed32,
+    Fixed64,
+    Bytes(Range<usize>),
+}
+
+impl Field {
+    pub(crate) fn varint(&self) -> Result<u64, MalformedMessage> {
+        match self.value {
+            Value::Varint(value) => Ok(value),
+            Value::Fixed32 | Value::Fixed64 | Value::Bytes(_) => Err(MalformedMessage::Mismatch(self.number)),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> Result<Range<usize>, MalformedMessage> {
+        match &self.value {
+            Value::Bytes(range) => Ok(range.clone()),
+            Value::Fixed32 | Value::Fixed64 | Value::Varint(_) => {
+                Err(MalformedMessage::Mismatch(self.number))
+            }
+        }
+    }
+}
+
+/// Walks the fields of the message that lies at `range` of `buffer`.
+pub(crate) struct Fields<'a> {
+    buffer: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(buffer: &'a [u8], range: Range<usize>) -> Self {
+        let end = range.end.min(buffer.len());
+        Self { buffer, at: range.start.min(end), end }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<Field>, MalformedMessage> {
+        if self.at == self.end {
+            return Ok(None);
+        }
+        let key = self.varint()?;
+        let number = key >> 3;
+        let value = match (key & 7) as u8 {
+            0 => Value::Varint(self.varint()?),
+            1 => self.skip(8).map(|_| Value::Fixed64)?,
+            2 => {
+                let length = usize::try_from(self.varint()?).map_err(|_| MalformedMessage::Truncated)?;
+                Value::Bytes(self.skip(length)?)
+            }
+            5 => self.skip(4).map(|_| Value::Fixed32)?,
+            other => return Err(MalformedMessage::WireType(number, other)),
+        };
+        Ok(Some(Field { number, value }))
+    }
+
+    fn varint(&mut self) -> Result<u64, MalformedMessage> {
+        let rest = self.buffer.get(self.at..self.end).unwrap_or_default();
+        let (value, used) = varint(rest)?;
+        self.at += used;
+        Ok(value)
+    }
+
+    fn skip(&mut self, length: usize) -> Result<Range<usize>, MalformedMessage> {
+        let start = self.at;
+        let end =
+            start.checked_add(length).filter(|end| *end <= self.end).ok_or(MalformedMessage::Truncated)?;
+        self.at = end;
+        Ok(start..end)
+    }
+}
+
+/// The varint at the head of `bytes` and the number of bytes it takes.
+pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), MalformedMessage> {
+    let mut value = 0_u64;
+    for (i, byte) in bytes.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            return Ok((value, i + 1));
+        }
+    }
+    Err(if bytes.len() < 10 { MalformedMessage::Truncated } else { MalformedMessage::LongVarint })
+}
+
+/// The int32 that a varint carries: protobuf keeps the low 32 bits.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "protobuf defines int32 as the low 32 bits of the varint"
+)]
+pub(crate) fn int32(value: u64) -> i32 {
+    value as i32
+}
+
+/// The int64 that a varint carries.
+pub(crate) fn int64(value: u64) -> i64 {
+    i64::from_le_bytes(value.to_le_bytes())
+}

@@ -1,0 +1,218 @@
+//! Packs samples into `SampleStreamResponse` messages, cut where dm-reverb's server cuts them.
+//!
+//! Small parts are copied into one run of bytes; large chunks are shared, not copied.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::encoding::encoded_len_varint;
+use relive_table::Sampled;
+use relive_tensor::{Chunk, Trajectory};
+
+use super::writer::Writer;
+use crate::chunk;
+use crate::limits::SAMPLE_RESPONSE_BYTES;
+
+/// Chunks of at least this size travel as a part of their own: below it a copy is cheaper than a write of its own.
+const SHARED_PART_BYTES: usize = 4 << 10;
+
+/// Bytes before a gRPC message: a flag (0, not compressed) and the length in big endian.
+const GRPC_HEADER_BYTES: usize = 5;
+
+/// One gRPC message, header included, as byte runs to be sent one after the other.
+#[derive(Debug, Default)]
+pub struct EncodedMessage {
+    /// The runs, in order; none is empty.
+    pub parts: VecDeque<Bytes>,
+}
+
+/// Collects samples into messages.
+///
+/// A message is closed once its chunks exceed [`SAMPLE_RESPONSE_BYTES`]; a sample may begin in one message and end in
+/// the next. The first entry of a sample carries its information, the last one is marked as the end.
+#[derive(Debug, Default)]
+pub struct Packer {
+    finished: VecDeque<EncodedMessage>,
+    open: Open,
+}
+
+/// The message under construction: whole parts, then the run of small fields being written.
+#[derive(Debug)]
+struct Open {
+    parts: VecDeque<Part>,
+    tail: Writer,
+    entries: usize,
+    chunk_bytes: usize,
+}
+
+impl Packer {
+    /// Adds one sample taken from `table`.
+    pub fn push(&mut self, table: &str, sampled: &Sampled) {
+        let mut info = Writer::default();
+        info.message(1, |w| put_info(w, table, sampled));
+        let mut rest = sampled.item.trajectory.chunks();
+        loop {
+            let (now, later) = rest.split_at(self.open.chunks_that_fit(rest));
+            self.open.entry(&info.out, now, later.is_empty());
+            if self.open.chunk_bytes > SAMPLE_RESPONSE_BYTES {
+                self.close_message();
+            }
+            if later.is_empty() {
+                return;
+            }
+            info.out.clear();
+            rest = later;
+        }
+    }
+
+    /// Closes the message under construction and gives every message packed so far.
+    pub fn finish(&mut self) -> VecDeque<EncodedMessage> {
+        if self.open.entries > 0 {
+            self.close_message();
+        }
+        std::mem::take(&mut self.finished)
+    }
+
+    fn close_message(&mut self) {
+        self.finished.push_back(std::mem::take(&mut self.open).into_message());
+    }
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        let tail = Writer { out: vec![0; GRPC_HEADER_BYTES] };
+        Self { parts: VecDeque::new(), tail, entries: 0, chunk_bytes: 0 }
+    }
+}
+
+impl Open {
+    /// How many of `chunks` this message takes: one more than fit, as the limit is looked at after each chunk.
+    fn chunks_that_fit(&self, chunks: &[Arc<Chunk>]) -> usize {
+        let mut bytes = self.chunk_bytes;
+        let fits = |chunk: &&Arc<Chunk>| {
+            bytes += chunk::encoded_len(chunk);
+            bytes <= SAMPLE_RESPONSE_BYTES
+        };
+        (chunks.iter().take_while(fits).count() + 1).min(chunks.len())
+    }
+
+    /// Appends one entry: the encoded information (empty for a continuation), chunks, and the end mark.
+    fn entry(&mut self, info: &[u8], chunks: &[Arc<Chunk>], is_end: bool) {
+        let (mut encoded, mut chunk_bytes) = (info.len() + END_MARK_BYTES * usize::from(is_end), 0);
+        for chunk in chunks {
+            let length = chunk::encoded_len(chunk);
+            encoded += 1 + encoded_len_varint(length as u64) + length;
+            chunk_bytes += length;
+        }
+        self.tail.key(1, 2);
+        self.tail.varint(encoded as u64);
+        self.tail.out.extend_from_slice(info);
+        for chunk in chunks {
+            self.chunk(chunk);
+        }
+        self.tail.bool(3, is_end);
+        self.chunk_bytes += chunk_bytes;
+        self.entries += 1;
+    }
+
+    fn chunk(&mut self, chunk: &Arc<Chunk>) {
+        let length = chunk::encoded_len(chunk);
+        self.tail.key(2, 2);
+        self.tail.varint(length as u64);
+        if length >= SHARED_PART_BYTES && chunk.is_verbatim() {
+            self.parts.push_back(Part::Small(std::mem::take(&mut self.tail.out)));
+            self.parts.push_back(Part::Shared(Frame(Arc::clone(chunk))));
+        } else {
+            chunk::put(chunk, &mut self.tail.out);
+        }
+    }
+
+    /// Fills in the header, which lies at the head of the first part.
+    fn into_message(mut self) -> EncodedMessage {
+        self.parts.push_back(Part::Small(self.tail.out));
+        let total: usize = self.parts.iter().map(Part::len).sum();
+        let length = u32::try_from(total - GRPC_HEADER_BYTES).expect("limits keep a message under 4 GiB");
+        if let Some(Part::Small(first)) = self.parts.front_mut() {
+            first.splice(1..GRPC_HEADER_BYTES, length.to_be_bytes());
+        }
+        let parts = self.parts.into_iter().filter(|part| part.len() > 0).map(Part::into_bytes);
+        EncodedMessage { parts: parts.collect() }
+    }
+}
+
+/// A run of bytes of the message.
+#[derive(Debug)]
+enum Part {
+    Small(Vec<u8>),
+    Shared(Frame),
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Self::Small(bytes) => bytes.len(),
+            Self::Shared(frame) => frame.as_ref().len(),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Small(bytes) => bytes.into(),
+            Self::Shared(frame) => Bytes::from_owner(frame),
+        }
+    }
+}
+
+/// A chunk's frame as a run of bytes that keeps the chunk alive.
+#[derive(Debug)]
+struct Frame(Arc<Chunk>);
+
+impl AsRef<[u8]> for Frame {
+    fn as_ref(&self) -> &[u8] {
+        self.0.frame()
+    }
+}
+
+fn put_info(out: &mut Writer, table: &str, sampled: &Sampled) {
+    out.message(1, |w| put_item(w, table, sampled));
+    out.double(2, sampled.probability);
+    out.uint(3, sampled.table_size);
+    out.bool(4, sampled.rate_limited);
+}
+
+fn put_item(out: &mut Writer, table: &str, sampled: &Sampled) {
+    let nanos = sampled.item.inserted_at.as_nanos();
+    out.uint(1, sampled.item.key);
+    out.string(2, table);
+    out.double(5, sampled.priority);
+    out.int(6, i64::from(sampled.times_sampled));
+    out.message(7, |w| {
+        w.int(1, nanos.div_euclid(NANOS_PER_SECOND));
+        w.int(2, nanos.rem_euclid(NANOS_PER_SECOND));
+    });
+    out.message(8, |w| put_trajectory(w, &sampled.item.trajectory));
+}
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// The end mark: a key and the byte 1.
+const END_MARK_BYTES: usize = 2;
+
+fn put_trajectory(out: &mut Writer, trajectory: &Trajectory) {
+    let chunks = trajectory.chunks();
+    for column in trajectory.columns() {
+        out.message(1, |w| {
+            for slice in column.slices() {
+                let key = chunks.get(slice.chunk as usize).map_or(0, |chunk| chunk.key());
+                w.message(1, |w| {
+                    w.uint(1, key);
+                    w.uint(2, u64::from(slice.offset));
+                    w.uint(3, u64::from(slice.length));
+                    w.uint(4, u64::from(slice.index));
+                });
+            }
+            w.bool(2, column.squeeze());
+        });
+    }
+}

@@ -1,0 +1,162 @@
+//! Tables: their configuration and their state.
+
+use std::sync::Arc;
+
+use relive_table::{RateLimiterConfig, SelectorKind, TableConfig, TableInfo};
+
+use crate::WireError;
+use crate::reverb;
+use crate::reverb::key_distribution_options::{Distribution, Heap, Prioritized};
+use crate::reverb::{KeyDistributionOptions, PriorityTableCheckpoint, RateLimiterCallStats, RateLimiterInfo};
+use crate::signature;
+
+/// The message for a selector.
+#[must_use]
+pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
+    let (distribution, is_deterministic) = match kind {
+        SelectorKind::Fifo => (Distribution::Fifo(true), true),
+        SelectorKind::Lifo => (Distribution::Lifo(true), true),
+        SelectorKind::Uniform => (Distribution::Uniform(true), false),
+        SelectorKind::MinHeap => (Distribution::Heap(Heap { min_heap: true }), true),
+        SelectorKind::MaxHeap => (Distribution::Heap(Heap { min_heap: false }), true),
+        SelectorKind::Prioritized { exponent } => {
+            (Distribution::Prioritized(Prioritized { priority_exponent: exponent }), false)
+        }
+    };
+    KeyDistributionOptions { distribution: Some(distribution), is_deterministic }
+}
+
+/// The selector that `message` names; `role` (`sampler` or `remover`) and `table` go into the error.
+///
+/// # Errors
+/// No distribution is set, or one is set to false.
+pub fn selector_from_wire(
+    message: Option<&KeyDistributionOptions>,
+    table: &str,
+    role: &str,
+) -> Result<SelectorKind, WireError> {
+    let error = |reason: &str| WireError::Table {
+        table: table.to_owned(),
+        reason: format!(
+            "its {role} {reason}; set one of fifo, lifo, uniform: true, prioritized {{ priority_exponent }} or heap \
+             {{ min_heap }}"
+        ),
+    };
+    match message.and_then(|options| options.distribution.as_ref()) {
+        Some(Distribution::Fifo(true)) => Ok(SelectorKind::Fifo),
+        Some(Distribution::Lifo(true)) => Ok(SelectorKind::Lifo),
+        Some(Distribution::Uniform(true)) => Ok(SelectorKind::Uniform),
+        Some(Distribution::Heap(Heap { min_heap: true })) => Ok(SelectorKind::MinHeap),
+        Some(Distribution::Heap(Heap { min_heap: false })) => Ok(SelectorKind::MaxHeap),
+        Some(Distribution::Prioritized(Prioritized { priority_exponent })) => {
+            Ok(SelectorKind::Prioritized { exponent: *priority_exponent })
+        }
+        Some(Distribution::Fifo(false) | Distribution::Lifo(false) | Distribution::Uniform(false)) => {
+            Err(error("is set to false"))
+        }
+        None => Err(error("is not set")),
+    }
+}
+
+/// The message for a table's state, as `ServerInfo` sends it.
+#[must_use]
+pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
+    let config = &info.config;
+    let limiter = &config.rate_limiter;
+    let completed = |count| Some(RateLimiterCallStats { completed: count });
+    reverb::TableInfo {
+        sampler_options: Some(selector_to_wire(config.sampler)),
+        remover_options: Some(selector_to_wire(config.remover)),
+        max_size: to_i64(config.max_size),
+        max_times_sampled: config.max_times_sampled,
+        rate_limiter_info: Some(RateLimiterInfo {
+            samples_per_insert: limiter.samples_per_insert,
+            min_diff: limiter.min_diff,
+            max_diff: limiter.max_diff,
+            min_size_to_sample: limiter.min_size_to_sample,
+            insert_stats: completed(info.inserts),
+            sample_stats: completed(info.samples),
+        }),
+        signature: config.signature.as_deref().map(signature::to_wire),
+        current_size: to_i64(info.current_size),
+        name: config.name.clone(),
+        num_episodes: to_i64(info.num_episodes),
+        num_deleted_episodes: to_i64(info.num_deleted_episodes),
+        num_unique_samples: to_i64(info.num_unique_samples),
+        table_worker_time: Some(reverb::TableWorkerTime::default()),
+    }
+}
+
+/// The state of a table on a server.
+///
+/// The number of deletes is not on the wire; it follows from inserts and size.
+///
+/// # Errors
+/// Selectors that are not set, signatures that cannot be read, values that no table can have.
+pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireError> {
+    let name = message.name.as_str();
+    let limiter = message.rate_limiter_info.clone().unwrap_or_default();
+    let mut config = TableConfig::new(name)
+        .sampler(selector_from_wire(message.sampler_options.as_ref(), name, "sampler")?)
+        .remover(selector_from_wire(message.remover_options.as_ref(), name, "remover")?)
+        .max_size(to_u64(message.max_size))
+        .max_times_sampled(message.max_times_sampled)
+        .rate_limiter(RateLimiterConfig {
+            samples_per_insert: limiter.samples_per_insert,
+            min_size_to_sample: limiter.min_size_to_sample,
+            min_diff: limiter.min_diff,
+            max_diff: limiter.max_diff,
+        });
+    config.signature = message.signature.as_ref().map(signature::from_wire).transpose()?.map(Arc::new);
+    let completed = |stats: Option<RateLimiterCallStats>| stats.map_or(0, |stats| stats.completed);
+    let inserts = completed(limiter.insert_stats);
+    Ok(TableInfo {
+        config: Arc::new(config),
+        current_size: to_u64(message.current_size),
+        num_episodes: to_u64(message.num_episodes),
+        num_deleted_episodes: to_u64(message.num_deleted_episodes),
+        num_unique_samples: to_u64(message.num_unique_samples),
+        num_refused_requests: 0,
+        inserts,
+        samples: completed(limiter.sample_stats),
+        deletes: inserts.saturating_sub(message.current_size),
+    })
+}
+
+/// The table that a dm-reverb server configuration asks for.
+///
+/// Counters and items in the message are ignored, as dm-reverb does; its signature is kept, which dm-reverb loses.
+///
+/// # Errors
+/// Selectors that are not set, a missing rate limiter, values out of range.
+pub fn config_from_wire(message: &PriorityTableCheckpoint) -> Result<TableConfig, WireError> {
+    let name = message.table_name.as_str();
+    let limiter = message.rate_limiter.as_ref().ok_or_else(|| WireError::Table {
+        table: name.to_owned(),
+        reason: "it has no rate_limiter; set samples_per_insert, min_size_to_sample, min_diff and max_diff"
+            .to_owned(),
+    })?;
+    let mut config = TableConfig::new(name)
+        .sampler(selector_from_wire(message.sampler.as_ref(), name, "sampler")?)
+        .remover(selector_from_wire(message.remover.as_ref(), name, "remover")?)
+        .max_size(to_u64(message.max_size))
+        .max_times_sampled(message.max_times_sampled)
+        .rate_limiter(RateLimiterConfig {
+            samples_per_insert: limiter.samples_per_insert,
+            min_size_to_sample: limiter.min_size_to_sample,
+            min_diff: limiter.min_diff,
+            max_diff: limiter.max_diff,
+        });
+    config.signature = message.signature.as_ref().map(signature::from_wire).transpose()?.map(Arc::new);
+    config.validate()?;
+    Ok(config)
+}
+
+fn to_i64(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Negative sizes never come from a correct peer; 0 then fails the configuration's own check.
+fn to_u64(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}

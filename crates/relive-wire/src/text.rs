@@ -1,0 +1,14 @@
+//! Status texts that dm-reverb's clients compare or that their users search for.
+
+/// Sent with DEADLINE_EXCEEDED when a sample request ran out of time. Dataset iterators compare this text to tell the
+/// end of their data from an RPC deadline, so it keeps the original's slip ("insert").
+pub const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before the right to insert was acquired.";
+
+/// Sent with CANCELLED once a table is closed.
+pub const TABLE_CLOSED: &str = "RateLimiter has been cancelled";
+
+/// Sent with NOT_FOUND for a table that the server does not have.
+#[must_use]
+pub fn unknown_table(name: &str, known: &str) -> String {
+    format!("Priority table {name} was not found; this server has: {known}")
+}
