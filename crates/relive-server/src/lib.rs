@@ -1,1 +1,19 @@
-//! TBD
+//! The replay server: gRPC services over an [`Engine`](relive_engine::Engine).
+//!
+//! [`serve`] takes a bound listener, an engine and a future that ends the server; the caller owns sockets and signals.
+//! One port speaks dm-reverb's `deepmind.reverb.ReverbService` and Relive's own `relive.v1.ReplayService`.
+//!
+//! Shutting down is orderly. No connection is accepted any more, the tables are closed, waiting operations fail with a
+//! status that clients retry elsewhere, confirmations of inserts that did happen are still sent, and connections get
+//! [`ServerOptions::drain_timeout`] to end.
+
+mod connection;
+mod grpc;
+pub mod limits;
+mod listener;
+mod options;
+mod serve;
+
+pub use listener::{BindError, bind};
+pub use options::ServerOptions;
+pub use serve::serve;

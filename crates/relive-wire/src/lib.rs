@@ -19,4 +19,6 @@ pub mod table;
 pub mod text;
 
 pub use error::WireError;
+pub use prost::Message;
 pub use proto::{DESCRIPTORS, reverb, tensorflow, v1};
+pub use tonic_prost::ProstCodec;

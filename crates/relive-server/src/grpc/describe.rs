@@ -1,0 +1,68 @@
+//! Describe: the server for people and tools.
+
+use relive_engine::{Operation, TableStatus, WaiterInfo};
+use relive_table::Shortfall;
+use relive_wire::table;
+use relive_wire::v1::waiter::Operation as WireOperation;
+use relive_wire::v1::{ChunkTotals, DescribeRequest, DescribeResponse, TableStatus as WireStatus, Waiter};
+
+use super::Services;
+
+pub(super) fn describe(services: &Services, _request: DescribeRequest) -> DescribeResponse {
+    let (insert_streams, sample_streams) = services.open_streams();
+    let chunks = services.engine().ledger().snapshot();
+    DescribeResponse {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_ms: millis(services.started().elapsed()),
+        tables: services.engine().tables().iter().map(|handle| table_status(&handle.status())).collect(),
+        chunks: Some(ChunkTotals {
+            chunks: chunks.chunks,
+            encoded_bytes: chunks.encoded_bytes,
+            raw_bytes: chunks.raw_bytes,
+        }),
+        insert_streams,
+        sample_streams,
+    }
+}
+
+fn table_status(status: &TableStatus) -> WireStatus {
+    WireStatus {
+        info: Some(table::info_to_wire(&status.info)),
+        limiter_cursor: status.limiter_cursor,
+        deletes: u64::try_from(status.info.deletes).unwrap_or(0),
+        referenced_bytes: status.referenced_bytes,
+        waiters: status.waiters.iter().map(waiter).collect(),
+        waiters_not_listed: status.waiters_not_listed as u64,
+        undelivered_samples: status.undelivered_samples,
+    }
+}
+
+fn waiter(info: &WaiterInfo) -> Waiter {
+    let operation = match info.operation {
+        Operation::Insert => WireOperation::Insert,
+        Operation::Sample => WireOperation::Sample,
+    };
+    Waiter {
+        operation: operation.into(),
+        who: info.who.to_string(),
+        waiting_ms: millis(info.waiting),
+        reason: info
+            .shortfall
+            .map_or_else(|| "stands behind others".to_owned(), |missing| missing.to_string()),
+        missing: info.shortfall.map_or(0, missing),
+        wanted: info.wanted,
+        taken: 0,
+    }
+}
+
+fn missing(shortfall: Shortfall) -> u64 {
+    match shortfall {
+        Shortfall::MinSize { size, required } => u64::try_from(required - size).unwrap_or(0),
+        Shortfall::MinDiff { missing_inserts, .. } => missing_inserts,
+        Shortfall::MaxDiff { missing_samples, .. } => missing_samples,
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

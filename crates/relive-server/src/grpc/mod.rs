@@ -1,0 +1,13 @@
+//! The gRPC services. Each RPC has a file; the router knows which path is which.
+
+mod describe;
+mod initialize;
+mod insert;
+mod router;
+mod sample;
+mod services;
+mod status;
+mod stop;
+mod tables;
+
+pub(crate) use services::Services;

@@ -1,0 +1,204 @@
+//! SampleStream: requests come in, samples go out in messages that share the stored chunks' bytes.
+//!
+//! The response body is written by hand, not by a codec: a large chunk goes from the table to the socket as it is.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::Frame;
+use hyper::body::Incoming;
+use relive_engine::{SampleFuture, SampleRequest, TableHandle};
+use relive_table::Sampled;
+use relive_wire::ProstCodec;
+use relive_wire::limits::{MAX_MESSAGE_BYTES, SAMPLE_BATCH_BASE, SAMPLE_BATCH_BYTES};
+use relive_wire::reverb::SampleStreamRequest;
+use relive_wire::sample::Packer;
+use tokio_stream::Stream;
+use tonic::body::Body;
+use tonic::codec::Codec;
+use tonic::{Status, Streaming};
+
+use super::services::StreamCount;
+use super::stop::Stop;
+use super::{Services, status};
+
+/// Answers a SampleStream call.
+pub(super) fn respond(services: &Services, peer: &Arc<str>, request: Request<Incoming>) -> Response<Body> {
+    let mut response = Response::new(Body::new(SampleSession::new(services, peer, request.into_body())));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+/// One sample stream.
+struct SampleSession {
+    services: Services,
+    peer: Arc<str>,
+    requests: Streaming<SampleStreamRequest>,
+    work: Work,
+    /// Size of the batch before; each may be twice as large.
+    last_batch: usize,
+    out: VecDeque<Bytes>,
+    stop: Stop,
+    _count: StreamCount,
+}
+
+enum Work {
+    /// No request is being worked on.
+    Idle,
+    /// Samples of a request are still to be taken.
+    Owed(Order),
+    /// A batch is being taken.
+    Taking(Order, SampleFuture),
+    /// The stream ends with this status once everything is sent.
+    Ending(Status),
+    Over,
+}
+
+/// What is left of a request.
+struct Order {
+    table: TableHandle,
+    remaining: usize,
+    timeout: Option<Duration>,
+}
+
+impl SampleSession {
+    fn new(services: &Services, peer: &Arc<str>, body: Incoming) -> Self {
+        let decoder = ProstCodec::<(), SampleStreamRequest>::default().decoder();
+        Self {
+            peer: Arc::clone(peer),
+            requests: Streaming::new_request(decoder, body, None, Some(MAX_MESSAGE_BYTES)),
+            work: Work::Idle,
+            last_batch: SAMPLE_BATCH_BASE,
+            out: VecDeque::new(),
+            stop: services.stop(),
+            _count: services.count_sample_stream(),
+            services: services.clone(),
+        }
+    }
+
+    /// Moves the work on until there is something to send or nothing can be done.
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.out.is_empty() {
+            self.work = match std::mem::replace(&mut self.work, Work::Over) {
+                Work::Idle => match Pin::new(&mut self.requests).poll_next(cx) {
+                    Poll::Ready(next) => self.begin(next),
+                    Poll::Pending => return self.wait(Work::Idle, cx),
+                },
+                Work::Owed(order) => self.take_batch(order),
+                Work::Taking(order, mut future) => match Pin::new(&mut future).poll(cx) {
+                    Poll::Ready(result) => self.deliver(order, result),
+                    Poll::Pending => return self.wait(Work::Taking(order, future), cx),
+                },
+                ending @ (Work::Ending(_) | Work::Over) => {
+                    self.work = ending;
+                    return Poll::Ready(());
+                }
+            };
+        }
+        Poll::Ready(())
+    }
+
+    /// Puts the unfinished work back, unless the server is stopping. A batch being taken is ended by its table.
+    fn wait(&mut self, work: Work, cx: &mut Context<'_>) -> Poll<()> {
+        let is_idle = matches!(work, Work::Idle);
+        self.work = work;
+        if is_idle && self.stop.poll(cx).is_ready() {
+            self.work = Work::Ending(status::stopping());
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    fn begin(&self, next: Option<Result<SampleStreamRequest, Status>>) -> Work {
+        match next.map(|request| request.and_then(|request| self.order(&request))) {
+            Some(Ok(order)) => Work::Owed(order),
+            Some(Err(status)) => Work::Ending(status),
+            None => Work::Ending(Status::ok("")),
+        }
+    }
+
+    fn order(&self, request: &SampleStreamRequest) -> Result<Order, Status> {
+        let remaining = i32::try_from(request.num_samples).ok().and_then(|count| usize::try_from(count).ok());
+        let remaining = remaining.filter(|count| *count > 0).ok_or_else(|| {
+            Status::invalid_argument(format!(
+                "num_samples must be between 1 and {}, got {}",
+                i32::MAX,
+                request.num_samples
+            ))
+        })?;
+        let table =
+            self.services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
+        // Zero waits for ever on the wire: dm-reverb's clients rely on it.
+        let timeout = request.rate_limiter_timeout.map(|timeout| timeout.milliseconds).unwrap_or_default();
+        let timeout = u64::try_from(timeout).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
+        Ok(Order { table: table.clone(), remaining, timeout })
+    }
+
+    fn take_batch(&self, order: Order) -> Work {
+        let request = SampleRequest {
+            limit: order.remaining.min(self.last_batch.saturating_mul(2)).min(MAX_BATCH),
+            max_bytes: SAMPLE_BATCH_BYTES as u64,
+            timeout: order.timeout,
+            who: Arc::clone(&self.peer),
+        };
+        let future = order.table.sample(request);
+        Work::Taking(order, future)
+    }
+
+    fn deliver(
+        &mut self,
+        mut order: Order,
+        result: Result<Vec<Sampled>, relive_engine::EngineError>,
+    ) -> Work {
+        let batch = match result {
+            Ok(batch) => batch,
+            Err(error) => return Work::Ending(status::of_engine(&error)),
+        };
+        let mut packer = Packer::default();
+        batch.iter().for_each(|sampled| packer.push(order.table.name(), sampled));
+        self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
+        self.last_batch = batch.len();
+        order.remaining -= batch.len();
+        if order.remaining == 0 { Work::Idle } else { Work::Owed(order) }
+    }
+}
+
+/// Samples of one batch; the byte limit ends batches of all but the smallest items earlier.
+const MAX_BATCH: usize = 1 << 16;
+
+impl http_body::Body for SampleSession {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.advance(cx).is_pending() {
+            return Poll::Pending;
+        }
+        if let Some(part) = self.out.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(part))));
+        }
+        match std::mem::replace(&mut self.work, Work::Over) {
+            Work::Ending(status) => Poll::Ready(Some(Ok(Frame::trailers(trailers(&status))))),
+            _ => Poll::Ready(None),
+        }
+    }
+}
+
+fn trailers(status: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    if status.add_header(&mut trailers).is_err() {
+        trailers.insert("grpc-status", HeaderValue::from_static("13"));
+    }
+    trailers
+}

@@ -1,0 +1,101 @@
+//! What all RPCs share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use relive_engine::Engine;
+use relive_wire::reverb::Uint128;
+use tokio::sync::watch;
+
+use super::router::PeerService;
+use super::stop::Stop;
+
+/// The engine and what is counted around it; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Services {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    engine: Engine,
+    started: Instant,
+    /// Changes with every start, so that clients know when to ask for signatures again.
+    tables_state_id: Uint128,
+    stopping: watch::Receiver<bool>,
+    insert_streams: Arc<AtomicU64>,
+    sample_streams: Arc<AtomicU64>,
+}
+
+/// Counts a stream for as long as it lives.
+#[derive(Debug)]
+pub(super) struct StreamCount(Arc<AtomicU64>);
+
+impl Services {
+    pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
+        let shared = Shared {
+            engine,
+            started: Instant::now(),
+            tables_state_id: Uint128 { high: random_u64(), low: random_u64() },
+            stopping,
+            insert_streams: Arc::default(),
+            sample_streams: Arc::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The services as one connection sees them.
+    pub(crate) fn for_peer(&self, peer: &Arc<str>) -> PeerService {
+        PeerService::new(self.clone(), Arc::clone(peer))
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    pub(super) fn started(&self) -> Instant {
+        self.shared.started
+    }
+
+    pub(super) fn tables_state_id(&self) -> Uint128 {
+        self.shared.tables_state_id
+    }
+
+    pub(super) fn stop(&self) -> Stop {
+        Stop::new(self.shared.stopping.clone())
+    }
+
+    pub(super) fn count_insert_stream(&self) -> StreamCount {
+        StreamCount::new(&self.shared.insert_streams)
+    }
+
+    pub(super) fn count_sample_stream(&self) -> StreamCount {
+        StreamCount::new(&self.shared.sample_streams)
+    }
+
+    /// Insert streams and sample streams open now.
+    pub(super) fn open_streams(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.shared.insert_streams), load(&self.shared.sample_streams))
+    }
+}
+
+impl StreamCount {
+    fn new(count: &Arc<AtomicU64>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for StreamCount {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A number that differs from start to start; it guards no secret.
+fn random_u64() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,41 @@
+//! The one table from errors to gRPC codes, with the texts that dm-reverb's clients compare.
+
+use relive_engine::{EngineError, ErrorKind};
+use relive_wire::{WireError, text};
+use tonic::{Code, Status};
+
+/// The status of a failed operation on a table.
+pub(super) fn of_engine(error: &EngineError) -> Status {
+    match error.kind() {
+        ErrorKind::NotFound => Status::new(Code::NotFound, error.to_string()),
+        ErrorKind::Timeout => {
+            Status::new(Code::DeadlineExceeded, format!("{} ({error})", text::SAMPLE_TIMEOUT))
+        }
+        ErrorKind::Closed => Status::new(Code::Cancelled, text::TABLE_CLOSED),
+        ErrorKind::Exhausted => Status::new(Code::ResourceExhausted, error.to_string()),
+        _ => Status::new(Code::InvalidArgument, error.to_string()),
+    }
+}
+
+/// The status of an insert stream that ends early. A closed table is reported as UNAVAILABLE: the items were not
+/// inserted, and the writer should bring them to the server's successor.
+pub(super) fn of_insert(error: &EngineError) -> Status {
+    match error.kind() {
+        ErrorKind::Closed => stopping(),
+        _ => of_engine(error),
+    }
+}
+
+/// The status of a request that could not be understood.
+pub(super) fn of_wire(error: &WireError) -> Status {
+    let code = match error {
+        WireError::UnknownChunk { .. } => Code::Internal,
+        _ => Code::InvalidArgument,
+    };
+    Status::new(code, error.to_string())
+}
+
+/// The status of streams that are open when the server stops.
+pub(super) fn stopping() -> Status {
+    Status::unavailable("the server is stopping; unconfirmed operations did not happen")
+}

@@ -1,0 +1,50 @@
+//! MutatePriorities, Reset, ServerInfo and Checkpoint.
+
+use relive_engine::Mutation;
+use relive_wire::reverb::{
+    CheckpointRequest, CheckpointResponse, MutatePrioritiesRequest, MutatePrioritiesResponse, ResetRequest,
+    ResetResponse, ServerInfoRequest, ServerInfoResponse,
+};
+use relive_wire::table;
+use tonic::Status;
+
+use super::{Services, status};
+
+/// Deletes come before updates, as in dm-reverb: a key in both lists is gone.
+pub(super) fn mutate_priorities(
+    services: &Services,
+    request: &MutatePrioritiesRequest,
+) -> Result<MutatePrioritiesResponse, Status> {
+    let deletes = request.delete_keys.iter().map(|key| Mutation::Delete { key: *key });
+    let updates =
+        request.updates.iter().map(|update| Mutation::Update { key: update.key, priority: update.priority });
+    services
+        .engine()
+        .table(&request.table)
+        .and_then(|table| table.mutate(deletes.chain(updates)))
+        .map_err(|error| status::of_engine(&error))?;
+    Ok(MutatePrioritiesResponse {})
+}
+
+pub(super) fn reset(services: &Services, request: &ResetRequest) -> Result<ResetResponse, Status> {
+    services
+        .engine()
+        .table(&request.table)
+        .and_then(relive_engine::TableHandle::reset)
+        .map_err(|error| status::of_engine(&error))?;
+    Ok(ResetResponse {})
+}
+
+pub(super) fn server_info(services: &Services, _request: ServerInfoRequest) -> ServerInfoResponse {
+    let tables = services.engine().tables().iter();
+    ServerInfoResponse {
+        tables_state_id: Some(services.tables_state_id()),
+        table_info: tables.map(|handle| table::info_to_wire(&handle.info())).collect(),
+    }
+}
+
+pub(super) fn checkpoint(_request: CheckpointRequest) -> Result<CheckpointResponse, Status> {
+    Err(Status::invalid_argument(
+        "no checkpointer is configured for this server: it keeps its tables in memory only",
+    ))
+}

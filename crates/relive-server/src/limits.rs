@@ -1,0 +1,37 @@
+//! Bounds on connections and streams, each with the reason for its number.
+
+use std::time::Duration;
+
+/// Bytes that a client may send on one stream before the server has read them. One window must hold what is in flight
+/// over the longest sensible round trip: 8 MiB carries 800 MB/s at 10 ms.
+pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
+
+/// The same for all streams of a connection together.
+pub const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+
+/// Largest HTTP/2 frame accepted. Bulk data in frames of 16 KiB, the protocol's default, costs a system call each.
+pub const MAX_FRAME_BYTES: u32 = 1 << 20;
+
+/// Bytes of one stream that wait in memory for a slow reader.
+pub const SEND_BUFFER_BYTES: usize = 1 << 20;
+
+/// Streams open at once on one connection; a client opens one per writer and per sampler worker.
+pub const MAX_STREAMS_PER_CONNECTION: u32 = 10_000;
+
+/// Headers of one request; replay clients send a few hundred bytes.
+pub const MAX_HEADER_BYTES: u32 = 16 << 10;
+
+/// Time for a new connection to say that it speaks HTTP/2.
+pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection that is silent for this long is asked whether it still lives.
+pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// A connection that does not answer within this time is given up.
+pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Chunks that one insert stream may hold for items to come. A client keeps at most its history's chunks.
+pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
+
+/// Requests of an insert stream that are handled before their confirmations are sent, if they lie ready to be read.
+pub const REQUESTS_PER_CONFIRMATION: usize = 32;

@@ -1,0 +1,36 @@
+//! Binding the port, for this process alone.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+/// Why a port cannot be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}{hint}", hint = hint(.source))]
+pub struct BindError {
+    /// The address asked for.
+    pub address: SocketAddr,
+    /// What the operating system answered.
+    pub source: io::Error,
+}
+
+/// Binds `address` for this process alone: while it listens, no other server can share the port. Port 0 takes a free
+/// one, which the listener tells.
+///
+/// # Errors
+/// The address is in use, not one of this machine, or not allowed to this user.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
+    TcpListener::bind(address).await.map_err(|source| BindError { address, source })
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another server uses this port: stop it or choose another port (0 takes a free one)"
+        }
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need more rights: choose a higher one",
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        _ => "",
+    }
+}
