@@ -1,0 +1,199 @@
+"""Starting and stopping the two kinds of servers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+import reverb
+from google.protobuf import text_format
+from reverb.server_executable import reverb_config_pb2
+
+from . import raw
+from .wait import PATIENCE_S, Background
+
+
+class ServerFailed(AssertionError):
+    """A server that did not start, or did not end well; carries what it wrote."""
+
+
+class Running:
+    """A server that accepts connections, and ways to reach it."""
+
+    def __init__(self, launcher, tables, port: int, handle) -> None:
+        self._launcher = launcher
+        self._tables = tables
+        self._raw_clients: list[raw.Client] = []
+        self.port = port
+        self.handle = handle
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def client(self) -> reverb.Client:
+        return reverb.Client(self.address)
+
+    def raw(self) -> raw.Client:
+        """A gRPC client with a connection of its own, closed with the server."""
+        client = raw.Client(self.address)
+        self._raw_clients.append(client)
+        return client
+
+    def stop(self) -> None:
+        """Idempotent. Fails when the server does not end well."""
+        for client in self._raw_clients:
+            client.close()
+        self._raw_clients.clear()
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            self._launcher.stop(self.port, handle)
+
+    def start_again(self) -> None:
+        """Empty tables of the same configuration on the same port."""
+        self.port, self.handle = self._launcher.launch(self._tables, self.port)
+
+
+class ReverbServers:
+    """dm-reverb servers, all in one other process (in ours, its clients would bypass the wire)."""
+
+    def __init__(self) -> None:
+        host = pathlib.Path(__file__).with_name("reverb_host.py")
+        self._process = subprocess.Popen(
+            [sys.executable, str(host)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, bufsize=1)
+        self._ready = False
+
+    def start(self, *tables) -> Running:
+        return Running(self, tables, *self.launch(tables, 0))
+
+    def launch(self, tables, port: int):
+        encoded = [base64.b64encode(table.SerializeToString()).decode() for table in tables]
+        answer = self._ask({"start": encoded, "port": port})
+        return answer["port"], object()
+
+    def stop(self, port: int, _handle) -> None:
+        self._ask({"stop": port})
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _ask(self, command: dict) -> dict:
+        if not self._ready:
+            self._answer()
+            self._ready = True
+        self._process.stdin.write(json.dumps(command) + "\n")
+        return self._answer()
+
+    def _answer(self) -> dict:
+        line = Background(self._process.stdout.readline).result(60.0)
+        if not line:
+            raise ServerFailed(f"the dm-reverb host ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ServerFailed(answer["error"])
+        return answer
+
+
+class ReliveServers:
+    """Our servers, one process each: `relive serve --config FILE --port N`."""
+
+    def __init__(self, binary: pathlib.Path) -> None:
+        self._binary = binary
+        self._folder = tempfile.TemporaryDirectory(prefix="relive-interop-")
+        self._count = 0
+
+    def start(self, *tables) -> Running:
+        return Running(self, tables, *self.launch(tables, 0))
+
+    def launch(self, tables, port: int):
+        config = reverb_config_pb2.ReverbServerConfig(tables=tables)
+        return self.launch_text(text_format.MessageToString(config), "textproto", port)
+
+    def launch_text(self, text: str, kind: str, port: int = 0):
+        """Starts a server from the text of a configuration file."""
+        self._count += 1
+        path = pathlib.Path(self._folder.name, f"server{self._count}.{kind}")
+        path.write_text(text)
+        handle = _Process(self._binary, path, port)
+        return handle.port, handle
+
+    def start_text(self, text: str, kind: str) -> Running:
+        return Running(self, None, *self.launch_text(text, kind))
+
+    def stop(self, _port: int, handle: "_Process") -> None:
+        handle.stop()
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+
+class _Process:
+    """One server process; everything it writes is kept for the report of a failure."""
+
+    def __init__(self, binary: pathlib.Path, config: pathlib.Path, port: int) -> None:
+        command = [str(binary), "serve", "--config", str(config), "--port", str(port)]
+        self._stdout: list[str] = []
+        self._stderr: list[str] = []
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._readers = [
+            threading.Thread(target=_collect, args=(self._process.stdout, self._stdout), daemon=True),
+            threading.Thread(target=_collect, args=(self._process.stderr, self._stderr), daemon=True),
+        ]
+        first_line = Background(self._process.stdout.readline).result()
+        for reader in self._readers:
+            reader.start()
+        ready = re.fullmatch(r"relive listening on 127\.0\.0\.1:(\d+)\n", first_line)
+        if not ready:
+            self._process.kill()
+            status = self._wait()
+            raise ServerFailed(f"relive serve ended with {status} after {first_line!r}: {self.stderr}")
+        self.port = int(ready[1])
+
+    @property
+    def stderr(self) -> str:
+        return "".join(self._stderr)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        """As by a crash: no goodbye."""
+        self._process.kill()
+        self._wait()
+
+    def stop(self) -> None:
+        """As by a user; the server must end in time, with status 0, and without a panic anywhere before."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        elif self._process.returncode == -signal.SIGKILL:
+            return
+        try:
+            status = self._wait()
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise ServerFailed(f"relive serve did not end within {PATIENCE_S} s of SIGTERM: {self.stderr}") from None
+        if status != 0 or "panicked" in self.stderr:
+            raise ServerFailed(f"relive serve ended with {status}: {self.stderr}")
+
+    def _wait(self) -> int:
+        status = self._process.wait(PATIENCE_S)
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        return status
+
+
+def _collect(stream, lines: list[str]) -> None:
+    for line in stream:
+        lines.append(line)

@@ -1,0 +1,47 @@
+"""Shorthands over the dm-reverb client."""
+
+from __future__ import annotations
+
+import numpy as np
+import reverb
+
+from . import wait
+
+
+def write(client: reverb.Client, table: str, *values: float, priority=None) -> None:
+    """One item of one scalar step per value, in this order, confirmed; its priority is its value by default."""
+    with client.trajectory_writer(num_keep_alive_refs=1) as writer:
+        for value in values:
+            writer.append([np.float64(value)])
+            writer.create_item(table, value if priority is None else priority, [writer.history[0][-1:]])
+
+
+def samples(client: reverb.Client, table: str, count: int = 1) -> list[reverb.ReplaySample]:
+    """So many samples; AssertionError when they do not come."""
+    call = wait.Background(lambda: list(client.sample(table, num_samples=count, emit_timesteps=False)))
+    return call.result()
+
+
+def values(client: reverb.Client, table: str, count: int = 1) -> list[float]:
+    """The last step of the first column of each."""
+    return [float(sample.data[0][-1]) for sample in samples(client, table, count)]
+
+
+def keys_by_value(client: reverb.Client, table: str, count: int) -> dict[float, int]:
+    """Which key the item with each value has."""
+    return {float(sample.data[0][-1]): sample.info.key for sample in samples(client, table, count)}
+
+
+def dataset(client: reverb.Client, table: str, timeout_ms: int = 200, in_flight: int = 1, **options):
+    """An iterator over scalar float64 items that ends when none comes for `timeout_ms`."""
+    import tensorflow as tf
+
+    return reverb.TrajectoryDataset(
+        client.server_address, table, dtypes=[tf.float64], shapes=[tf.TensorShape([None])],
+        max_in_flight_samples_per_worker=in_flight, rate_limiter_timeout_ms=timeout_ms, **options,
+    ).as_numpy_iterator()
+
+
+def drained(client: reverb.Client, table: str, timeout_ms: int = 200) -> list[float]:
+    """Every value that the table gives until it gives no more."""
+    return [float(sample.data[0][-1]) for sample in dataset(client, table, timeout_ms)]
