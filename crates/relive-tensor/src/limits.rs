@@ -10,9 +10,9 @@ pub const MAX_CHUNK_BYTES: u64 = 0x7fff_ffff;
 /// steps with tens of thousands of leaves do not occur.
 pub const MAX_CHUNK_COLUMNS: usize = 65_536;
 
-/// Most bytes of one column of an item once decoded, 32 GiB. An item is small on the wire and may name the same chunk
-/// many times over; without a limit, one message could ask its reader for petabytes.
-pub const MAX_TRAJECTORY_COLUMN_BYTES: u64 = 1 << 35;
+/// Most bytes of an item once decoded, all columns together, 32 GiB. An item is small on the wire and may name the same
+/// chunk many times over; without a limit, one message could ask its reader for petabytes.
+pub const MAX_TRAJECTORY_BYTES: u64 = 1 << 35;
 
 /// Most bytes of one cell that a [`ColumnChunker`](crate::ColumnChunker) takes, 1 GiB: with
 /// [`CHUNKER_CUT_BYTES`] it keeps every chunk, even of incompressible data, below [`MAX_CHUNK_BYTES`].

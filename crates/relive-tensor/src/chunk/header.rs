@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::codec::Codec;
+use crate::limits::STRING_ELEMENT_BYTES;
 use crate::shape::num_elements;
 use crate::{DType, Shape};
 
@@ -51,10 +52,11 @@ impl ColumnHeader {
         self.shape.num_elements()?.checked_mul(size)
     }
 
-    /// Bytes of one row of fixed-size elements, 0 for strings.
-    pub(crate) fn fixed_row_size(&self) -> u64 {
-        let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
-        num_elements(self.cell_dims()).and_then(|count| count.checked_mul(size)).unwrap_or(0)
+    /// Bytes of one row. Rows of strings count without their characters, which slices of a chunk share.
+    pub(crate) fn row_size(&self) -> u64 {
+        let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok());
+        let cells = num_elements(self.cell_dims()).unwrap_or(u64::MAX);
+        cells.saturating_mul(size.unwrap_or(STRING_ELEMENT_BYTES))
     }
 
     /// The span as indices.

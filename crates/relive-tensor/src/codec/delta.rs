@@ -23,66 +23,69 @@ pub fn applies(dtype: DType, shape: &Shape) -> bool {
 
 /// Replaces every row but the first by its difference to the row before; does nothing where [`applies`] is false.
 pub fn encode(dtype: DType, shape: &Shape, data: &mut [u8]) {
-    let Some((rows, row_len)) = layout(dtype, shape, data.len()) else { return };
     // Backwards, so that the row before is still the original one.
-    for row in (1..rows).rev() {
-        let (before, row) = row_pair(data, row, row_len);
-        match dtype.size_bytes() {
-            Some(1) => combine(row, before, |[a], [b]| [a.wrapping_sub(b)]),
-            Some(2) => combine(row, before, |a, b| {
-                u16::from_le_bytes(a).wrapping_sub(u16::from_le_bytes(b)).to_le_bytes()
-            }),
-            Some(4) => combine(row, before, |a, b| {
-                u32::from_le_bytes(a).wrapping_sub(u32::from_le_bytes(b)).to_le_bytes()
-            }),
-            _ => combine(row, before, |a, b| {
-                u64::from_le_bytes(a).wrapping_sub(u64::from_le_bytes(b)).to_le_bytes()
-            }),
-        }
+    match dtype.size_bytes().zip(layout(dtype, shape, data.len())) {
+        Some((1, rows)) => rows.backwards(data, |[a], [b]| [a.wrapping_sub(b)]),
+        Some((2, rows)) => rows
+            .backwards(data, |a, b| u16::from_le_bytes(a).wrapping_sub(u16::from_le_bytes(b)).to_le_bytes()),
+        Some((4, rows)) => rows
+            .backwards(data, |a, b| u32::from_le_bytes(a).wrapping_sub(u32::from_le_bytes(b)).to_le_bytes()),
+        Some((_, rows)) => rows
+            .backwards(data, |a, b| u64::from_le_bytes(a).wrapping_sub(u64::from_le_bytes(b)).to_le_bytes()),
+        None => {}
     }
 }
 
 /// Undoes [`encode`].
 pub fn decode(dtype: DType, shape: &Shape, data: &mut [u8]) {
-    let Some((rows, row_len)) = layout(dtype, shape, data.len()) else { return };
-    for row in 1..rows {
-        let (before, row) = row_pair(data, row, row_len);
-        match dtype.size_bytes() {
-            Some(1) => combine(row, before, |[a], [b]| [a.wrapping_add(b)]),
-            Some(2) => combine(row, before, |a, b| {
-                u16::from_le_bytes(a).wrapping_add(u16::from_le_bytes(b)).to_le_bytes()
-            }),
-            Some(4) => combine(row, before, |a, b| {
-                u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes()
-            }),
-            _ => combine(row, before, |a, b| {
-                u64::from_le_bytes(a).wrapping_add(u64::from_le_bytes(b)).to_le_bytes()
-            }),
+    match dtype.size_bytes().zip(layout(dtype, shape, data.len())) {
+        Some((1, rows)) => rows.forwards(data, |[a], [b]| [a.wrapping_add(b)]),
+        Some((2, rows)) => rows
+            .forwards(data, |a, b| u16::from_le_bytes(a).wrapping_add(u16::from_le_bytes(b)).to_le_bytes()),
+        Some((4, rows)) => rows
+            .forwards(data, |a, b| u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes()),
+        Some((_, rows)) => rows
+            .forwards(data, |a, b| u64::from_le_bytes(a).wrapping_add(u64::from_le_bytes(b)).to_le_bytes()),
+        None => {}
+    }
+}
+
+/// Equal rows in a run of bytes.
+#[derive(Clone, Copy)]
+struct Rows {
+    count: usize,
+    /// Bytes of a row, not 0.
+    len: usize,
+}
+
+impl Rows {
+    /// Applies `op` to each row but the first and the row before, from the first to the last.
+    fn forwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
+        (1..self.count).for_each(|row| self.combine(data, row, &op));
+    }
+
+    /// Applies `op` to each row but the first and the row before, from the last to the first.
+    fn backwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
+        (1..self.count).rev().for_each(|row| self.combine(data, row, &op));
+    }
+
+    /// `row[i] = op(row[i], before[i])` over elements of `W` bytes, in a form that compiles to vector instructions.
+    #[inline]
+    fn combine<const W: usize>(self, data: &mut [u8], row: usize, op: &impl Fn([u8; W], [u8; W]) -> [u8; W]) {
+        let (head, tail) = data.split_at_mut(row * self.len);
+        let (before, _) = head.get(head.len() - self.len..).unwrap_or_default().as_chunks::<W>();
+        let (row, _) = tail.get_mut(..self.len).unwrap_or_default().as_chunks_mut::<W>();
+        for (element, previous) in row.iter_mut().zip(before) {
+            *element = op(*element, *previous);
         }
     }
 }
 
-/// Number of rows and bytes of a row, `None` if nothing is to be done.
-fn layout(dtype: DType, shape: &Shape, len: usize) -> Option<(usize, usize)> {
-    let rows = usize::try_from(shape.rows().filter(|_| applies(dtype, shape))?).ok()?;
-    let row_len = len.checked_div(rows)?;
-    (row_len > 0).then_some((rows, row_len))
-}
-
-/// Row `row - 1` and row `row`.
-fn row_pair(data: &mut [u8], row: usize, row_len: usize) -> (&[u8], &mut [u8]) {
-    let (head, tail) = data.split_at_mut(row * row_len);
-    (head.get((row - 1) * row_len..).unwrap_or_default(), tail.get_mut(..row_len).unwrap_or_default())
-}
-
-/// `row[i] = op(row[i], before[i])` over elements of `W` bytes, in a form that compiles to vector instructions.
-#[inline]
-fn combine<const W: usize>(row: &mut [u8], before: &[u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
-    let (row, _) = row.as_chunks_mut::<W>();
-    let (before, _) = before.as_chunks::<W>();
-    for (element, previous) in row.iter_mut().zip(before) {
-        *element = op(*element, *previous);
-    }
+/// The rows of the data, `None` if nothing is to be done.
+fn layout(dtype: DType, shape: &Shape, len: usize) -> Option<Rows> {
+    let count = usize::try_from(shape.rows().filter(|_| applies(dtype, shape))?).ok()?;
+    let len = len.checked_div(count)?;
+    (len > 0).then_some(Rows { count, len })
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl<'a> Sources<'a> {
         column: Column<'_>,
         slices: &[Slice],
     ) -> Result<Tensor, TrajectoryError> {
-        let row_len = column.header().and_then(|h| usize::try_from(h.fixed_row_size()).ok()).unwrap_or(0);
+        let row_len = column.header().and_then(|h| usize::try_from(h.row_size()).ok()).unwrap_or(0);
         let mut data = vec![0; to_usize(column.rows()).saturating_mul(row_len)];
         let mut rest = data.as_mut_slice();
         for slice in slices {

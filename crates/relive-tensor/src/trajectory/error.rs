@@ -1,6 +1,6 @@
 //! Why a trajectory is refused or cannot be decoded.
 
-use crate::limits::MAX_TRAJECTORY_COLUMN_BYTES;
+use crate::limits::MAX_TRAJECTORY_BYTES;
 use crate::{ChunkError, DType, Shape, TensorError};
 
 /// Why a trajectory is refused or cannot be decoded. Columns are counted from 0 in the flattening order.
@@ -42,8 +42,11 @@ pub enum TrajectoryError {
     /// More slices or columns than 32 bits can count.
     #[error("the trajectory has more slices than can be counted")]
     TooManySlices,
-    /// A column that decodes to more than [`MAX_TRAJECTORY_COLUMN_BYTES`], or has more rows than 32 bits can count.
-    #[error("column {column} decodes to {rows} rows, over {MAX_TRAJECTORY_COLUMN_BYTES} bytes or 2^32 rows")]
+    /// With this column the trajectory decodes to more than [`MAX_TRAJECTORY_BYTES`], or the column has more rows than 32
+    /// bits can count.
+    #[error(
+        "column {column} has {rows} rows; the limits are 2^32 rows and {MAX_TRAJECTORY_BYTES} bytes for all columns"
+    )]
     TooLarge { column: usize, rows: u64 },
     /// The trajectory has no such column.
     #[error("there is no column {column}, the trajectory has {columns}")]

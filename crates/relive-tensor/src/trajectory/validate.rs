@@ -4,7 +4,7 @@ use super::TrajectoryError;
 use super::stored::{Column, Slice, Trajectory};
 use crate::Shape;
 use crate::chunk::ColumnHeader;
-use crate::limits::MAX_TRAJECTORY_COLUMN_BYTES;
+use crate::limits::MAX_TRAJECTORY_BYTES;
 
 pub(super) fn trajectory(draft: &Trajectory) -> Result<(), TrajectoryError> {
     if draft.columns.is_empty() {
@@ -14,10 +14,19 @@ pub(super) fn trajectory(draft: &Trajectory) -> Result<(), TrajectoryError> {
     if !countable(draft.slices.len()) || !countable(draft.chunks.len()) {
         return Err(TrajectoryError::TooManySlices);
     }
-    draft.columns().enumerate().try_for_each(|(index, column)| check_column(index, column))
+    let mut size_bytes = 0_u64;
+    for (index, column) in draft.columns().enumerate() {
+        let (rows, row_size) = check_column(index, column)?;
+        size_bytes = size_bytes.saturating_add(rows.saturating_mul(row_size));
+        if size_bytes > MAX_TRAJECTORY_BYTES || u32::try_from(rows).is_err() {
+            return Err(TrajectoryError::TooLarge { column: index, rows });
+        }
+    }
+    Ok(())
 }
 
-fn check_column(index: usize, column: Column<'_>) -> Result<(), TrajectoryError> {
+/// Checks a column and returns its number of rows and the size of one.
+fn check_column(index: usize, column: Column<'_>) -> Result<(u64, u64), TrajectoryError> {
     let first = column.slices().first().ok_or(TrajectoryError::EmptyColumn { column: index })?;
     let first = header(index, column, first)?;
     let mut rows = 0_u64;
@@ -32,12 +41,7 @@ fn check_column(index: usize, column: Column<'_>) -> Result<(), TrajectoryError>
     if column.squeeze() && rows != 1 {
         return Err(TrajectoryError::Squeeze { column: index, rows });
     }
-    let fits =
-        rows.checked_mul(first.fixed_row_size()).is_some_and(|size| size <= MAX_TRAJECTORY_COLUMN_BYTES);
-    if !fits || u32::try_from(rows).is_err() {
-        return Err(TrajectoryError::TooLarge { column: index, rows });
-    }
-    Ok(())
+    Ok((rows, first.row_size()))
 }
 
 /// Header of the tensor that a slice names, if there is one.
