@@ -1,0 +1,131 @@
+//! Bytes that lie are refused with a reason; they never panic and never become wrong data.
+
+#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+mod common;
+
+use std::sync::Arc;
+
+use common::{inserted, recorded};
+use proptest::prelude::*;
+use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column};
+use relive_wire::reverb::{ChunkData, FlatTrajectory, InsertStreamRequest, PrioritizedItem};
+use relive_wire::{Message, chunk, item};
+
+fn some_chunk() -> ChunkData {
+    let request = recorded::<InsertStreamRequest>("insert_chunks_of_four.bin").remove(0);
+    ChunkData::decode(request.chunks[0].clone()).unwrap()
+}
+
+fn refusal(change: impl FnOnce(&mut ChunkData)) -> String {
+    let mut message = some_chunk();
+    change(&mut message);
+    chunk::decode(&message.encode_to_vec()).expect_err("a lying chunk must be refused").to_string()
+}
+
+#[test]
+fn lying_chunks_are_refused_with_chunk_column_and_reason() {
+    let key = some_chunk().chunk_key.to_string();
+    let first = |m: &mut ChunkData| m.data.as_mut().unwrap().tensors[0].clone();
+    let set = |m: &mut ChunkData, t| m.data.as_mut().unwrap().tensors[0] = t;
+    let corrupt = refusal(|m| {
+        let mut tensor = first(m);
+        let mut content = tensor.tensor_content.to_vec();
+        content.truncate(content.len() / 2);
+        tensor.tensor_content = content.into();
+        set(m, tensor);
+    });
+    assert!(corrupt.contains(&key) && corrupt.contains("column 0"), "{corrupt}");
+    let shape = refusal(|m| {
+        let mut tensor = first(m);
+        tensor.tensor_shape.as_mut().unwrap().dim[0].size += 1;
+        set(m, tensor);
+    });
+    assert!(shape.contains(&key), "{shape}");
+    let negative = refusal(|m| {
+        let mut tensor = first(m);
+        tensor.tensor_shape.as_mut().unwrap().dim[0].size = -1;
+        set(m, tensor);
+    });
+    assert!(negative.contains("dimension -1"), "{negative}");
+    let dtype = refusal(|m| {
+        let mut tensor = first(m);
+        tensor.dtype = 20;
+        set(m, tensor);
+    });
+    assert!(dtype.contains("data type number 20"), "{dtype}");
+    let count = refusal(|m| m.data_tensors_len = 7);
+    assert!(count.contains("data_tensors_len is 7, but it has 1"), "{count}");
+    let old = refusal(|m| m.deprecated_data.push(relive_wire::tensorflow::TensorProto::default()));
+    assert!(old.contains("deprecated_data"), "{old}");
+}
+
+fn item_refusal(columns: Vec<Column>) -> String {
+    let all = inserted("insert_chunks_of_four.bin");
+    let flat_trajectory = Some(FlatTrajectory { columns });
+    let message = PrioritizedItem { key: 5, flat_trajectory, ..PrioritizedItem::default() };
+    item::decode(&message, |key| all.chunks.get(&key).map(Arc::clone)).map(drop).unwrap_err().to_string()
+}
+
+fn column(squeeze: bool, change: impl Fn(&mut ChunkSlice)) -> Column {
+    let chunk_key = some_chunk().chunk_key;
+    let mut slice = ChunkSlice { chunk_key, offset: 0, length: 2, index: 0 };
+    change(&mut slice);
+    Column { chunk_slices: vec![slice], squeeze }
+}
+
+#[test]
+fn items_that_do_not_fit_their_chunks_are_refused() {
+    let key = inserted("insert_chunks_of_four.bin").chunks.keys().next().copied().unwrap();
+    for (columns, reason) in [
+        (vec![], "no trajectory"),
+        (vec![Column::default()], "no trajectory"),
+        (vec![column(false, |s| s.offset = -1)], "negative offset (-1)"),
+        (vec![column(false, |s| s.length = -3)], "negative length (-3)"),
+        (vec![column(false, |s| s.index = -1)], "negative index (-1)"),
+        (vec![column(false, |s| s.chunk_key = 1)], "chunk 1, which this stream does not hold"),
+    ] {
+        let text = item_refusal(columns);
+        assert!(text.contains("item 5") && text.contains(reason), "{text} (chunk {key})");
+    }
+    for columns in [
+        vec![column(false, |s| s.offset = 3)],
+        vec![column(false, |s| s.length = i32::MAX)],
+        vec![column(false, |s| s.length = 0)],
+        vec![column(false, |s| s.index = 1)],
+        vec![column(true, |_| ())],
+        vec![column(false, |_| ()), Column::default()],
+    ] {
+        let text = item_refusal(columns.clone());
+        assert!(text.contains("item 5") && text.contains("column"), "{columns:?}: {text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn damaged_chunk_messages_never_panic_and_never_grow(
+        flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<proptest::sample::Index>(),
+        fixture in prop_oneof![Just("insert_dtypes.bin"), Just("insert_strings.bin"), Just("insert_legacy_delta.bin")],
+        which in any::<proptest::sample::Index>(),
+    ) {
+        let request = recorded::<InsertStreamRequest>(fixture).remove(0);
+        let mut bytes = which.get(&request.chunks).to_vec();
+        for (at, value) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] ^= value;
+        }
+        bytes.truncate(cut.index(bytes.len()) + 1);
+        if let Ok(chunk) = chunk::decode(&bytes) {
+            for i in 0..chunk.num_columns() {
+                if let Ok(tensor) = chunk.decode_column(i) {
+                    prop_assert_eq!(tensor.shape(), &chunk.column(i).unwrap().shape);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = chunk::decode(&bytes);
+    }
+}
