@@ -1,0 +1,106 @@
+//! Tables by name, memory by account, and extensions across tables.
+
+#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{Writer, item, request};
+use relive_engine::{BuildError, Engine, ErrorKind};
+use relive_table::{InsertOnFirstSample, TableConfig};
+
+#[test]
+fn names_must_be_there_and_unique() {
+    assert!(matches!(Engine::builder().build(), Err(BuildError::NoTables)));
+    let twice = Engine::builder().table(TableConfig::new("a")).table(TableConfig::new("a")).build();
+    assert!(matches!(twice, Err(BuildError::DuplicateName { name }) if name == "a"));
+    let engine = Engine::builder().table(TableConfig::new("a")).table(TableConfig::new("b")).build().unwrap();
+    let error = engine.table("c").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(error.to_string(), "Priority table c was not found; this server has: a, b");
+}
+
+#[test]
+fn referenced_bytes_follow_inserts_evictions_updates_and_resets() {
+    let (_engine, table) = common::engine(TableConfig::new("t").max_size(3));
+    let bytes = item(1).trajectory.encoded_size_bytes();
+    let mut writer = Writer::new(&table);
+    writer.insert(1..=2);
+    writer.insert([1]);
+    assert_eq!(table.status().referenced_bytes, 2 * bytes, "an update adds nothing");
+    writer.insert(3..=9);
+    assert_eq!(table.status().referenced_bytes, 3 * bytes, "evicted items are off the account");
+    table.reset().unwrap();
+    assert_eq!(table.status().referenced_bytes, 0);
+}
+
+#[tokio::test]
+async fn the_first_sample_of_an_item_copies_it_to_another_table() {
+    let engine = Engine::builder()
+        .table_with_extensions(TableConfig::new("from"), vec![Box::new(InsertOnFirstSample::new("to"))])
+        .table(TableConfig::new("to"))
+        .build()
+        .unwrap();
+    let from = engine.table("from").unwrap();
+    Writer::new(from).insert([5]);
+    for _ in 0..3 {
+        from.sample(request(1)).await.unwrap();
+    }
+    let to = engine.table("to").unwrap();
+    assert_eq!((to.info().current_size, to.info().inserts), (1, 1));
+    let copy = to.sample(request(1)).await.unwrap().remove(0);
+    assert_eq!((copy.item.key, copy.times_sampled), (5, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_writers_and_samplers_lose_and_invent_nothing() {
+    const WRITERS: u64 = 4;
+    const ITEMS: u64 = 2_000;
+    let (_engine, table) = common::queue(16);
+    let sum = Arc::new(AtomicU64::new(0));
+    let writers = (0..WRITERS).map(|writer| {
+        let table = table.clone();
+        tokio::spawn(async move {
+            let mut stream = Writer::new(&table);
+            let mut outstanding = 0;
+            for key in writer * ITEMS..(writer + 1) * ITEMS {
+                outstanding += stream.insert([key]);
+            }
+            let mut confirmed = stream.confirmed.len();
+            while outstanding > 0 {
+                let mut outcomes = Vec::new();
+                std::future::poll_fn(|cx| stream.confirmations.poll_settled(cx, &mut outcomes)).await;
+                outstanding -= outcomes.len();
+                confirmed += outcomes.into_iter().map(Result::unwrap).count();
+            }
+            assert_eq!(confirmed as u64, ITEMS);
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let samplers: Vec<_> = (0..4)
+        .map(|_| {
+            let (table, sum) = (table.clone(), Arc::clone(&sum));
+            tokio::spawn(async move {
+                while let Ok(batch) = table.sample(request(7)).await {
+                    for sampled in batch {
+                        sum.fetch_add(sampled.item.key, Ordering::Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    while table.info().current_size > 0 {
+        tokio::task::yield_now().await;
+    }
+    table.close();
+    for sampler in samplers {
+        sampler.await.unwrap();
+    }
+    let all = WRITERS * ITEMS;
+    assert_eq!(sum.load(Ordering::Relaxed), all * (all - 1) / 2);
+    assert_eq!(table.info().samples, i64::try_from(all).unwrap());
+}

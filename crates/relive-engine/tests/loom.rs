@@ -1,0 +1,101 @@
+//! Every interleaving of waiting, serving, giving up and closing. Run with `RUSTFLAGS="--cfg relive_loom"`.
+#![cfg(relive_loom)]
+
+#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+mod common;
+
+use std::task::{Context, Waker};
+
+use common::{Writer, queue, request};
+use loom::future::block_on;
+use loom::thread;
+
+#[test]
+fn a_waiting_sampler_is_always_woken() {
+    loom::model(|| {
+        let (_engine, table) = queue(1);
+        let sampler = thread::spawn({
+            let table = table.clone();
+            move || block_on(table.sample(request(1))).unwrap()[0].item.key
+        });
+        Writer::new(&table).insert([4]);
+        assert_eq!(sampler.join().unwrap(), 4);
+        assert_eq!(table.info().samples, 1);
+    });
+}
+
+#[test]
+fn of_two_samplers_and_one_item_exactly_one_gets_it() {
+    loom::model(|| {
+        let (_engine, table) = queue(2);
+        let sampler = thread::spawn({
+            let table = table.clone();
+            move || block_on(table.sample(request(1))).map(|batch| batch.len()).unwrap_or(0)
+        });
+        let mut impatient = Box::pin(table.sample(request(1)));
+        let polled = impatient.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        drop(impatient);
+        let mut writer = Writer::new(&table);
+        writer.insert([1]);
+        let taken_here = usize::from(polled.is_ready());
+        if taken_here == 1 {
+            writer.insert([2]);
+        }
+        assert_eq!(sampler.join().unwrap(), 1);
+        assert_eq!(table.status().undelivered_samples, 0);
+    });
+}
+
+#[test]
+fn giving_up_while_being_served_loses_no_account() {
+    loom::model(|| {
+        let (_engine, table) = queue(1);
+        let mut future = table.sample(request(1));
+        assert!(std::pin::Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let writer = thread::spawn({
+            let table = table.clone();
+            move || Writer::new(&table).insert([1])
+        });
+        drop(future);
+        writer.join().unwrap();
+        let (info, undelivered) = (table.info(), table.status().undelivered_samples);
+        // Either the request was gone first and the item is there, or it was served and that is on record.
+        assert_eq!((info.current_size, info.samples as u64), (1 - undelivered, undelivered));
+    });
+}
+
+#[test]
+fn a_blocked_insert_is_settled_exactly_once_by_a_sample_or_by_closing() {
+    loom::model(|| {
+        let (_engine, table) = queue(1);
+        let mut writer = Writer::new(&table);
+        assert_eq!(writer.insert([1, 2]), 1);
+        let closer = thread::spawn({
+            let table = table.clone();
+            move || table.close()
+        });
+        let sampled = block_on(table.sample(request(1))).is_ok();
+        closer.join().unwrap();
+        let outcomes = writer.settled();
+        assert_eq!(outcomes.len(), 1);
+        assert_eq!(outcomes[0].is_ok(), sampled, "confirmed if and only if it went in");
+        assert_eq!(table.info().inserts, 1 + i64::from(sampled));
+    });
+}
+
+#[test]
+fn a_stream_that_waits_for_a_confirmation_is_woken() {
+    loom::model(|| {
+        let (_engine, table) = queue(1);
+        let mut writer = Writer::new(&table);
+        assert_eq!(writer.insert([1, 2]), 1);
+        let sampler = thread::spawn({
+            let table = table.clone();
+            move || block_on(table.sample(request(1))).unwrap().len()
+        });
+        let mut outcomes = Vec::new();
+        block_on(std::future::poll_fn(|cx| writer.confirmations.poll_settled(cx, &mut outcomes)));
+        assert_eq!(outcomes.pop().unwrap().unwrap(), 2);
+        assert_eq!(sampler.join().unwrap(), 1);
+    });
+}
