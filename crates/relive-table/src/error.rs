@@ -14,7 +14,7 @@ pub enum PriorityError {
         selector: SelectorKind,
     },
     /// A negative number has no weight.
-    #[error("the priority {priority} is negative, a {selector} selector needs 0 or more")]
+    #[error("the priority {priority:?} is negative, a {selector} selector needs 0 or more")]
     Negative {
         /// The selector that refuses it.
         selector: SelectorKind,
@@ -29,7 +29,7 @@ pub enum PriorityError {
     },
     /// The priority is finite, and its weight is not.
     #[error(
-        "the priority {priority} to the power of a {selector} selector is infinite; give a priority nearer to 1"
+        "the priority {priority:?} to the power of a {selector} selector is infinite; give a priority nearer to 1"
     )]
     Weight {
         /// The selector that refuses it.
@@ -39,7 +39,7 @@ pub enum PriorityError {
     },
     /// The weight is finite, and the sum of all weights would be too large to be divided by.
     #[error(
-        "the weight {weight} of priority {priority} beside the other items' {others} exceeds the limit {limit} \
+        "the weight {weight:?} of priority {priority:?} beside the other items' {others:?} exceeds the limit {limit:?} \
          of a {selector} selector; scale the priorities down"
     )]
     Total {

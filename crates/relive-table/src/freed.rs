@@ -32,6 +32,13 @@ impl Freed {
         self.items.len() + self.trajectories.len() + in_contents
     }
 
+    /// The items that left a table, without data that never entered one.
+    pub fn removed(&self) -> impl Iterator<Item = &Arc<ItemData>> {
+        let reset =
+            self.contents.iter().flat_map(|contents| contents.items.records()).map(|record| &record.data);
+        self.items.iter().chain(reset)
+    }
+
     /// Moves everything from `other` to here.
     pub fn append(&mut self, other: &mut Self) {
         self.items.append(&mut other.items);

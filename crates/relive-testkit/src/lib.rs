@@ -1,1 +1,6 @@
-//! Reference models, conformance suites and other tools for tests of Relive. For development only.
+//! Reference models, conformance suites and other tools for tests of Relive. For development only: everything here
+//! panics where an expectation is not met.
+
+pub mod data;
+pub mod selector;
+pub mod table;

@@ -38,14 +38,14 @@ pub enum ErrorBuffer {
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum RateLimiterError {
     /// The ratio is not a positive number.
-    #[error("samples_per_insert must be a finite number above 0, it is {actual}")]
+    #[error("samples_per_insert must be a finite number above 0, it is {actual:?}")]
     SamplesPerInsert {
         /// The ratio asked for.
         actual: f64,
     },
     /// The bounds are so close that neither an insert nor a sample might fit between them.
     #[error(
-        "the error buffer [{min_diff}, {max_diff}] is too small: max_diff - min_diff must be at least \
+        "the error buffer [{min_diff:?}, {max_diff:?}] is too small: max_diff - min_diff must be at least \
          2 * max(1, samples_per_insert) = {required}; give a larger error_buffer"
     )]
     BufferTooSmall {
@@ -58,7 +58,7 @@ pub enum RateLimiterError {
     },
     /// Sampling could not begin at `min_size_to_sample` items.
     #[error(
-        "min_diff {min_diff} is above samples_per_insert * min_size_to_sample = {center}, so a table of \
+        "min_diff {min_diff:?} is above samples_per_insert * min_size_to_sample = {center:?}, so a table of \
          min_size_to_sample items could not be sampled; give a lower min_diff"
     )]
     MinDiffTooHigh {
@@ -75,7 +75,7 @@ pub enum RateLimiterError {
     },
     /// A bound is NaN, or the lower one is above the upper one.
     #[error(
-        "min_diff must not be above max_diff, and neither may be NaN; they are {min_diff} and {max_diff}"
+        "min_diff must not be above max_diff, and neither may be NaN; they are {min_diff:?} and {max_diff:?}"
     )]
     Bounds {
         /// Lowest cursor asked for.

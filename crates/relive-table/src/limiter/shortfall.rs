@@ -93,14 +93,14 @@ impl fmt::Display for Shortfall {
             Self::MinDiff { cursor, min_diff, missing_inserts } => {
                 write!(
                     f,
-                    "needs {} more inserts (cursor {cursor}, min_diff is {min_diff})",
+                    "needs {} more inserts (cursor {cursor:?}, min_diff is {min_diff:?})",
                     Count(missing_inserts)
                 )
             }
             Self::MaxDiff { cursor, max_diff, missing_samples } => {
                 write!(
                     f,
-                    "needs {} more samples (cursor {cursor}, max_diff is {max_diff})",
+                    "needs {} more samples (cursor {cursor:?}, max_diff is {max_diff:?})",
                     Count(missing_samples)
                 )
             }

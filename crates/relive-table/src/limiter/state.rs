@@ -207,7 +207,10 @@ mod tests {
         let mut limiter = limiter(never);
         limiter.record_insert();
         let shortfall = limiter.sample_shortfall().unwrap();
-        assert_eq!(shortfall.to_string(), "needs infinitely many more inserts (cursor 1, min_diff is 1e300)");
+        assert_eq!(
+            shortfall.to_string(),
+            "needs infinitely many more inserts (cursor 1.0, min_diff is 1e300)"
+        );
     }
 
     #[test]

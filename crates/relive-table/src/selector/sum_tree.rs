@@ -3,7 +3,10 @@
 /// Children per node: eight 64-bit sums are one cache line.
 const ARITY: usize = 8;
 
-type Group = [f64; ARITY];
+/// Siblings, in a cache line of their own.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Group([f64; ARITY]);
 
 /// An implicit 8-ary tree of sums over an array of weights; 9.2 bytes per weight.
 ///
@@ -22,13 +25,13 @@ pub(crate) struct SumTree {
 impl SumTree {
     /// The sum of all weights.
     pub(crate) fn total(&self) -> f64 {
-        self.levels.last().map_or(0.0, |top| sum(&top[0]))
+        self.levels.last().and_then(|top| top.first()).map_or(0.0, Group::sum)
     }
 
     /// The weight at `index`; 0 beyond the end.
     pub(crate) fn weight(&self, index: usize) -> f64 {
         let groups = self.levels.first();
-        groups.and_then(|groups| groups.get(index / ARITY)).map_or(0.0, |group| group[index % ARITY])
+        groups.and_then(|groups| groups.get(index / ARITY)).map_or(0.0, |group| group.0[index % ARITY])
     }
 
     /// Appends a weight at index `len`.
@@ -54,8 +57,8 @@ impl SumTree {
         let mut value = weight;
         for groups in &mut self.levels {
             let group = &mut groups[index / ARITY];
-            group[index % ARITY] = value;
-            value = sum(group);
+            group.0[index % ARITY] = value;
+            value = group.sum();
             index /= ARITY;
         }
     }
@@ -70,7 +73,7 @@ impl SumTree {
         let mut index = 0;
         let mut target = target;
         for groups in self.levels.iter().rev() {
-            let (child, rest) = descend(&groups[index], target)?;
+            let (child, rest) = groups.get(index)?.find(target)?;
             index = index * ARITY + child;
             target = rest;
         }
@@ -83,7 +86,7 @@ impl SumTree {
         loop {
             match self.levels.get_mut(level) {
                 None => return self.add_top(level),
-                Some(groups) => groups.push([0.0; ARITY]),
+                Some(groups) => groups.push(Group::default()),
             }
             let groups = self.levels[level].len();
             let parents = self.levels.get(level + 1).map_or(0, |above| above.len() * ARITY);
@@ -96,34 +99,42 @@ impl SumTree {
 
     /// Adds a level of one group over the levels below, whose topmost has at most two groups.
     fn add_top(&mut self, level: usize) {
-        let mut top = [0.0; ARITY];
+        let mut top = Group::default();
         if let Some(below) = level.checked_sub(1).and_then(|below| self.levels.get(below)) {
-            for (sum_of, group) in top.iter_mut().zip(below) {
-                *sum_of = sum(group);
+            for (sum, group) in top.0.iter_mut().zip(below) {
+                *sum = group.sum();
             }
         }
         self.levels.push(vec![top]);
     }
 }
 
-/// Adds from left to right, as [`descend`] does, so that both round alike.
-fn sum(group: &Group) -> f64 {
-    group.iter().sum()
-}
-
-/// The child at which the running sum passes `target`, and what of the target is left for it.
-fn descend(group: &Group, target: f64) -> Option<(usize, f64)> {
-    let mut passed = 0.0;
-    for (child, &weight) in group.iter().enumerate() {
-        let upto = passed + weight;
-        if target < upto {
-            return Some((child, target - passed));
-        }
-        passed = upto;
+impl Group {
+    /// Adds from left to right, as [`find`](Self::find) does, so that both round alike.
+    fn sum(&self) -> f64 {
+        self.0.iter().sum()
     }
-    // Rounding left the target at or beyond the sum: the last child that may be found takes it.
-    let last = group.iter().rposition(|&weight| weight > 0.0)?;
-    Some((last, group[last]))
+
+    /// The child at which the running sum passes `target`, and what of the target is left for it.
+    ///
+    /// The running sums never fall, so the child's number is the number of sums which the target has reached: counted
+    /// without a branch, as a processor could not guess where to stop.
+    fn find(&self, target: f64) -> Option<(usize, f64)> {
+        let (mut sum, mut before, mut child) = (0.0, 0.0, 0);
+        for &weight in &self.0 {
+            sum += weight;
+            let reached = target >= sum;
+            before = if reached { sum } else { before };
+            child += usize::from(reached);
+        }
+        if child < ARITY { Some((child, target - before)) } else { self.last_positive() }
+    }
+
+    /// Rounding left the target at or beyond the sum: the last child that may be found takes it.
+    fn last_positive(&self) -> Option<(usize, f64)> {
+        let last = self.0.iter().rposition(|&weight| weight > 0.0)?;
+        Some((last, self.0[last]))
+    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use rand_core::Rng;
 
+use smallvec::SmallVec;
+
 use super::state::State;
 use crate::selector::{Pick, Select};
 use crate::{Freed, Sampled, Table};
+
+/// Samples that are taken side by side: enough to keep a processor's memory requests busy.
+const STAGE: usize = 32;
 
 impl Table {
     /// Samples an item, and deletes it if this was its sample number `max_times_sampled`. `None` if the rate
@@ -33,11 +38,10 @@ impl Table {
         freed: &mut Freed,
     ) -> usize {
         let before = out.len();
-        while out.len() - before < limit {
-            match self.sample(rng, freed) {
-                Some(sampled) => out.push(sampled),
-                None => break,
-            }
+        if self.extensions.is_empty() && self.state.config.max_times_sampled < 1 {
+            self.state.sample_in_stages(limit, rng, out);
+        } else {
+            out.extend(core::iter::from_fn(|| self.sample(rng, freed)).take(limit));
         }
         out.len() - before
     }
@@ -68,5 +72,33 @@ impl State {
             times_sampled: record.times_sampled,
             rate_limited: false,
         })
+    }
+
+    /// Samples where taking an item changes neither the set of items nor anything that a pick looks at.
+    ///
+    /// The same as one sample after the other. But each step of a sample goes to memory that is likely in no cache,
+    /// to find out where the next step goes; side by side these waits are one wait.
+    fn sample_in_stages<R: Rng + ?Sized>(&mut self, limit: usize, rng: &mut R, out: &mut Vec<Sampled>) {
+        let mut left = limit;
+        while left > 0 {
+            let wanted = left.min(STAGE);
+            let picks: SmallVec<[Pick; STAGE]> = (0..wanted).map_while(|_| self.pick(rng)).collect();
+            self.touch(&picks);
+            out.extend(picks.iter().filter_map(|&pick| self.take(pick)));
+            if picks.len() < wanted {
+                return;
+            }
+            left -= wanted;
+        }
+    }
+
+    /// Brings the reference counts of chosen items near. Raising a count is an atomic operation, which waits for its
+    /// memory and lets no later one begin; reading has no such order.
+    fn touch(&self, picks: &[Pick]) {
+        for pick in picks {
+            if let Some(record) = self.contents.items.get(pick.slot) {
+                core::hint::black_box(Arc::strong_count(&record.data));
+            }
+        }
     }
 }

@@ -1,0 +1,56 @@
+//! Every selector passes the conformance suite, on its own and as a member of the closed set.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use relive_table::selector::{Direction, Fifo, Heap, Lifo, Prioritized, Uniform};
+use relive_table::{PriorityError, Select, Selector, SelectorKind};
+use relive_testkit::selector::{conformance, kinds};
+
+#[test]
+fn every_kind_conforms() {
+    for kind in kinds() {
+        conformance(kind, || Selector::new(kind));
+    }
+}
+
+#[test]
+fn every_selector_conforms_on_its_own() {
+    conformance(SelectorKind::Fifo, Fifo::default);
+    conformance(SelectorKind::Lifo, Lifo::default);
+    conformance(SelectorKind::Uniform, Uniform::default);
+    conformance(SelectorKind::MinHeap, || Heap::new(Direction::Min));
+    conformance(SelectorKind::MaxHeap, || Heap::new(Direction::Max));
+    conformance(SelectorKind::Prioritized { exponent: 0.8 }, || Prioritized::new(0.8));
+}
+
+#[test]
+fn each_priority_that_has_no_weight_is_refused_with_its_own_reason() {
+    let kind = SelectorKind::Prioritized { exponent: 2.0 };
+    let mut selector = Selector::new(kind);
+    let refusal = |selector: &Selector, priority| selector.admit(None, priority).unwrap_err();
+    assert_eq!(refusal(&selector, f64::INFINITY), PriorityError::Infinite { selector: kind });
+    assert_eq!(refusal(&selector, -0.5), PriorityError::Negative { selector: kind, priority: -0.5 });
+    assert_eq!(refusal(&selector, 1e200), PriorityError::Weight { selector: kind, priority: 1e200 });
+    let rank = selector.admit(None, 9e153).unwrap();
+    assert!(selector.insert(0, rank));
+    let total = refusal(&selector, 9e153).to_string();
+    assert!(
+        total.starts_with("the weight 8.1e307 of priority 9e153 beside the other items' 8.1e307"),
+        "{total}"
+    );
+    assert!(selector.admit(Some(0), 9e153).is_ok(), "an update does not add to what it replaces");
+}
+
+#[test]
+fn a_negative_exponent_turns_the_order_around() {
+    let kind = SelectorKind::Prioritized { exponent: -1.0 };
+    let mut selector = Selector::new(kind);
+    for (slot, priority) in [(0, 1.0), (1, 4.0), (2, 0.0)] {
+        let rank = selector.admit(None, priority).unwrap();
+        assert!(selector.insert(slot, rank));
+    }
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let pick = core::iter::repeat_with(|| selector.pick(&mut rng).unwrap()).find(|pick| pick.slot == 1);
+    assert_eq!(pick.map(|pick| pick.probability), Some(0.2));
+    assert_eq!(selector.admit(None, 1e-320), Err(PriorityError::Weight { selector: kind, priority: 1e-320 }));
+}

@@ -1,0 +1,157 @@
+//! Random histories of operations.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_table::{
+    ErrorBuffer, Freed, NewItem, RateLimiterConfig, Sampled, SelectorKind, Table, TableConfig, Timestamp,
+};
+
+use super::NaiveTable;
+use crate::data;
+use crate::selector::kinds;
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Insert an item with chunks of these numbers; chunk n is of episode n / 3.
+    Insert {
+        /// The item's key.
+        key: u64,
+        /// Its priority.
+        priority: f64,
+        /// How often it counts as sampled.
+        times_sampled: i32,
+        /// Its chunks.
+        chunks: Vec<u64>,
+    },
+    /// Sample up to so many items.
+    Sample(usize),
+    /// Change a priority.
+    Update {
+        /// The item's key.
+        key: u64,
+        /// Its new priority.
+        priority: f64,
+    },
+    /// Delete the item of this key.
+    Delete(u64),
+    /// Empty the table.
+    Reset,
+}
+
+fn keys() -> impl Strategy<Value = u64> {
+    0_u64..14
+}
+
+/// Mostly ordinary ones, and each that some selector treats in its own way.
+fn priorities() -> impl Strategy<Value = f64> {
+    let edges = vec![0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300, f64::MAX];
+    prop_oneof![
+        8 => (0_u8..6).prop_map(|n| f64::from(n) * 0.5),
+        1 => proptest::sample::select(edges),
+    ]
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let times_sampled = prop_oneof![5 => Just(0), 1 => -2..4];
+    let insert = (keys(), priorities(), times_sampled, vec(0_u64..12, 1..4)).prop_map(
+        |(key, priority, times_sampled, chunks)| Op::Insert { key, priority, times_sampled, chunks },
+    );
+    prop_oneof![
+        30 => insert,
+        20 => (0_usize..70).prop_map(|n| Op::Sample(if n < 60 { n % 4 } else { n })),
+        10 => (keys(), priorities()).prop_map(|(key, priority)| Op::Update { key, priority }),
+        8 => keys().prop_map(Op::Delete),
+        1 => Just(Op::Reset),
+    ]
+}
+
+/// Histories of up to 120 operations over a few keys, so that keys come back.
+pub fn histories() -> impl Strategy<Value = Vec<Op>> {
+    vec(ops(), 1..120)
+}
+
+fn limiters() -> impl Strategy<Value = RateLimiterConfig> {
+    let ratio = (1_u8..10, 1_i64..4).prop_map(|(quarters, size)| {
+        let ratio = f64::from(quarters) / 4.0;
+        let buffer = ErrorBuffer::Around(2.0 * ratio.max(1.0));
+        RateLimiterConfig::sample_to_insert_ratio(ratio, size, buffer).expect("the buffer is wide enough")
+    });
+    let min_size = (1_i64..5).prop_map(|size| RateLimiterConfig::min_size(size).expect("sizes from 1"));
+    prop_oneof![3 => min_size, 2 => ratio, 1 => (1_u32..5).prop_map(RateLimiterConfig::queue)]
+}
+
+/// Small tables of every sampler, remover and kind of rate limiter.
+pub fn configs() -> impl Strategy<Value = TableConfig> {
+    let kind = || proptest::sample::select(kinds());
+    (kind(), kind(), 1_u64..9, -1..4, limiters()).prop_map(
+        |(sampler, remover, size, times, limiter): (
+            SelectorKind,
+            SelectorKind,
+            u64,
+            i32,
+            RateLimiterConfig,
+        )| {
+            let config = TableConfig::new("random").sampler(sampler).remover(remover).max_size(size);
+            config.max_times_sampled(times).rate_limiter(limiter)
+        },
+    )
+}
+
+/// Runs a history on a table and on the model side by side, and returns every sample that the table gave.
+///
+/// # Panics
+/// If the table and the model differ after any operation.
+pub fn follow(config: &TableConfig, history: &[Op], seed: u64) -> Vec<Sampled> {
+    let mut table = Table::new(config.clone(), Vec::new()).expect("the strategy makes valid configurations");
+    let mut model = NaiveTable::new(config.clone());
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut freed = Freed::default();
+    let mut all = Vec::new();
+    for (nanos, op) in (0..).zip(history) {
+        let now = Timestamp::from_nanos(nanos);
+        all.append(&mut step(&mut table, &mut model, op, now, &mut rng, &mut freed));
+        model.compare(&table);
+    }
+    all
+}
+
+fn step(
+    table: &mut Table,
+    model: &mut NaiveTable,
+    op: &Op,
+    now: Timestamp,
+    rng: &mut Xoshiro256PlusPlus,
+    freed: &mut Freed,
+) -> Vec<Sampled> {
+    let mut sampled = Vec::new();
+    match *op {
+        // A blocked insert waits, outside of the table.
+        Op::Insert { .. } if !model.can_insert(1) => {}
+        Op::Insert { key, priority, times_sampled, ref chunks } => {
+            let chunks: Vec<_> = chunks.iter().map(|&number| data::chunk(number, number / 3, 0, 1)).collect();
+            let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
+            let outcome = table.insert(item.clone(), now, rng, freed);
+            model.insert(&item, now, outcome.ok());
+        }
+        Op::Sample(limit) => {
+            let taken = table.sample_many(limit, rng, &mut sampled, freed);
+            assert_eq!(taken, sampled.len());
+            sampled.iter().for_each(|sampled| model.sample(Some(sampled)));
+            if taken < limit {
+                model.sample(None);
+            }
+        }
+        Op::Update { key, priority } => {
+            model.update(key, priority, table.update_priority(key, priority).ok());
+        }
+        Op::Delete(key) => model.delete(key, table.delete(key, freed)),
+        Op::Reset => {
+            table.reset(freed);
+            model.reset();
+        }
+    }
+    sampled
+}

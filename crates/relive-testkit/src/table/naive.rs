@@ -1,0 +1,214 @@
+//! A table written for being read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use relive_table::{InsertOutcome, NewItem, Sampled, Table, TableConfig, Timestamp};
+
+use crate::selector::NaiveSelector;
+
+/// A table as a list of items. Where a selector chooses at random it follows the choice of the real table, if that
+/// choice was possible.
+#[derive(Clone, Debug)]
+pub struct NaiveTable {
+    config: TableConfig,
+    /// In the order of insertion.
+    items: Vec<NaiveItem>,
+    sampler: NaiveSelector,
+    remover: NaiveSelector,
+    inserts: i64,
+    samples: i64,
+    deletes: i64,
+    unique_samples: u64,
+    deleted_episodes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct NaiveItem {
+    key: u64,
+    priority: f64,
+    times_sampled: i32,
+    inserted_at: Timestamp,
+    /// Episodes by chunk key.
+    chunks: BTreeMap<u64, u64>,
+}
+
+impl NaiveTable {
+    /// An empty table.
+    pub fn new(config: TableConfig) -> Self {
+        let (sampler, remover) = (NaiveSelector::new(config.sampler), NaiveSelector::new(config.remover));
+        let (items, inserts, samples, deletes) = (Vec::new(), 0, 0, 0);
+        let (unique_samples, deleted_episodes) = (0, 0);
+        Self { config, items, sampler, remover, inserts, samples, deletes, unique_samples, deleted_episodes }
+    }
+
+    /// Whether the rate limiter lets so many inserts pass.
+    pub fn can_insert(&self, count: i64) -> bool {
+        let limits = self.config.rate_limiter;
+        self.inserts + count - self.deletes <= limits.min_size_to_sample
+            || float(self.inserts + count) * limits.samples_per_insert - float(self.samples)
+                <= limits.max_diff
+    }
+
+    /// Whether the rate limiter lets so many samples pass.
+    pub fn can_sample(&self, count: i64) -> bool {
+        let limits = self.config.rate_limiter;
+        let cursor = float(self.inserts) * limits.samples_per_insert - float(self.samples);
+        self.inserts - self.deletes >= limits.min_size_to_sample && cursor - float(count) >= limits.min_diff
+    }
+
+    /// Follows an insert that had this outcome; `None` is a refusal.
+    ///
+    /// # Panics
+    /// If the outcome is wrong.
+    pub fn insert(&mut self, item: &NewItem, now: Timestamp, outcome: Option<InsertOutcome>) {
+        let known = self.items.iter().any(|other| other.key == item.key);
+        if !self.accepts(known.then_some(item.key), item.priority) {
+            assert_eq!(outcome, None, "priority {} must be refused", item.priority);
+        } else if known {
+            assert_eq!(outcome, Some(InsertOutcome::Updated));
+            self.set_priority(item.key, item.priority);
+        } else {
+            let Some(InsertOutcome::Inserted { evicted }) = outcome else {
+                panic!("item {} is new and valid, the outcome was {outcome:?}", item.key)
+            };
+            self.add(item, now);
+            self.evict(evicted);
+            self.inserts += 1;
+        }
+    }
+
+    fn accepts(&self, replaced: Option<u64>, priority: f64) -> bool {
+        self.sampler.accepts(replaced, priority) && self.remover.accepts(replaced, priority)
+    }
+
+    fn add(&mut self, item: &NewItem, inserted_at: Timestamp) {
+        let NewItem { key, priority, times_sampled, ref trajectory } = *item;
+        let chunks =
+            trajectory.chunks().iter().map(|chunk| (chunk.key(), chunk.range().episode_id)).collect();
+        self.items.push(NaiveItem { key, priority, times_sampled, inserted_at, chunks });
+        self.sampler.insert(key, priority);
+        self.remover.insert(key, priority);
+    }
+
+    fn evict(&mut self, evicted: Option<u64>) {
+        let full = self.items.len() as u64 > self.config.max_size;
+        assert_eq!(evicted.is_some(), full, "an item leaves if and only if there are more than max_size");
+        if let Some(key) = evicted {
+            let possible = self.remover.probabilities();
+            assert!(possible.iter().any(|(id, _)| *id == key), "evicted {key}, possible are {possible:?}");
+            self.remove(key);
+        }
+    }
+
+    fn set_priority(&mut self, key: u64, priority: f64) {
+        self.sampler.update(key, priority);
+        self.remover.update(key, priority);
+        self.items.iter_mut().filter(|item| item.key == key).for_each(|item| item.priority = priority);
+    }
+
+    /// Follows a sample that gave this.
+    ///
+    /// # Panics
+    /// If it could not.
+    pub fn sample(&mut self, sampled: Option<&Sampled>) {
+        let possible = self.can_sample(1) && !self.items.is_empty();
+        assert_eq!(sampled.is_some(), possible, "a sample passes if and only if the limiter lets it");
+        let Some(sampled) = sampled else { return };
+        self.samples += 1;
+        self.sampler.check_pick(sampled.item.key, sampled.probability);
+        assert_eq!(sampled.table_size, self.items.len() as u64);
+        let mut items = self.items.iter_mut();
+        let item = items.find(|item| item.key == sampled.item.key).expect("a pick is one of the items");
+        self.unique_samples += u64::from(item.times_sampled == 0);
+        item.times_sampled += 1;
+        assert_eq!(sampled.times_sampled, item.times_sampled, "samples of {}", item.key);
+        assert_eq!(sampled.priority.to_bits(), item.priority.to_bits(), "priority of {}", item.key);
+        let limit = self.config.max_times_sampled;
+        if limit >= 1 && item.times_sampled == limit {
+            self.remove(sampled.item.key);
+        }
+    }
+
+    /// Follows a change of a priority; `None` is a refusal.
+    ///
+    /// # Panics
+    /// If the outcome is wrong.
+    pub fn update(&mut self, key: u64, priority: f64, outcome: Option<bool>) {
+        let known = self.items.iter().any(|item| item.key == key);
+        let expected = (!known || self.accepts(Some(key), priority)).then_some(known);
+        assert_eq!(outcome, expected, "update of {key} to {priority}");
+        if expected == Some(true) {
+            self.set_priority(key, priority);
+        }
+    }
+
+    /// Follows a deletion.
+    ///
+    /// # Panics
+    /// If the outcome is wrong.
+    pub fn delete(&mut self, key: u64, outcome: bool) {
+        assert_eq!(outcome, self.items.iter().any(|item| item.key == key), "deletion of {key}");
+        if outcome {
+            self.remove(key);
+        }
+    }
+
+    fn remove(&mut self, key: u64) {
+        let before = self.episodes();
+        self.items.retain(|item| item.key != key);
+        self.deleted_episodes += (before.len() - self.episodes().len()) as u64;
+        self.sampler.remove(key);
+        self.remover.remove(key);
+        self.deletes += 1;
+    }
+
+    fn episodes(&self) -> BTreeSet<u64> {
+        self.items.iter().flat_map(|item| item.chunks.values().copied()).collect()
+    }
+
+    /// Follows a reset.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.config.clone());
+    }
+
+    /// Compares everything that a table shows.
+    ///
+    /// # Panics
+    /// If it differs.
+    pub fn compare(&self, table: &Table) {
+        let info = table.info();
+        assert_eq!(info.current_size, self.items.len() as u64);
+        assert_eq!((info.inserts, info.samples, info.deletes), (self.inserts, self.samples, self.deletes));
+        assert_eq!(info.inserts - info.deletes, i64::try_from(self.items.len()).expect("models are small"));
+        assert_eq!(info.num_episodes, self.episodes().len() as u64);
+        assert_eq!(info.num_deleted_episodes, self.deleted_episodes);
+        assert_eq!(info.num_unique_samples, self.unique_samples);
+        self.compare_limits(table);
+        self.compare_items(table);
+    }
+
+    fn compare_limits(&self, table: &Table) {
+        for count in 1..4 {
+            assert_eq!(table.can_insert(count), Ok(self.can_insert(count)), "{count} inserts");
+            assert_eq!(table.can_sample(count), Ok(self.can_sample(count)), "{count} samples");
+        }
+        assert_eq!(table.insert_shortfall().is_none(), self.can_insert(1));
+        assert_eq!(table.sample_shortfall().is_none(), self.can_sample(1));
+    }
+
+    fn compare_items(&self, table: &Table) {
+        assert_eq!(table.iter().len(), self.items.len());
+        for (view, item) in table.iter().zip(&self.items) {
+            assert_eq!(view.data.key, item.key, "items in the order of their insertion");
+            assert_eq!(view.priority.to_bits(), item.priority.to_bits(), "priority of {}", item.key);
+            assert_eq!(view.times_sampled, item.times_sampled, "samples of {}", item.key);
+            assert_eq!(view.data.inserted_at, item.inserted_at, "time of {}", item.key);
+            let found = table.get(item.key).expect("an item is found by its key");
+            assert_eq!(found.data.sequence, view.data.sequence);
+        }
+    }
+}
+
+fn float(count: i64) -> f64 {
+    count as f64
+}
