@@ -23,8 +23,8 @@ compile_error!(
     "tensor bytes are little endian everywhere in Relive; views of them need a little-endian machine"
 );
 
-pub mod chunk;
-pub mod chunker;
+mod chunk;
+mod chunker;
 pub mod codec;
 mod dtype;
 mod element;
@@ -33,7 +33,7 @@ mod nest;
 mod shape;
 mod spec;
 mod tensor;
-pub mod trajectory;
+mod trajectory;
 
 pub use chunk::{
     Chunk, ChunkError, ChunkFault, ChunkParts, ColumnHeader, Ledger, LedgerSnapshot, SequenceRange,

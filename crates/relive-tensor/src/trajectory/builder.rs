@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::stored::{ColumnSpan, Slice, Trajectory};
 use super::{TrajectoryError, validate};
 use crate::chunk::Chunk;
 
-/// With more chunks than this, their numbers are found by hash instead of by looking through the list.
-const LINEAR_SEARCH_CHUNKS: usize = 16;
+/// With more chunks than this, their numbers are found by hash instead of by looking through the list of keys, which
+/// is faster up to here.
+const LINEAR_SEARCH_CHUNKS: usize = 64;
 
 /// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end.
 ///
@@ -33,6 +36,8 @@ const LINEAR_SEARCH_CHUNKS: usize = 16;
 pub struct TrajectoryBuilder {
     /// What was given so far, not yet validated.
     draft: Trajectory,
+    /// Keys of the chunks in order, side by side so that a search does not touch the chunks.
+    keys: SmallVec<[u64; 16]>,
     /// Numbers of the chunks by key, once there are many.
     numbers: Option<HashMap<u64, u32>>,
 }
@@ -41,7 +46,7 @@ impl TrajectoryBuilder {
     /// A builder without chunks and columns.
     #[must_use]
     pub fn new() -> Self {
-        Self { draft: Trajectory::empty(), numbers: None }
+        Self { draft: Trajectory::empty(), keys: SmallVec::new(), numbers: None }
     }
 
     /// Takes a chunk and returns its number for [`Slice::chunk`]. A key that was given before keeps its number, and
@@ -54,9 +59,10 @@ impl TrajectoryBuilder {
         if let Some(numbers) = &mut self.numbers {
             numbers.insert(chunk.key(), number);
         }
+        self.keys.push(chunk.key());
         self.draft.chunks.push(chunk);
-        if self.numbers.is_none() && self.draft.chunks.len() > LINEAR_SEARCH_CHUNKS {
-            self.numbers = Some((0..).zip(&self.draft.chunks).map(|(number, c)| (c.key(), number)).collect());
+        if self.numbers.is_none() && self.keys.len() > LINEAR_SEARCH_CHUNKS {
+            self.numbers = Some(self.keys.iter().copied().zip(0..).collect());
         }
         number
     }
@@ -116,8 +122,12 @@ impl TrajectoryBuilder {
     ///
     /// # Errors
     /// [`TrajectoryError`] names the column, the chunk, what was asked and what is there.
-    pub fn build(self) -> Result<Trajectory, TrajectoryError> {
+    pub fn build(mut self) -> Result<Trajectory, TrajectoryError> {
         validate::trajectory(&self.draft)?;
+        // Items live long and there are many.
+        self.draft.chunks.shrink_to_fit();
+        self.draft.columns.shrink_to_fit();
+        self.draft.slices.shrink_to_fit();
         Ok(self.draft)
     }
 
@@ -125,7 +135,7 @@ impl TrajectoryBuilder {
         match &self.numbers {
             Some(numbers) => numbers.get(&key).copied(),
             // From the end: slices next to each other mostly lie in the same chunk.
-            None => self.draft.chunks.iter().rposition(|chunk| chunk.key() == key).map(count),
+            None => self.keys.iter().rposition(|&known| known == key).map(count),
         }
     }
 

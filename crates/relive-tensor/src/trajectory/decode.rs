@@ -18,7 +18,11 @@ impl Trajectory {
     /// [`TrajectoryError`] if a chunk holds bytes that are no bools.
     pub fn decode(&self) -> Result<Vec<Tensor>, TrajectoryError> {
         let mut sources = Sources::new(self, &self.slices);
-        (0..).zip(self.columns()).map(|(index, column)| sources.column(index, column)).collect()
+        let mut tensors = Vec::with_capacity(self.num_columns());
+        for (index, column) in self.columns().enumerate() {
+            tensors.push(sources.column(index, column)?);
+        }
+        Ok(tensors)
     }
 
     /// Decodes one column.
@@ -37,7 +41,8 @@ struct Sources<'a> {
     trajectory: &'a Trajectory,
     /// Where the tensors of each chunk start in `tensors`. Chunks are few and numbered, so this takes the place of a map.
     first: SmallVec<[usize; 8]>,
-    tensors: SmallVec<[Source; 4]>,
+    /// Empty if no tensor is needed twice.
+    tensors: Vec<Source>,
 }
 
 #[derive(Clone, Default)]
@@ -50,13 +55,16 @@ struct Source {
 
 impl<'a> Sources<'a> {
     fn new(trajectory: &'a Trajectory, slices: &[Slice]) -> Self {
+        let mut sources = Self { trajectory, first: SmallVec::new(), tensors: Vec::new() };
+        // The common item: chunks of one column, each used once in the order of their numbers. Nothing is to be kept.
+        if slices.is_sorted_by(|a, b| (a.chunk, a.index) < (b.chunk, b.index)) {
+            return sources;
+        }
         let mut total = 0;
-        let mut first = SmallVec::with_capacity(trajectory.chunks().len());
         for chunk in trajectory.chunks() {
-            first.push(total);
+            sources.first.push(total);
             total += chunk.num_columns();
         }
-        let mut sources = Self { trajectory, first, tensors: SmallVec::new() };
         sources.tensors.resize(total, Source::default());
         for slice in slices {
             if let Some(source) = sources.source(slice) {
