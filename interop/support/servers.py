@@ -61,6 +61,11 @@ class Running:
         self.port, self.handle = self._launcher.launch(self._tables, self.port)
 
 
+    def start_rival(self) -> None:
+        """Starts another server of the same configuration on the same port."""
+        self._launcher.launch(self._tables, self.port)
+
+
 class ReverbServers:
     """dm-reverb servers, all in one other process (in ours, its clients would bypass the wire)."""
 

@@ -142,10 +142,10 @@ def test_sessions_cut_at_any_point(start_relive, session):
     serves(server)
 
 
-def test_two_servers_do_not_share_a_port(start_relive, relive_servers):
+def test_two_servers_do_not_share_a_port(start_relive):
     server = start_relive(table())
     with pytest.raises(ServerFailed, match=str(server.port)):
-        relive_servers.launch([table()], server.port)
+        server.start_rival()
     serves(server)
 
 

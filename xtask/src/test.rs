@@ -26,7 +26,16 @@ pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
 /// changes each crate: it builds in a folder of its own, so that it does not throw away the ordinary build.
 fn loom(root: &Path) -> Result<()> {
     let mut command = process::cargo();
-    command.current_dir(root).env("RUSTFLAGS", "--cfg loom");
-    command.args(["test", "--package", "relive-engine", "--lib", "--release", "--target-dir", "target/loom"]);
+    command.current_dir(root).env("RUSTFLAGS", "--cfg relive_loom");
+    command.args([
+        "test",
+        "--package",
+        "relive-engine",
+        "--test",
+        "loom",
+        "--release",
+        "--target-dir",
+        "target/loom",
+    ]);
     process::run(&mut command)
 }

@@ -1,0 +1,69 @@
+"""The servers that are compared, each a process of its own, and what their processes use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SERVERS = ("reverb", "relive")
+STOP_PATIENCE_S = 30.0
+
+CONFIG = """
+[[table]]
+name = "t"
+sampler = "uniform"
+remover = "fifo"
+max_size = {max_size}
+rate_limiter = {{ min_size = 1 }}
+"""
+
+
+@dataclass
+class Server:
+    address: str
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all threads so far."""
+        # The name of the program, in parentheses, may hold spaces; the fields are counted from behind it.
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        user_ticks, system_ticks = int(fields[11]), int(fields[12])
+        return (user_ticks + system_ticks) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        pages = int(pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextlib.contextmanager
+def serve(kind: str, binary: pathlib.Path, max_size: int) -> Iterator[Server]:
+    """A server with one uniform table `t`, stopped at the end."""
+    with tempfile.TemporaryDirectory(prefix="relive-peers-") as folder:
+        if kind == "relive":
+            config = pathlib.Path(folder, "server.toml")
+            config.write_text(CONFIG.format(max_size=max_size))
+            command = [str(binary), "serve", "--config", str(config), "--port", "0"]
+        else:
+            script = pathlib.Path(__file__).with_name("reverb_server.py")
+            command = [sys.executable, str(script), str(max_size)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            line = process.stdout.readline()
+            ready = re.search(r"listening on \S+:(\d+)$", line)
+            if not ready:
+                raise SystemExit(f"the {kind} server did not start; try it by hand: {' '.join(command)}")
+            yield Server(f"localhost:{ready[1]}", process.pid)
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
