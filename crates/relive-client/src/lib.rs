@@ -1,1 +1,27 @@
-//! TBD
+#![doc = include_str!("../docs/crate.md")]
+#![forbid(unsafe_code)]
+
+mod backoff;
+pub mod blocking;
+mod client;
+mod deadline;
+mod error;
+mod history;
+mod pattern;
+mod sampler;
+mod writer;
+
+pub use client::{
+    ChunkTotals, Client, ClientOptions, ServerInfo, ServerStatus, StateId, TableStatus, Waiter,
+    WaiterOperation,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use history::{Column, ColumnHistory, History};
+pub use pattern::{
+    Comparison, Condition, Operand, OperandBuilder, PatternNode, PriorityFn, SourceColumn, StructuredConfig,
+    reference_step,
+};
+pub use relive_table::TableInfo;
+pub use relive_tensor::{DType, Nest, Shape, Tensor};
+pub use sampler::{Sample, SampleInfo, Sampler, SamplerOptions};
+pub use writer::{StructuredWriter, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions};

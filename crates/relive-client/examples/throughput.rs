@@ -1,0 +1,99 @@
+//! How many items per second a client writes to or reads from a server that is already running.
+//!
+//! ```console
+//! $ cargo run --release -p relive-client --example throughput -- localhost:8000 insert 400 5 uniform
+//! ```
+//!
+//! Arguments: address, `insert` or `sample`, bytes per item, seconds, table, and for `sample` the samples in flight. Items
+//! are one step of one `f32` column with random values. Inserts count when they are confirmed; samples when they are
+//! decoded.
+
+use std::time::{Duration, Instant};
+
+use relive_client::{Client, Error, Nest, SamplerOptions, Tensor, TrajectoryWriterOptions};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [address, operation, bytes, seconds, table, rest @ ..] = args.as_slice() else {
+        return Err("usage: throughput ADDRESS insert|sample BYTES SECONDS TABLE [IN_FLIGHT]".into());
+    };
+    let client = Client::connect(address)?;
+    let (bytes, seconds): (usize, f64) = (bytes.parse()?, seconds.parse()?);
+    let until = Duration::from_secs_f64(seconds);
+    let in_flight = rest.first().map_or(Ok(1000), |text| text.parse())?;
+    let (started, items) = match operation.as_str() {
+        "insert" => insert(client, table, bytes, until).await?,
+        "sample" => sample(client, table, in_flight, until).await?,
+        other => return Err(format!("unknown operation {other:?}").into()),
+    };
+    report(operation, items, bytes, started.elapsed());
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the result is the purpose of the program")]
+#[expect(clippy::cast_precision_loss, reason = "rates are rounded anyway")]
+fn report(operation: &str, items: usize, bytes: usize, took: Duration) {
+    let rate = items as f64 / took.as_secs_f64();
+    println!("{operation} {bytes} B: {rate:.0} items/s, {:.3} GB/s", rate * bytes as f64 / 1e9);
+}
+
+async fn insert(
+    client: Client,
+    table: &str,
+    bytes: usize,
+    until: Duration,
+) -> Result<(Instant, usize), Error> {
+    let steps: Vec<Nest<Tensor>> =
+        (0..16).map(|seed| Nest::List(vec![Nest::Leaf(random(bytes, seed))])).collect();
+    let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1))?;
+    let (started, mut items) = (Instant::now(), 0);
+    while started.elapsed() < until {
+        for _ in 0..64 {
+            writer.append(&steps[items % steps.len()])?;
+            let column = writer.history().column_at(0)?.slice(-1..)?;
+            writer.create_item(table, 1.0, column).await?;
+            items += 1;
+        }
+    }
+    writer.flush(LIMIT).await?;
+    writer.close().await?;
+    Ok((started, items))
+}
+
+async fn sample(
+    client: Client,
+    table: &str,
+    in_flight: usize,
+    until: Duration,
+) -> Result<(Instant, usize), Error> {
+    let options = SamplerOptions::default()
+        .max_in_flight_samples_per_worker(in_flight)
+        .max_samples_per_stream(usize::MAX)
+        .rate_limiter_timeout(LIMIT);
+    let mut sampler = client.sampler(table, options)?;
+    let (started, mut samples) = (Instant::now(), 0);
+    while started.elapsed() < until {
+        for sample in sampler.next_batch(64).await? {
+            sample.columns()?;
+            samples += 1;
+        }
+    }
+    Ok((started, samples))
+}
+
+/// Random values, which no compression helps with.
+fn random(bytes: usize, seed: u64) -> Tensor {
+    let mut state = seed + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let upper = u16::try_from(state >> 48).unwrap_or(0);
+        f32::from(upper) / 65536.0
+            + f32::from(u16::try_from((state >> 32) & 0xffff).unwrap_or(0)) / 65536.0 / 65536.0
+    };
+    let values: Vec<f32> = (0..bytes / 4).map(|_| next()).collect();
+    let len = u32::try_from(values.len()).expect("a benchmark's item is small");
+    Tensor::from_slice(&values, [len]).expect("as many values as the shape says")
+}

@@ -1,0 +1,197 @@
+//! The client.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_tensor::{Nest, Tensor};
+use tokio::runtime::Runtime;
+
+use super::{Sampler, StructuredWriter, TrajectoryWriter};
+use crate::{
+    ClientOptions, Error, ErrorKind, Result, Sample, SamplerOptions, ServerInfo, ServerStatus,
+    StructuredConfig, TrajectoryWriterOptions,
+};
+
+/// Threads of a client's runtime: one can decode messages while the other waits for the socket.
+const WORKER_THREADS: usize = 2;
+
+/// A client of one replay server; see [`crate::Client`].
+///
+/// ```no_run
+/// use relive_client::blocking::Client;
+/// use relive_client::{Nest, Tensor};
+///
+/// let client = Client::connect("localhost:8000")?;
+/// client.insert(&Nest::Leaf(Tensor::scalar(1.0_f32)), &[("replay", 1.0)])?;
+/// let samples = client.sample("replay", 1)?;
+/// # let _ = samples;
+/// # Ok::<(), relive_client::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    runtime: Arc<Runtime>,
+    inner: crate::Client,
+}
+
+impl Client {
+    /// A client of the server at `address`: `host:port` or `http://host:port`.
+    ///
+    /// # Errors
+    /// As [`crate::Client::connect`], and `Internal` when the system gives no threads.
+    pub fn connect(address: &str) -> Result<Client> {
+        Client::connect_with(address, ClientOptions::default())
+    }
+
+    /// A client with other than the default options.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKER_THREADS)
+            .thread_name("relive-client")
+            .enable_all()
+            .build()
+            .map_err(|error| {
+                Error::with_source(
+                    ErrorKind::Internal,
+                    format!("cannot start the client's threads: {error}"),
+                    error,
+                )
+            })?;
+        let inner = {
+            let _inside = runtime.enter();
+            crate::Client::connect_with(address, options)?
+        };
+        Ok(Client { runtime: Arc::new(runtime), inner })
+    }
+
+    /// The same client for async code that runs on this client's runtime.
+    pub fn as_async(&self) -> &crate::Client {
+        &self.inner
+    }
+
+    /// The tables of the server. Waits for a server to be there.
+    ///
+    /// # Errors
+    /// As [`crate::Client::server_info`].
+    pub fn server_info(&self) -> Result<ServerInfo> {
+        self.runtime.block_on(self.inner.server_info())
+    }
+
+    /// [`server_info`](Self::server_info) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`crate::Client::server_info`].
+    pub fn server_info_with_timeout(&self, timeout: Duration) -> Result<ServerInfo> {
+        self.runtime.block_on(self.inner.server_info_with_timeout(timeout))
+    }
+
+    /// What a Relive server holds and who waits for what.
+    ///
+    /// # Errors
+    /// As [`crate::Client::status`].
+    pub fn status(&self) -> Result<ServerStatus> {
+        self.runtime.block_on(self.inner.status())
+    }
+
+    /// Sets priorities and deletes items.
+    ///
+    /// # Errors
+    /// As [`crate::Client::mutate_priorities`].
+    pub fn mutate_priorities(&self, table: &str, updates: &[(u64, f64)], deletes: &[u64]) -> Result<()> {
+        self.runtime.block_on(self.inner.mutate_priorities(table, updates, deletes))
+    }
+
+    /// Removes all items of `table`.
+    ///
+    /// # Errors
+    /// As [`crate::Client::reset`].
+    pub fn reset(&self, table: &str) -> Result<()> {
+        self.runtime.block_on(self.inner.reset(table))
+    }
+
+    /// Makes the server write a checkpoint; gives its path.
+    ///
+    /// # Errors
+    /// As [`crate::Client::checkpoint`].
+    pub fn checkpoint(&self) -> Result<String> {
+        self.runtime.block_on(self.inner.checkpoint())
+    }
+
+    /// Writes one step as one item into each table.
+    ///
+    /// # Errors
+    /// As [`crate::Client::insert`].
+    pub fn insert(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
+        self.runtime.block_on(self.inner.insert(step, priorities))
+    }
+
+    /// [`insert`](Self::insert) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`crate::Client::insert`].
+    pub fn insert_with_timeout(
+        &self,
+        step: &Nest<Tensor>,
+        priorities: &[(&str, f64)],
+        timeout: Duration,
+    ) -> Result<()> {
+        self.runtime.block_on(self.inner.insert_with_timeout(step, priorities, timeout))
+    }
+
+    /// Takes samples of `table`.
+    ///
+    /// # Errors
+    /// As [`crate::Client::sample`].
+    pub fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
+        self.runtime.block_on(self.inner.sample(table, num_samples))
+    }
+
+    /// [`sample`](Self::sample) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`crate::Client::sample`].
+    pub fn sample_with_timeout(
+        &self,
+        table: &str,
+        num_samples: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Sample>> {
+        self.runtime.block_on(self.inner.sample_with_timeout(table, num_samples, timeout))
+    }
+
+    /// A writer of steps and items.
+    ///
+    /// # Errors
+    /// As [`crate::Client::trajectory_writer`].
+    pub fn trajectory_writer(&self, options: TrajectoryWriterOptions) -> Result<TrajectoryWriter> {
+        let _inside = self.runtime.enter();
+        Ok(TrajectoryWriter::new(Arc::clone(&self.runtime), self.inner.trajectory_writer(options)?))
+    }
+
+    /// A writer that makes items from patterns.
+    ///
+    /// # Errors
+    /// As [`crate::Client::structured_writer`].
+    pub fn structured_writer(&self, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
+        let _inside = self.runtime.enter();
+        Ok(StructuredWriter::new(Arc::clone(&self.runtime), self.inner.structured_writer(configs)?))
+    }
+
+    /// A reader of samples.
+    ///
+    /// # Errors
+    /// As [`crate::Client::sampler`].
+    pub fn sampler(&self, table: &str, options: SamplerOptions) -> Result<Sampler> {
+        let _inside = self.runtime.enter();
+        Ok(Sampler::new(Arc::clone(&self.runtime), self.inner.sampler(table, options)?))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}

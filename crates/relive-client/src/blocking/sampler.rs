@@ -1,0 +1,46 @@
+//! The sampler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use crate::{Result, Sample};
+
+/// Reads samples of one table; an iterator that ends after `max_samples`. See [`crate::Sampler`].
+#[derive(Debug)]
+pub struct Sampler {
+    // Dropped before the runtime, whose tasks it ends.
+    inner: crate::Sampler,
+    runtime: Arc<Runtime>,
+}
+
+impl Sampler {
+    pub(super) fn new(runtime: Arc<Runtime>, inner: crate::Sampler) -> Sampler {
+        Sampler { inner, runtime }
+    }
+
+    /// The next sample, waiting no longer than `timeout` whatever the reason; none after `max_samples`.
+    ///
+    /// # Errors
+    /// As [`crate::Sampler::next`].
+    pub fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
+        self.runtime.block_on(self.inner.next_with_timeout(timeout))
+    }
+
+    /// The next `num_samples` samples; fewer when the end or an error comes first.
+    ///
+    /// # Errors
+    /// As [`crate::Sampler::next_batch`].
+    pub fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
+        self.runtime.block_on(self.inner.next_batch(num_samples))
+    }
+}
+
+impl Iterator for Sampler {
+    type Item = Result<Sample>;
+
+    fn next(&mut self) -> Option<Result<Sample>> {
+        self.runtime.block_on(self.inner.next())
+    }
+}

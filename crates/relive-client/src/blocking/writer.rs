@@ -1,0 +1,174 @@
+//! The writers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_tensor::{Nest, Tensor};
+use tokio::runtime::Runtime;
+
+use crate::{History, Result, TrajectoryColumns};
+
+/// Writes steps and makes items that refer to them; see [`crate::TrajectoryWriter`].
+#[derive(Debug)]
+pub struct TrajectoryWriter {
+    // Dropped before the runtime, whose task it ends.
+    inner: crate::TrajectoryWriter,
+    runtime: Arc<Runtime>,
+}
+
+impl TrajectoryWriter {
+    pub(super) fn new(runtime: Arc<Runtime>, inner: crate::TrajectoryWriter) -> TrajectoryWriter {
+        TrajectoryWriter { inner, runtime }
+    }
+
+    /// Appends one step.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::append`].
+    pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.inner.append(step)
+    }
+
+    /// Appends a part of a step, which stays open.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::append_partial`].
+    pub fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.inner.append_partial(step)
+    }
+
+    /// What items can refer to.
+    pub fn history(&self) -> History<'_> {
+        self.inner.history()
+    }
+
+    /// Completed steps of this episode.
+    pub fn episode_steps(&self) -> u64 {
+        self.inner.episode_steps()
+    }
+
+    /// Items that the server has not confirmed.
+    pub fn pending_items(&self) -> usize {
+        self.inner.pending_items()
+    }
+
+    /// Makes an item and gives its key.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::create_item`].
+    pub fn create_item(
+        &mut self,
+        table: &str,
+        priority: f64,
+        trajectory: impl Into<TrajectoryColumns>,
+    ) -> Result<u64> {
+        self.runtime.block_on(self.inner.create_item(table, priority, trajectory))
+    }
+
+    /// Waits until all items are confirmed.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::flush`].
+    pub fn flush(&mut self, timeout: Duration) -> Result<()> {
+        self.runtime.block_on(self.inner.flush(timeout))
+    }
+
+    /// Waits until at most `items` items are not confirmed.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::flush`].
+    pub fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
+        self.runtime.block_on(self.inner.flush_until(items, timeout))
+    }
+
+    /// Flushes and begins a new episode.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::end_episode`].
+    pub fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
+        self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
+    }
+
+    /// Sets how many steps a column keeps and how many a chunk gets.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::configure`].
+    pub fn configure(
+        &mut self,
+        path: &str,
+        num_keep_alive_refs: u32,
+        chunk_steps: Option<u32>,
+    ) -> Result<()> {
+        self.inner.configure(path, num_keep_alive_refs, chunk_steps)
+    }
+
+    /// Flushes and ends the writer, within the client's time.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::close`].
+    pub fn close(self) -> Result<()> {
+        self.runtime.block_on(self.inner.close())
+    }
+
+    /// [`close`](Self::close) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::close`].
+    pub fn close_with_timeout(self, timeout: Duration) -> Result<()> {
+        self.runtime.block_on(self.inner.close_with_timeout(timeout))
+    }
+}
+
+/// Appends steps and makes items from patterns; see [`crate::StructuredWriter`].
+#[derive(Debug)]
+pub struct StructuredWriter {
+    // Dropped before the runtime, whose task it ends.
+    inner: crate::StructuredWriter,
+    runtime: Arc<Runtime>,
+}
+
+impl StructuredWriter {
+    pub(super) fn new(runtime: Arc<Runtime>, inner: crate::StructuredWriter) -> StructuredWriter {
+        StructuredWriter { inner, runtime }
+    }
+
+    /// Appends one step and makes the items that are due.
+    ///
+    /// # Errors
+    /// As [`crate::StructuredWriter::append`].
+    pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.runtime.block_on(self.inner.append(step))
+    }
+
+    /// Appends a part of a step, which stays open.
+    ///
+    /// # Errors
+    /// As [`crate::StructuredWriter::append_partial`].
+    pub fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.runtime.block_on(self.inner.append_partial(step))
+    }
+
+    /// Waits until all items are confirmed.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::flush`].
+    pub fn flush(&mut self, timeout: Duration) -> Result<()> {
+        self.runtime.block_on(self.inner.flush(timeout))
+    }
+
+    /// Makes the items that are due at the end of an episode, flushes and begins a new one.
+    ///
+    /// # Errors
+    /// As [`crate::StructuredWriter::end_episode`].
+    pub fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
+        self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
+    }
+
+    /// Flushes and ends the writer, within the client's time.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::close`].
+    pub fn close(self) -> Result<()> {
+        self.runtime.block_on(self.inner.close())
+    }
+}

@@ -1,0 +1,170 @@
+//! Calls of one request and one answer.
+
+use std::future::Future;
+use std::time::Duration;
+
+use relive_wire::reverb::{
+    CheckpointRequest, KeyWithPriority, MutatePrioritiesRequest, ResetRequest, ServerInfoRequest,
+};
+use relive_wire::v1::DescribeRequest;
+use tokio::time::{Instant, sleep};
+use tonic::{Code, Response, Status};
+
+use super::{Client, ServerInfo, ServerStatus};
+use crate::backoff::Backoff;
+use crate::deadline::Deadline;
+use crate::{Error, ErrorKind, Result};
+
+impl Client {
+    /// The tables of the server. Waits for a server to be there.
+    ///
+    /// # Errors
+    /// `Timeout` when no server answers in the client's time.
+    pub async fn server_info(&self) -> Result<ServerInfo> {
+        self.server_info_with_timeout(self.options().timeout).await
+    }
+
+    /// [`server_info`](Self::server_info) with a time of its own.
+    ///
+    /// # Errors
+    /// `Timeout` when no server answers within `timeout`.
+    pub async fn server_info_with_timeout(&self, timeout: Duration) -> Result<ServerInfo> {
+        let mut stub = self.stub();
+        let answer =
+            self.call("server_info", timeout, async || stub.server_info(ServerInfoRequest {}).await).await?;
+        let info = ServerInfo::from_message(&answer)?;
+        self.shared.signatures.replace(&info.tables);
+        Ok(info)
+    }
+
+    /// What the server holds and who waits for what. Only Relive's servers know.
+    ///
+    /// # Errors
+    /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers in the client's time.
+    pub async fn status(&self) -> Result<ServerStatus> {
+        self.status_with_timeout(self.options().timeout).await
+    }
+
+    /// [`status`](Self::status) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub async fn status_with_timeout(&self, timeout: Duration) -> Result<ServerStatus> {
+        let mut stub = self.own_stub();
+        let answer = self.call("status", timeout, async || stub.describe(DescribeRequest {}).await).await?;
+        ServerStatus::from_message(answer)
+    }
+
+    /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the table
+    /// does not have are ignored.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `InvalidArgument` for a priority that the table's selectors do not take,
+    /// `Timeout` after the client's time.
+    pub async fn mutate_priorities(
+        &self,
+        table: &str,
+        updates: &[(u64, f64)],
+        deletes: &[u64],
+    ) -> Result<()> {
+        self.mutate_priorities_with_timeout(table, updates, deletes, self.options().timeout).await
+    }
+
+    /// [`mutate_priorities`](Self::mutate_priorities) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`mutate_priorities`](Self::mutate_priorities).
+    pub async fn mutate_priorities_with_timeout(
+        &self,
+        table: &str,
+        updates: &[(u64, f64)],
+        deletes: &[u64],
+        timeout: Duration,
+    ) -> Result<()> {
+        let request = MutatePrioritiesRequest {
+            table: table.to_owned(),
+            updates: updates.iter().map(|&(key, priority)| KeyWithPriority { key, priority }).collect(),
+            delete_keys: deletes.to_vec(),
+        };
+        let mut stub = self.stub();
+        self.call("mutate_priorities", timeout, async || stub.mutate_priorities(request.clone()).await)
+            .await?;
+        Ok(())
+    }
+
+    /// Removes all items of `table` and sets its counters to 0.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `Timeout` after the client's time.
+    pub async fn reset(&self, table: &str) -> Result<()> {
+        self.reset_with_timeout(table, self.options().timeout).await
+    }
+
+    /// [`reset`](Self::reset) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`reset`](Self::reset).
+    pub async fn reset_with_timeout(&self, table: &str, timeout: Duration) -> Result<()> {
+        let request = ResetRequest { table: table.to_owned() };
+        let mut stub = self.stub();
+        self.call("reset", timeout, async || stub.reset(request.clone()).await).await?;
+        Ok(())
+    }
+
+    /// Makes the server write a checkpoint; gives the path on the server's machine.
+    ///
+    /// # Errors
+    /// `InvalidArgument` from a server without a checkpointer, `Timeout` after the client's time.
+    pub async fn checkpoint(&self) -> Result<String> {
+        self.checkpoint_with_timeout(self.options().timeout).await
+    }
+
+    /// [`checkpoint`](Self::checkpoint) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub async fn checkpoint_with_timeout(&self, timeout: Duration) -> Result<String> {
+        let mut stub = self.stub();
+        let answer =
+            self.call("checkpoint", timeout, async || stub.checkpoint(CheckpointRequest {}).await).await?;
+        Ok(answer.checkpoint_path)
+    }
+
+    /// Calls until there is an answer: a server that is not there yet is waited for.
+    async fn call<T>(
+        &self,
+        operation: &str,
+        timeout: Duration,
+        mut attempt: impl AsyncFnMut() -> std::result::Result<Response<T>, Status>,
+    ) -> Result<T> {
+        let deadline = Deadline::after(timeout);
+        let mut backoff = Backoff::new();
+        let mut trouble = None;
+        loop {
+            let started = Instant::now();
+            match within(deadline, attempt()).await {
+                Some(Ok(answer)) => return Ok(answer.into_inner()),
+                Some(Err(status)) if status.code() == Code::Unavailable => trouble = Some(status),
+                Some(Err(status)) => return Err(Error::from_status(operation, status)),
+                None => return Err(self.timed_out(operation, timeout, trouble.as_ref())),
+            }
+            if within(deadline, sleep(backoff.wait_after(started.elapsed()))).await.is_none() {
+                return Err(self.timed_out(operation, timeout, trouble.as_ref()));
+            }
+        }
+    }
+
+    /// The error of a call that was not answered in time.
+    pub(crate) fn timed_out(&self, operation: &str, timeout: Duration, trouble: Option<&Status>) -> Error {
+        let why = match trouble {
+            Some(status) => format!("no server there: {}", status.message()),
+            None => "the server did not answer".to_owned(),
+        };
+        let text = format!("{operation}: Deadline Exceeded after {timeout:?} at {}: {why}", self.address());
+        Error::new(ErrorKind::Timeout, text)
+    }
+}
+
+async fn within<T>(deadline: Deadline, future: impl Future<Output = T>) -> Option<T> {
+    deadline.run(future).await
+}

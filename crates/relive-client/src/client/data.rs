@@ -1,0 +1,110 @@
+//! Writing and reading items.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_tensor::{Nest, Tensor};
+
+use super::Client;
+use crate::pattern::StructuredConfig;
+use crate::sampler::{Sample, Sampler, SamplerOptions};
+use crate::writer::{StructuredWriter, TableSignature, TrajectoryWriter, TrajectoryWriterOptions};
+use crate::{Error, Result};
+
+impl Client {
+    /// A writer of steps and items. It connects with its first item.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that contradict each other.
+    pub fn trajectory_writer(&self, options: TrajectoryWriterOptions) -> Result<TrajectoryWriter> {
+        TrajectoryWriter::new(self.clone(), &options)
+    }
+
+    /// A writer that makes items by itself, from patterns.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no configuration, or one that is wrong; the error says which and why.
+    pub fn structured_writer(&self, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
+        StructuredWriter::new(self.clone(), configs)
+    }
+
+    /// A reader of samples of `table`. It begins to fetch at once.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options out of range.
+    pub fn sampler(&self, table: &str, options: SamplerOptions) -> Result<Sampler> {
+        Sampler::new(self, table, &options)
+    }
+
+    /// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they are
+    /// confirmed. The item's columns keep a leading dimension of 1.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses,
+    /// `NotFound` for an unknown table, `Timeout` after the client's time.
+    pub async fn insert(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
+        self.insert_with_timeout(step, priorities, self.options().timeout).await
+    }
+
+    /// [`insert`](Self::insert) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub async fn insert_with_timeout(
+        &self,
+        step: &Nest<Tensor>,
+        priorities: &[(&str, f64)],
+        timeout: Duration,
+    ) -> Result<()> {
+        if priorities.is_empty() {
+            return Err(Error::invalid("insert: there is no table with a priority to insert into"));
+        }
+        let mut writer = self.trajectory_writer(TrajectoryWriterOptions::new(1))?;
+        writer.append(step)?;
+        for (table, priority) in priorities {
+            let columns = writer.newest_step()?;
+            writer.create_item(table, *priority, columns).await?;
+        }
+        writer.close_with_timeout(timeout).await
+    }
+
+    /// Takes `num_samples` samples of `table`; blocks while the table's rate limiter does not let them through.
+    ///
+    /// # Errors
+    /// `Timeout` when not a single sample came in the client's time; when some came, those are returned.
+    /// `InvalidArgument` for no samples, `NotFound` for an unknown table.
+    pub async fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
+        self.sample_with_timeout(table, num_samples, self.options().timeout).await
+    }
+
+    /// [`sample`](Self::sample) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`sample`](Self::sample).
+    pub async fn sample_with_timeout(
+        &self,
+        table: &str,
+        num_samples: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Sample>> {
+        let options = SamplerOptions::default()
+            .max_samples(num_samples)
+            .max_in_flight_samples_per_worker(num_samples)
+            .rate_limiter_timeout(timeout)
+            .unavailable_timeout(timeout);
+        self.sampler(table, options)?.next_batch(num_samples).await
+    }
+
+    /// The signature of `table`, asked for if it is not known yet.
+    pub(crate) async fn table_signature(
+        &self,
+        table: &str,
+        timeout: Duration,
+    ) -> Result<Arc<TableSignature>> {
+        if let Some(known) = self.shared.signatures.get(table) {
+            return Ok(known);
+        }
+        self.server_info_with_timeout(timeout).await?;
+        self.shared.signatures.get(table).ok_or_else(|| self.shared.signatures.unknown(table))
+    }
+}

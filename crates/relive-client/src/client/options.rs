@@ -1,0 +1,79 @@
+//! How a client reaches its server.
+
+use std::time::Duration;
+
+/// Options of a [`Client`](crate::Client).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use relive_client::ClientOptions;
+///
+/// let options = ClientOptions::default().timeout(Duration::from_secs(5));
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct ClientOptions {
+    pub(crate) timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) tcp_keepalive: Duration,
+    pub(crate) stream_window_bytes: u32,
+    pub(crate) connection_window_bytes: u32,
+}
+
+impl ClientOptions {
+    /// Default of [`timeout`](Self::timeout).
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Default of [`connect_timeout`](Self::connect_timeout).
+    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// How long a call may take that is not given a timeout of its own; 30 s.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> ClientOptions {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How long one attempt to connect may take; 5 s.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> ClientOptions {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// After how long a silence the system asks whether the server's machine is still there; 30 s.
+    ///
+    /// HTTP/2 pings are not used: gRPC servers, dm-reverb's among them, end connections that ping them often.
+    #[must_use]
+    pub fn tcp_keepalive(mut self, interval: Duration) -> ClientOptions {
+        self.tcp_keepalive = interval;
+        self
+    }
+
+    /// How many bytes the server may send ahead on a stream; 8 MiB, which is four of its largest packed messages.
+    #[must_use]
+    pub fn stream_window_bytes(mut self, bytes: u32) -> ClientOptions {
+        self.stream_window_bytes = bytes;
+        self
+    }
+
+    /// How many bytes the server may send ahead on all streams together; 32 MiB.
+    #[must_use]
+    pub fn connection_window_bytes(mut self, bytes: u32) -> ClientOptions {
+        self.connection_window_bytes = bytes;
+        self
+    }
+}
+
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        ClientOptions {
+            timeout: Self::DEFAULT_TIMEOUT,
+            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            tcp_keepalive: Duration::from_secs(30),
+            stream_window_bytes: 8 << 20,
+            connection_window_bytes: 32 << 20,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a Relive server says about itself beyond dm-reverb's protocol.
+
+use std::time::Duration;
+
+use relive_table::TableInfo;
+use relive_wire::{table, v1};
+
+use crate::{Error, ErrorKind, Result};
+
+/// What a Relive server holds, and who waits for what.
+#[derive(Debug, Clone)]
+pub struct ServerStatus {
+    /// Version of the server.
+    pub version: String,
+    /// Time since the server started.
+    pub uptime: Duration,
+    /// The tables, sorted by name.
+    pub tables: Vec<TableStatus>,
+    /// All live chunks, each counted once.
+    pub chunks: ChunkTotals,
+    /// Insert streams open now.
+    pub insert_streams: u64,
+    /// Sample streams open now.
+    pub sample_streams: u64,
+}
+
+/// Sums over chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChunkTotals {
+    /// Number of chunks.
+    pub chunks: u64,
+    /// Bytes as stored.
+    pub encoded_bytes: u64,
+    /// Bytes as they would be decoded.
+    pub raw_bytes: u64,
+}
+
+/// One table and its waiters.
+#[derive(Debug, Clone)]
+pub struct TableStatus {
+    /// Configuration, size and counters.
+    pub info: TableInfo,
+    /// `inserts * samples_per_insert - samples`; the limiter keeps it between `min_diff` and `max_diff`.
+    pub limiter_cursor: f64,
+    /// Items deleted since the last reset.
+    pub deletes: u64,
+    /// Bytes of the chunks that the table's items refer to; a chunk of two items counts twice.
+    pub referenced_bytes: u64,
+    /// Who waits, the longest waiting first.
+    pub waiters: Vec<Waiter>,
+    /// Waiters beyond those listed.
+    pub waiters_not_listed: u64,
+    /// Samples taken for a caller that went away before it got them.
+    pub undelivered_samples: u64,
+}
+
+/// What a waiter wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaiterOperation {
+    /// Insert an item.
+    Insert,
+    /// Take samples.
+    Sample,
+    /// Something that this client does not know.
+    Other,
+}
+
+/// Somebody whom a table's rate limiter holds back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiter {
+    /// What it wants to do.
+    pub operation: WaiterOperation,
+    /// Who waits: the peer's address.
+    pub who: String,
+    /// For how long.
+    pub waiting: Duration,
+    /// What is missing, for people.
+    pub reason: String,
+    /// How many inserts, samples or items must come first; 0 for one that waits behind others.
+    pub missing: u64,
+    /// Items wanted.
+    pub wanted: u64,
+    /// Items taken so far.
+    pub taken: u64,
+}
+
+impl ServerStatus {
+    pub(crate) fn from_message(message: v1::DescribeResponse) -> Result<ServerStatus> {
+        let tables = message.tables.into_iter().map(TableStatus::from_message).collect::<Result<Vec<_>>>();
+        let mut tables = tables?;
+        tables.sort_unstable_by(|a, b| a.info.config.name.cmp(&b.info.config.name));
+        let chunks = message.chunks.unwrap_or_default();
+        Ok(ServerStatus {
+            version: message.version,
+            uptime: Duration::from_millis(message.uptime_ms),
+            tables,
+            chunks: ChunkTotals {
+                chunks: chunks.chunks,
+                encoded_bytes: chunks.encoded_bytes,
+                raw_bytes: chunks.raw_bytes,
+            },
+            insert_streams: message.insert_streams,
+            sample_streams: message.sample_streams,
+        })
+    }
+}
+
+impl TableStatus {
+    fn from_message(message: v1::TableStatus) -> Result<TableStatus> {
+        let info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(|error| {
+            let text = format!("status: the server describes a table in a way that makes no sense: {error}");
+            Error::with_source(ErrorKind::Protocol, text, error)
+        })?;
+        Ok(TableStatus {
+            info,
+            limiter_cursor: message.limiter_cursor,
+            deletes: message.deletes,
+            referenced_bytes: message.referenced_bytes,
+            waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
+            waiters_not_listed: message.waiters_not_listed,
+            undelivered_samples: message.undelivered_samples,
+        })
+    }
+}
+
+impl Waiter {
+    fn from_message(message: v1::Waiter) -> Waiter {
+        let operation = match message.operation() {
+            v1::waiter::Operation::Insert => WaiterOperation::Insert,
+            v1::waiter::Operation::Sample => WaiterOperation::Sample,
+            v1::waiter::Operation::Unspecified => WaiterOperation::Other,
+        };
+        Waiter {
+            operation,
+            who: message.who,
+            waiting: Duration::from_millis(message.waiting_ms),
+            reason: message.reason,
+            missing: message.missing,
+            wanted: message.wanted,
+            taken: message.taken,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What can go wrong when talking to a replay server, as one opaque type with a kind.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use tonic::{Code, Status};
+
+/// The text by which a server says that a rate limiter did not let a sample through in time.
+///
+/// The word "insert" is dm-reverb's; clients compare the text, so it stays.
+pub(crate) const LIMITER_TIMEOUT_TEXT: &str =
+    "Rate Limiter: Timeout exceeded before the right to insert was acquired.";
+
+/// The text of a stream that broke without a status; gRPC reports it as `UNKNOWN`.
+const STREAM_REMOVED_TEXT: &str = "Stream removed";
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of thing went wrong; the message of the [`Error`] says the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A deadline passed: the call's own, or the rate limiter's while sampling.
+    Timeout,
+    /// No server answers at the address, or the connection broke and did not come back in time.
+    Unavailable,
+    /// An argument, a step, a column or an item cannot be accepted as it is.
+    InvalidArgument,
+    /// A table, column or step that was named does not exist (any more).
+    NotFound,
+    /// What was received cannot be decoded, or what was sent is lost.
+    DataLoss,
+    /// The server gave up the operation, for example because it stops.
+    Cancelled,
+    /// The writer or sampler was closed before this call.
+    Closed,
+    /// The other side broke the protocol, or does not speak it.
+    Protocol,
+    /// The server does not offer this operation.
+    Unimplemented,
+    /// The server refuses because of a limit.
+    ResourceExhausted,
+    /// The server does not let this client do that.
+    PermissionDenied,
+    /// The operation is not possible in the present state.
+    FailedPrecondition,
+    /// The server failed.
+    Internal,
+}
+
+impl ErrorKind {
+    fn from_code(code: Code) -> ErrorKind {
+        match code {
+            Code::DeadlineExceeded => ErrorKind::Timeout,
+            Code::Unavailable => ErrorKind::Unavailable,
+            Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidArgument,
+            Code::NotFound => ErrorKind::NotFound,
+            Code::DataLoss => ErrorKind::DataLoss,
+            Code::Cancelled | Code::Aborted => ErrorKind::Cancelled,
+            Code::Unimplemented => ErrorKind::Unimplemented,
+            Code::ResourceExhausted => ErrorKind::ResourceExhausted,
+            Code::PermissionDenied | Code::Unauthenticated => ErrorKind::PermissionDenied,
+            Code::FailedPrecondition | Code::AlreadyExists => ErrorKind::FailedPrecondition,
+            Code::Ok | Code::Unknown | Code::Internal => ErrorKind::Internal,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::InvalidArgument => "invalid argument",
+            ErrorKind::NotFound => "not found",
+            ErrorKind::DataLoss => "data loss",
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::Closed => "closed",
+            ErrorKind::Protocol => "protocol error",
+            ErrorKind::Unimplemented => "unimplemented",
+            ErrorKind::ResourceExhausted => "resource exhausted",
+            ErrorKind::PermissionDenied => "permission denied",
+            ErrorKind::FailedPrecondition => "failed precondition",
+            ErrorKind::Internal => "internal error",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// The error of every call of this crate. Cheap to clone, since a broken writer gives the same one to every later call.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Arc::new(Inner { kind, message: message.into(), source: None }))
+    }
+
+    pub(crate) fn with_source(
+        kind: ErrorKind,
+        message: impl Into<String>,
+        source: impl StdError + Send + Sync + 'static,
+    ) -> Error {
+        Error(Arc::new(Inner { kind, message: message.into(), source: Some(Box::new(source)) }))
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// What a server answered to `operation`, in this crate's words.
+    pub(crate) fn from_status(operation: &str, status: Status) -> Error {
+        let kind = kind_of(&status);
+        let text = match status.message() {
+            "" => status.code().description(),
+            text => text,
+        };
+        Error::with_source(kind, format!("{operation}: {text}"), status)
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether a deadline passed.
+    pub fn is_timeout(&self) -> bool {
+        self.kind() == ErrorKind::Timeout
+    }
+
+    /// Whether the same call may well succeed later, with nothing changed by the caller.
+    pub fn is_transient(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Cancelled)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("message", &self.0.message)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// Whether a stream that ended with `status` is worth opening again.
+pub(crate) fn is_transient_status(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status)
+}
+
+/// Whether `status` says that the rate limiter did not let a sample through in time.
+pub(crate) fn is_limiter_timeout(status: &Status) -> bool {
+    status.code() == Code::DeadlineExceeded && status.message().contains(LIMITER_TIMEOUT_TEXT)
+}
+
+fn kind_of(status: &Status) -> ErrorKind {
+    if is_broken_stream(status) { ErrorKind::Unavailable } else { ErrorKind::from_code(status.code()) }
+}
+
+/// A connection that broke under a stream, which tonic and gRPC report under several codes.
+fn is_broken_stream(status: &Status) -> bool {
+    match status.code() {
+        Code::Unknown => status.message() == STREAM_REMOVED_TEXT || is_transport(status),
+        Code::Internal | Code::Unavailable => is_transport(status),
+        _ => false,
+    }
+}
+
+/// Whether the status was made on this side, because of the transport, and did not come from a server.
+fn is_transport(status: &Status) -> bool {
+    status.source().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_keeps_its_kind_and_text() {
+        let error = Error::from_status("sample", Status::not_found("Priority table x was not found"));
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert_eq!(error.to_string(), "sample: Priority table x was not found");
+    }
+
+    #[test]
+    fn stream_removed_counts_as_unavailable() {
+        let status = Status::unknown("Stream removed");
+        assert!(is_transient_status(&status));
+        assert_eq!(Error::from_status("insert", status).kind(), ErrorKind::Unavailable);
+        assert!(!is_transient_status(&Status::unknown("something else")));
+    }
+
+    #[test]
+    fn only_the_limiters_text_is_a_limiter_timeout() {
+        assert!(is_limiter_timeout(&Status::deadline_exceeded(LIMITER_TIMEOUT_TEXT)));
+        assert!(!is_limiter_timeout(&Status::deadline_exceeded("Deadline Exceeded")));
+    }
+}

@@ -1,0 +1,152 @@
+//! Read access to a writer's history.
+
+use std::ops::RangeBounds;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::index::{IndexError, resolve, resolve_range};
+use super::{Cell, Column};
+use crate::writer::{ColumnState, Recorder};
+use crate::{Error, ErrorKind, Result};
+
+/// What a writer remembers: for every column the steps since the history was last cleared.
+#[derive(Debug, Clone, Copy)]
+pub struct History<'a> {
+    recorder: &'a Recorder,
+}
+
+impl<'a> History<'a> {
+    pub(crate) fn new(recorder: &'a Recorder) -> History<'a> {
+        History { recorder }
+    }
+
+    /// Steps since the history was last cleared, a step still open included.
+    pub fn len(&self) -> u64 {
+        self.recorder.history_len()
+    }
+
+    /// Whether no step was appended since the history was last cleared.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Paths of all columns, in the order of their first appearance.
+    pub fn paths(&self) -> impl Iterator<Item = &'a str> {
+        self.recorder.columns().iter().map(ColumnState::path)
+    }
+
+    /// The column at `path`: the parts of its place in the step joined by `/`, as in `observation/image`; positions in
+    /// lists and tuples are numbers. A step that is a single tensor has the path `""`.
+    ///
+    /// # Errors
+    /// `NotFound` for a path that no step had yet; the error lists those there are.
+    pub fn column(&self, path: &str) -> Result<ColumnHistory<'a>> {
+        let found = self.recorder.columns().iter().find(|column| column.path() == path);
+        found.map(|column| self.view(column)).ok_or_else(|| {
+            let known: Vec<&str> = self.paths().collect();
+            Error::new(ErrorKind::NotFound, format!("there is no column {path:?}; the columns are {known:?}"))
+        })
+    }
+
+    /// The column number `index`, in the order of first appearance: for steps that always look alike, the position in
+    /// the flattened step.
+    ///
+    /// # Errors
+    /// `NotFound` when there are not that many columns.
+    pub fn column_at(&self, index: usize) -> Result<ColumnHistory<'a>> {
+        let columns = self.recorder.columns();
+        columns.get(index).map(|column| self.view(column)).ok_or_else(|| {
+            let message = format!("there is no column number {index}; there are {}", columns.len());
+            Error::new(ErrorKind::NotFound, message)
+        })
+    }
+
+    fn view(&self, column: &'a ColumnState) -> ColumnHistory<'a> {
+        ColumnHistory { column, len: self.len() }
+    }
+}
+
+/// The steps of one column. Positions count from 0 at the first step since the history was cleared; negative ones count
+/// from the end.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnHistory<'a> {
+    column: &'a ColumnState,
+    len: u64,
+}
+
+impl ColumnHistory<'_> {
+    /// Steps since the history was last cleared, whether or not this column was part of them and is still kept.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether no step was appended since the history was last cleared.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The steps of `range` along a leading dimension, for example `-3..`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the range leaves the history, is empty, or contains a step that is no longer kept or
+    /// that had nothing for this column.
+    pub fn slice(&self, range: impl RangeBounds<i64>) -> Result<Column> {
+        self.strided(range, 1)
+    }
+
+    /// Every `stride`th step of `range`, beginning with its first.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice), and for a stride of 0.
+    pub fn strided(&self, range: impl RangeBounds<i64>, stride: usize) -> Result<Column> {
+        let stride = if stride == 0 { Err(IndexError::Stride) } else { Ok(stride) };
+        let cells = stride.and_then(|stride| {
+            let range = resolve_range(&range, self.len)?;
+            range.step_by(stride).map(|at| self.cell(at)).collect::<Result<_, _>>()
+        });
+        self.column(cells, false)
+    }
+
+    /// The steps at `positions`, in that order; repeats are allowed.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice).
+    pub fn rows(&self, positions: &[i64]) -> Result<Column> {
+        let first = if positions.is_empty() {
+            Err(IndexError::Empty { start: 0, stop: 0, len: self.len })
+        } else {
+            Ok(())
+        };
+        let cells = first.and_then(|()| {
+            positions.iter().map(|&at| self.cell(resolve(at, self.len)?)).collect::<Result<_, _>>()
+        });
+        self.column(cells, false)
+    }
+
+    /// The single step at `position`, without a leading dimension; -1 is the newest.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice).
+    pub fn step(&self, position: i64) -> Result<Column> {
+        let cell = resolve(position, self.len).and_then(|at| self.cell(at));
+        self.column(cell.map(|cell| smallvec![cell]), true)
+    }
+
+    fn cell(&self, at: u64) -> Result<Cell, IndexError> {
+        self.column.cell(at).cloned()
+    }
+
+    fn column(&self, cells: Result<SmallVec<[Cell; 1]>, IndexError>, squeeze: bool) -> Result<Column> {
+        let described = cells.and_then(|cells| match self.column.spec() {
+            Some(spec) => Ok((spec, cells)),
+            None => Err(IndexError::Missing { step: 0 }),
+        });
+        described.map(|(spec, cells)| Column::new(spec.clone(), cells, squeeze)).map_err(|error| {
+            Error::with_source(
+                ErrorKind::InvalidArgument,
+                format!("column {:?}: {error}", self.column.path()),
+                error,
+            )
+        })
+    }
+}

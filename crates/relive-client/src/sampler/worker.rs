@@ -1,0 +1,74 @@
+//! The task that keeps one sample stream open.
+
+use std::sync::Arc;
+
+use relive_wire::WireError;
+use relive_wire::sample::Assembler;
+use tokio::time::{Instant, sleep};
+use tonic::Status;
+
+use super::Sample;
+use super::shared::{Requests, Shared};
+use crate::backoff::Backoff;
+use crate::client::Stub;
+use crate::error::{is_limiter_timeout, is_transient_status};
+use crate::{Error, ErrorKind};
+
+/// Why a stream ended before its time.
+enum Broken {
+    Status(Status),
+    Permanent(Error),
+}
+
+impl From<Status> for Broken {
+    fn from(status: Status) -> Broken {
+        Broken::Status(status)
+    }
+}
+
+impl From<WireError> for Broken {
+    fn from(error: WireError) -> Broken {
+        let text = format!("sample: {error}");
+        Broken::Permanent(Error::with_source(ErrorKind::Protocol, text, error))
+    }
+}
+
+/// Opens streams until all samples are there, the server refuses for good, or the sampler is gone.
+pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut stub: Stub) {
+    let mut backoff = Backoff::new();
+    while let Some(stream) = shared.begin_stream(worker) {
+        let started = Instant::now();
+        let ended = one_stream(&shared, worker, stream, &mut stub).await;
+        let owed = shared.end_stream(worker);
+        match ended {
+            Ok(()) if !owed => continue,
+            Ok(()) => shared.stream_broke("the server ended the stream"),
+            Err(Broken::Status(status)) if is_limiter_timeout(&status) => {
+                shared.limiter_timed_out(status).await;
+                continue;
+            }
+            Err(Broken::Status(status)) if is_transient_status(&status) => {
+                tracing::debug!(%status, "sample stream broke");
+                shared.stream_broke(status.message());
+            }
+            Err(Broken::Status(status)) => return shared.fail(Error::from_status("sample", status)),
+            Err(Broken::Permanent(error)) => return shared.fail(error),
+        }
+        sleep(backoff.wait_after(started.elapsed())).await;
+    }
+}
+
+/// One stream from its opening to its end.
+async fn one_stream(shared: &Arc<Shared>, worker: usize, stream: u64, stub: &mut Stub) -> Result<(), Broken> {
+    let requests = Requests { shared: Arc::clone(shared), worker, stream };
+    let mut responses = stub.sample_stream(requests).await?.into_inner();
+    let mut assembler = Assembler::default();
+    let mut samples = Vec::new();
+    while let Some(response) = responses.message().await? {
+        for entry in response.entries {
+            samples.extend(assembler.push(entry)?.map(Sample::new));
+        }
+        shared.deliver(worker, &mut samples).map_err(Broken::Permanent)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Items on their way to a table.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use relive_tensor::Nest;
+use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column as ColumnMessage};
+use relive_wire::reverb::{FlatTrajectory, PrioritizedItem};
+use smallvec::SmallVec;
+
+use super::slot::ChunkSlot;
+use crate::history::{Cell, Column};
+
+/// More chunks than this are looked up in a map instead of one after the other.
+const LINEAR_LOOKUP_CHUNKS: usize = 16;
+
+/// Bytes of an item's message without its slices, roughly: what counts against the size of a request.
+const ITEM_OVERHEAD_BYTES: usize = 64;
+
+/// Bytes of one slice in an item's message, roughly.
+const SLICE_BYTES: usize = 24;
+
+/// The columns of an item, flattened. Made from one column, an array or vector of columns, or a nest of them.
+#[derive(Debug, Clone)]
+pub struct TrajectoryColumns(SmallVec<[Column; 2]>);
+
+impl TrajectoryColumns {
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.0
+    }
+}
+
+impl From<Column> for TrajectoryColumns {
+    fn from(column: Column) -> TrajectoryColumns {
+        TrajectoryColumns(std::iter::once(column).collect())
+    }
+}
+
+impl From<Vec<Column>> for TrajectoryColumns {
+    fn from(columns: Vec<Column>) -> TrajectoryColumns {
+        TrajectoryColumns(columns.into())
+    }
+}
+
+impl<const N: usize> From<[Column; N]> for TrajectoryColumns {
+    fn from(columns: [Column; N]) -> TrajectoryColumns {
+        TrajectoryColumns(columns.into_iter().collect())
+    }
+}
+
+impl From<Nest<Column>> for TrajectoryColumns {
+    fn from(columns: Nest<Column>) -> TrajectoryColumns {
+        TrajectoryColumns(columns.leaves().cloned().collect())
+    }
+}
+
+/// An item with the chunks it refers to, kept until the server confirms it.
+#[derive(Debug)]
+pub(crate) struct PendingItem {
+    pub(crate) key: u64,
+    pub(crate) table: Arc<str>,
+    pub(crate) priority: f64,
+    columns: SmallVec<[ColumnEnd; 2]>,
+    slices: SmallVec<[CellRun; 2]>,
+    chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
+}
+
+/// Where a column ends in the list of slices.
+#[derive(Debug)]
+struct ColumnEnd {
+    slices_end: usize,
+    squeeze: bool,
+}
+
+/// Rows of a chunk that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CellRun {
+    chunk_key: u64,
+    offset: u32,
+    length: u32,
+}
+
+impl PendingItem {
+    pub(crate) fn new(key: u64, table: Arc<str>, priority: f64, columns: &[Column]) -> PendingItem {
+        let mut item = PendingItem {
+            key,
+            table,
+            priority,
+            columns: SmallVec::new(),
+            slices: SmallVec::new(),
+            chunks: SmallVec::new(),
+        };
+        let mut known = ChunkLookup::default();
+        for column in columns {
+            item.add_column(column, &mut known);
+        }
+        item
+    }
+
+    fn add_column(&mut self, column: &Column, known: &mut ChunkLookup) {
+        let first = self.slices.len();
+        for cell in column.cells() {
+            known.add(&mut self.chunks, cell);
+            let run = CellRun { chunk_key: cell.chunk.key(), offset: cell.offset, length: 1 };
+            match self.slices.get_mut(first..).and_then(<[CellRun]>::last_mut) {
+                Some(last) if last.continues_with(run) => last.length += 1,
+                Some(_) | None => self.slices.push(run),
+            }
+        }
+        self.columns.push(ColumnEnd { slices_end: self.slices.len(), squeeze: column.is_squeezed() });
+    }
+
+    /// The distinct chunks, in the order of their first use.
+    pub(crate) fn chunks(&self) -> &[Arc<ChunkSlot>] {
+        &self.chunks
+    }
+
+    /// Whether all chunks are cut, so that the item can be sent.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.chunks.iter().all(|chunk| chunk.encoded().is_some())
+    }
+
+    /// Bytes of the item's own message, without its chunks; an estimate.
+    pub(crate) fn message_bytes(&self) -> usize {
+        ITEM_OVERHEAD_BYTES + self.table.len() + SLICE_BYTES * self.slices.len()
+    }
+
+    pub(crate) fn to_message(&self) -> PrioritizedItem {
+        let mut start = 0;
+        let columns = self.columns.iter().map(|column| {
+            let slices = self.slices.get(start..column.slices_end).unwrap_or_default();
+            start = column.slices_end;
+            let chunk_slices = slices.iter().map(|run| run.to_message()).collect();
+            ColumnMessage { chunk_slices, squeeze: column.squeeze }
+        });
+        PrioritizedItem {
+            key: self.key,
+            table: (*self.table).to_owned(),
+            priority: self.priority,
+            flat_trajectory: Some(FlatTrajectory { columns: columns.collect() }),
+            ..PrioritizedItem::default()
+        }
+    }
+}
+
+impl CellRun {
+    /// Whether `next` is the row right after this run. Rows of one chunk with a gap between them, or in another order,
+    /// are runs of their own: a slice has no stride.
+    fn continues_with(self, next: CellRun) -> bool {
+        self.chunk_key == next.chunk_key && self.offset + self.length == next.offset
+    }
+
+    fn to_message(self) -> ChunkSlice {
+        let narrow = |rows: u32| i32::try_from(rows).unwrap_or(i32::MAX);
+        ChunkSlice {
+            chunk_key: self.chunk_key,
+            offset: narrow(self.offset),
+            length: narrow(self.length),
+            index: 0,
+        }
+    }
+}
+
+/// Finds out whether a chunk is in the list already.
+#[derive(Default)]
+struct ChunkLookup {
+    keys: HashSet<u64>,
+}
+
+impl ChunkLookup {
+    fn add(&mut self, chunks: &mut SmallVec<[Arc<ChunkSlot>; 2]>, cell: &Cell) {
+        let slot = cell.chunk.slot();
+        let same = |other: &Arc<ChunkSlot>| Arc::ptr_eq(other, slot);
+        if chunks.last().is_some_and(same) {
+            return;
+        }
+        let is_new = if chunks.len() < LINEAR_LOOKUP_CHUNKS {
+            !chunks.iter().any(same)
+        } else {
+            if self.keys.is_empty() {
+                self.keys.extend(chunks.iter().map(|chunk| chunk.key()));
+            }
+            self.keys.insert(slot.key())
+        };
+        if is_new {
+            chunks.push(Arc::clone(slot));
+        }
+    }
+}

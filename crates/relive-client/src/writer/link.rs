@@ -1,0 +1,262 @@
+//! What a writer and its stream share, behind one lock.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use relive_wire::reverb::InsertStreamRequest;
+use tokio::sync::Notify;
+use tonic::Status;
+
+use super::item::PendingItem;
+use super::outbox::Outbox;
+use super::slot::ChunkSlot;
+use crate::deadline::Deadline;
+use crate::{Error, ErrorKind, Result};
+
+/// The lock is held for a few hundred nanoseconds at a time, by one writer and one stream.
+#[derive(Debug)]
+pub(crate) struct Link {
+    limits: Limits,
+    state: Mutex<State>,
+    /// Something happened that the writer waits for. There is at most one waiter: writers are used through `&mut`.
+    progress: Notify,
+    /// The stream task has something to do.
+    work: Notify,
+}
+
+/// How much may wait for confirmation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) items: usize,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    outbox: Outbox,
+    /// A permanent error: given to every later call.
+    failure: Option<Error>,
+    /// Why the last stream broke, while there is none.
+    trouble: Option<String>,
+    closing: bool,
+    /// The outgoing half of the stream, while it has nothing to send.
+    idle_stream: Option<Waker>,
+    waiting_for: Option<Goal>,
+}
+
+/// What a writer waits for.
+#[derive(Debug, Clone, Copy)]
+enum Goal {
+    /// At most this many items without confirmation.
+    Pending(usize),
+    /// Half of the limits free, so that a full writer does not wake up for every item.
+    Room(Limits),
+}
+
+impl Goal {
+    fn is_reached(self, outbox: &Outbox) -> bool {
+        match self {
+            Goal::Pending(items) => outbox.pending_items() <= items,
+            Goal::Room(limits) => {
+                outbox.pending_items() <= limits.items / 2 && outbox.pending_bytes() <= limits.bytes / 2
+                    || outbox.pending_items() == 0
+            }
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Goal::Pending(_) => "flush",
+            Goal::Room(_) => "create_item: waiting for room",
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn new(limits: Limits) -> Link {
+        Link { limits, state: Mutex::default(), progress: Notify::new(), work: Notify::new() }
+    }
+
+    // For the writer.
+
+    /// Queues `item` if there is room, else hands it back.
+    pub(crate) fn try_push(&self, item: PendingItem) -> Result<Option<PendingItem>> {
+        let mut state = self.state.lock();
+        state.check()?;
+        let full = state.outbox.pending_items() >= self.limits.items
+            || state.outbox.pending_bytes() >= self.limits.bytes;
+        if full && state.outbox.pending_items() > 0 {
+            return Ok(Some(item));
+        }
+        state.outbox.push(item);
+        self.wake_stream(state);
+        Ok(None)
+    }
+
+    /// Takes note of chunks that were cut.
+    pub(crate) fn chunks_were_cut(&self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check()?;
+        for chunk in chunks {
+            state.outbox.chunk_was_cut(chunk);
+        }
+        self.wake_stream(state);
+        Ok(())
+    }
+
+    fn wake_stream(&self, mut state: parking_lot::MutexGuard<'_, State>) {
+        if !state.outbox.has_work() {
+            return;
+        }
+        let waker = state.idle_stream.take();
+        drop(state);
+        match waker {
+            Some(waker) => waker.wake(),
+            None => self.work.notify_one(),
+        }
+    }
+
+    /// Waits until there is room for an item.
+    pub(crate) async fn wait_for_room(&self, timeout: Duration) -> Result<()> {
+        self.wait_for(Goal::Room(self.limits), timeout).await
+    }
+
+    /// Waits until at most `items` items are not confirmed.
+    pub(crate) async fn wait_for_pending(&self, items: usize, timeout: Duration) -> Result<()> {
+        self.wait_for(Goal::Pending(items), timeout).await
+    }
+
+    async fn wait_for(&self, goal: Goal, timeout: Duration) -> Result<()> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            {
+                let mut state = self.state.lock();
+                state.waiting_for = None;
+                state.check()?;
+                if goal.is_reached(&state.outbox) {
+                    return Ok(());
+                }
+                state.waiting_for = Some(goal);
+            }
+            if !deadline.wait_for(self.progress.notified()).await {
+                return self.timed_out(goal, timeout);
+            }
+        }
+    }
+
+    fn timed_out(&self, goal: Goal, timeout: Duration) -> Result<()> {
+        let mut state = self.state.lock();
+        state.waiting_for = None;
+        if goal.is_reached(&state.outbox) {
+            return Ok(());
+        }
+        let (pending, queued) = (state.outbox.pending_items(), state.outbox.queued_items());
+        let why = match &state.trouble {
+            Some(trouble) => format!("the server cannot be reached: {trouble}"),
+            None if queued == pending => "none of them was taken by the server yet".to_owned(),
+            None => "the server has not confirmed them; a rate limiter may hold them back".to_owned(),
+        };
+        let text = format!(
+            "{}: Timeout exceeded after {timeout:?} with {pending} items not confirmed ({queued} of them not sent): {why}",
+            goal.text()
+        );
+        Err(Error::new(ErrorKind::Timeout, text))
+    }
+
+    /// Items that are not confirmed.
+    pub(crate) fn pending_items(&self) -> usize {
+        self.state.lock().outbox.pending_items()
+    }
+
+    /// Lets the stream end as soon as everything is confirmed.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closing = true;
+        let waker = state.idle_stream.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        self.work.notify_one();
+    }
+
+    // For the stream.
+
+    /// Waits until something is to be sent; false when the writer is done.
+    pub(crate) async fn wait_for_work(&self) -> bool {
+        loop {
+            {
+                let state = self.state.lock();
+                if state.outbox.pending_items() > 0 {
+                    return true;
+                }
+                if state.closing {
+                    return false;
+                }
+            }
+            self.work.notified().await;
+        }
+    }
+
+    /// Leaves the present stream for a new one, whose number it gives: what was not confirmed is to be sent again.
+    pub(crate) fn next_stream(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.idle_stream = None;
+        state.outbox.start_stream()
+    }
+
+    /// The next request of stream number `stream`; `None` ends it.
+    pub(crate) fn poll_request(&self, stream: u64, cx: &Context<'_>) -> Poll<Option<InsertStreamRequest>> {
+        let mut state = self.state.lock();
+        if state.outbox.stream() != stream || state.is_done() {
+            return Poll::Ready(None);
+        }
+        match state.outbox.next_request() {
+            Some(request) => Poll::Ready(Some(request)),
+            None => {
+                state.idle_stream = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Takes in confirmations.
+    pub(crate) fn confirm(&self, keys: &[u64]) {
+        let mut state = self.state.lock();
+        state.trouble = None;
+        let done: Vec<PendingItem> = keys.iter().filter_map(|key| state.outbox.confirm(*key)).collect();
+        let reached = state.waiting_for.is_some_and(|goal| goal.is_reached(&state.outbox));
+        drop(state);
+        drop(done);
+        if reached {
+            self.progress.notify_one();
+        }
+    }
+
+    /// Notes why the stream broke, before it is opened again.
+    pub(crate) fn stream_broke(&self, status: &Status) {
+        let text = match status.message() {
+            "" => status.code().description(),
+            text => text,
+        };
+        self.state.lock().trouble = Some(text.to_owned());
+    }
+
+    /// Notes a permanent error.
+    pub(crate) fn fail(&self, error: Error) {
+        self.state.lock().failure = Some(error);
+        self.progress.notify_one();
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn is_done(&self) -> bool {
+        self.closing && self.outbox.pending_items() == 0
+    }
+}

@@ -1,0 +1,92 @@
+//! How a trajectory writer behaves.
+
+use relive_tensor::ChunkLength;
+
+use crate::{Error, Result};
+
+/// How much bytes sent count against bytes stored when chunk lengths are tuned, as in dm-reverb.
+const THROUGHPUT_WEIGHT: f64 = 1.0;
+
+/// Options of a [`TrajectoryWriter`](crate::TrajectoryWriter).
+///
+/// ```
+/// use relive_client::TrajectoryWriterOptions;
+///
+/// let options = TrajectoryWriterOptions::new(10).max_pending_items(1_000).validate_items(false);
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct TrajectoryWriterOptions {
+    pub(crate) num_keep_alive_refs: u32,
+    pub(crate) chunk_length: Option<u32>,
+    pub(crate) max_pending_items: usize,
+    pub(crate) max_pending_bytes: usize,
+    pub(crate) validate_items: bool,
+}
+
+impl TrajectoryWriterOptions {
+    /// Default of [`max_pending_items`](Self::max_pending_items).
+    pub const DEFAULT_MAX_PENDING_ITEMS: usize = 10_000;
+
+    /// Default of [`max_pending_bytes`](Self::max_pending_bytes): 256 MiB.
+    pub const DEFAULT_MAX_PENDING_BYTES: usize = 256 << 20;
+
+    /// A writer that keeps the newest `num_keep_alive_refs` steps of every column, at least 1, so that items can refer
+    /// to them. Chunk lengths are tuned to the items, and items are checked against the table's signature.
+    pub fn new(num_keep_alive_refs: u32) -> TrajectoryWriterOptions {
+        TrajectoryWriterOptions {
+            num_keep_alive_refs,
+            chunk_length: None,
+            max_pending_items: Self::DEFAULT_MAX_PENDING_ITEMS,
+            max_pending_bytes: Self::DEFAULT_MAX_PENDING_BYTES,
+            validate_items: true,
+        }
+    }
+
+    /// Puts exactly `steps` steps into a chunk, from 1 to `num_keep_alive_refs`, instead of tuning the length.
+    #[must_use]
+    pub fn chunk_length(mut self, steps: u32) -> TrajectoryWriterOptions {
+        self.chunk_length = Some(steps);
+        self
+    }
+
+    /// How many items may wait for the server's confirmation, at least 1; beyond it `create_item` waits.
+    #[must_use]
+    pub fn max_pending_items(mut self, items: usize) -> TrajectoryWriterOptions {
+        self.max_pending_items = items;
+        self
+    }
+
+    /// How many encoded bytes may wait for the server's confirmation; beyond it `create_item` waits. A single item may
+    /// be larger.
+    #[must_use]
+    pub fn max_pending_bytes(mut self, bytes: usize) -> TrajectoryWriterOptions {
+        self.max_pending_bytes = bytes;
+        self
+    }
+
+    /// Whether items are checked against the signature of their table before they are sent. The signature is asked for
+    /// once per client and table.
+    #[must_use]
+    pub fn validate_items(mut self, validate: bool) -> TrajectoryWriterOptions {
+        self.validate_items = validate;
+        self
+    }
+
+    /// The chunk length of columns that are not configured otherwise.
+    pub(crate) fn default_length(&self) -> Result<ChunkLength> {
+        if self.max_pending_items == 0 {
+            return Err(Error::invalid("max_pending_items must be at least 1"));
+        }
+        chunk_length(self.chunk_length, self.num_keep_alive_refs)
+    }
+}
+
+/// A constant chunk length, or a tuned one when none is given.
+pub(crate) fn chunk_length(steps: Option<u32>, num_keep_alive_refs: u32) -> Result<ChunkLength> {
+    let length = match steps {
+        Some(steps) => ChunkLength::constant(steps, num_keep_alive_refs),
+        None => ChunkLength::auto_tuned(num_keep_alive_refs, THROUGHPUT_WEIGHT),
+    };
+    length.map_err(|error| Error::invalid(error.to_string()))
+}

@@ -1,0 +1,177 @@
+//! What is not confirmed yet, in order, and how it is cut into requests.
+//!
+//! Invariants: items leave `queue` in the order in which they were created, on every stream; a stream carries a chunk
+//! once, before the first item that needs it; `held` is exactly what the server holds for this stream once the last
+//! request cut is processed.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use relive_wire::reverb::InsertStreamRequest;
+
+use super::item::PendingItem;
+use super::slot::ChunkSlot;
+
+/// A request is closed when its chunks and items reach this many bytes. Large enough that a request's cost is its
+/// bytes, small enough that the server can work on one while the next is on its way. dm-reverb cuts at 40 MiB.
+pub(crate) const MAX_REQUEST_BYTES: usize = 1 << 20;
+
+/// A request carries at most this many items, so that confirmations come back while a burst is still being sent.
+const MAX_REQUEST_ITEMS: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// Not sent on the present stream, oldest first.
+    queue: VecDeque<Entry>,
+    /// Sent on the present stream, not confirmed.
+    in_flight: HashMap<u64, Entry, BuildHasherDefault<RandomKeyHasher>>,
+    /// Chunks that the server holds for the present stream.
+    held: Vec<Arc<ChunkSlot>>,
+    /// Number of the present stream; the first is 1.
+    stream: u64,
+    next_order: u64,
+    pending_bytes: usize,
+}
+
+/// An item and its place in the order of creation.
+#[derive(Debug)]
+struct Entry {
+    order: u64,
+    item: PendingItem,
+}
+
+impl Outbox {
+    /// Items that are not confirmed.
+    pub(crate) fn pending_items(&self) -> usize {
+        self.queue.len() + self.in_flight.len()
+    }
+
+    /// Bytes of the chunks and messages of items that are not confirmed, chunks counted once; chunks that are not cut
+    /// count from when they are.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
+    /// Whether a request could be cut now.
+    pub(crate) fn has_work(&self) -> bool {
+        self.queue.front().is_some_and(|entry| entry.item.is_ready())
+    }
+
+    pub(crate) fn queued_items(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Adds an item behind all others.
+    pub(crate) fn push(&mut self, item: PendingItem) {
+        for chunk in item.chunks() {
+            chunk.hold();
+            if chunk.add_pending_item() {
+                self.pending_bytes += chunk.encoded().map_or(0, Bytes::len);
+            }
+        }
+        self.pending_bytes += item.message_bytes();
+        self.queue.push_back(Entry { order: self.next_order, item });
+        self.next_order += 1;
+    }
+
+    /// Counts the bytes of a chunk that was cut after items began to refer to it.
+    pub(crate) fn chunk_was_cut(&mut self, chunk: &ChunkSlot) {
+        if chunk.has_pending_items() {
+            self.pending_bytes += chunk.encoded().map_or(0, Bytes::len);
+        }
+    }
+
+    /// Takes note of a confirmation and hands back what is not needed any more, to be dropped outside of the lock.
+    pub(crate) fn confirm(&mut self, key: u64) -> Option<PendingItem> {
+        let item = self.in_flight.remove(&key)?.item;
+        for chunk in item.chunks() {
+            if chunk.remove_pending_item() {
+                self.pending_bytes -= chunk.encoded().map_or(0, Bytes::len);
+            }
+        }
+        self.pending_bytes -= item.message_bytes();
+        Some(item)
+    }
+
+    /// Begins a new stream: nothing was sent on it, and all that was not confirmed goes back to the front of the queue,
+    /// in its order.
+    pub(crate) fn start_stream(&mut self) -> u64 {
+        self.stream += 1;
+        self.held.clear();
+        let mut again: Vec<Entry> = self.in_flight.drain().map(|(_, entry)| entry).collect();
+        again.sort_unstable_by_key(|entry| entry.order);
+        for entry in again.into_iter().rev() {
+            entry.item.chunks().iter().for_each(|chunk| chunk.hold());
+            self.queue.push_front(entry);
+        }
+        self.stream
+    }
+
+    /// The number of the present stream.
+    pub(crate) fn stream(&self) -> u64 {
+        self.stream
+    }
+
+    /// The next request of the present stream; none while the oldest item waits for a chunk to be cut.
+    pub(crate) fn next_request(&mut self) -> Option<InsertStreamRequest> {
+        let mut request = InsertStreamRequest::default();
+        let mut bytes = 0;
+        while bytes < MAX_REQUEST_BYTES && request.items.len() < MAX_REQUEST_ITEMS && self.has_work() {
+            if !self.add_chunks(&mut request, &mut bytes) {
+                break;
+            }
+            let Some(entry) = self.queue.pop_front() else { break };
+            entry.item.chunks().iter().for_each(|chunk| chunk.release());
+            bytes += entry.item.message_bytes();
+            request.items.push(entry.item.to_message());
+            self.in_flight.insert(entry.item.key, entry);
+        }
+        if !request.items.is_empty() {
+            // The server looks at the list only in requests with items, and drops what is not on it.
+            self.held.retain(|chunk| chunk.is_needed());
+            request.keep_chunk_keys = self.held.iter().map(|chunk| chunk.key()).collect();
+        }
+        (!request.chunks.is_empty() || !request.items.is_empty()).then_some(request)
+    }
+
+    /// Adds the chunks of the oldest item that were not sent yet; whether all of them fitted in.
+    fn add_chunks(&mut self, request: &mut InsertStreamRequest, bytes: &mut usize) -> bool {
+        let Some(entry) = self.queue.front() else { return false };
+        for chunk in entry.item.chunks() {
+            if chunk.is_sent_on(self.stream) {
+                continue;
+            }
+            let Some(encoded) = chunk.encoded() else { return false };
+            if *bytes > 0 && *bytes + encoded.len() > MAX_REQUEST_BYTES {
+                return false;
+            }
+            chunk.mark_sent(self.stream);
+            *bytes += encoded.len();
+            request.chunks.push(encoded.clone());
+            self.held.push(Arc::clone(chunk));
+        }
+        true
+    }
+}
+
+/// The hash of an item key is the key: a writer draws them at random.
+#[derive(Debug, Default)]
+struct RandomKeyHasher(u64);
+
+impl Hasher for RandomKeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}

@@ -1,0 +1,257 @@
+//! A writer that makes items by itself, from patterns.
+
+use std::time::Duration;
+
+use relive_tensor::{Nest, Tensor};
+
+use super::flat_step::{FlatStep, StepShape};
+use super::options::TrajectoryWriterOptions;
+use super::trajectory::TrajectoryWriter;
+use super::values::RecentValues;
+use crate::client::Client;
+use crate::history::Column;
+use crate::pattern::{PatternNode, PriorityFn, Situation, StructuredConfig, td_error, validate_all};
+use crate::{Error, Result};
+
+/// Appends steps and makes an item whenever the conditions of one of its patterns hold.
+///
+/// All steps look alike: the same containers and keys in each, with `None` for leaves that are missing. What no pattern
+/// refers to is not stored. Patterns are tried in order after every append, also of a part of a step, and once more
+/// when the episode ends; each makes at most one item per step.
+///
+/// ```no_run
+/// use relive_client::{Client, Nest, SourceColumn, StructuredConfig, Tensor};
+///
+/// # async fn run() -> Result<(), relive_client::Error> {
+/// let client = Client::connect("localhost:8000")?;
+/// let last_two = Nest::Leaf(SourceColumn::at(0).slice(-2..)?);
+/// let mut writer = client.structured_writer(vec![StructuredConfig::new("replay", last_two)])?;
+/// for x in [1.0_f32, 2.0, 3.0] {
+///     writer.append(&Nest::Leaf(Tensor::scalar(x))).await?;
+/// }
+/// writer.close().await?; // Two items: [1, 2] and [2, 3].
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct StructuredWriter {
+    writer: TrajectoryWriter,
+    patterns: Vec<Pattern>,
+    shape: Option<StepShape>,
+    values: RecentValues,
+}
+
+/// A configuration and how far it is.
+#[derive(Debug)]
+struct Pattern {
+    config: StructuredConfig,
+    steps_since_applied: i64,
+    counted: Option<StepId>,
+    applied: Option<StepId>,
+}
+
+/// A step of an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct StepId {
+    episode_id: u64,
+    step: u64,
+}
+
+impl StructuredWriter {
+    pub(crate) fn new(client: Client, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
+        let configs = validate_all(configs)?;
+        let max_age = configs.iter().map(StructuredConfig::max_age).max().unwrap_or(1);
+        let options = TrajectoryWriterOptions::new(max_age).validate_items(false);
+        let values = RecentValues::new(&configs);
+        let new = |config| Pattern { config, steps_since_applied: 0, counted: None, applied: None };
+        Ok(StructuredWriter {
+            writer: TrajectoryWriter::new(client, &options)?,
+            patterns: configs.into_iter().map(new).collect(),
+            shape: None,
+            values,
+        })
+    }
+
+    /// Appends one step and makes the items that are due.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the step does not look like the first one, or a priority cannot be found; `Timeout` when there
+    /// was no room for an item in the client's time; the writer's permanent error.
+    pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.append_part(step, false).await
+    }
+
+    /// Appends a part of a step, which stays open: the next append fills the same step.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), and `InvalidArgument` when a leaf was already set in this step.
+    pub async fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        self.append_part(step, true).await
+    }
+
+    async fn append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
+        let flat = self.place(step)?;
+        let position = self.writer.recorder().next_position();
+        let starts_step = !self.writer.step_is_open();
+        self.values.check(&flat)?;
+        self.writer.append_flat(&self.stored(&flat), partial)?;
+        self.values.record(&flat, position, starts_step);
+        let step = self.writer.episode_steps() - u64::from(!partial);
+        self.apply(step, false).await
+    }
+
+    /// The leaves of a step, checked against the first one, which also decides about the columns.
+    fn place<'a>(&mut self, step: &'a Nest<Tensor>) -> Result<FlatStep<'a>> {
+        if let Some(shape) = &self.shape {
+            return shape.flatten(step);
+        }
+        let configs = self.patterns.iter().map(|pattern| &pattern.config);
+        let shape = StepShape::new(step, configs.flat_map(StructuredConfig::sources))?;
+        let flat = shape.flatten(step)?;
+        self.writer.recorder_mut().add_columns(&shape.stored_paths())?;
+        self.shape = Some(shape);
+        Ok(flat)
+    }
+
+    /// The leaves that patterns refer to, with the number of their column.
+    fn stored<'a>(&self, flat: &FlatStep<'a>) -> FlatCells<'a> {
+        let column = |source| self.shape.as_ref().and_then(|shape| shape.column(source));
+        flat.leaves().filter_map(|(source, value)| Some((column(source)?, value))).collect()
+    }
+
+    async fn apply(&mut self, step: u64, is_end_episode: bool) -> Result<()> {
+        let now = StepId { episode_id: self.writer.recorder().episode_id(), step };
+        for index in 0..self.patterns.len() {
+            let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| pattern.applied != Some(now))
+            else {
+                continue;
+            };
+            if pattern.counted != Some(now) {
+                pattern.counted = Some(now);
+                pattern.steps_since_applied += 1;
+            }
+            let Some((table, priority, columns)) = self.item_of(index, step, is_end_episode)? else {
+                continue;
+            };
+            self.writer.create_item(&table, priority, columns).await?;
+            if let Some(pattern) = self.patterns.get_mut(index) {
+                pattern.applied = Some(now);
+                pattern.steps_since_applied = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// The item that pattern `index` makes now, if its conditions hold and all its steps are there.
+    fn item_of(
+        &self,
+        index: usize,
+        step: u64,
+        is_end_episode: bool,
+    ) -> Result<Option<(String, f64, Vec<Column>)>> {
+        let Some(pattern) = self.patterns.get(index) else { return Ok(None) };
+        let (config, len) = (&pattern.config, self.writer.history().len());
+        let situation = Situation {
+            step_index: to_i64(step),
+            steps_since_applied: pattern.steps_since_applied,
+            buffer_length: to_i64(len).min(i64::from(config.max_age())),
+            is_end_episode,
+            data: &|source| self.values.integer(source),
+        };
+        if !config.conditions().iter().all(|condition| condition.holds(&situation)) {
+            return Ok(None);
+        }
+        let columns: Option<Vec<Column>> = config.nodes().map(|node| self.column(node, len)).collect();
+        let Some(columns) = columns else { return Ok(None) };
+        Ok(Some((config.table().to_owned(), self.priority(config, len)?, columns)))
+    }
+
+    /// The cells of one node; none if one is missing.
+    fn column(&self, node: &PatternNode, len: u64) -> Option<Column> {
+        let column = self.shape.as_ref()?.column(node.source())?;
+        let state = self.writer.recorder().columns().get(column)?;
+        let cells = node.ages().map(|age| state.cell(len.checked_sub(u64::from(age))?).ok().cloned());
+        Some(Column::new(state.spec()?.clone(), cells.collect::<Option<_>>()?, node.is_squeezed()))
+    }
+
+    fn priority(&self, config: &StructuredConfig, len: u64) -> Result<f64> {
+        match config.priority_fn() {
+            PriorityFn::Constant(value) => Ok(value),
+            PriorityFn::TdError { max_priority_weight, source } => {
+                let node = config.nodes().find(|node| node.source() == source);
+                let ages = node.into_iter().flat_map(PatternNode::ages);
+                let values = ages.filter_map(|age| self.values.at(source, len.checked_sub(u64::from(age))?));
+                td_error(max_priority_weight, values).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "no priority for table {:?}: column {source} has no values",
+                        config.table()
+                    ))
+                })
+            }
+        }
+    }
+
+    /// Whether the last append left its step open.
+    pub fn step_is_open(&self) -> bool {
+        self.writer.step_is_open()
+    }
+
+    /// Items that the server has not confirmed.
+    pub fn pending_items(&self) -> usize {
+        self.writer.pending_items()
+    }
+
+    /// Waits until all items are confirmed.
+    ///
+    /// # Errors
+    /// As [`TrajectoryWriter::flush`].
+    pub async fn flush(&mut self, timeout: Duration) -> Result<()> {
+        self.writer.flush(timeout).await
+    }
+
+    /// Waits until at most `items` items are not confirmed.
+    ///
+    /// # Errors
+    /// As [`TrajectoryWriter::flush`].
+    pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
+        self.writer.flush_until(items, timeout).await
+    }
+
+    /// Makes the items that are due at the end of an episode, flushes and begins a new one.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append) and [`TrajectoryWriter::end_episode`].
+    pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
+        let steps = self.writer.episode_steps() + u64::from(self.writer.step_is_open());
+        if let Some(step) = steps.checked_sub(1) {
+            self.apply(step, true).await?;
+        }
+        self.writer.end_episode(clear_history, timeout).await?;
+        if clear_history {
+            self.values.clear();
+        }
+        Ok(())
+    }
+
+    /// Flushes and ends the writer, within the client's time.
+    ///
+    /// # Errors
+    /// As [`TrajectoryWriter::close`].
+    pub async fn close(self) -> Result<()> {
+        self.writer.close().await
+    }
+
+    /// [`close`](Self::close) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`TrajectoryWriter::close`].
+    pub async fn close_with_timeout(self, timeout: Duration) -> Result<()> {
+        self.writer.close_with_timeout(timeout).await
+    }
+}
+
+type FlatCells<'a> = smallvec::SmallVec<[(usize, &'a Tensor); 8]>;
+
+fn to_i64(steps: u64) -> i64 {
+    i64::try_from(steps).unwrap_or(i64::MAX)
+}

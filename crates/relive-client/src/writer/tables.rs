@@ -1,0 +1,85 @@
+//! Signatures of tables, to check items before they are sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use relive_table::TableInfo;
+use relive_tensor::TensorSpec;
+
+use crate::history::Column;
+use crate::{Error, ErrorKind, Result};
+
+/// The columns that items of a table must have, with their paths.
+#[derive(Debug)]
+pub(crate) struct TableSignature {
+    table: Arc<str>,
+    columns: Option<Vec<(String, TensorSpec)>>,
+}
+
+impl TableSignature {
+    fn new(info: &TableInfo) -> TableSignature {
+        let described = info.config.signature.as_deref().map(|signature| {
+            let leaves = signature.flatten_with_paths().into_iter();
+            leaves.map(|(path, spec)| (path.to_string(), spec.clone())).collect()
+        });
+        TableSignature { table: Arc::from(info.config.name.as_str()), columns: described }
+    }
+
+    /// Whether items with these columns belong into the table.
+    pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
+        let Some(wanted) = &self.columns else { return Ok(()) };
+        if wanted.len() != columns.len() {
+            let paths: Vec<&str> = wanted.iter().map(|(path, _)| path.as_str()).collect();
+            return Err(self.error(&format!(
+                "the item has {} columns, but the table's signature has {}: {paths:?}",
+                columns.len(),
+                wanted.len()
+            )));
+        }
+        for (number, (column, (path, spec))) in columns.iter().zip(wanted).enumerate() {
+            if !spec.accepts(column.dtype(), &column.shape()) {
+                return Err(self.error(&format!(
+                    "column {number} ({path}) is {} {}, but the table's signature wants {} {}",
+                    column.dtype(),
+                    column.shape(),
+                    spec.dtype,
+                    spec.display_shape()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, text: &str) -> Error {
+        Error::invalid(format!("table {:?}: {text}", self.table))
+    }
+}
+
+/// The signatures that one client has seen, shared by its writers.
+#[derive(Debug, Default)]
+pub(crate) struct SignatureCache {
+    tables: Mutex<HashMap<String, Arc<TableSignature>>>,
+}
+
+impl SignatureCache {
+    pub(crate) fn get(&self, table: &str) -> Option<Arc<TableSignature>> {
+        self.tables.lock().get(table).cloned()
+    }
+
+    /// Takes over what the server says about its tables.
+    pub(crate) fn replace(&self, tables: &[TableInfo]) {
+        let fresh = tables.iter().map(|info| (info.config.name.clone(), Arc::new(TableSignature::new(info))));
+        *self.tables.lock() = fresh.collect();
+    }
+
+    /// The error for a table that the server does not have.
+    pub(crate) fn unknown(&self, table: &str) -> Error {
+        let mut known: Vec<String> = self.tables.lock().keys().cloned().collect();
+        known.sort_unstable();
+        Error::new(
+            ErrorKind::NotFound,
+            format!("there is no table {table:?} on the server; its tables are {known:?}"),
+        )
+    }
+}
