@@ -12,7 +12,7 @@ pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 
 /// A table's rules. Made with [`TableConfig::new`] and changed field by field; checked by
 /// [`Table::new`](crate::Table::new).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TableConfig {
     /// The name by which clients ask for the table; not empty.
     pub name: String,

@@ -70,4 +70,8 @@ impl Select for Selector {
     fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick> {
         each!(self, inner => inner.pick(rng))
     }
+
+    fn pick_many<R: Rng + ?Sized>(&self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
+        each!(self, inner => inner.pick_many(count, rng, picks));
+    }
 }

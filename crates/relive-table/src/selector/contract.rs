@@ -56,4 +56,10 @@ pub trait Select {
     /// Draws at most one 64-bit word, and how many it draws depends on the kind of the selector and on whether
     /// it is empty, never on the word's value.
     fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick>;
+
+    /// Appends to `picks` what so many calls of [`pick`](Self::pick) would return, found side by side where that is
+    /// faster. Nothing if the set is empty.
+    fn pick_many<R: Rng + ?Sized>(&self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
+        picks.extend((0..count).map_while(|_| self.pick(rng)));
+    }
 }

@@ -70,14 +70,24 @@ impl SumTree {
     /// rounding has pushed up to the total, move a border between two indices by a few units in the last
     /// place, and never to an index of weight 0.
     pub(crate) fn find(&self, target: f64) -> Option<usize> {
-        let mut index = 0;
-        let mut target = target;
-        for groups in self.levels.iter().rev() {
-            let (child, rest) = groups.get(index)?.find(target)?;
-            index = index * ARITY + child;
-            target = rest;
+        if self.total() == 0.0 {
+            return None;
         }
-        (!self.levels.is_empty()).then_some(index)
+        let mut descents = [Descent::to(target)];
+        self.find_all(&mut descents);
+        Some(descents[0].index)
+    }
+
+    /// As [`find`](Self::find) for each target, if the total is not 0. All go down a level before any goes down the
+    /// next, so that their waits for memory are one wait.
+    pub(crate) fn find_all(&self, descents: &mut [Descent]) {
+        for groups in self.levels.iter().rev() {
+            for descent in &mut *descents {
+                if let Some(group) = groups.get(descent.index) {
+                    descent.enter(group);
+                }
+            }
+        }
     }
 
     /// Makes room for one more group of weights, and for the sums above it.
@@ -110,30 +120,51 @@ impl SumTree {
 }
 
 impl Group {
-    /// Adds from left to right, as [`find`](Self::find) does, so that both round alike.
+    /// Adds from left to right, as [`Descent::enter`] does, so that both round alike.
     fn sum(&self) -> f64 {
         self.0.iter().sum()
     }
+}
 
-    /// The child at which the running sum passes `target`, and what of the target is left for it.
+/// A way down the tree, from the root to the index at which the running sum of the weights passes a target.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Descent {
+    /// The group to enter next; at the end the index.
+    index: usize,
+    /// What is left of the target for that group.
+    target: f64,
+}
+
+impl Descent {
+    /// The beginning of the way.
+    pub(crate) fn to(target: f64) -> Self {
+        Self { index: 0, target }
+    }
+
+    /// Where the way has led to.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Goes on to the child at which the running sum passes the target.
     ///
     /// The running sums never fall, so the child's number is the number of sums which the target has reached: counted
     /// without a branch, as a processor could not guess where to stop.
-    fn find(&self, target: f64) -> Option<(usize, f64)> {
+    fn enter(&mut self, group: &Group) {
         let (mut sum, mut before, mut child) = (0.0, 0.0, 0);
-        for &weight in &self.0 {
+        for &weight in &group.0 {
             sum += weight;
-            let reached = target >= sum;
+            let reached = self.target >= sum;
             before = if reached { sum } else { before };
             child += usize::from(reached);
         }
-        if child < ARITY { Some((child, target - before)) } else { self.last_positive() }
-    }
-
-    /// Rounding left the target at or beyond the sum: the last child that may be found takes it.
-    fn last_positive(&self) -> Option<(usize, f64)> {
-        let last = self.0.iter().rposition(|&weight| weight > 0.0)?;
-        Some((last, self.0[last]))
+        self.target -= before;
+        if child == ARITY {
+            // Rounding left the target at or beyond the sum: the last child that may be found takes it.
+            child = group.0.iter().rposition(|&weight| weight > 0.0).unwrap_or(0);
+            self.target = group.0[child];
+        }
+        self.index = self.index * ARITY + child;
     }
 }
 

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use rand_core::Rng;
 
-use smallvec::SmallVec;
-
 use super::state::State;
 use crate::selector::{Pick, Select};
 use crate::{Freed, Sampled, Table};
@@ -79,17 +77,29 @@ impl State {
     /// The same as one sample after the other. But each step of a sample goes to memory that is likely in no cache,
     /// to find out where the next step goes; side by side these waits are one wait.
     fn sample_in_stages<R: Rng + ?Sized>(&mut self, limit: usize, rng: &mut R, out: &mut Vec<Sampled>) {
+        let mut picks = Vec::with_capacity(limit.min(STAGE));
         let mut left = limit;
         while left > 0 {
-            let wanted = left.min(STAGE);
-            let picks: SmallVec<[Pick; STAGE]> = (0..wanted).map_while(|_| self.pick(rng)).collect();
-            self.touch(&picks);
-            out.extend(picks.iter().filter_map(|&pick| self.take(pick)));
-            if picks.len() < wanted {
+            let granted = self.grant(left.min(STAGE));
+            if granted == 0 {
                 return;
             }
-            left -= wanted;
+            picks.clear();
+            self.contents.sampler.pick_many(granted, rng, &mut picks);
+            self.touch(&picks);
+            out.extend(picks.iter().filter_map(|&pick| self.take(pick)));
+            left -= granted;
         }
+    }
+
+    /// Counts up to `wanted` samples, as many as the rate limiter and the size allow.
+    fn grant(&mut self, wanted: usize) -> usize {
+        let mut granted = 0;
+        while granted < wanted && self.limiter.allows_samples(1) && !self.contents.sampler.is_empty() {
+            self.limiter.record_sample();
+            granted += 1;
+        }
+        granted
     }
 
     /// Brings the reference counts of chosen items near. Raising a count is an atomic operation, which waits for its
