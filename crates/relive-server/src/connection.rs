@@ -12,17 +12,15 @@ use tokio::sync::watch;
 
 use crate::grpc::Services;
 use crate::limits::{
-    CONNECTION_WINDOW_BYTES, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, MAX_FRAME_BYTES, MAX_HEADER_BYTES,
-    MAX_STREAMS_PER_CONNECTION, PREFACE_TIMEOUT, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
+    CONNECTION_WINDOW_BYTES, FIRST_BYTES_TIMEOUT, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, MAX_FRAME_BYTES,
+    MAX_HEADER_BYTES, MAX_STREAMS_PER_CONNECTION, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
 };
 
 /// Why a connection ended other than by its client's wish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
-    #[error("no HTTP/2 preface within {0:?}")]
+    #[error("the client sent nothing within {0:?}")]
     Silent(Duration),
-    #[error("the client speaks something else than HTTP/2 with prior knowledge")]
-    NotHttp2,
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -37,10 +35,8 @@ pub(crate) async fn serve(
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
     socket.set_nodelay(true)?;
-    let answer = tokio::time::timeout(PREFACE_TIMEOUT, speaks_http2(&socket)).await;
-    if !answer.map_err(|_| ConnectionError::Silent(PREFACE_TIMEOUT))?? {
-        return Err(ConnectionError::NotHttp2);
-    }
+    let first_bytes = tokio::time::timeout(FIRST_BYTES_TIMEOUT, socket.readable()).await;
+    first_bytes.map_err(|_| ConnectionError::Silent(FIRST_BYTES_TIMEOUT))??;
     let service = services.for_peer(&Arc::from(peer.to_string()));
     let connection = builder().serve_connection(TokioIo::new(socket), service);
     let mut connection = std::pin::pin!(connection);
@@ -64,23 +60,4 @@ fn builder() -> http2::Builder<TokioExecutor> {
         .keep_alive_interval(KEEP_ALIVE_INTERVAL)
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
     builder
-}
-
-/// The first bytes of every HTTP/2 connection; three of them tell it from HTTP/1 and from noise.
-const PREFACE_HEAD: &[u8; 3] = b"PRI";
-
-async fn speaks_http2(socket: &TcpStream) -> io::Result<bool> {
-    let mut head = [0; PREFACE_HEAD.len()];
-    loop {
-        let seen = socket.peek(&mut head).await?;
-        let seen = head.get(..seen).unwrap_or_default();
-        if seen.is_empty() || !PREFACE_HEAD.starts_with(seen) {
-            return Ok(false);
-        }
-        if seen.len() == PREFACE_HEAD.len() {
-            return Ok(true);
-        }
-        // A peek does not consume, so that readiness alone would spin: give the rest of the preface time to come.
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

@@ -21,8 +21,8 @@ pub const MAX_STREAMS_PER_CONNECTION: u32 = 10_000;
 /// Headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 
-/// Time for a new connection to say that it speaks HTTP/2.
-pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for a new connection to send its first bytes.
+pub const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that is silent for this long is asked whether it still lives.
 pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);

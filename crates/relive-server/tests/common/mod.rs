@@ -1,0 +1,178 @@
+//! A server in the test's process, and raw streams to it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use relive_engine::Engine;
+use relive_server::{ServerOptions, bind, serve};
+use relive_table::TableConfig;
+use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};
+use relive_wire::chunk;
+use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column};
+use relive_wire::reverb::reverb_service_client::ReverbServiceClient;
+use relive_wire::reverb::{
+    FlatTrajectory, InsertStreamRequest, InsertStreamResponse, PrioritizedItem, SampleStreamRequest,
+    SampleStreamResponse, Timeout,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Status, Streaming};
+
+/// Time within which anything that is due must happen.
+pub const DUE: Duration = Duration::from_secs(20);
+
+pub struct TestServer {
+    pub address: SocketAddr,
+    pub engine: Engine,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+impl TestServer {
+    pub async fn start(tables: impl IntoIterator<Item = TableConfig>) -> Self {
+        let builder =
+            tables.into_iter().fold(Engine::builder().seed(3), |builder, table| builder.table(table));
+        let engine = builder.build().unwrap();
+        let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let options = ServerOptions::default();
+        let task = tokio::spawn(serve(listener, engine.clone(), options, async { drop(stopped.await) }));
+        Self { address, engine, stop: Some(stop), task }
+    }
+
+    pub async fn client(&self) -> ReverbServiceClient<Channel> {
+        ReverbServiceClient::new(self.channel().await).max_decoding_message_size(usize::MAX)
+    }
+
+    pub async fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
+    }
+
+    pub fn begin_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    pub async fn stop(mut self) {
+        self.begin_stop();
+        tokio::time::timeout(DUE, self.task).await.expect("the server ends").unwrap().unwrap();
+    }
+}
+
+/// An open insert stream.
+pub struct Inserter {
+    requests: Option<mpsc::UnboundedSender<InsertStreamRequest>>,
+    responses: Streaming<InsertStreamResponse>,
+}
+
+impl Inserter {
+    pub async fn open(client: &mut ReverbServiceClient<Channel>) -> Self {
+        let (requests, stream) = mpsc::unbounded_channel();
+        let responses =
+            client.insert_stream(UnboundedReceiverStream::new(stream)).await.unwrap().into_inner();
+        Self { requests: Some(requests), responses }
+    }
+
+    pub fn send(&self, request: InsertStreamRequest) {
+        // A stream that the server has ended tells so through its status.
+        let _ = self.requests.as_ref().expect("the stream is open for sending").send(request);
+    }
+
+    pub fn half_close(&mut self) {
+        self.requests = None;
+    }
+
+    /// The next confirmed keys, or `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<u64>>, Status> {
+        let message = tokio::time::timeout(DUE, self.responses.message()).await.expect("a response is due");
+        Ok(message?.map(|response| response.keys))
+    }
+
+    /// Waits until every one of `keys` is confirmed, each exactly once.
+    pub async fn confirmed(&mut self, keys: impl IntoIterator<Item = u64>) {
+        let mut open: BTreeMap<u64, u32> = keys.into_iter().map(|key| (key, 1)).collect();
+        while !open.is_empty() {
+            for key in self.next().await.unwrap().expect("the stream goes on") {
+                assert!(open.remove(&key).is_some(), "key {key} was not outstanding");
+            }
+        }
+    }
+
+    pub async fn status(&mut self) -> Status {
+        loop {
+            match self.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok(""),
+                Err(status) => return status,
+            }
+        }
+    }
+}
+
+/// An open sample stream.
+pub struct Sampler {
+    requests: mpsc::UnboundedSender<SampleStreamRequest>,
+    responses: Streaming<SampleStreamResponse>,
+}
+
+impl Sampler {
+    pub async fn open(client: &mut ReverbServiceClient<Channel>) -> Self {
+        let (requests, stream) = mpsc::unbounded_channel();
+        let responses =
+            client.sample_stream(UnboundedReceiverStream::new(stream)).await.unwrap().into_inner();
+        Self { requests, responses }
+    }
+
+    pub fn ask(&self, table: &str, num_samples: i64, timeout_ms: i64) {
+        let rate_limiter_timeout = Some(Timeout { milliseconds: timeout_ms });
+        let request = SampleStreamRequest { table: table.to_owned(), num_samples, rate_limiter_timeout };
+        let _ = self.requests.send(request);
+    }
+
+    pub async fn next(&mut self) -> Result<Option<SampleStreamResponse>, Status> {
+        tokio::time::timeout(DUE, self.responses.message()).await.expect("a response is due")
+    }
+
+    pub async fn status(&mut self) -> Status {
+        loop {
+            match self.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok(""),
+                Err(status) => return status,
+            }
+        }
+    }
+}
+
+/// An encoded chunk of `values.len()` steps of one float32 column.
+pub fn chunk_of(key: u64, values: &[f32]) -> bytes::Bytes {
+    let rows = Tensor::from_slice(values, [u32::try_from(values.len()).unwrap()]).unwrap();
+    let end = i32::try_from(values.len()).unwrap() - 1;
+    let range = SequenceRange { episode_id: 1, start: 0, end, sparse: false };
+    chunk::encode(&Chunk::new(encode_chunk(key, range, &[rows], false, Codec::Snappy).unwrap()).unwrap())
+}
+
+/// An item over the first `length` rows of each chunk, one column.
+pub fn item_over(table: &str, key: u64, chunks: &[u64], length: i32) -> PrioritizedItem {
+    let slice = |chunk_key: &u64| ChunkSlice { chunk_key: *chunk_key, offset: 0, length, index: 0 };
+    let column = Column { chunk_slices: chunks.iter().map(slice).collect(), squeeze: false };
+    PrioritizedItem {
+        key,
+        table: table.to_owned(),
+        priority: 1.0,
+        flat_trajectory: Some(FlatTrajectory { columns: vec![column] }),
+        ..PrioritizedItem::default()
+    }
+}
+
+/// A request that brings one chunk of one step and one item over it, both named `key`.
+pub fn step(table: &str, key: u64) -> InsertStreamRequest {
+    InsertStreamRequest {
+        chunks: vec![chunk_of(key, &[1.5])],
+        items: vec![item_over(table, key, &[key], 1)],
+        keep_chunk_keys: Vec::new(),
+    }
+}

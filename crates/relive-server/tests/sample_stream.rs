@@ -1,0 +1,157 @@
+//! SampleStream as clients can tell.
+
+#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+mod common;
+
+use common::{Inserter, Sampler, TestServer, chunk_of, item_over, step};
+use relive_table::{SelectorKind, TableConfig};
+use relive_wire::reverb::InsertStreamRequest;
+use relive_wire::sample::Assembler;
+use tonic::Code;
+
+#[tokio::test]
+async fn five_hundred_small_samples_come_in_growing_batches() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    inserter.send(step("t", 1));
+    inserter.confirmed([1]).await;
+    let mut sampler = Sampler::open(&mut client).await;
+    sampler.ask("t", 500, -1);
+    let mut sizes = Vec::new();
+    while sizes.iter().sum::<usize>() < 500 {
+        sizes.push(sampler.next().await.unwrap().unwrap().entries.len());
+    }
+    assert_eq!(sizes, [128, 256, 116]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn large_samples_are_spread_over_messages_and_come_back_whole() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    let keys: Vec<u64> = (1..=10).collect();
+    let mut noise = 1_u32;
+    let mut values = |_| {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f32::from_bits(noise >> 9 | 0x3f80_0000)
+    };
+    let chunks: Vec<_> =
+        keys.iter().map(|key| chunk_of(*key, &(0..150_000).map(&mut values).collect::<Vec<_>>())).collect();
+    inserter.send(InsertStreamRequest {
+        chunks: chunks.clone(),
+        items: vec![item_over("t", 5, &keys, 150_000)],
+        keep_chunk_keys: vec![],
+    });
+    inserter.confirmed([5]).await;
+    let mut sampler = Sampler::open(&mut client).await;
+    sampler.ask("t", 2, -1);
+    let (mut assembler, mut samples, mut per_entry) = (Assembler::default(), Vec::new(), Vec::new());
+    while samples.len() < 2 {
+        for entry in sampler.next().await.unwrap().unwrap().entries {
+            per_entry.push(entry.data.len());
+            samples.extend(assembler.push(entry).unwrap());
+        }
+    }
+    assert_eq!(per_entry[..2], [4, 4], "a message is closed once its chunks exceed 2 MiB");
+    for sample in samples {
+        assert_eq!(sample.chunks, chunks, "the very bytes that came in");
+        let item = sample.info.item.as_ref().unwrap();
+        assert_eq!((item.key, item.table.as_str(), item.priority), (5, "t", 1.0));
+        assert!(item.inserted_at.unwrap().seconds > 1_600_000_000);
+        assert_eq!(sample.trajectory().unwrap().decode().unwrap()[0].shape().dims(), [1_500_000]);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_stream_serves_many_requests_to_different_tables() {
+    let server = TestServer::start([TableConfig::new("a"), TableConfig::new("b")]).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    inserter.send(step("a", 1));
+    inserter.send(step("b", 2));
+    inserter.confirmed([1, 2]).await;
+    let mut sampler = Sampler::open(&mut client).await;
+    for (table, key) in [("a", 1), ("b", 2), ("a", 1)] {
+        sampler.ask(table, 1, -1);
+        let entry = sampler.next().await.unwrap().unwrap().entries.remove(0);
+        assert_eq!(entry.info.unwrap().item.unwrap().key, key);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn wrong_requests_get_their_codes() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut client = server.client().await;
+    for (table, count, timeout, code, text) in [
+        ("no", 1, -1, Code::NotFound, "Priority table no was not found"),
+        ("t", 0, -1, Code::InvalidArgument, "got 0"),
+        ("t", -5, -1, Code::InvalidArgument, "got -5"),
+        ("t", 1 << 40, -1, Code::InvalidArgument, "num_samples"),
+        (
+            "t",
+            1,
+            20,
+            Code::DeadlineExceeded,
+            "Rate Limiter: Timeout exceeded before the right to insert was acquired.",
+        ),
+    ] {
+        let mut sampler = Sampler::open(&mut client).await;
+        sampler.ask(table, count, timeout);
+        let status = sampler.status().await;
+        assert_eq!(status.code(), code, "{status}");
+        assert!(status.message().contains(text), "{status}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_request_swallows_nothing_from_a_queue() {
+    let server = TestServer::start([TableConfig::queue("q", 5)]).await;
+    let mut client = server.client().await;
+    let waiting = || server.engine.table("q").unwrap().status().waiters.len();
+    let gone = Sampler::open(&mut client).await;
+    gone.ask("q", 1, -1);
+    while waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(gone);
+    while waiting() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut inserter = Inserter::open(&mut client).await;
+    inserter.send(step("q", 3));
+    inserter.confirmed([3]).await;
+    let mut sampler = Sampler::open(&mut client).await;
+    sampler.ask("q", 1, 1_000);
+    assert_eq!(sampler.next().await.unwrap().unwrap().entries.len(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn probabilities_and_counts_are_told() {
+    let table = TableConfig::new("t").sampler(SelectorKind::MaxHeap).max_times_sampled(2);
+    let server = TestServer::start([table]).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    inserter.send(step("t", 1));
+    inserter.send(step("t", 2));
+    inserter.confirmed([1, 2]).await;
+    let mut sampler = Sampler::open(&mut client).await;
+    sampler.ask("t", 3, -1);
+    let entries = sampler.next().await.unwrap().unwrap().entries;
+    let told: Vec<_> = entries
+        .into_iter()
+        .map(|entry| {
+            assert!(entry.end_of_sequence);
+            let info = entry.info.unwrap();
+            let item = info.item.unwrap();
+            (item.key, item.times_sampled, info.probability, info.table_size, info.rate_limited)
+        })
+        .collect();
+    assert_eq!(told, [(1, 1, 1.0, 2, false), (1, 2, 1.0, 2, false), (2, 1, 1.0, 1, false)]);
+    server.stop().await;
+}
