@@ -1,1 +1,22 @@
-fn main() {}
+//! `relive`: the replay server and the tools around it, as one program.
+//!
+//! Results go to stdout, logs and errors to stderr. An error is one line that says what was wrong and what to do, and
+//! the exit code says of which kind it was; `docs/cli.md` lists both.
+
+mod allocator;
+mod args;
+mod commands;
+mod config;
+mod failure;
+mod logging;
+mod output;
+mod signals;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match args::parse().and_then(commands::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

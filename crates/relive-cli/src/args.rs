@@ -1,0 +1,88 @@
+//! The command line.
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::commands::serve;
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// Experience-replay server and its tools.
+#[derive(Debug, Parser)]
+#[command(name = "relive", version, propagate_version = true, max_term_width = 110)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// What to log on stderr: off, error, warn, info, debug, trace, or target=level pairs [default: RUST_LOG, or info
+    /// for `serve` and warn for the others]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a replay server until SIGINT or SIGTERM
+    Serve(serve::Options),
+}
+
+/// Reads the command line. Help and version are printed here, and end the process with success.
+pub(crate) fn parse() -> Result<Args> {
+    Args::try_parse().map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&error),
+        _ => Failure::usage(complaint(&error)),
+    })
+}
+
+/// Whether or not anybody read it, nothing more is to be done.
+fn show(help: &clap::Error) -> Failure {
+    match output::line(help.render().to_string().trim_end()) {
+        Ok(()) => Failure::OutputClosed,
+        Err(error) => Failure::from(error),
+    }
+}
+
+/// What clap says in paragraphs, without the usage: the help shows that.
+fn complaint(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "no command given; see `relive --help`".to_owned();
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let end = text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more information")).unwrap_or(text.len());
+    let (what, _) = text.split_at(end);
+    format!("{}; see `relive --help`", what.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn complaint_about(line: &str) -> String {
+        let error = Args::try_parse_from(line.split(' ')).unwrap_err();
+        crate::failure::one_line(&complaint(&error))
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_told_in_one_line() {
+        assert_eq!(complaint_about("relive"), "no command given; see `relive --help`");
+        assert_eq!(
+            complaint_about("relive serve"),
+            "the following required arguments were not provided: --config <FILE>; see `relive --help`"
+        );
+        assert_eq!(
+            complaint_about("relive serve --config x --port 70000"),
+            "invalid value '70000' for '--port <PORT>': 70000 is not in 0..=65535; see `relive --help`"
+        );
+        assert_eq!(
+            complaint_about("relive serv"),
+            "unrecognized subcommand 'serv' tip: a similar subcommand exists: 'serve'; see `relive --help`"
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! `relive serve`: a server until a signal ends it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+use relive_engine::Engine;
+use relive_server::ServerOptions;
+
+use crate::config::{self, Config};
+use crate::failure::{Failure, Kind, Result};
+use crate::output;
+use crate::signals::Signals;
+
+/// Options of `relive serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Tables of the server: TOML, or dm-reverb's textproto of ReverbServerConfig (.textproto, .pbtxt, .textpb)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Port to listen on, 0 takes a free one [default: the configuration's, else 8000]
+    #[arg(long)]
+    port: Option<u16>,
+    /// IP address to listen on; 0.0.0.0 or [::] opens the server to other machines [default: the configuration's, else
+    /// 127.0.0.1]
+    #[arg(long, value_name = "ADDR", value_parser = config::parse_bind)]
+    bind: Option<IpAddr>,
+}
+
+/// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
+pub(crate) async fn run(options: Options) -> Result {
+    let config = config::load(&options.config)?;
+    let engine = build(&config)?;
+    let address = SocketAddr::new(options.bind.unwrap_or(config.bind), options.port.unwrap_or(config.port));
+    let signals = Signals::catch().map_err(|error| {
+        Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot catch signals"))
+    })?;
+    let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
+    let address = listener.local_addr().map_err(broken)?;
+    announce(address, &config);
+    relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await.map_err(broken)
+}
+
+fn build(config: &Config) -> Result<Engine> {
+    let add = |builder: relive_engine::EngineBuilder, table: &relive_table::TableConfig| {
+        builder.table(table.clone())
+    };
+    let builder = config.tables.iter().fold(Engine::builder(), add);
+    builder.build().map_err(|error| Failure::usage(format!("{}: {error}", config.source)))
+}
+
+/// A server whose output nobody reads is still a server.
+fn announce(address: SocketAddr, config: &Config) {
+    if let Err(error) = output::line(&format!("relive listening on {address}")) {
+        tracing::warn!(%error, "cannot write to stdout");
+    }
+    let tables = config.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ");
+    tracing::info!(%address, tables, "listening");
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "open to other machines; there is no access control");
+    }
+}
+
+fn broken(error: std::io::Error) -> Failure {
+    Failure::new(Kind::Runtime, anyhow::Error::new(error).context("the listening socket broke"))
+}

@@ -1,0 +1,38 @@
+//! The TOML document, key by key.
+
+use serde::Deserialize;
+
+use super::limiter::LimiterEntry;
+use super::sampler::SelectorEntry;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    pub(super) port: Option<u16>,
+    pub(super) bind: Option<String>,
+    #[serde(default)]
+    pub(super) table: Vec<TableEntry>,
+}
+
+/// One `[[table]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TableEntry {
+    pub(super) name: String,
+    pub(super) kind: Option<KindEntry>,
+    pub(super) sampler: Option<SelectorEntry>,
+    pub(super) remover: Option<SelectorEntry>,
+    pub(super) max_size: Option<u64>,
+    pub(super) max_times_sampled: Option<i32>,
+    pub(super) rate_limiter: Option<LimiterEntry>,
+    pub(super) signature: Option<toml::Value>,
+}
+
+/// A shorthand that sets everything but the size.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum KindEntry {
+    Queue,
+    Stack,
+}

@@ -1,0 +1,19 @@
+//! Configuration of a server: TOML, or dm-reverb's textproto.
+//!
+//! Every error is one line that begins with the file, and with the line in it where that is known.
+
+mod address;
+mod document;
+mod limiter;
+mod load;
+mod model;
+mod place;
+mod sampler;
+mod signature;
+mod tables;
+mod textproto;
+mod toml_format;
+
+pub(crate) use address::parse_bind;
+pub(crate) use load::load;
+pub(crate) use model::Config;

@@ -1,0 +1,24 @@
+//! What every format comes to.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use relive_table::TableConfig;
+
+/// Where a server listens unless told otherwise: nowhere that another machine could reach.
+pub(crate) const DEFAULT_BIND: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The port of a server whose configuration names none.
+pub(crate) const DEFAULT_PORT: u16 = 8000;
+
+/// What a configuration file asks for.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The file, for messages.
+    pub(crate) source: String,
+    /// Address to listen on.
+    pub(crate) bind: IpAddr,
+    /// Port to listen on; 0 takes a free one.
+    pub(crate) port: u16,
+    /// The tables, each valid by itself.
+    pub(crate) tables: Vec<TableConfig>,
+}

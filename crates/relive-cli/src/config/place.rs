@@ -1,0 +1,114 @@
+//! From a key of a TOML document to the line on which it stands.
+
+use std::fmt;
+
+use toml::de::{DeTable, DeValue};
+
+/// The way from the document to a value; shown as `table[0].rate_limiter`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place(Vec<Part>);
+
+#[derive(Debug, Clone)]
+enum Part {
+    Key(String),
+    Index(usize),
+}
+
+/// What is wrong with a value that TOML itself accepts, and where that value is.
+#[derive(Debug)]
+pub(super) struct Misfit {
+    pub(super) place: Place,
+    pub(super) reason: String,
+}
+
+impl Place {
+    /// The place of `key` in this table.
+    pub(super) fn key(&self, key: &str) -> Self {
+        self.with(Part::Key(key.to_owned()))
+    }
+
+    /// The place of element `index` of this array.
+    pub(super) fn index(&self, index: usize) -> Self {
+        self.with(Part::Index(index))
+    }
+
+    /// What is wrong here.
+    pub(super) fn misfit(&self, reason: impl fmt::Display) -> Misfit {
+        Misfit { place: self.clone(), reason: reason.to_string() }
+    }
+
+    /// The line in `text`, or that of the nearest value around it which is there.
+    pub(super) fn line(&self, text: &str) -> Option<usize> {
+        let document = DeTable::parse(text).ok()?;
+        let Some((Part::Key(first), rest)) = self.0.split_first() else {
+            return None;
+        };
+        let mut value = document.get_ref().get(first.as_str())?;
+        let mut start = value.span().start;
+        for part in rest {
+            let Some(inner) = step(value.get_ref(), part) else { break };
+            start = inner.span().start;
+            value = inner;
+        }
+        Some(line_of(text, start))
+    }
+
+    fn with(&self, part: Part) -> Self {
+        let mut parts = self.0.clone();
+        parts.push(part);
+        Self(parts)
+    }
+}
+
+fn step<'a, 'i>(value: &'a DeValue<'i>, part: &Part) -> Option<&'a toml::Spanned<DeValue<'i>>> {
+    match part {
+        Part::Key(key) => value.as_table()?.get(key.as_str()),
+        Part::Index(index) => value.as_array()?.get(*index),
+    }
+}
+
+/// The number of the line, from 1, that contains the byte at `offset`.
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (depth, part) in self.0.iter().enumerate() {
+            match part {
+                Part::Key(key) if depth == 0 => f.write_str(key)?,
+                Part::Key(key) => write!(f, ".{key}")?,
+                Part::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "port = 1\n\n[[table]]\nname = 'a'\n\n[[table]]\nname = 'b'\nrate_limiter = { min_size = 3 }\n";
+
+    #[test]
+    fn keys_and_elements_are_found() {
+        let tables = Place::default().key("table");
+        assert_eq!(tables.index(0).key("name").line(TEXT), Some(4));
+        let limiter = tables.index(1).key("rate_limiter");
+        assert_eq!(limiter.line(TEXT), Some(8));
+        assert_eq!(limiter.key("min_size").to_string(), "table[1].rate_limiter.min_size");
+    }
+
+    #[test]
+    fn what_is_missing_stands_where_it_would_belong() {
+        let second = Place::default().key("table").index(1);
+        assert_eq!(second.key("max_size").line(TEXT), Some(6));
+        assert_eq!(
+            Place::default().key("table").index(7).line(TEXT),
+            Place::default().key("table").line(TEXT)
+        );
+        assert_eq!(Place::default().key("bind").line(TEXT), None);
+    }
+}

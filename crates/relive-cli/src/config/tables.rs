@@ -1,0 +1,91 @@
+//! From the tables of a document to tables of an engine.
+
+use std::collections::HashSet;
+
+use relive_table::{ConfigError, TableConfig};
+
+use super::document::{KindEntry, TableEntry};
+use super::place::{Misfit, Place};
+use super::signature;
+
+/// Checks and converts the tables, which stand at `place`.
+pub(super) fn tables(entries: Vec<TableEntry>, place: &Place) -> Result<Vec<TableConfig>, Misfit> {
+    if entries.is_empty() {
+        return Err(place.misfit("a server needs at least one table; add [[table]] with a name"));
+    }
+    let mut names = HashSet::new();
+    for (index, entry) in entries.iter().enumerate() {
+        if !names.insert(entry.name.as_str()) {
+            let reason =
+                format!("{:?} is the name of an earlier table; every table needs its own", entry.name);
+            return Err(place.index(index).key("name").misfit(reason));
+        }
+    }
+    entries.into_iter().enumerate().map(|(index, entry)| table(entry, &place.index(index))).collect()
+}
+
+fn table(entry: TableEntry, place: &Place) -> Result<TableConfig, Misfit> {
+    let mut config = match entry.kind {
+        Some(kind) => of_kind(&entry, kind, place)?,
+        None => free(&entry, place)?,
+    };
+    if let Some(value) = entry.signature {
+        config = config.signature(signature::signature(value, &place.key("signature"))?);
+    }
+    config.validate().map_err(|error| key_of(&error, place).misfit(error))?;
+    Ok(config)
+}
+
+/// A table that sets its rules one by one.
+fn free(entry: &TableEntry, place: &Place) -> Result<TableConfig, Misfit> {
+    let mut config = TableConfig::new(&entry.name);
+    if let Some(sampler) = entry.sampler {
+        config.sampler = sampler.into();
+    }
+    if let Some(remover) = entry.remover {
+        config.remover = remover.into();
+    }
+    if let Some(max_size) = entry.max_size {
+        config.max_size = max_size;
+    }
+    if let Some(max_times_sampled) = entry.max_times_sampled {
+        config.max_times_sampled = max_times_sampled;
+    }
+    if let Some(limiter) = entry.rate_limiter {
+        config.rate_limiter = limiter.limiter().map_err(|reason| place.key("rate_limiter").misfit(reason))?;
+    }
+    Ok(config)
+}
+
+/// A queue or stack: its rules follow from its size.
+fn of_kind(entry: &TableEntry, kind: KindEntry, place: &Place) -> Result<TableConfig, Misfit> {
+    let ruled = [
+        ("sampler", entry.sampler.is_some()),
+        ("remover", entry.remover.is_some()),
+        ("max_times_sampled", entry.max_times_sampled.is_some()),
+        ("rate_limiter", entry.rate_limiter.is_some()),
+    ];
+    if let Some((key, _)) = ruled.into_iter().find(|(_, is_set)| *is_set) {
+        return Err(place.key(key).misfit("`kind` sets this already; remove one of the two"));
+    }
+    let Some(max_size) = entry.max_size else {
+        return Err(place.key("max_size").misfit("`kind` needs a max_size"));
+    };
+    let size = u32::try_from(max_size).map_err(|_| {
+        place.key("max_size").misfit(format!("at most {} is possible, it is {max_size}", i32::MAX))
+    })?;
+    Ok(match kind {
+        KindEntry::Queue => TableConfig::queue(&entry.name, size),
+        KindEntry::Stack => TableConfig::stack(&entry.name, size),
+    })
+}
+
+/// The key that a refused configuration got its value from.
+fn key_of(error: &ConfigError, place: &Place) -> Place {
+    match error {
+        ConfigError::EmptyName => place.key("name"),
+        ConfigError::MaxSize { .. } => place.key("max_size"),
+        ConfigError::Exponent { role, .. } => place.key(role),
+        ConfigError::RateLimiter { .. } => place.key("rate_limiter"),
+    }
+}

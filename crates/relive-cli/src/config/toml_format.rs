@@ -1,0 +1,44 @@
+//! The TOML format.
+
+use super::document::Document;
+use super::load::Problem;
+use super::model::{DEFAULT_BIND, DEFAULT_PORT};
+use super::place::{Misfit, Place, line_of};
+use super::{Config, parse_bind, tables};
+
+/// Reads a TOML document.
+pub(super) fn parse(text: &str) -> Result<Config, Problem> {
+    let document = document(text)?;
+    config(document).map_err(|Misfit { place, reason }| Problem {
+        line: place.line(text),
+        text: format!("{place}: {reason}"),
+    })
+}
+
+fn document(text: &str) -> Result<Document, Problem> {
+    let problem = |error: &toml::de::Error, text_of_error| Problem {
+        line: error.span().map(|span| line_of(text, span.start)),
+        text: text_of_error,
+    };
+    let deserializer =
+        toml::Deserializer::parse(text).map_err(|error| problem(&error, error.message().to_owned()))?;
+    serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.inner();
+        problem(
+            inner,
+            if path == "." { inner.message().to_owned() } else { format!("{path}: {}", inner.message()) },
+        )
+    })
+}
+
+fn config(document: Document) -> Result<Config, Misfit> {
+    let root = Place::default();
+    let bind = document.bind.as_deref().map_or(Ok(DEFAULT_BIND), parse_bind);
+    Ok(Config {
+        source: String::new(),
+        bind: bind.map_err(|reason| root.key("bind").misfit(reason))?,
+        port: document.port.unwrap_or(DEFAULT_PORT),
+        tables: tables::tables(document.table, &root.key("table"))?,
+    })
+}

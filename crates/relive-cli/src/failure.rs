@@ -1,0 +1,93 @@
+//! How a command fails: a line for people and a code for scripts.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use crate::output;
+
+/// Why a command ends without success; the number is the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Something failed while the command ran.
+    Runtime = 1,
+    /// The command line or the configuration cannot be used.
+    Usage = 2,
+    /// No server answers at the address.
+    Unreachable = 3,
+    /// A server is there, but an answer did not come in time.
+    Timeout = 4,
+    /// The address to listen on cannot be had.
+    Bind = 5,
+}
+
+/// The end of a command that did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It failed, and says so.
+    Error { kind: Kind, error: anyhow::Error },
+    /// Nobody reads the output any more. Nothing is left to do, and nothing to say.
+    OutputClosed,
+}
+
+/// The result of everything that a command does.
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, error: impl Into<anyhow::Error>) -> Self {
+        Self::Error { kind, error: error.into() }
+    }
+
+    /// A failure that is told by `text` alone.
+    pub(crate) fn text(kind: Kind, text: impl fmt::Display) -> Self {
+        Self::new(kind, anyhow::Error::msg(text.to_string()))
+    }
+
+    pub(crate) fn usage(text: impl fmt::Display) -> Self {
+        Self::text(Kind::Usage, text)
+    }
+
+    /// Writes the line to stderr and gives the code to exit with.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            Self::OutputClosed => ExitCode::SUCCESS,
+            Self::Error { kind, error } => {
+                output::complain(&format!("relive: error: {}", one_line(&format!("{error:#}"))));
+                ExitCode::from(*kind as u8)
+            }
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Of writing results; other uses say more.
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::new(Kind::Runtime, anyhow::Error::new(error).context("cannot write the result")),
+        }
+    }
+}
+
+/// Errors of parsers span lines; a log of one line each is easier to search.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_indents_become_one_line() {
+        assert_eq!(one_line("a\n  b:\tc\n\n"), "a b: c");
+    }
+
+    #[test]
+    fn a_closed_output_is_not_an_error_to_talk_about() {
+        let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(matches!(closed, Failure::OutputClosed), "{closed:?}");
+        let full = Failure::from(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(matches!(full, Failure::Error { kind: Kind::Runtime, .. }), "{full:?}");
+    }
+}

@@ -1,0 +1,29 @@
+//! Logs, on stderr.
+
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// The variable that says what is logged when the command line does not.
+const VARIABLE: &str = "RUST_LOG";
+
+/// Starts logging by `asked` (such as `debug` or `relive_server=debug,info`), else by `RUST_LOG`, else by `default`.
+pub(crate) fn start(asked: Option<&str>, default: &str) -> Result {
+    let from_environment = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+    let (source, text) = match (asked, from_environment) {
+        (Some(asked), _) => ("--log-level", asked.to_owned()),
+        (None, Some(text)) => (VARIABLE, text),
+        (None, None) => ("default", default.to_owned()),
+    };
+    let filter = EnvFilter::try_new(&text).map_err(|error| {
+        let advice = "use off, error, warn, info, debug, trace, or target=level pairs";
+        Failure::usage(format!("{source} {text:?} is not a log filter: {error}; {advice}"))
+    })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(output::stderr_is_terminal())
+        .init();
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! SIGINT and SIGTERM: the first one ends the server in order, the second one at once.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Both signals, caught from the moment this exists.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    pub(crate) fn catch() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Returns at the first signal, and from then on lets a second one end the process.
+    pub(crate) async fn first(mut self) {
+        let name = self.next().await.name;
+        tracing::info!(signal = name, "stopping; send the signal again to stop at once");
+        tokio::spawn(async move {
+            let second = self.next().await;
+            tracing::warn!(signal = second.name, "stopped at once");
+            std::process::exit(second.exit_code);
+        });
+    }
+
+    async fn next(&mut self) -> Caught {
+        tokio::select! {
+            _ = self.interrupt.recv() => Caught { name: "SIGINT", exit_code: 130 },
+            _ = self.terminate.recv() => Caught { name: "SIGTERM", exit_code: 143 },
+        }
+    }
+}
+
+/// A signal, and the exit code by which shells know it.
+struct Caught {
+    name: &'static str,
+    exit_code: i32,
+}
