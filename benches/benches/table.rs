@@ -1,6 +1,7 @@
 //! The table alone, with one million items: no locks, no network, no engine.
 //!
-//! Every iteration is one operation, so criterion's elements per second are operations per second of one core.
+//! Criterion's elements per second are operations per second of one core. Samples are taken in batches, as an engine
+//! takes them.
 
 use std::sync::Arc;
 
