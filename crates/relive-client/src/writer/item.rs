@@ -187,3 +187,124 @@ impl ChunkLookup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use relive_tensor::{Chunk, ChunkLength, Tensor};
+
+    use super::*;
+    use crate::history::{ColumnHistory, History};
+    use crate::writer::Recorder;
+
+    /// What a caller may ask of a column of `len` steps.
+    #[derive(Debug, Clone)]
+    enum Ask {
+        Rows(Vec<i64>),
+        Strided(i64, i64, usize),
+        Step(i64),
+    }
+
+    impl Ask {
+        fn of(&self, column: &ColumnHistory<'_>) -> crate::Result<Column> {
+            match self {
+                Ask::Rows(rows) => column.rows(rows),
+                Ask::Strided(start, stop, stride) => column.strided(*start..*stop, *stride),
+                Ask::Step(step) => column.step(*step),
+            }
+        }
+
+        /// The naive model: positions of a list of `len` values, none if one of them is not kept.
+        fn expected(&self, len: i64, kept: i64) -> Option<Vec<i64>> {
+            let absolute = |at: i64| if at < 0 { at + len } else { at };
+            let positions: Vec<i64> = match self {
+                Ask::Rows(rows) => rows.iter().map(|&at| absolute(at)).collect(),
+                Ask::Strided(start, stop, stride) => {
+                    let inside = |at: i64| (0..=len).contains(&absolute(at));
+                    if !inside(*start) || !inside(*stop) {
+                        return None;
+                    }
+                    (absolute(*start)..absolute(*stop)).step_by(*stride).collect()
+                }
+                Ask::Step(step) => vec![absolute(*step)],
+            };
+            let good = |at: &i64| (0..len).contains(at) && *at >= len - kept;
+            (!positions.is_empty() && positions.iter().all(good)).then_some(positions)
+        }
+    }
+
+    fn asks(len: i64) -> impl Strategy<Value = Ask> {
+        let at = -len - 2..len + 2;
+        prop_oneof![
+            prop::collection::vec(at.clone(), 0..12).prop_map(Ask::Rows),
+            (at.clone(), at.clone(), 1..5_usize)
+                .prop_map(|(start, stop, stride)| Ask::Strided(start, stop, stride)),
+            at.prop_map(Ask::Step),
+        ]
+    }
+
+    fn recorder(chunk_length: u32, keep: u32) -> Recorder {
+        let length = ChunkLength::constant(chunk_length, keep).unwrap();
+        let mut recorder = Recorder::new(length, Xoshiro256PlusPlus::seed_from_u64(1));
+        recorder.add_columns(&[Arc::from("x")]).unwrap();
+        recorder
+    }
+
+    /// What a reader of the item gets for its only column.
+    fn read(item: &PendingItem) -> Tensor {
+        let chunks: Vec<Arc<Chunk>> = item
+            .chunks()
+            .iter()
+            .map(|slot| Arc::new(relive_wire::chunk::decode(slot.encoded().unwrap()).unwrap()))
+            .collect();
+        let message = item.to_message();
+        let find = |key| chunks.iter().find(|chunk| chunk.key() == key).cloned();
+        let trajectory = relive_wire::item::decode(&message, find).unwrap().trajectory;
+        trajectory.decode().unwrap().remove(0)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_asked_for(
+            (len, chunk_length, keep, ask) in (1..20_i64, 1..6_u32, 0..12_u32).prop_flat_map(|(len, chunk, more)| {
+                (Just(len), Just(chunk), Just(chunk + more), asks(len))
+            })
+        ) {
+            let mut recorder = recorder(chunk_length, keep);
+            for value in 0..len {
+                recorder.append(&[(0, &Tensor::scalar(value))], false).unwrap();
+            }
+            let column = ask.of(&History::new(&recorder).column("x").unwrap());
+            let expected = ask.expected(len, i64::from(keep));
+            prop_assert_eq!(column.is_ok(), expected.is_some(), "{:?}", column);
+            if let (Ok(column), Some(expected)) = (column, expected) {
+                let squeezed = column.is_squeezed();
+                let item = PendingItem::new(1, Arc::from("t"), 1.0, &[column]);
+                recorder.finish_all().unwrap();
+                let read = read(&item);
+                prop_assert_eq!(read.shape().rank(), usize::from(!squeezed));
+                prop_assert_eq!(read.to_vec::<i64>().unwrap(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn only_rows_that_follow_each_other_share_a_slice() {
+        let mut recorder = recorder(4, 8);
+        for value in 0..8_i64 {
+            recorder.append(&[(0, &Tensor::scalar(value))], false).unwrap();
+        }
+        let history = History::new(&recorder);
+        let column = history.column("x").unwrap();
+        let slices = |column| PendingItem::new(1, Arc::from("t"), 1.0, &[column]).slices.len();
+        assert_eq!(slices(column.slice(0..8).unwrap()), 2);
+        assert_eq!(slices(column.rows(&[0, 2]).unwrap()), 2);
+        assert_eq!(slices(column.rows(&[2, 0]).unwrap()), 2);
+        assert_eq!(slices(column.rows(&[3, 3]).unwrap()), 2);
+        assert_eq!(slices(column.strided(0..8, 2).unwrap()), 4);
+    }
+}

@@ -11,6 +11,8 @@ mod item;
 mod link;
 mod options;
 mod outbox;
+#[cfg(test)]
+mod outbox_model;
 mod recorder;
 mod slot;
 mod stream;

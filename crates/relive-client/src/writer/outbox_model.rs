@@ -1,0 +1,236 @@
+//! Random histories of an outbox against a server that follows dm-reverb's rules to the letter.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use relive_wire::reverb::InsertStreamRequest;
+
+use super::item::PendingItem;
+use super::outbox::Outbox;
+use super::slot::{ChunkRef, ChunkSlot};
+use crate::history::{Cell, CellSpec, Column};
+
+/// The server's side of one stream, and the items that arrived on all of them.
+#[derive(Default)]
+struct ModelServer {
+    held: HashMap<u64, Bytes>,
+    to_confirm: VecDeque<u64>,
+    arrived: Vec<u64>,
+}
+
+impl ModelServer {
+    fn new_stream(&mut self) {
+        self.held.clear();
+        self.to_confirm.clear();
+    }
+
+    fn handle(&mut self, request: &InsertStreamRequest) {
+        assert!(!request.chunks.is_empty() || !request.items.is_empty(), "INVALID_ARGUMENT: empty request");
+        for chunk in &request.chunks {
+            let key = key_of(chunk);
+            assert!(self.held.insert(key, chunk.clone()).is_none(), "chunk {key} was sent twice");
+        }
+        if request.items.is_empty() {
+            return;
+        }
+        for item in &request.items {
+            let columns = &item.flat_trajectory.as_ref().unwrap().columns;
+            for slice in columns.iter().flat_map(|column| &column.chunk_slices) {
+                assert!(
+                    self.held.contains_key(&slice.chunk_key),
+                    "INTERNAL: chunk {} not held",
+                    slice.chunk_key
+                );
+            }
+            if !self.arrived.contains(&item.key) {
+                self.arrived.push(item.key);
+            }
+            self.to_confirm.push_back(item.key);
+        }
+        self.held.retain(|key, _| request.keep_chunk_keys.contains(key));
+        assert_eq!(self.held.len(), request.keep_chunk_keys.len(), "FAILED_PRECONDITION");
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// A new chunk begins; its size decides how requests are cut.
+    BeginChunk {
+        bytes: usize,
+    },
+    /// The newest chunk is cut.
+    CutChunk,
+    /// An item of the chunks at these positions of the history, counted from the newest.
+    Item {
+        ages: Vec<usize>,
+    },
+    /// The history forgets its oldest chunk, unless that is the newest.
+    Forget,
+    Send,
+    Confirm {
+        keys: usize,
+    },
+    Reconnect,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        3 => prop_oneof![Just(10), Just(400_000), Just(2_000_000)].prop_map(|bytes| Op::BeginChunk { bytes }),
+        3 => Just(Op::CutChunk),
+        4 => prop::collection::vec(0..5_usize, 1..4).prop_map(|ages| Op::Item { ages }),
+        1 => Just(Op::Forget),
+        4 => Just(Op::Send),
+        2 => (1..4_usize).prop_map(|keys| Op::Confirm { keys }),
+        1 => Just(Op::Reconnect),
+    ];
+    prop::collection::vec(op, 1..60)
+}
+
+struct Run {
+    outbox: Outbox,
+    server: ModelServer,
+    history: VecDeque<(ChunkRef, usize)>,
+    created: Vec<u64>,
+    next_key: u64,
+}
+
+impl Run {
+    fn new() -> Run {
+        let mut outbox = Outbox::default();
+        outbox.start_stream();
+        Run {
+            outbox,
+            server: ModelServer::default(),
+            history: VecDeque::new(),
+            created: Vec::new(),
+            next_key: 1,
+        }
+    }
+
+    fn key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::BeginChunk { bytes } => {
+                self.cut();
+                let slot = Arc::new(ChunkSlot::new(self.key()));
+                self.history.push_back((ChunkRef::new(slot), *bytes));
+            }
+            Op::CutChunk => self.cut(),
+            Op::Item { ages } => self.create(ages),
+            // A column never forgets the chunk that it is filling.
+            Op::Forget if self.history.len() > 1 => drop(self.history.pop_front()),
+            Op::Forget => {}
+            Op::Send => self.send(),
+            Op::Confirm { keys } => self.confirm(*keys),
+            Op::Reconnect => {
+                self.outbox.start_stream();
+                self.server.new_stream();
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        let Some((chunk, bytes)) = self.history.back() else { return };
+        if chunk.encoded().is_none() {
+            chunk.fill(encoded(chunk.key(), *bytes), 1);
+            self.outbox.chunk_was_cut(chunk);
+        }
+    }
+
+    fn create(&mut self, ages: &[usize]) {
+        let newest_first: Vec<&ChunkRef> = self.history.iter().rev().map(|(chunk, _)| chunk).collect();
+        let cells = ages
+            .iter()
+            .filter_map(|age| newest_first.get(*age))
+            .map(|chunk| Cell { chunk: (*chunk).clone(), offset: 0 });
+        let cells: smallvec::SmallVec<[Cell; 1]> = cells.collect();
+        if cells.is_empty() {
+            return;
+        }
+        let spec = CellSpec {
+            writer_id: 0,
+            index: 0,
+            path: Arc::from("x"),
+            dtype: relive_tensor::DType::UInt8,
+            shape: [].into_iter().collect(),
+        };
+        let column = Column::new(Arc::new(spec), cells, false);
+        let key = self.key();
+        self.outbox.push(PendingItem::new(key, Arc::from("t"), 1.0, &[column]));
+        self.created.push(key);
+    }
+
+    fn send(&mut self) {
+        if let Some(request) = self.outbox.next_request() {
+            self.server.handle(&request);
+        }
+    }
+
+    fn confirm(&mut self, keys: usize) {
+        for _ in 0..keys {
+            let Some(key) = self.server.to_confirm.pop_front() else { return };
+            assert!(self.outbox.confirm(key).is_some(), "item {key} was not in flight");
+        }
+    }
+}
+
+/// Stands for an encoded chunk: the outbox does not look inside. The first bytes are the key.
+fn encoded(key: u64, bytes: usize) -> Bytes {
+    let mut message = vec![0; bytes.max(8)];
+    message[..8].copy_from_slice(&key.to_le_bytes());
+    Bytes::from(message)
+}
+
+fn key_of(chunk: &Bytes) -> u64 {
+    u64::from_le_bytes(chunk[..8].try_into().unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn every_item_arrives_once_and_in_order_whatever_happens(ops in ops()) {
+        let mut run = Run::new();
+        for op in &ops {
+            run.apply(op);
+        }
+        // Whatever is still open is cut, as a flush does, and everything is sent and confirmed.
+        run.cut();
+        for _ in 0..=run.created.len() * 8 {
+            run.send();
+            run.confirm(usize::MAX);
+        }
+        prop_assert_eq!(&run.server.arrived, &run.created);
+        prop_assert_eq!(run.outbox.pending_items(), 0);
+        prop_assert_eq!(run.outbox.pending_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_large_item_is_spread_over_requests_and_a_small_burst_is_not() {
+    let mut run = Run::new();
+    for _ in 0..3 {
+        run.apply(&Op::BeginChunk { bytes: 900_000 });
+    }
+    run.cut();
+    run.create(&[0, 1, 2]);
+    let sizes = std::iter::from_fn(|| run.outbox.next_request())
+        .map(|request| (request.chunks.len(), request.items.len()));
+    assert_eq!(sizes.collect::<Vec<_>>(), [(1, 0), (1, 0), (1, 1)]);
+
+    let mut run = Run::new();
+    for _ in 0..100 {
+        run.apply(&Op::BeginChunk { bytes: 400 });
+        run.cut();
+        run.create(&[0]);
+    }
+    let request = run.outbox.next_request().unwrap();
+    assert_eq!((request.chunks.len(), request.items.len()), (100, 100));
+    assert!(run.outbox.next_request().is_none());
+}

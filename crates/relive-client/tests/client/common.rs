@@ -1,0 +1,139 @@
+//! A server in the test's process, and a proxy whose connections can be cut.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use relive_client::{Client, ClientOptions, Nest, Sample, Tensor};
+use relive_engine::Engine;
+use relive_server::{ServerOptions, bind, serve};
+use relive_table::TableConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// Longer than anything here takes; a test that needs it has failed.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl TestServer {
+    pub(crate) async fn start(tables: impl IntoIterator<Item = TableConfig>) -> TestServer {
+        TestServer::start_at("127.0.0.1:0".parse().unwrap(), tables).await
+    }
+
+    pub(crate) async fn start_at(
+        address: SocketAddr,
+        tables: impl IntoIterator<Item = TableConfig>,
+    ) -> TestServer {
+        let builder = tables.into_iter().fold(Engine::builder(), |builder, table| builder.table(table));
+        let engine = builder.build().unwrap();
+        let listener = bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let options = ServerOptions::default().drain_timeout(Duration::from_millis(200));
+        let task = tokio::spawn(async move {
+            serve(listener, engine, options, async { drop(stopped.await) }).await.unwrap();
+        });
+        TestServer { address, stop, task }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        client(self.address, LONG)
+    }
+
+    pub(crate) async fn stop(self) {
+        drop(self.stop);
+        self.task.await.unwrap();
+    }
+}
+
+pub(crate) fn client(address: SocketAddr, timeout: Duration) -> Client {
+    Client::connect_with(&address.to_string(), ClientOptions::default().timeout(timeout)).unwrap()
+}
+
+/// Forwards connections; `cut` ends those that are open, `cut_after` ends them when that many bytes went to the server.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    generation: watch::Sender<usize>,
+    budget: Arc<AtomicUsize>,
+    pub(crate) connections: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    pub(crate) async fn start(target: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (generation, watching) = watch::channel(0);
+        let budget = Arc::new(AtomicUsize::new(usize::MAX));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (left, count) = (Arc::clone(&budget), Arc::clone(&connections));
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                let mut cut = watching.clone();
+                cut.mark_unchanged();
+                let left = Arc::clone(&left);
+                tokio::spawn(async move {
+                    if let Ok(far) = TcpStream::connect(target).await {
+                        tokio::select! { () = forward(near, far, left) => {}, _ = cut.changed() => {} }
+                    }
+                });
+            }
+        });
+        Proxy { address, generation, budget, connections }
+    }
+
+    pub(crate) fn cut(&self) {
+        self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    /// Lets `bytes` more bytes through to the server, then cuts; later connections are not limited.
+    pub(crate) fn cut_after(&self, bytes: usize) {
+        self.budget.store(bytes, Ordering::SeqCst);
+    }
+}
+
+async fn forward(near: TcpStream, far: TcpStream, budget: Arc<AtomicUsize>) {
+    let (mut near_in, mut near_out) = near.into_split();
+    let (mut far_in, mut far_out) = far.into_split();
+    let upwards = async {
+        let mut buffer = vec![0; 4096];
+        loop {
+            let Ok(read @ 1..) = near_in.read(&mut buffer).await else { return };
+            let left = budget.load(Ordering::SeqCst);
+            let passed = read.min(left);
+            if far_out.write_all(&buffer[..passed]).await.is_err() {
+                return;
+            }
+            if left != usize::MAX {
+                budget.store(left - passed, Ordering::SeqCst);
+            }
+            if passed < read {
+                budget.store(usize::MAX, Ordering::SeqCst);
+                return;
+            }
+        }
+    };
+    let downwards = async { drop(tokio::io::copy(&mut far_in, &mut near_out).await) };
+    tokio::select! { () = upwards => {}, () = downwards => {} }
+}
+
+pub(crate) fn leaf<T: relive_tensor::Element>(value: T) -> Nest<Tensor> {
+    Nest::Leaf(Tensor::scalar(value))
+}
+
+pub(crate) fn dict(fields: &[(&str, Nest<Tensor>)]) -> Nest<Tensor> {
+    Nest::Dict(fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect())
+}
+
+/// The only column of each sample, as i64.
+pub(crate) fn values(samples: &[Sample]) -> Vec<Vec<i64>> {
+    samples.iter().map(|sample| sample.columns().unwrap()[0].to_vec().unwrap()).collect()
+}

@@ -1,0 +1,187 @@
+//! What goes wrong is told, with its kind, and in time.
+
+use std::time::Duration;
+
+use relive_client::{ErrorKind, SamplerOptions, TrajectoryWriterOptions};
+use relive_table::{SelectorKind, TableConfig};
+
+use crate::common::{LONG, TestServer, client, leaf};
+
+const SHORT: Duration = Duration::from_millis(50);
+
+#[tokio::test]
+async fn unknown_tables() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let client = server.client();
+    let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
+    writer.append(&leaf(1)).unwrap();
+    let column = writer.history().column_at(0).unwrap().step(-1).unwrap();
+    let error = writer.create_item("nope", 1.0, column.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("\"t\""), "the known tables are named: {error}");
+    // Nothing was sent, so the writer still works.
+    writer.create_item("t", 1.0, column).await.unwrap();
+    writer.close().await.unwrap();
+
+    assert_eq!(client.sample("nope", 1).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(client.reset("nope").await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(client.mutate_priorities("nope", &[], &[]).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(client.insert(&leaf(1), &[("nope", 1.0)]).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(client.insert(&leaf(1), &[]).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_permanent_error_is_given_to_every_later_call() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let options = TrajectoryWriterOptions::new(1).validate_items(false);
+    let mut writer = server.client().trajectory_writer(options).unwrap();
+    writer.append(&leaf(1)).unwrap();
+    let column = writer.history().column_at(0).unwrap().step(-1).unwrap();
+    writer.create_item("nope", 1.0, column.clone()).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(writer.flush(LONG).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(writer.append(&leaf(1)).unwrap_err().kind(), ErrorKind::NotFound);
+        let error = writer.create_item("t", 1.0, column.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains("nope"), "{error}");
+        assert_eq!(writer.end_episode(true, LONG).await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn a_priority_that_the_table_refuses() {
+    let table = TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 1.0 });
+    let server = TestServer::start([table]).await;
+    let client = server.client();
+    let error = client.insert(&leaf(1), &[("t", -1.0)]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    let error = client.insert(&leaf(1), &[("t", f64::NAN)]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    client.insert(&leaf(1), &[("t", 1.0)]).await.unwrap();
+    let key = client.sample("t", 1).await.unwrap()[0].info().key;
+    let error = client.mutate_priorities("t", &[(key, f64::INFINITY)], &[]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+#[tokio::test]
+async fn the_rate_limiters_timeout() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let client = server.client();
+    let error = client.sample_with_timeout("t", 1, SHORT).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("Timeout exceeded"), "{error}");
+
+    let options = SamplerOptions::default().rate_limiter_timeout(Duration::ZERO);
+    let mut sampler = client.sampler("t", options).unwrap();
+    for _ in 0..2 {
+        assert_eq!(sampler.next().await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+    }
+    // A timeout is not the end.
+    client.insert(&leaf(7_i64), &[("t", 1.0)]).await.unwrap();
+    let sample = loop {
+        match sampler.next().await.unwrap() {
+            Ok(sample) => break sample,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Timeout),
+        }
+    };
+    assert_eq!(sample.columns().unwrap()[0].to_vec::<i64>().unwrap(), [7]);
+}
+
+#[tokio::test]
+async fn fewer_samples_than_asked_for_are_returned_when_time_runs_out() {
+    let server = TestServer::start([TableConfig::queue("q", 10)]).await;
+    let client = server.client();
+    client.insert(&leaf(1_i64), &[("q", 1.0)]).await.unwrap();
+    assert_eq!(client.sample_with_timeout("q", 3, Duration::from_millis(300)).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn no_server_at_all() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = client(address, SHORT);
+    let error = client.server_info().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(error.to_string().contains("Deadline Exceeded"), "{error}");
+    let error = client.sample("t", 1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+
+    let options = TrajectoryWriterOptions::new(1).validate_items(false);
+    let mut writer = client.trajectory_writer(options).unwrap();
+    writer.append(&leaf(1)).unwrap();
+    let column = writer.history().column_at(0).unwrap().step(-1).unwrap();
+    writer.create_item("t", 1.0, column).await.unwrap();
+    let error = writer.flush(SHORT).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(error.to_string().contains("1 items not confirmed"), "{error}");
+    assert!(error.to_string().contains("cannot be reached"), "{error}");
+    assert_eq!(writer.pending_items(), 1);
+    assert_eq!(writer.close().await.unwrap_err().kind(), ErrorKind::Timeout);
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap(), SHORT);
+    assert_eq!(client.server_info().await.unwrap_err().kind(), ErrorKind::Timeout);
+    let mut sampler = client.sampler("t", SamplerOptions::default()).unwrap();
+    let error = sampler.next_with_timeout(SHORT).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+}
+
+#[tokio::test]
+async fn items_that_cannot_be() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let client = server.client();
+    let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
+    let mut other = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
+    for writer in [&mut writer, &mut other] {
+        writer.append(&leaf(1)).unwrap();
+    }
+    let mine = writer.history().column_at(0).unwrap().step(-1).unwrap();
+    let foreign = other.history().column_at(0).unwrap().step(-1).unwrap();
+    for (priority, columns, why) in [
+        (f64::NAN, vec![mine.clone()], "NaN"),
+        (1.0, vec![], "no columns"),
+        (1.0, vec![mine, foreign], "another writer"),
+    ] {
+        let error = writer.create_item("t", priority, columns).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+#[test]
+fn the_blocking_face_needs_no_runtime() {
+    let (address, stop) = std::thread::scope(|scope| scope.spawn(start_in_thread).join().unwrap());
+    let client = relive_client::blocking::Client::connect(&address.to_string()).unwrap();
+    let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(2)).unwrap();
+    for i in 0..3_i64 {
+        writer.append(&leaf(i)).unwrap();
+    }
+    let last_two = writer.history().column_at(0).unwrap().slice(-2..).unwrap();
+    writer.create_item("t", 1.0, last_two).unwrap();
+    writer.close().unwrap();
+    let mut sampler = client.sampler("t", SamplerOptions::default().max_samples(2)).unwrap();
+    for _ in 0..2 {
+        let sample = sampler.next().unwrap().unwrap();
+        assert_eq!(sample.columns().unwrap()[0].to_vec::<i64>().unwrap(), [1, 2]);
+    }
+    assert!(sampler.next().is_none());
+    let error = client.sample_with_timeout("nope", 1, SHORT).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    drop(stop);
+}
+
+/// A server on a runtime that lives as long as the returned value.
+fn start_in_thread() -> (std::net::SocketAddr, tokio::runtime::Runtime) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(TestServer::start([TableConfig::new("t")]));
+    let address = server.address;
+    runtime.spawn(async move {
+        let _keep = server;
+        std::future::pending::<()>().await;
+    });
+    (address, runtime)
+}

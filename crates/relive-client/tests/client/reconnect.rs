@@ -1,0 +1,154 @@
+//! Connections that are cut, between messages and inside them, and servers that start anew.
+
+use relive_client::{SamplerOptions, TrajectoryWriter, TrajectoryWriterOptions};
+use relive_table::{SelectorKind, TableConfig};
+
+use crate::common::{LONG, Proxy, TestServer, client, leaf, values};
+
+fn fifo() -> TableConfig {
+    TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1)
+}
+
+async fn add(writer: &mut TrajectoryWriter, value: i64) {
+    writer.append(&leaf(value)).unwrap();
+    let newest = writer.history().column_at(0).unwrap();
+    let rows = i64::try_from(newest.len().min(3)).unwrap();
+    let rows = newest.slice(-rows..).unwrap();
+    writer.create_item("t", 1.0, rows).await.unwrap();
+}
+
+fn expected(items: i64) -> Vec<Vec<i64>> {
+    (0..items).map(|i| ((i - 2).max(0)..=i).collect()).collect()
+}
+
+#[tokio::test]
+async fn items_arrive_once_and_in_order_over_many_cuts() {
+    let server = TestServer::start([fifo()]).await;
+    let proxy = Proxy::start(server.address).await;
+    let mut writer = client(proxy.address, LONG).trajectory_writer(TrajectoryWriterOptions::new(4)).unwrap();
+    for i in 0..300 {
+        add(&mut writer, i).await;
+        if i % 30 == 7 {
+            proxy.cut();
+        }
+        if i % 30 == 22 {
+            tokio::task::yield_now().await;
+        }
+    }
+    writer.close().await.unwrap();
+    let samples = server.client().sample("t", 300).await.unwrap();
+    assert_eq!(values(&samples), expected(300));
+    assert_eq!(server.client().server_info().await.unwrap().tables[0].inserts, 300);
+}
+
+#[tokio::test]
+async fn cuts_inside_a_message() {
+    for bytes in [100, 500, 3000, 7000, 20_000] {
+        let server = TestServer::start([fifo()]).await;
+        let proxy = Proxy::start(server.address).await;
+        proxy.cut_after(bytes);
+        let options = TrajectoryWriterOptions::new(4).validate_items(false);
+        let mut writer = client(proxy.address, LONG).trajectory_writer(options).unwrap();
+        for i in 0..400 {
+            add(&mut writer, i).await;
+        }
+        writer.close().await.unwrap();
+        assert_eq!(
+            values(&server.client().sample("t", 400).await.unwrap()),
+            expected(400),
+            "cut after {bytes} bytes"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_writer_outlives_its_server() {
+    let server = TestServer::start([fifo()]).await;
+    let address = server.address;
+    let options = TrajectoryWriterOptions::new(4).validate_items(false);
+    let mut writer = client(address, LONG).trajectory_writer(options).unwrap();
+    add(&mut writer, 0).await;
+    writer.flush(LONG).await.unwrap();
+    server.stop().await;
+    for i in 1..=3 {
+        add(&mut writer, i).await;
+    }
+    let waiting = std::time::Duration::from_millis(30);
+    assert!(writer.flush(waiting).await.unwrap_err().is_timeout());
+    let server = TestServer::start_at(address, [fifo()]).await;
+    writer.close().await.unwrap();
+    let samples = server.client().sample("t", 3).await.unwrap();
+    assert_eq!(values(&samples), expected(4)[1..]);
+}
+
+#[tokio::test]
+async fn a_sampler_does_not_notice_cuts() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    server.client().insert(&leaf(7_i64), &[("t", 1.0)]).await.unwrap();
+    let proxy = Proxy::start(server.address).await;
+    let options =
+        SamplerOptions::default().max_in_flight_samples_per_worker(5).max_samples(500).num_workers(2);
+    let mut sampler = client(proxy.address, LONG).sampler("t", options).unwrap();
+    let mut samples = 0;
+    while let Some(sample) = sampler.next().await {
+        assert_eq!(sample.unwrap().columns().unwrap()[0].to_vec::<i64>().unwrap(), [7]);
+        samples += 1;
+        if samples % 100 == 50 {
+            proxy.cut();
+        }
+    }
+    assert_eq!(samples, 500);
+    assert!(proxy.connections.load(std::sync::atomic::Ordering::SeqCst) > 1);
+}
+
+#[tokio::test]
+async fn a_sampler_waits_for_a_new_server() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let address = server.address;
+    let client = client(address, LONG);
+    client.insert(&leaf(1_i64), &[("t", 1.0)]).await.unwrap();
+    let options = SamplerOptions::default().max_in_flight_samples_per_worker(1);
+    let mut sampler = client.sampler("t", options).unwrap();
+    assert!(sampler.next().await.unwrap().is_ok());
+    server.stop().await;
+    let _server = TestServer::start_at(address, [TableConfig::new("t")]).await;
+    client.insert(&leaf(2_i64), &[("t", 1.0)]).await.unwrap();
+    let newest = loop {
+        let sample = sampler.next().await.unwrap().unwrap();
+        let value = sample.columns().unwrap()[0].to_vec::<i64>().unwrap();
+        if value == [2] {
+            break value;
+        }
+    };
+    assert_eq!(newest, [2]);
+}
+
+#[tokio::test]
+async fn streams_of_a_few_samples_each() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let client = server.client();
+    client.insert(&leaf(1_i64), &[("t", 1.0)]).await.unwrap();
+    let options = SamplerOptions::default().max_samples(103).max_samples_per_stream(10);
+    let mut sampler = client.sampler("t", options).unwrap();
+    assert_eq!(sampler.next_batch(200).await.unwrap().len(), 103);
+    assert_eq!(client.server_info().await.unwrap().tables[0].samples, 103);
+}
+
+#[tokio::test]
+async fn a_dropped_sampler_takes_no_more_than_it_asked_for() {
+    let server = TestServer::start([TableConfig::queue("q", 100)]).await;
+    let client = server.client();
+    let options = SamplerOptions::default().max_in_flight_samples_per_worker(8);
+    let mut sampler = client.sampler("q", options).unwrap();
+    client.insert(&leaf(0_i64), &[("q", 1.0)]).await.unwrap();
+    assert!(sampler.next().await.unwrap().is_ok());
+    drop(sampler);
+    let mut taken_by_nobody = 0;
+    for i in 1..=20_i64 {
+        client.insert(&leaf(i), &[("q", 1.0)]).await.unwrap();
+        taken_by_nobody =
+            u64::try_from(i).unwrap() - client.server_info().await.unwrap().tables[0].current_size;
+    }
+    // What was in flight while the stream was being ended may be lost, nothing later.
+    assert!(taken_by_nobody <= 8, "{taken_by_nobody} items were lost");
+}
