@@ -21,6 +21,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let python = python::environment(root)?;
     let server = binary::build(root, "relive-cli", "relive", Profile::Dev)?;
     let mut command = Command::new(python);
-    command.current_dir(root.join("interop")).args(["-m", "pytest", "--relive"]).arg(server);
+    command.current_dir(root.join("interop")).args(["-m", "pytest"]);
+    // As one word: pytest looks for its folder in words without dashes, before it knows our options.
+    command.arg(format!("--relive={}", server.display()));
     process::run(command.args(&options.pytest))
 }
