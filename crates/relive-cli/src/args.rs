@@ -3,7 +3,7 @@
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::commands::serve;
+use crate::commands::{bench, info, reset, serve};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -24,6 +24,12 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run a replay server until SIGINT or SIGTERM
     Serve(serve::Options),
+    /// Show the tables of a server: sizes, rates, limiters, and who waits for what
+    Info(info::Options),
+    /// Load a server with inserts or samples and measure it
+    Bench(bench::Options),
+    /// Remove all items of a table and set its counters to 0
+    Reset(reset::Options),
 }
 
 /// Reads the command line. Help and version are printed here, and end the process with success.

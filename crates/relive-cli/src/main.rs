@@ -10,7 +10,9 @@ mod config;
 mod failure;
 mod logging;
 mod output;
+mod server;
 mod signals;
+mod units;
 
 use std::process::ExitCode;
 

@@ -1,5 +1,8 @@
 //! One file or folder for each command.
 
+pub(crate) mod bench;
+pub(crate) mod info;
+pub(crate) mod reset;
 mod runtime;
 pub(crate) mod serve;
 

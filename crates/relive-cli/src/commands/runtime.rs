@@ -2,26 +2,34 @@
 
 use std::future::Future;
 
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
 
 use crate::args::{Args, Command};
-use crate::commands::serve;
+use crate::commands::{bench, info, reset, serve};
 use crate::failure::{Failure, Kind, Result};
 use crate::logging;
 
+/// Threads for work that blocks: as many as `relive bench` has clients at most, with some to spare.
+const MAX_THREADS: usize = 2_100;
+
 /// Runs the command to its end.
 pub(crate) fn run(args: Args) -> Result {
-    let level = args.log_level.as_deref();
+    let default_level = match &args.command {
+        Command::Serve(_) => "info",
+        Command::Info(_) | Command::Bench(_) | Command::Reset(_) => "warn",
+    };
+    logging::start(args.log_level.as_deref(), default_level)?;
     match args.command {
-        Command::Serve(options) => {
-            logging::start(level, "info")?;
-            on_runtime(serve::run(options))
-        }
+        Command::Serve(options) => on_runtime(serve::run(options)),
+        Command::Info(options) => on_runtime(info::run(options)),
+        Command::Bench(options) => on_runtime(bench::run(options)),
+        Command::Reset(options) => on_runtime(reset::run(options)),
     }
 }
 
 fn on_runtime(command: impl Future<Output = Result>) -> Result {
-    let runtime = Runtime::new().map_err(|error| {
+    let runtime = Builder::new_multi_thread().enable_all().max_blocking_threads(MAX_THREADS).build();
+    let runtime = runtime.map_err(|error| {
         let error = anyhow::Error::new(error).context("cannot start threads");
         Failure::new(Kind::Runtime, error)
     })?;

@@ -1,0 +1,74 @@
+//! A client that inserts.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use relive_client::{Client, Nest, Result, Tensor, TrajectoryWriter, TrajectoryWriterOptions};
+use tokio::time::{Instant, timeout_at};
+
+use super::plan::Plan;
+use super::tally::Tally;
+
+/// Batches that are under way at once: one is written while the server confirms the other.
+const BATCHES_IN_FLIGHT: u32 = 2;
+
+/// Time after the measurement for what is still under way.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Inserts batches until the end of the run.
+pub(super) async fn run(client: Client, plan: Plan) -> Tally {
+    let mut tally = Tally::new();
+    let result = match client.trajectory_writer(options(&plan)) {
+        Ok(mut writer) => {
+            let result = timeout_at(plan.end, insert_on(&mut writer, &plan, &mut tally)).await;
+            // What is left is not measured any more; a limiter may hold it back for ever.
+            let _ = writer.close_with_timeout(GRACE).await;
+            result.unwrap_or(Ok(()))
+        }
+        Err(error) => Err(error),
+    };
+    tally.errors.extend(result.err());
+    tally
+}
+
+/// Inserts `items` items before the measurement.
+pub(super) async fn fill(client: &Client, plan: &Plan, items: u32) -> Result<()> {
+    let mut writer = client.trajectory_writer(options(plan))?;
+    for number in 0..items {
+        insert(&mut writer, &plan.table, plan.payload.step(number)).await?;
+    }
+    writer.close().await
+}
+
+fn options(plan: &Plan) -> TrajectoryWriterOptions {
+    let pending = usize::try_from(plan.batch.saturating_mul(BATCHES_IN_FLIGHT)).unwrap_or(usize::MAX);
+    TrajectoryWriterOptions::new(1).chunk_length(1).max_pending_items(pending)
+}
+
+async fn insert_on(writer: &mut TrajectoryWriter, plan: &Plan, tally: &mut Tally) -> Result<()> {
+    let batch = u64::from(plan.batch);
+    let may_wait = usize::try_from(plan.batch.saturating_mul(BATCHES_IN_FLIGHT - 1)).unwrap_or(usize::MAX);
+    let patience = plan.end.saturating_duration_since(Instant::now()) + GRACE;
+    let mut under_way = VecDeque::new();
+    loop {
+        under_way.push_back(Instant::now());
+        for number in 0..plan.batch {
+            insert(writer, &plan.table, plan.payload.step(number)).await?;
+        }
+        writer.flush_until(may_wait, patience).await?;
+        if under_way.len() >= usize::try_from(BATCHES_IN_FLIGHT).unwrap_or(usize::MAX)
+            && let Some(begun) = under_way.pop_front()
+        {
+            tally.batch(batch, batch * u64::from(plan.item_bytes), begun.elapsed());
+            plan.live.inserted.fetch_add(batch, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn insert(writer: &mut TrajectoryWriter, table: &str, step: &Nest<Tensor>) -> Result<()> {
+    writer.append(step)?;
+    let column = writer.history().column_at(0)?.slice(-1..)?;
+    writer.create_item(table, 1.0, column).await?;
+    Ok(())
+}

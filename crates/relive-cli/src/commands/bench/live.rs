@@ -1,0 +1,61 @@
+//! The count that the progress bar shows while clients run.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::time::Instant;
+
+use super::options::Load;
+use crate::units::{count, rate};
+
+/// Time between two drawings.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+
+/// Items that all clients have done so far.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) inserted: AtomicU64,
+    pub(super) sampled: AtomicU64,
+}
+
+/// A bar that fills as time passes; nothing unless stderr is a terminal.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    load: Load,
+}
+
+impl Progress {
+    pub(super) fn new(load: Load, seconds: Duration, is_hidden: bool) -> Self {
+        let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let length = u64::try_from(seconds.as_millis()).unwrap_or(u64::MAX);
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}")
+            .expect("the template is well-formed");
+        let bar = ProgressBar::with_draw_target(Some(length), target).with_style(style);
+        Self { bar, start: Instant::now(), load }
+    }
+
+    /// Draws the bar as of now.
+    pub(super) fn draw(&self, live: &Live) {
+        let elapsed = self.start.elapsed();
+        let part = |name: &str, items: u64| {
+            let per_second = items as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+            format!("{name} {} ({})", count(items), rate(per_second))
+        };
+        let mut parts = Vec::new();
+        if self.load.inserts() {
+            parts.push(part("inserted", live.inserted.load(Ordering::Relaxed)));
+        }
+        if self.load.samples() {
+            parts.push(part("sampled", live.sampled.load(Ordering::Relaxed)));
+        }
+        self.bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+        self.bar.set_message(parts.join(", "));
+    }
+
+    /// Removes the bar; the result takes its place.
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,71 @@
+//! What a user may choose.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::server::Target;
+use crate::units::parse_seconds;
+
+/// Largest item: far above any in use, and one such item per client still fits a machine.
+const MAX_ITEM_BYTES: i64 = 256 << 20;
+
+/// Clients of one kind, each of which takes a thread and a connection.
+const MAX_CLIENTS: i64 = 1_000;
+
+/// Items of a batch, which are held in memory at once.
+const MAX_BATCH: i64 = 1_000_000;
+
+/// Options of `relive bench`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// What the clients do
+    #[arg(value_enum)]
+    pub(super) load: Load,
+    /// Table to load; may be left out when the server has only one
+    #[arg(long, value_name = "NAME")]
+    pub(super) table: Option<String>,
+    /// Bytes of an inserted item: one step of random uint8 values, which do not compress
+    #[arg(long, default_value = "400", value_parser = clap::value_parser!(u32).range(1..=MAX_ITEM_BYTES))]
+    pub(super) bytes: u32,
+    /// Clients, each with its own connection; `mixed` runs so many of either kind
+    #[arg(long, default_value = "2", value_parser = clap::value_parser!(u32).range(1..=MAX_CLIENTS))]
+    pub(super) clients: u32,
+    /// How long to measure
+    #[arg(long, default_value = "10", value_parser = parse_seconds)]
+    pub(super) seconds: Duration,
+    /// Items between two flushes of an inserting client, and samples of a batch of a sampling one
+    #[arg(long, default_value = "256", value_parser = clap::value_parser!(u32).range(1..=MAX_BATCH))]
+    pub(super) batch: u32,
+    /// Items to insert before the measurement, so that an empty table can be sampled
+    #[arg(long, value_name = "ITEMS", default_value_t = 0)]
+    pub(super) fill: u32,
+    /// Print the result in one line, and nothing else
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Load {
+    /// Insert items of one step
+    Insert,
+    /// Sample batches and decode them
+    Sample,
+    /// Both at once
+    Mixed,
+}
+
+impl Load {
+    pub(super) fn inserts(self) -> bool {
+        matches!(self, Self::Insert | Self::Mixed)
+    }
+
+    pub(super) fn samples(self) -> bool {
+        matches!(self, Self::Sample | Self::Mixed)
+    }
+}

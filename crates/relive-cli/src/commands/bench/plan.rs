@@ -1,0 +1,50 @@
+//! What a run does, once it is known to be possible.
+
+use std::sync::Arc;
+
+use relive_client::{Client, TableInfo};
+use tokio::time::Instant;
+
+use super::Options;
+use super::live::Live;
+use super::payload::Payload;
+use crate::failure::{Failure, Result};
+
+/// What every client of a run knows.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) table: Arc<str>,
+    pub(super) batch: u32,
+    pub(super) item_bytes: u32,
+    pub(super) payload: Arc<Payload>,
+    pub(super) live: Arc<Live>,
+    pub(super) end: Instant,
+}
+
+/// The table to load.
+///
+/// # Errors
+/// No such table; several and none is named; one whose items have a form that the inserted ones would not have.
+pub(super) async fn choose_table(options: &Options, client: &Client) -> Result<Arc<str>> {
+    let tables = client.server_info().await?.tables;
+    let names = || tables.iter().map(name).collect::<Vec<_>>().join(", ");
+    let table = match (&options.table, tables.as_slice()) {
+        (Some(wanted), _) => tables.iter().find(|table| name(table) == wanted).ok_or_else(|| {
+            Failure::usage(format!("the server has no table {wanted:?}; it has: {}", names()))
+        })?,
+        (None, [only]) => only,
+        (None, _) => {
+            return Err(Failure::usage(format!("choose a table with --table; the server has: {}", names())));
+        }
+    };
+    let writes = options.load.inserts() || options.fill > 0;
+    if writes && table.config.signature.is_some() {
+        let text = "has a signature, which items of random bytes do not have; use a table without one";
+        return Err(Failure::usage(format!("table {:?} {text}", name(table))));
+    }
+    Ok(Arc::from(name(table)))
+}
+
+fn name(table: &TableInfo) -> &str {
+    &table.config.name
+}

@@ -1,0 +1,70 @@
+//! What clients have done and how long it took.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use relive_client::Error;
+
+/// Longest latency told apart, in microseconds: ten minutes.
+const MAX_LATENCY_US: u64 = 600_000_000;
+
+/// Decimal digits of latencies that are kept.
+const LATENCY_DIGITS: u8 = 3;
+
+/// Work of one client, or of several of one kind.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) items: u64,
+    pub(super) bytes: u64,
+    /// Failures that ended a client.
+    pub(super) errors: Vec<Error>,
+    latency_us: Histogram<u64>,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        let latency_us = Histogram::new_with_bounds(1, MAX_LATENCY_US, LATENCY_DIGITS)
+            .expect("the bounds are in order and the digits at most 5");
+        Self { items: 0, bytes: 0, errors: Vec::new(), latency_us }
+    }
+
+    /// Counts a batch and the time it took.
+    pub(super) fn batch(&mut self, items: u64, bytes: u64, took: Duration) {
+        self.items += items;
+        self.bytes += bytes;
+        self.latency_us.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Takes over what another client did.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.items += other.items;
+        self.bytes += other.bytes;
+        self.errors.extend(other.errors);
+        self.latency_us.add(other.latency_us).expect("both have the same bounds");
+    }
+
+    /// The latency in milliseconds below which this share of the batches stayed; none without a batch.
+    pub(super) fn latency_ms(&self, share: f64) -> Option<f64> {
+        let is_known = !self.latency_us.is_empty();
+        is_known.then(|| self.latency_us.value_at_quantile(share) as f64 / 1000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_add_up() {
+        let (mut a, mut b) = (Tally::new(), Tally::new());
+        assert_eq!(a.latency_ms(0.5), None);
+        (1..=99).for_each(|ms| a.batch(10, 100, Duration::from_millis(ms)));
+        b.batch(1, 1, Duration::from_secs(3600));
+        a.merge(b);
+        assert_eq!((a.items, a.bytes), (991, 9901));
+        let p50 = a.latency_ms(0.5).unwrap();
+        assert!((49.9..50.1).contains(&p50), "{p50}");
+        let max = a.latency_ms(1.0).unwrap();
+        assert!((599_000.0..601_000.0).contains(&max), "an hour counts as the longest latency: {max}");
+    }
+}

@@ -1,0 +1,194 @@
+//! The report for programs. `docs/cli.md` lists the fields.
+
+use relive_client::{Waiter, WaiterOperation};
+use relive_tensor::Signature;
+use serde::Serialize;
+
+use super::bar::bounds;
+use super::rates::Rates;
+use super::snapshot::{Details, Server, Snapshot, Table};
+
+/// The report over several lines.
+pub(super) fn pretty(address: &str, before: &Snapshot, now: &Snapshot) -> String {
+    serde_json::to_string_pretty(&report(address, before, now)).expect("strings, numbers and lists of them")
+}
+
+/// The report in one line.
+pub(super) fn line(address: &str, before: &Snapshot, now: &Snapshot) -> String {
+    serde_json::to_string(&report(address, before, now)).expect("strings, numbers and lists of them")
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    address: &'a str,
+    server: ServerFields<'a>,
+    tables: Vec<TableFields<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum ServerFields<'a> {
+    Relive {
+        version: &'a str,
+        uptime_s: f64,
+        chunks: u64,
+        chunk_bytes: u64,
+        chunk_bytes_decoded: u64,
+        insert_streams: u64,
+        sample_streams: u64,
+    },
+    DmReverb,
+}
+
+#[derive(Serialize)]
+struct TableFields<'a> {
+    name: &'a str,
+    size: u64,
+    max_size: u64,
+    sampler: String,
+    remover: String,
+    max_times_sampled: i32,
+    inserts: i64,
+    samples: i64,
+    deletes: i64,
+    inserts_per_s: Option<f64>,
+    samples_per_s: Option<f64>,
+    episodes: u64,
+    deleted_episodes: u64,
+    unique_samples: u64,
+    limiter: LimiterFields,
+    signature: Option<Vec<ColumnFields>>,
+    #[serde(flatten)]
+    details: Option<DetailFields<'a>>,
+}
+
+#[derive(Serialize)]
+struct LimiterFields {
+    samples_per_insert: f64,
+    min_size: i64,
+    min_diff: Option<f64>,
+    max_diff: Option<f64>,
+    cursor: f64,
+}
+
+#[derive(Serialize)]
+struct ColumnFields {
+    path: String,
+    dtype: String,
+    shape: Option<Vec<i64>>,
+}
+
+#[derive(Serialize)]
+struct DetailFields<'a> {
+    bytes: u64,
+    undelivered_samples: u64,
+    waiters: Vec<WaiterFields<'a>>,
+    waiters_not_listed: u64,
+}
+
+#[derive(Serialize)]
+struct WaiterFields<'a> {
+    operation: &'static str,
+    who: &'a str,
+    waiting_s: f64,
+    reason: &'a str,
+    missing: u64,
+    wanted: u64,
+    taken: u64,
+}
+
+fn report<'a>(address: &'a str, before: &Snapshot, now: &'a Snapshot) -> Report<'a> {
+    let table = |table| table_fields(table, Rates::between(before, now, table));
+    Report { address, server: server_fields(&now.server), tables: now.tables.iter().map(table).collect() }
+}
+
+fn server_fields(server: &Server) -> ServerFields<'_> {
+    match server {
+        Server::Relive { version, uptime, chunks, insert_streams, sample_streams } => ServerFields::Relive {
+            version,
+            uptime_s: uptime.as_secs_f64(),
+            chunks: chunks.chunks,
+            chunk_bytes: chunks.encoded_bytes,
+            chunk_bytes_decoded: chunks.raw_bytes,
+            insert_streams: *insert_streams,
+            sample_streams: *sample_streams,
+        },
+        Server::Reverb => ServerFields::DmReverb,
+    }
+}
+
+fn table_fields(table: &Table, rates: Rates) -> TableFields<'_> {
+    let info = &table.info;
+    let config = &info.config;
+    TableFields {
+        name: &config.name,
+        size: info.current_size,
+        max_size: config.max_size,
+        sampler: config.sampler.to_string(),
+        remover: config.remover.to_string(),
+        max_times_sampled: config.max_times_sampled,
+        inserts: info.inserts,
+        samples: info.samples,
+        deletes: info.deletes,
+        inserts_per_s: rates.inserts_per_s,
+        samples_per_s: rates.samples_per_s,
+        episodes: info.num_episodes,
+        deleted_episodes: info.num_deleted_episodes,
+        unique_samples: info.num_unique_samples,
+        limiter: limiter_fields(table),
+        signature: config.signature.as_deref().map(columns),
+        details: table.details.as_ref().map(detail_fields),
+    }
+}
+
+fn limiter_fields(table: &Table) -> LimiterFields {
+    let limiter = &table.info.config.rate_limiter;
+    let (min_diff, max_diff) = bounds(limiter);
+    LimiterFields {
+        samples_per_insert: limiter.samples_per_insert,
+        min_size: limiter.min_size_to_sample,
+        min_diff,
+        max_diff,
+        cursor: table.cursor,
+    }
+}
+
+fn columns(signature: &Signature) -> Vec<ColumnFields> {
+    let dims = |dims: &Vec<Option<u32>>| dims.iter().map(|size| size.map_or(-1, i64::from)).collect();
+    let column = |(path, spec): (relive_tensor::Path, &relive_tensor::TensorSpec)| ColumnFields {
+        path: path.to_string(),
+        dtype: spec.dtype.to_string(),
+        shape: spec.shape.as_ref().map(dims),
+    };
+    signature.flatten_with_paths().into_iter().map(column).collect()
+}
+
+fn detail_fields(details: &Details) -> DetailFields<'_> {
+    DetailFields {
+        bytes: details.bytes,
+        undelivered_samples: details.undelivered_samples,
+        waiters: details.waiters.iter().map(waiter_fields).collect(),
+        waiters_not_listed: details.waiters_not_listed,
+    }
+}
+
+fn waiter_fields(waiter: &Waiter) -> WaiterFields<'_> {
+    WaiterFields {
+        operation: operation(waiter.operation),
+        who: &waiter.who,
+        waiting_s: waiter.waiting.as_secs_f64(),
+        reason: &waiter.reason,
+        missing: waiter.missing,
+        wanted: waiter.wanted,
+        taken: waiter.taken,
+    }
+}
+
+/// What a waiter wants to do, in a word.
+pub(super) fn operation(operation: WaiterOperation) -> &'static str {
+    match operation {
+        WaiterOperation::Insert => "insert",
+        WaiterOperation::Sample => "sample",
+        _ => "other",
+    }
+}

@@ -1,0 +1,12 @@
+//! `relive info`: what a server holds, how its limiters stand, and who waits for what.
+
+mod bar;
+mod json;
+mod options;
+mod rates;
+mod run;
+mod snapshot;
+mod text;
+
+pub(crate) use options::Options;
+pub(crate) use run::run;

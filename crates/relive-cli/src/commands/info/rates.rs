@@ -1,0 +1,26 @@
+//! How fast counters grow, from two looks.
+
+use super::snapshot::{Snapshot, Table};
+
+/// Growth of a table's counters per second; none where a counter was reset in between.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rates {
+    pub(super) inserts_per_s: Option<f64>,
+    pub(super) samples_per_s: Option<f64>,
+}
+
+impl Rates {
+    /// The rates of `table`, which is one of `now`.
+    pub(super) fn between(before: &Snapshot, now: &Snapshot, table: &Table) -> Self {
+        let seconds = now.taken_at.saturating_duration_since(before.taken_at).as_secs_f64();
+        let earlier = before.table(&table.info.config.name).map(|table| &table.info);
+        let rate = |earlier: Option<i64>, later: i64| {
+            let grown = later.checked_sub(earlier?).filter(|grown| *grown >= 0 && seconds > 0.0)?;
+            Some(grown as f64 / seconds)
+        };
+        Self {
+            inserts_per_s: rate(earlier.map(|info| info.inserts), table.info.inserts),
+            samples_per_s: rate(earlier.map(|info| info.samples), table.info.samples),
+        }
+    }
+}
