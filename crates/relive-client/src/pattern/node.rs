@@ -193,7 +193,7 @@ mod tests {
             column.slice(0..),
             column.slice(-2..1),
             column.slice(-2..-2),
-            column.slice((std::ops::Bound::Included(-2), std::ops::Bound::Excluded(-3))),
+            column.slice((Bound::Included(-2), Bound::Excluded(-3))),
             column.strided(-2.., 0),
             column.step(0),
         ] {

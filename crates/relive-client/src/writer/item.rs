@@ -125,6 +125,12 @@ impl PendingItem {
         ITEM_OVERHEAD_BYTES + self.table.len() + SLICE_BYTES * self.slices.len()
     }
 
+    /// Bytes of the item with those of its chunks that are cut, sent before or not.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        let chunks = self.chunks.iter().filter_map(|chunk| chunk.encoded());
+        self.message_bytes() + chunks.map(bytes::Bytes::len).sum::<usize>()
+    }
+
     pub(crate) fn to_message(&self) -> PrioritizedItem {
         let mut start = 0;
         let columns = self.columns.iter().map(|column| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use relive_wire::reverb::InsertStreamRequest;
 use tokio::sync::Notify;
 use tonic::Status;
@@ -14,6 +14,13 @@ use super::outbox::Outbox;
 use super::slot::ChunkSlot;
 use crate::deadline::Deadline;
 use crate::{Error, ErrorKind, Result};
+
+/// While the stream lingers, fewer items than this wait for its timer: waking it for each of them would cost more
+/// than the items.
+const LINGER_ITEMS: usize = 128;
+
+/// An item this large is worth a wake-up of its own.
+const LINGER_BYTES: usize = 16 << 10;
 
 /// The lock is held for a few hundred nanoseconds at a time, by one writer and one stream.
 #[derive(Debug)]
@@ -43,6 +50,8 @@ struct State {
     closing: bool,
     /// The outgoing half of the stream, while it has nothing to send.
     idle_stream: Option<Waker>,
+    /// The idle stream looks again within a millisecond by itself.
+    lingering: bool,
     waiting_for: Option<Goal>,
 }
 
@@ -90,8 +99,9 @@ impl Link {
         if full && state.outbox.pending_items() > 0 {
             return Ok(Some(item));
         }
+        let is_large = item.encoded_bytes() >= LINGER_BYTES;
         state.outbox.push(item);
-        self.wake_stream(state);
+        self.wake_stream(state, is_large);
         Ok(None)
     }
 
@@ -102,12 +112,13 @@ impl Link {
         for chunk in chunks {
             state.outbox.chunk_was_cut(chunk);
         }
-        self.wake_stream(state);
+        self.wake_stream(state, false);
         Ok(())
     }
 
-    fn wake_stream(&self, mut state: parking_lot::MutexGuard<'_, State>) {
-        if !state.outbox.has_work() {
+    fn wake_stream(&self, mut state: MutexGuard<'_, State>, at_once: bool) {
+        let can_wait = state.lingering && !at_once && state.outbox.queued_items() < LINGER_ITEMS;
+        if can_wait || !state.outbox.has_work() {
             return;
         }
         let waker = state.idle_stream.take();
@@ -139,6 +150,7 @@ impl Link {
                     return Ok(());
                 }
                 state.waiting_for = Some(goal);
+                self.wake_stream(state, true);
             }
             if !deadline.wait_for(self.progress.notified()).await {
                 return self.timed_out(goal, timeout);
@@ -204,12 +216,21 @@ impl Link {
     pub(crate) fn next_stream(&self) -> u64 {
         let mut state = self.state.lock();
         state.idle_stream = None;
+        state.lingering = false;
         state.outbox.start_stream()
     }
 
-    /// The next request of stream number `stream`; `None` ends it.
-    pub(crate) fn poll_request(&self, stream: u64, cx: &Context<'_>) -> Poll<Option<InsertStreamRequest>> {
+    /// The next request of stream number `stream`; `None` ends it. With `lingering`, the caller asks again within a
+    /// millisecond, unless it is woken before.
+    pub(crate) fn poll_request(
+        &self,
+        stream: u64,
+        lingering: bool,
+        cx: &Context<'_>,
+    ) -> Poll<Option<InsertStreamRequest>> {
         let mut state = self.state.lock();
+        // Requests are only polled on an established connection.
+        state.trouble = None;
         if state.outbox.stream() != stream || state.is_done() {
             return Poll::Ready(None);
         }
@@ -217,6 +238,7 @@ impl Link {
             Some(request) => Poll::Ready(Some(request)),
             None => {
                 state.idle_stream = Some(cx.waker().clone());
+                state.lingering = lingering;
                 Poll::Pending
             }
         }
@@ -225,7 +247,6 @@ impl Link {
     /// Takes in confirmations.
     pub(crate) fn confirm(&self, keys: &[u64]) {
         let mut state = self.state.lock();
-        state.trouble = None;
         let done: Vec<PendingItem> = keys.iter().filter_map(|key| state.outbox.confirm(*key)).collect();
         let reached = state.waiting_for.is_some_and(|goal| goal.is_reached(&state.outbox));
         drop(state);

@@ -1,12 +1,14 @@
 //! The task that keeps an insert stream open.
 
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_core::Stream;
 use relive_wire::reverb::InsertStreamRequest;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 
 use super::link::Link;
@@ -14,6 +16,9 @@ use crate::Error;
 use crate::backoff::Backoff;
 use crate::client::Stub;
 use crate::error::is_transient_status;
+
+/// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
+const LINGER: Duration = Duration::from_millis(1);
 
 /// Opens streams until the writer is done or the server refuses for good.
 pub(crate) async fn run(link: Arc<Link>, mut stub: Stub) {
@@ -40,7 +45,7 @@ pub(crate) async fn run(link: Arc<Link>, mut stub: Stub) {
 
 /// One stream from its opening to its end.
 async fn one_stream(link: &Arc<Link>, stream: u64, stub: &mut Stub) -> Result<(), Status> {
-    let requests = Requests { link: Arc::clone(link), stream };
+    let requests = Requests::new(Arc::clone(link), stream);
     let mut confirmations = stub.insert_stream(requests).await?.into_inner();
     while let Some(response) = confirmations.message().await? {
         link.confirm(&response.keys);
@@ -49,15 +54,55 @@ async fn one_stream(link: &Arc<Link>, stream: u64, stub: &mut Stub) -> Result<()
 }
 
 /// The outgoing half: requests are cut when the connection has room for them.
+///
+/// When it runs empty it lingers: for [`LINGER`] it gathers small items instead of being woken for each. Whoever waits
+/// for a confirmation wakes it at once.
 struct Requests {
     link: Arc<Link>,
     stream: u64,
+    /// Runs from when the stream ran empty after a request.
+    linger: Pin<Box<Sleep>>,
+    state: Activity,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Activity {
+    /// Just sent a request.
+    Sending,
+    /// Ran empty, and the timer runs.
+    Lingering,
+    /// Nothing to do for longer than [`LINGER`]: the next item is sent at once.
+    Idle,
+}
+
+impl Requests {
+    fn new(link: Arc<Link>, stream: u64) -> Requests {
+        Requests { link, stream, linger: Box::pin(sleep(LINGER)), state: Activity::Idle }
+    }
+
+    /// Whether the timer will wake this stream again.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.state == Activity::Sending {
+            self.linger.as_mut().reset(Instant::now() + LINGER);
+            self.state = Activity::Lingering;
+        }
+        if self.state == Activity::Lingering && self.linger.as_mut().poll(cx).is_ready() {
+            self.state = Activity::Idle;
+        }
+        self.state == Activity::Lingering
+    }
 }
 
 impl Stream for Requests {
     type Item = InsertStreamRequest;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<InsertStreamRequest>> {
-        self.link.poll_request(self.stream, cx)
+        let this = self.get_mut();
+        let lingers = this.poll_linger(cx);
+        let request = this.link.poll_request(this.stream, lingers, cx);
+        if matches!(request, Poll::Ready(Some(_))) {
+            this.state = Activity::Sending;
+        }
+        request
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use relive_client::{Client, ClientOptions, Nest, Sample, Tensor};
-use relive_engine::Engine;
+use relive_engine::{Engine, EngineBuilder};
 use relive_server::{ServerOptions, bind, serve};
 use relive_table::TableConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,7 +32,7 @@ impl TestServer {
         address: SocketAddr,
         tables: impl IntoIterator<Item = TableConfig>,
     ) -> TestServer {
-        let builder = tables.into_iter().fold(Engine::builder(), |builder, table| builder.table(table));
+        let builder = tables.into_iter().fold(Engine::builder(), EngineBuilder::table);
         let engine = builder.build().unwrap();
         let listener = bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
