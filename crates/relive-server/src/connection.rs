@@ -29,12 +29,13 @@ pub(crate) enum ConnectionError {
 
 /// Serves the requests of one connection until either side ends it.
 pub(crate) async fn serve(
-    socket: TcpStream,
+    socket: std::net::TcpStream,
     peer: SocketAddr,
     services: Services,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
     socket.set_nodelay(true)?;
+    let socket = TcpStream::from_std(socket)?;
     let first_bytes = tokio::time::timeout(FIRST_BYTES_TIMEOUT, socket.readable()).await;
     first_bytes.map_err(|_| ConnectionError::Silent(FIRST_BYTES_TIMEOUT))??;
     let service = services.for_peer(&Arc::from(peer.to_string()));

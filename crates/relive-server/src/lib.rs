@@ -13,6 +13,7 @@ pub mod limits;
 mod listener;
 mod options;
 mod serve;
+mod workers;
 
 pub use listener::{BindError, bind};
 pub use options::ServerOptions;

@@ -6,13 +6,16 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerOptions {
+    /// Threads that serve connections, at least 1; as many as the machine has cores unless set.
+    pub workers: usize,
     /// Time that open connections get to end after the server was told to stop.
     pub drain_timeout: Duration,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { drain_timeout: Duration::from_secs(5) }
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { workers, drain_timeout: Duration::from_secs(5) }
     }
 }
 
@@ -21,6 +24,13 @@ impl ServerOptions {
     #[must_use]
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
+        self
+    }
+
+    /// Sets [`Self::workers`].
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
         self
     }
 }

@@ -2,24 +2,24 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use relive_engine::Engine;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::ServerOptions;
-use crate::connection;
 use crate::grpc::Services;
+use crate::workers::Workers;
 
 /// Serves `engine` on `listener` until `shutdown` is ready, then ends in order.
 ///
-/// The engine is closed afterwards; its tables can still be read.
+/// Connections are served by threads of the server's own ([`ServerOptions::workers`]); the calling task only accepts
+/// them. The engine is closed at the end; its tables can still be read.
 ///
 /// # Errors
-/// The listener is broken. Failures of single connections are logged and concern nobody else.
+/// The listener is broken, or threads cannot be started. Failures of single connections are logged and concern nobody
+/// else.
 pub async fn serve(
     listener: TcpListener,
     engine: Engine,
@@ -28,49 +28,48 @@ pub async fn serve(
 ) -> io::Result<()> {
     let (stop, stopping) = watch::channel(false);
     let services = Services::new(engine.clone(), stopping.clone());
-    let mut connections = JoinSet::new();
+    let mut workers = Workers::start(options.workers)?;
+    let accepted = accept_until(&listener, &mut workers, &services, &stopping, shutdown).await;
+    drop(listener);
+    tracing::info!(connections = workers.connections(), "stopping");
+    engine.close();
+    stop.send_replace(true);
+    workers.drain(options.drain_timeout).await;
+    accepted
+}
+
+async fn accept_until(
+    listener: &TcpListener,
+    workers: &mut Workers,
+    services: &Services,
+    stopping: &watch::Receiver<bool>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         tokio::select! {
-            () = &mut shutdown => break,
+            () = &mut shutdown => return Ok(()),
             accepted = listener.accept() => match accepted {
-                Ok((socket, peer)) => {
-                    connections.spawn(serve_one(socket, peer, services.clone(), stopping.clone()));
-                }
-                Err(error) if is_of_one_connection(&error) => tracing::debug!(%error, "accept failed"),
-                Err(error) if is_out_of_descriptors(&error) => {
-                    tracing::error!(%error, "cannot accept connections; raise the limit of open files");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                Err(error) => return Err(error),
+                Ok((socket, peer)) => workers.serve(socket.into_std()?, peer, services.clone(), stopping.clone()),
+                Err(error) => survive(error).await?,
             },
-            Some(_) = connections.join_next() => {}
+            () = workers.reap() => {}
         }
     }
-    drop(listener);
-    tracing::info!(connections = connections.len(), "stopping");
-    engine.close();
-    stop.send_replace(true);
-    drain(connections, options.drain_timeout).await;
-    Ok(())
 }
 
-async fn drain(mut connections: JoinSet<()>, timeout: Duration) {
-    let all_gone = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(timeout, all_gone).await.is_err() {
-        tracing::warn!(
-            connections = connections.len(),
-            ?timeout,
-            "connections cut: they did not end in time"
-        );
-        connections.shutdown().await;
+/// Tells failures of one connection, and a lack of descriptors, which passes, from the end of the listener.
+async fn survive(error: io::Error) -> io::Result<()> {
+    if is_of_one_connection(&error) {
+        tracing::debug!(%error, "accept failed");
+        return Ok(());
     }
-}
-
-async fn serve_one(socket: TcpStream, peer: SocketAddr, services: Services, stopping: watch::Receiver<bool>) {
-    if let Err(error) = connection::serve(socket, peer, services, stopping).await {
-        tracing::debug!(%peer, %error, "connection ended");
+    if is_out_of_descriptors(&error) {
+        tracing::error!(%error, "cannot accept connections; raise the limit of open files");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        return Ok(());
     }
+    Err(error)
 }
 
 fn is_of_one_connection(error: &io::Error) -> bool {
