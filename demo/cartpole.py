@@ -14,6 +14,7 @@ import contextlib
 import multiprocessing
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 import time
@@ -158,6 +159,8 @@ def main() -> int:
         parser.error("--seconds and --actors must be at least 1")
     # For the workers, which inherit it: TensorFlow's talk of missing GPUs is of no use here.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    # To be ended is to be interrupted: the server and the workers are stopped either way.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run(options)
     except (ServerError, WorkerError) as error:

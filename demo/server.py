@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import re
 import subprocess
 from collections.abc import Iterator
+
+from parent import die_with_parent
 
 STOP_PATIENCE_S = 20.0
 
@@ -21,7 +24,10 @@ def run_server(binary: pathlib.Path, config: pathlib.Path) -> Iterator[str]:
     if not binary.is_file():
         raise ServerError(f"there is no server binary at {binary}; `cargo xtask demo` builds it")
     command = [str(binary), "serve", "--config", str(config), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    # In a session of its own, so that Ctrl-C reaches us, and we stop it in the right order.
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=die_with_parent,
+        env={"RUST_LOG": "warn", **os.environ})
     try:
         # The server writes this one line when it is ready; when it cannot start, it ends and the line is empty.
         line = process.stdout.readline()

@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 
+from parent import die_with_parent
+
 TABLE = "replay"
 
 # Steps per trajectory: the n of an n-step return.
@@ -36,6 +38,7 @@ class Counters:
 @contextlib.contextmanager
 def quietly(log: str):
     """The terminal is the progress bar's: what libraries write goes to a file, and Ctrl-C to the parent."""
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
@@ -98,20 +101,34 @@ def choose(observation, random) -> int:
 def learn(address: str, _seed: int, counters: Counters, ready, go, stop, log: str) -> None:
     """Reads batches, as a learner does, and checks each."""
     with quietly(log):
-        import numpy as np
         import reverb
 
         client = reverb.Client(address)
+        batches = dataset(address).batch(BATCH_SIZE, drop_remainder=True).as_numpy_iterator()
         ready.release()
         go.wait()
         while not stop.is_set():
-            samples = client.sample(TABLE, num_samples=BATCH_SIZE, emit_timesteps=False)
-            # Columns come in the order of their names.
-            action, discount, observation, reward = map(np.stack, zip(*(sample.data for sample in samples)))
-            check(action, discount, observation, reward)
-            nbytes = sum(column.nbytes for column in (action, discount, observation, reward))
-            counters.add(samples=len(action), batches=1, bytes_read=nbytes)
+            columns = next(batches).data
+            check(**columns)
+            counters.add(
+                samples=BATCH_SIZE, batches=1, bytes_read=sum(column.nbytes for column in columns.values()))
         counters.add(table_size=client.server_info(timeout=20)[TABLE].current_size)
+
+
+def dataset(address: str):
+    """The trajectories of the table, without an end."""
+    import reverb
+    import tensorflow as tf
+
+    specs = {"observation": ([4], tf.float32), "action": ([], tf.int32), "reward": ([], tf.float32),
+             "discount": ([], tf.float32)}
+    return reverb.TrajectoryDataset(
+        address,
+        TABLE,
+        dtypes={name: dtype for name, (_, dtype) in specs.items()},
+        shapes={name: tf.TensorShape([STEPS, *shape]) for name, (shape, _) in specs.items()},
+        max_in_flight_samples_per_worker=2 * BATCH_SIZE,
+    )
 
 
 def check(action, discount, observation, reward) -> None:

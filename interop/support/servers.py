@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import json
 import pathlib
 import re
@@ -18,6 +19,15 @@ from reverb.server_executable import reverb_config_pb2
 
 from . import raw
 from .wait import PATIENCE_S, Background
+
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_parent() -> None:
+    """A run that is broken off, by its time limit for example, leaves no server behind."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class ServerFailed(AssertionError):
@@ -73,7 +83,8 @@ class ReverbServers:
         host = pathlib.Path(__file__).with_name("reverb_host.py")
         self._process = subprocess.Popen(
             [sys.executable, str(host)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, bufsize=1)
+            stderr=subprocess.DEVNULL, text=True, bufsize=1,
+            preexec_fn=_die_with_parent)
         self._ready = False
 
     def start(self, *tables) -> Running:
@@ -150,7 +161,8 @@ class _Process:
         self._stdout: list[str] = []
         self._stderr: list[str] = []
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=_die_with_parent)
         self._readers = [
             threading.Thread(target=_collect, args=(self._process.stdout, self._stdout), daemon=True),
             threading.Thread(target=_collect, args=(self._process.stderr, self._stderr), daemon=True),
