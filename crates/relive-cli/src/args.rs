@@ -14,7 +14,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// What to log on stderr: off, error, warn, info, debug, trace, or target=level pairs [default: RUST_LOG, or info
-    /// for `serve` and warn for the others]
+    /// for `serve`, error for `bench`, warn for the others]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) log_level: Option<String>,
 }

@@ -37,7 +37,7 @@ impl Target {
     /// A client with a connection of its own.
     pub(crate) fn client(&self) -> Result<Client> {
         let options = ClientOptions::default().timeout(self.timeout);
-        Client::connect_with(&self.address, options).map_err(|error| Failure::new(Kind::Usage, error))
+        Client::connect_with(&self.address, options).map_err(Failure::usage)
     }
 
     fn host_and_port<'a>(&self, client: &'a Client) -> &'a str {
@@ -51,12 +51,13 @@ impl Target {
 }
 
 impl From<Error> for Failure {
+    /// The client's errors say everything in their own text; what they come from repeats it.
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
             ErrorKind::Unavailable => Kind::Unreachable,
             ErrorKind::Timeout => Kind::Timeout,
             _ => Kind::Runtime,
         };
-        Self::new(kind, error)
+        Self::text(kind, error)
     }
 }

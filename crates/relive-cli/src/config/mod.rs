@@ -17,3 +17,6 @@ mod toml_format;
 pub(crate) use address::parse_bind;
 pub(crate) use load::load;
 pub(crate) use model::Config;
+
+#[cfg(test)]
+mod tests;

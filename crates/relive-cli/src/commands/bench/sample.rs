@@ -21,10 +21,10 @@ pub(super) async fn run(client: Client, plan: Plan) -> Tally {
     tally
 }
 
-/// The next batch is on its way while one is decoded.
+/// The next batch is on its way while one is decoded, and one stream lasts for the whole run.
 fn options(plan: &Plan) -> SamplerOptions {
     let batches = usize::try_from(plan.batch.saturating_mul(2)).unwrap_or(usize::MAX);
-    SamplerOptions::default().max_in_flight_samples_per_worker(batches)
+    SamplerOptions::default().max_in_flight_samples_per_worker(batches).max_samples_per_stream(usize::MAX)
 }
 
 async fn sample_from(sampler: &mut Sampler, plan: &Plan, tally: &mut Tally) -> Result<()> {

@@ -8,8 +8,8 @@ use super::rates::Rates;
 use super::snapshot::{Details, Server, Snapshot, Table};
 use crate::units::{bytes, count, rate, time};
 
-/// Waiters of a table that are shown.
-const SHOWN_WAITERS: usize = 10;
+/// Lines about the waiters of a table.
+const SHOWN_GROUPS: usize = 10;
 
 /// The report: a paragraph for the server, and one for each table.
 pub(super) fn report(address: &str, before: &Snapshot, now: &Snapshot) -> String {
@@ -67,15 +67,16 @@ fn rules(table: &Table) -> String {
 
 fn counters(table: &Table, rates: Rates) -> String {
     let info = &table.info;
-    let with_rate = |number: i64, per_second: Option<f64>| {
+    let counter = |number: i64, what: &str, per_second: Option<f64>| {
         let number = count(u64::try_from(number).unwrap_or(0));
-        per_second.map_or(number.clone(), |per_second| format!("{number} ({})", rate(per_second)))
+        let rate = per_second.map(|per_second| format!(" ({})", rate(per_second))).unwrap_or_default();
+        format!("{number} {what}{rate}")
     };
     let mut line = format!(
-        "  {} inserts, {} samples, {} deletes, {} episodes",
-        with_rate(info.inserts, rates.inserts_per_s),
-        with_rate(info.samples, rates.samples_per_s),
-        with_rate(info.deletes, None),
+        "  {}, {}, {}, {} episodes",
+        counter(info.inserts, "inserts", rates.inserts_per_s),
+        counter(info.samples, "samples", rates.samples_per_s),
+        counter(info.deletes, "deletes", None),
         count(info.num_episodes),
     );
     if let Some(undelivered) = table.details.as_ref().map(|details| details.undelivered_samples)
@@ -109,21 +110,110 @@ fn limiter(table: &Table) -> String {
 }
 
 fn waiters(details: &Details) -> Vec<String> {
-    let listed = u64::try_from(details.waiters.len()).unwrap_or(u64::MAX);
-    let all = listed.saturating_add(details.waiters_not_listed);
+    let listed = details.waiters.len();
+    let all = u64::try_from(listed).unwrap_or(u64::MAX).saturating_add(details.waiters_not_listed);
     if all == 0 {
         return vec!["  nobody waits".to_owned()];
     }
     let mut lines = vec![format!("  waiting: {}", count(all))];
-    lines.extend(details.waiters.iter().take(SHOWN_WAITERS).map(waiter));
-    let shown = u64::try_from(lines.len() - 1).unwrap_or(u64::MAX);
-    if all > shown {
-        lines.push(format!("    and {} more", count(all - shown)));
+    let groups = details.waiters.chunk_by(are_alike);
+    lines.extend(groups.clone().take(SHOWN_GROUPS).map(group));
+    let shown: usize = groups.take(SHOWN_GROUPS).map(<[Waiter]>::len).sum();
+    let hidden = all.saturating_sub(u64::try_from(shown).unwrap_or(u64::MAX));
+    if hidden > 0 {
+        lines.push(format!("    and {} more", count(hidden)));
     }
     lines
 }
 
-fn waiter(waiter: &Waiter) -> String {
-    let (what, wanted) = (operation(waiter.operation), count(waiter.wanted));
-    format!("    {what} of {wanted} by {} for {}: {}", waiter.who, time(waiter.waiting), waiter.reason)
+/// Whether two waiters are told in one line. A writer alone may have hundreds of inserts waiting.
+fn are_alike(a: &Waiter, b: &Waiter) -> bool {
+    (a.operation, &a.who, &a.reason) == (b.operation, &b.who, &b.reason)
+}
+
+/// Waiters that are alike, the longest waiting first.
+fn group(waiters: &[Waiter]) -> String {
+    let Some(first) = waiters.first() else { return String::new() };
+    let what = operation(first.operation);
+    let wanted = count(waiters.iter().map(|waiter| waiter.wanted).sum());
+    format!("    {what} of {wanted} by {} for {}: {}", first.who, time(first.waiting), first.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use relive_client::{ServerInfo, StateId, WaiterOperation};
+    use relive_table::{RateLimiterConfig, TableConfig, TableInfo};
+
+    use super::*;
+
+    fn info(config: TableConfig, inserts: i64, samples: i64) -> TableInfo {
+        TableInfo {
+            config: config.into(),
+            current_size: u64::try_from(inserts).unwrap(),
+            num_episodes: 2,
+            num_deleted_episodes: 0,
+            num_unique_samples: 0,
+            num_refused_requests: 0,
+            inserts,
+            samples,
+            deletes: 0,
+        }
+    }
+
+    fn reverb(table: TableInfo) -> Snapshot {
+        Snapshot::of_server_info(ServerInfo { state_id: StateId::default(), tables: vec![table] })
+    }
+
+    #[test]
+    fn a_dm_reverb_server_is_named_and_told_without_bytes_and_waiters() {
+        let mut before = reverb(info(TableConfig::queue("q", 8), 0, 0));
+        let now = reverb(info(TableConfig::queue("q", 8), 6, 2));
+        before.taken_at = now.taken_at.checked_sub(Duration::from_secs(2)).unwrap();
+        let expected = "dm-reverb at host:1; it does not tell bytes and waiters\n\n\
+                        q: 6 of 8 items\n  \
+                        sampled by Fifo, once; removed by Fifo\n  \
+                        6 inserts (3.0/s), 2 samples (1.0/s), 0 deletes, 2 episodes\n  \
+                        limiter: [------------|-----------] 4 in 0..8, 1 samples per insert, samples from 1 items on";
+        assert_eq!(report("host:1", &before, &now), expected);
+    }
+
+    #[test]
+    fn a_table_that_is_too_small_says_how_many_items_are_missing() {
+        let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
+        let table = Table::of_info(info(config, 10, 0));
+        assert_eq!(limiter(&table), "  limiter: no bounds, 990 items missing until samples may begin");
+    }
+
+    #[test]
+    fn rates_are_left_out_when_a_counter_went_back() {
+        let before = reverb(info(TableConfig::new("t"), 10, 0));
+        let now = reverb(info(TableConfig::new("t"), 3, 0));
+        let rates = Rates::between(&before, &now, &now.tables[0]);
+        assert_eq!(counters(&now.tables[0], rates), "  3 inserts, 0 samples (0.0/s), 0 deletes, 2 episodes");
+    }
+
+    #[test]
+    fn waiters_that_are_alike_share_a_line() {
+        let waiter = |who: &str, reason: &str| Waiter {
+            operation: WaiterOperation::Insert,
+            who: who.to_owned(),
+            waiting: Duration::from_secs(3),
+            reason: reason.to_owned(),
+            missing: 0,
+            wanted: 1,
+            taken: 0,
+        };
+        let mut listed = vec![waiter("a", "needs 8 more samples")];
+        listed.extend((0..20).map(|_| waiter("a", "stands behind others")));
+        listed.extend((0..9).map(|number| waiter(&number.to_string(), "stands behind others")));
+        let details = Details { bytes: 0, undelivered_samples: 0, waiters: listed, waiters_not_listed: 70 };
+        let lines = waiters(&details);
+        assert_eq!(lines[0], "  waiting: 100");
+        assert_eq!(lines[1], "    insert of 1 by a for 3.0 s: needs 8 more samples");
+        assert_eq!(lines[2], "    insert of 20 by a for 3.0 s: stands behind others");
+        assert_eq!(lines.len(), 12);
+        assert_eq!(lines[11], "    and 71 more");
+    }
 }

@@ -1,0 +1,307 @@
+//! Configurations as users write them, good and bad, with what they get for it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use relive_table::{RateLimiterConfig, SelectorKind, TableConfig};
+use relive_tensor::{DType, Nest, Tensor, TensorSpec};
+
+use super::{Config, textproto, toml_format};
+
+fn good(text: &str) -> Config {
+    toml_format::parse(text).unwrap()
+}
+
+/// The only table of a document that is `[[table]]`, its name, and `rest`.
+fn table(rest: &str) -> TableConfig {
+    good(&format!("[[table]]\nname = 't'\n{rest}")).tables.remove(0)
+}
+
+/// Line and text of the problem with a document.
+fn problem(text: &str) -> (Option<usize>, String) {
+    let problem = toml_format::parse(text).unwrap_err();
+    (problem.line, problem.text)
+}
+
+/// The text of the problem in line 3, after `[[table]]` and its name.
+fn table_problem(rest: &str) -> String {
+    let (line, text) = problem(&format!("[[table]]\nname = 't'\n{rest}"));
+    assert_eq!(line, Some(3), "{text}");
+    text
+}
+
+#[test]
+fn a_name_alone_gives_the_defaults() {
+    let config = good("[[table]]\nname = 'replay'\n");
+    assert_eq!((config.bind, config.port), (IpAddr::V4(Ipv4Addr::LOCALHOST), 8000));
+    let table = &config.tables[0];
+    assert_eq!(table.name, "replay");
+    assert_eq!((table.sampler, table.remover), (SelectorKind::Uniform, SelectorKind::Fifo));
+    assert_eq!((table.max_size, table.max_times_sampled), (1_000_000, 0));
+    assert_eq!(table.rate_limiter, RateLimiterConfig::min_size(1).unwrap());
+    assert_eq!(table.signature, None);
+}
+
+#[test]
+fn address_and_port_are_taken() {
+    let config = good("port = 0\nbind = '[::]'\n[[table]]\nname = 'a'\n[[table]]\nname = 'b'\n");
+    assert_eq!((config.bind, config.port), (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0));
+    let names = config.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn every_selector_has_a_name() {
+    for (text, kind) in [
+        ("'uniform'", SelectorKind::Uniform),
+        ("'fifo'", SelectorKind::Fifo),
+        ("'lifo'", SelectorKind::Lifo),
+        ("'min_heap'", SelectorKind::MinHeap),
+        ("'max_heap'", SelectorKind::MaxHeap),
+        ("{ prioritized = 0.6 }", SelectorKind::Prioritized { exponent: 0.6 }),
+        ("{ prioritized = 1 }", SelectorKind::Prioritized { exponent: 1.0 }),
+    ] {
+        let table = table(&format!("sampler = {text}\nremover = {text}"));
+        assert_eq!((table.sampler, table.remover), (kind, kind));
+    }
+}
+
+#[test]
+fn every_rate_limiter_has_a_spelling() {
+    let ratio = |min_diff, max_diff| RateLimiterConfig {
+        samples_per_insert: 2.0,
+        min_size_to_sample: 10,
+        min_diff,
+        max_diff,
+    };
+    for (text, limiter) in [
+        ("{ min_size = 7 }", RateLimiterConfig::min_size(7).unwrap()),
+        ("{ samples_per_insert = 2, min_size = 10, error_buffer = 5 }", ratio(15.0, 25.0)),
+        ("{ samples_per_insert = 2.0, min_size = 10, error_buffer = [1, 60.5] }", ratio(1.0, 60.5)),
+        (
+            "{ samples_per_insert = 2, min_size = 10, min_diff = -inf, max_diff = 3 }",
+            ratio(f64::NEG_INFINITY, 3.0),
+        ),
+        ("{ queue = 4 }", RateLimiterConfig::queue(4)),
+        ("{ stack = 4 }", RateLimiterConfig::stack(4)),
+    ] {
+        assert_eq!(table(&format!("rate_limiter = {text}")).rate_limiter, limiter, "{text}");
+    }
+}
+
+#[test]
+fn kinds_set_everything_but_the_size() {
+    let queue = table("kind = 'queue'\nmax_size = 5");
+    assert_eq!((queue.sampler, queue.remover), (SelectorKind::Fifo, SelectorKind::Fifo));
+    assert_eq!((queue.max_size, queue.max_times_sampled), (5, 1));
+    assert_eq!(queue.rate_limiter, RateLimiterConfig::queue(5));
+    let stack = table("kind = 'stack'\nmax_size = 5");
+    assert_eq!((stack.sampler, stack.remover), (SelectorKind::Lifo, SelectorKind::Lifo));
+}
+
+#[test]
+fn signatures_nest_and_carry_bounds() {
+    let table = table(
+        "[table.signature]\n\
+         b = { shape = [-1, 3], dtype = 'float32', name = 'bee', minimum = -1, maximum = 1.5 }\n\
+         a = [{ dtype = 'int64' }, { shape = [], dtype = 'bool' }]\n\
+         c.dtype = { shape = [2], dtype = 'uint8', minimum = [0, 1], maximum = 255 }\n",
+    );
+    let mut bee = TensorSpec::new("bee", DType::Float32, Some(vec![None, Some(3)]));
+    bee.bounds = Some((Tensor::scalar(-1.0_f32), Tensor::scalar(1.5_f32)));
+    let mut inner = TensorSpec::new("", DType::UInt8, Some(vec![Some(2)]));
+    inner.bounds = Some((Tensor::from_slice(&[0_u8, 1], [2]).unwrap(), Tensor::scalar(255_u8)));
+    let list = vec![
+        Nest::Leaf(TensorSpec::new("", DType::Int64, None)),
+        Nest::Leaf(TensorSpec::new("", DType::Bool, Some(vec![]))),
+    ];
+    let dict = Nest::Dict([("dtype".to_owned(), Nest::Leaf(inner))].into());
+    let expected = Nest::Dict(
+        [("a".to_owned(), Nest::List(list)), ("b".to_owned(), Nest::Leaf(bee)), ("c".to_owned(), dict)]
+            .into(),
+    );
+    assert_eq!(table.signature.as_deref(), Some(&expected));
+}
+
+#[test]
+fn bad_documents_are_told_with_line_and_key() {
+    for (text, line, expected) in [
+        ("", None, "table: a server needs at least one table; add [[table]] with a name"),
+        ("prot = 1", Some(1), "prot: unknown field `prot`, expected one of `port`, `bind`, `table`"),
+        ("port = 70000", Some(1), "port: invalid value: integer `70000`, expected u16"),
+        (
+            "port = 1\nbind = 'example.org'\n[[table]]\nname = 'a'",
+            Some(2),
+            "bind: \"example.org\" is not an IP address; use 127.0.0.1, 0.0.0.0 or [::], and --port for the port",
+        ),
+        ("\n[[table]]\nmax_size = 1", Some(2), "table[0]: missing field `name`"),
+        (
+            "[[table]]\nname = 'a'\n[[table]]\nname = 'a'",
+            Some(4),
+            "table[1].name: \"a\" is the name of an earlier table; every table needs its own",
+        ),
+        ("[[table]]\nname = ''", Some(2), "table[0].name: a table needs a name that is not empty"),
+        ("port = 1\nport = 2", Some(2), "duplicate key"),
+        ("port = \n", Some(1), "string values must be quoted, expected literal string"),
+    ] {
+        assert_eq!(problem(text), (line, expected.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn bad_tables_are_told_with_the_key() {
+    for (rest, expected) in [
+        (
+            "size = 1",
+            "table[0].size: unknown field `size`, expected one of `name`, `kind`, `sampler`, `remover`, `max_size`, \
+             `max_times_sampled`, `rate_limiter`, `signature`",
+        ),
+        ("max_size = 'x'", "table[0].max_size: invalid type: string \"x\", expected u64"),
+        ("max_size = 0", "table[0].max_size: max_size of table \"t\" must be from 1 to 2147483647, it is 0"),
+        (
+            "max_times_sampled = 3_000_000_000",
+            "table[0].max_times_sampled: invalid value: integer `3000000000`, expected i32",
+        ),
+        (
+            "sampler = 'unfrm'",
+            "table[0].sampler: unknown variant `unfrm`, expected one of `uniform`, `fifo`, `lifo`, `min_heap`, \
+             `max_heap`, `prioritized`",
+        ),
+        (
+            "remover = { prioritized = nan }",
+            "table[0].remover: the priority exponent of the remover of table \"t\" must be finite, it is NaN",
+        ),
+        ("kind = 'ring'", "table[0].kind: unknown variant `ring`, expected `queue` or `stack`"),
+        ("kind = 'queue'", "table[0].max_size: `kind` needs a max_size"),
+        (
+            "sampler = 'fifo'\nkind = 'queue'\nmax_size = 1",
+            "table[0].sampler: `kind` sets this already; remove one of the two",
+        ),
+    ] {
+        let (line, text) = problem(&format!("[[table]]\nname = 't'\n{rest}"));
+        assert_eq!(text, expected);
+        let key_is_there = !rest.starts_with("kind = 'queue'");
+        assert_eq!(line, Some(if key_is_there { 3 } else { 1 }), "{rest}");
+    }
+}
+
+#[test]
+fn bad_rate_limiters_are_told_with_the_spellings() {
+    let spellings = "table[0].rate_limiter: write { min_size = n }, { samples_per_insert = x, min_size = n, \
+                     error_buffer = b or [min, max] }, { samples_per_insert = x, min_size = n, min_diff = a, max_diff = b }, \
+                     { queue = n } or { stack = n }";
+    for limiter in
+        ["{}", "{ queue = 1, stack = 1 }", "{ samples_per_insert = 1 }", "{ min_size = 1, min_diff = 0 }"]
+    {
+        assert_eq!(table_problem(&format!("rate_limiter = {limiter}")), spellings);
+    }
+    for (limiter, expected) in [
+        (
+            "{ min_sze = 1 }",
+            ".min_sze: unknown field `min_sze`, expected one of `min_size`, `samples_per_insert`, `error_buffer`, \
+             `min_diff`, `max_diff`, `queue`, `stack`",
+        ),
+        ("{ min_size = 0 }", ": min_size_to_sample must be at least 1, it is 0"),
+        (
+            "{ samples_per_insert = 0, min_size = 1, error_buffer = 9 }",
+            ": samples_per_insert must be a finite number above 0, it is 0.0",
+        ),
+        (
+            "{ samples_per_insert = 3, min_size = 1, error_buffer = [2, 7] }",
+            ": the error buffer [2.0, 7.0] is too small: max_diff - min_diff must be at least 2 * max(1, \
+             samples_per_insert) = 6; give a larger error_buffer",
+        ),
+        (
+            "{ samples_per_insert = 3, min_size = 1, error_buffer = 'x' }",
+            ".error_buffer: error_buffer must be a number or [min_diff, max_diff]",
+        ),
+    ] {
+        let expected = format!("table[0].rate_limiter{expected}");
+        assert_eq!(table_problem(&format!("rate_limiter = {limiter}")), expected);
+    }
+}
+
+#[test]
+fn bad_signatures_are_told_with_the_path() {
+    for (signature, expected) in [
+        ("{}", ": it has no column; leave it out, or give a column { shape, dtype }"),
+        ("{ a = 3 }", ".a: integer is no column; write { shape = [...], dtype = \"float32\" }"),
+        (
+            "{ a = { dtype = 'float32', shap = [] } }",
+            ".a: unknown field `shap`, expected one of `dtype`, `shape`, `name`, `minimum`, `maximum`",
+        ),
+        (
+            "{ a = { dtype = 'float32', shape = [-2] } }",
+            ".a.shape: size -2 is neither -1 (unknown) nor from 0 to 4294967295",
+        ),
+        ("{ a = [{ dtype = 'int8', minimum = 0 }] }", ".a[0]: give both minimum and maximum, or neither"),
+        (
+            "{ a = { dtype = 'int8', minimum = 0, maximum = 128 } }",
+            ".a.maximum: 128 is not a bound of type int8",
+        ),
+        (
+            "{ a = { dtype = 'int8', minimum = [0], maximum = 1 } }",
+            ".a.minimum: a bound for each element needs a shape without unknown sizes",
+        ),
+    ] {
+        assert_eq!(
+            table_problem(&format!("signature = {signature}")),
+            format!("table[0].signature{expected}")
+        );
+    }
+    let unknown = table_problem("signature = { a = { dtype = 'flt', shape = [] } }");
+    assert!(unknown.starts_with("table[0].signature.a.dtype: ") && unknown.contains("flt"), "{unknown}");
+}
+
+const TEXTPROTO: &str = "
+port: 8123
+tables {
+  table_name: 'replay'
+  sampler { prioritized { priority_exponent: 0.8 } }
+  remover { heap { min_heap: true } }
+  max_size: 100
+  max_times_sampled: 3
+  rate_limiter { samples_per_insert: 1.5 min_size_to_sample: 2 min_diff: -10 max_diff: 1e3 }
+  signature { tensor_spec_value { name: 'x' shape { dim { size: -1 } } dtype: DT_INT32 } }
+}";
+
+#[test]
+fn a_textproto_is_read_with_its_signature() {
+    let config = textproto::parse(TEXTPROTO).unwrap();
+    assert_eq!((config.bind, config.port), (IpAddr::V4(Ipv4Addr::LOCALHOST), 8123));
+    let table = &config.tables[0];
+    assert_eq!(table.name, "replay");
+    assert_eq!(table.sampler, SelectorKind::Prioritized { exponent: 0.8 });
+    assert_eq!(table.remover, SelectorKind::MinHeap);
+    assert_eq!((table.max_size, table.max_times_sampled), (100, 3));
+    let limiter = RateLimiterConfig {
+        samples_per_insert: 1.5,
+        min_size_to_sample: 2,
+        min_diff: -10.0,
+        max_diff: 1000.0,
+    };
+    assert_eq!(table.rate_limiter, limiter);
+    let spec = TensorSpec::new("x", DType::Int32, Some(vec![None]));
+    assert_eq!(table.signature.as_deref(), Some(&Nest::Leaf(spec)));
+}
+
+#[test]
+fn bad_textprotos_are_told_with_the_line_or_the_table() {
+    let problem = |from: &str, to: &str| {
+        let problem = textproto::parse(&TEXTPROTO.replace(from, to)).unwrap_err();
+        (problem.line, problem.text)
+    };
+    assert_eq!(
+        problem("max_size", "max_sze"),
+        (
+            Some(7),
+            "field 'max_sze' not found for message 'deepmind.reverb.PriorityTableCheckpoint'".to_owned()
+        )
+    );
+    assert_eq!(problem("100", "'100'").0, Some(7));
+    assert_eq!(problem("8123", "81230"), (None, "port must be from 0 to 65535, it is 81230".to_owned()));
+    let (line, text) = problem("sampler", "# sampler");
+    assert_eq!(line, None);
+    assert!(text.contains("replay") && text.contains("sampler is not set"), "{text}");
+    let empty = textproto::parse("port: 1").unwrap_err();
+    assert_eq!(empty.text, "a server needs at least one table; add tables { table_name: ... }");
+}
