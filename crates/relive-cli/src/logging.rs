@@ -1,5 +1,6 @@
 //! Logs, on stderr.
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::{Failure, Result};
@@ -16,9 +17,13 @@ pub(crate) fn start(asked: Option<&str>, default: &str) -> Result {
         (None, Some(text)) => (VARIABLE, text),
         (None, None) => ("default", default.to_owned()),
     };
-    let filter = EnvFilter::try_new(&text).map_err(|error| {
+    // Alone, a misspelt level would be the name of a target, and silence everything else.
+    let is_complete = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
+    let filter =
+        EnvFilter::try_new(&text).ok().filter(|_| asked.is_none() || text.split(',').all(is_complete));
+    let filter = filter.ok_or_else(|| {
         let advice = "use off, error, warn, info, debug, trace, or target=level pairs";
-        Failure::usage(format!("{source} {text:?} is not a log filter: {error}; {advice}"))
+        Failure::usage(format!("{source} {text:?} is not a log filter; {advice}"))
     })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)

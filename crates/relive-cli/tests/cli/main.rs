@@ -1,0 +1,12 @@
+//! The program as users run it: processes, signals, exit codes, and what goes to stdout and stderr.
+//!
+//! Helpers are marked as test code, in which `unwrap` is allowed.
+
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod info;
+mod serve;
+#[cfg(test)]
+mod support;
+mod usage;

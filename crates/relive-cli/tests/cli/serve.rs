@@ -1,0 +1,93 @@
+//! `relive serve`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+
+use crate::support::{Served, command, file, outcome, signal};
+
+const TOML: &str = "[[table]]\nname = 'replay'\n";
+const TEXTPROTO: &str = "tables {
+  table_name: 'replay' sampler { uniform: true } remover { fifo: true } max_size: 10
+  rate_limiter { samples_per_insert: 1 min_size_to_sample: 1 min_diff: -10 max_diff: 10 }
+}";
+
+#[test]
+fn either_signal_ends_a_server_with_success() {
+    for (suffix, config, name) in
+        [(".toml", TOML, "TERM"), (".textproto", TEXTPROTO, "INT"), ("", TEXTPROTO, "TERM")]
+    {
+        let mut served = Served::start(suffix, config);
+        TcpStream::connect(&served.address).unwrap();
+        signal(&served.child, name);
+        let (status, rest) = served.end();
+        assert_eq!((status.code(), rest.as_str()), (Some(0), ""), "{name}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_server_at_once() {
+    let mut served = Served::start(".toml", TOML);
+    // A connection that says half a greeting keeps the server waiting for the rest of it.
+    let mut half = TcpStream::connect(&served.address).unwrap();
+    half.write_all(b"PRI * HTTP").unwrap();
+    let mut log = BufReader::new(served.child.stderr.take().unwrap()).lines();
+    signal(&served.child, "TERM");
+    let stopping = log.by_ref().map(Result::unwrap).any(|line| line.contains("send the signal again"));
+    assert!(stopping);
+    signal(&served.child, "TERM");
+    let (status, _) = served.end();
+    assert_eq!(status.code(), Some(143));
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let config = file(".toml", TOML);
+    let port = address.port().to_string();
+    let (code, stdout, stderr) = outcome(&["serve", "--config", config.to_str().unwrap(), "--port", &port]);
+    assert_eq!((code, stdout.as_str()), (Some(5), ""));
+    let begin = format!("relive: error: cannot listen on {address}: ");
+    assert!(stderr.starts_with(&begin), "{stderr}");
+    assert!(stderr.trim_end().ends_with("stop it or choose another port (0 takes a free one)"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1);
+}
+
+#[test]
+fn a_bad_configuration_is_told_in_one_line() {
+    let bad = file(".toml", "[[table]]\nname = 'a'\nmax_size = 'x'\n");
+    let bad = bad.to_str().unwrap();
+    let expected =
+        format!("relive: error: {bad}:3: table[0].max_size: invalid type: string \"x\", expected u64\n");
+    assert_eq!(outcome(&["serve", "--config", bad]), (Some(2), String::new(), expected));
+}
+
+#[test]
+fn a_missing_configuration_is_named() {
+    let (code, stdout, stderr) = outcome(&["serve", "--config", "no/such.toml"]);
+    let expected =
+        "relive: error: cannot read the configuration no/such.toml: No such file or directory (os error 2)\n";
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(2), "", expected));
+}
+
+#[test]
+fn a_server_outlives_the_reader_of_its_output() {
+    let config = file(".toml", TOML);
+    let args = ["serve", "--port", "0", "--config", config.to_str().unwrap()];
+    let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(log.any(|line| line.contains("listening")));
+    signal(&child, "TERM");
+    assert_eq!(log.find(|line| line.contains("panic")), None);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_example_is_a_configuration() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/replay.toml");
+    let mut served = Served::start(".toml", &std::fs::read_to_string(example).unwrap());
+    signal(&served.child, "TERM");
+    assert_eq!(served.end().0.code(), Some(0));
+}

@@ -1,0 +1,81 @@
+//! Running the program.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The program with these arguments, and with no settings from outside.
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_relive"));
+    command.args(args).env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(args: &[&str]) -> Output {
+    command(args).output().unwrap()
+}
+
+/// Exit code, stdout and stderr of a run.
+pub(crate) fn outcome(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = run(args);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A file of this content, under a name of its own that ends with `suffix`.
+pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{number}{suffix}"));
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+/// An address at which nobody listens.
+pub(crate) fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// Sends a signal, such as `TERM`.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status().unwrap();
+    assert!(status.success());
+}
+
+/// A server that accepts connections; killed when dropped.
+pub(crate) struct Served {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Served {
+    /// Starts a server on a free port, with the tables of `config`.
+    pub(crate) fn start(suffix: &str, config: &str) -> Self {
+        let path = file(suffix, config);
+        let args = ["serve", "--port", "0", "--config", path.to_str().unwrap()];
+        let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let address = line.strip_prefix("relive listening on ").expect(&line).trim_end().to_owned();
+        Self { child, address, stdout }
+    }
+
+    /// Waits for the end; gives the status and what was written to stdout after the first line.
+    pub(crate) fn end(&mut self) -> (ExitStatus, String) {
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap(), rest)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
