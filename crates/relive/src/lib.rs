@@ -1,1 +1,18 @@
-//! TBD
+#![doc = include_str!("../docs/crate.md")]
+#![forbid(unsafe_code)]
+
+mod server;
+
+pub use relive_client::{
+    ChunkTotals, Client, ClientOptions, Column, ColumnHistory, Comparison, Condition, Error, ErrorKind,
+    History, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleInfo, Sampler,
+    SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
+    TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, Waiter, WaiterOperation,
+    blocking, reference_step,
+};
+pub use relive_server::ServerOptions;
+pub use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig, TableInfo};
+pub use relive_tensor::{DType, Nest, Shape, Signature, Tensor, TensorSpec};
+pub use server::{Server, ServerBuilder, ServerError};
+
+pub use {relive_engine as engine, relive_server as serving, relive_table as table, relive_tensor as tensor};

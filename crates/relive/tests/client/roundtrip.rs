@@ -1,9 +1,10 @@
 //! What is written is what is read.
 
 use crate::common::{LONG, TestServer, dict, leaf, values};
-use relive_client::{DType, ErrorKind, Nest, SamplerOptions, Tensor, TrajectoryWriterOptions};
-use relive_table::{SelectorKind, TableConfig};
-use relive_tensor::{Signature, TensorSpec};
+use relive::{
+    DType, ErrorKind, Nest, SamplerOptions, SelectorKind, Signature, TableConfig, Tensor, TensorSpec,
+    TrajectoryWriterOptions,
+};
 
 fn one_of_every_dtype() -> Vec<Tensor> {
     let fixed = DType::ALL.iter().copied().filter(|dtype| *dtype != DType::String && *dtype != DType::Bool);

@@ -1,9 +1,7 @@
 //! Connections that are cut, between messages and inside them, and servers that start anew.
 
-use relive_client::{SamplerOptions, TrajectoryWriter, TrajectoryWriterOptions};
-use relive_table::{SelectorKind, TableConfig};
-
 use crate::common::{LONG, Proxy, TestServer, client, leaf, values};
+use relive::{SamplerOptions, SelectorKind, TableConfig, TrajectoryWriter, TrajectoryWriterOptions};
 
 fn fifo() -> TableConfig {
     TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1)

@@ -1,9 +1,10 @@
 //! Items made from patterns.
 
-use relive_client::{Condition, Nest, PriorityFn, SourceColumn, StructuredConfig, StructuredWriter, Tensor};
-use relive_table::{SelectorKind, TableConfig};
-
 use crate::common::{LONG, TestServer, dict, leaf, values};
+use relive::{
+    Condition, Nest, PriorityFn, SelectorKind, SourceColumn, StructuredConfig, StructuredWriter, TableConfig,
+    Tensor,
+};
 
 fn column(source: u32) -> SourceColumn {
     SourceColumn::at(source)
@@ -109,7 +110,7 @@ async fn steps_of_another_shape_are_refused() {
         dict(&[("a", leaf(1_i32)), ("b", leaf(1_i64))]),
     ] {
         let error = writer.append(&bad).await.unwrap_err();
-        assert_eq!(error.kind(), relive_client::ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(error.kind(), relive::ErrorKind::InvalidArgument, "{error}");
     }
     write(&mut writer, 1..2).await;
     writer.close().await.unwrap();

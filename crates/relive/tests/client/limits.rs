@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use relive_client::{Client, ErrorKind, Tensor, TrajectoryWriter, TrajectoryWriterOptions};
-use relive_table::{RateLimiterConfig, TableConfig};
-
 use crate::common::{LONG, TestServer, client, leaf};
+use relive::{
+    Client, ErrorKind, RateLimiterConfig, TableConfig, Tensor, TrajectoryWriter, TrajectoryWriterOptions,
+};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -19,7 +19,7 @@ fn narrow() -> TableConfig {
     })
 }
 
-async fn add(writer: &mut TrajectoryWriter, step: relive_client::Nest<Tensor>) -> relive_client::Result<u64> {
+async fn add(writer: &mut TrajectoryWriter, step: relive::Nest<Tensor>) -> relive::Result<u64> {
     writer.append(&step)?;
     let newest = writer.history().column_at(0)?.slice(-1..)?;
     writer.create_item("t", 1.0, newest).await
@@ -60,7 +60,7 @@ async fn bytes_beyond_the_limit_wait_but_a_single_large_item_passes() {
     let mut writer = impatient(&server).trajectory_writer(options).unwrap();
     let large = || {
         let values: Vec<u64> = (0..1000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-        relive_client::Nest::Leaf(Tensor::from_slice(&values, [1000]).unwrap())
+        relive::Nest::Leaf(Tensor::from_slice(&values, [1000]).unwrap())
     };
     add(&mut writer, large()).await.unwrap();
     writer.flush(LONG).await.unwrap();

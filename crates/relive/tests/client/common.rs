@@ -5,22 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use relive_client::{Client, ClientOptions, Nest, Sample, Tensor};
-use relive_engine::{Engine, EngineBuilder};
-use relive_server::{ServerOptions, bind, serve};
-use relive_table::TableConfig;
+use relive::{
+    Client, ClientOptions, Nest, Sample, Server, ServerBuilder, ServerOptions, TableConfig, Tensor,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 
 /// Longer than anything here takes; a test that needs it has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    server: Server,
 }
 
 impl TestServer {
@@ -32,16 +29,10 @@ impl TestServer {
         address: SocketAddr,
         tables: impl IntoIterator<Item = TableConfig>,
     ) -> TestServer {
-        let builder = tables.into_iter().fold(Engine::builder(), EngineBuilder::table);
-        let engine = builder.build().unwrap();
-        let listener = bind(address).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let options = ServerOptions::default().drain_timeout(Duration::from_millis(200));
-        let task = tokio::spawn(async move {
-            serve(listener, engine, options, async { drop(stopped.await) }).await.unwrap();
-        });
-        TestServer { address, stop, task }
+        let builder = tables.into_iter().fold(Server::builder(), ServerBuilder::table);
+        let options = ServerOptions::default().workers(1).drain_timeout(Duration::from_millis(200));
+        let server = builder.options(options).bind(address).await.unwrap();
+        TestServer { address: server.address(), server }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -49,8 +40,7 @@ impl TestServer {
     }
 
     pub(crate) async fn stop(self) {
-        drop(self.stop);
-        self.task.await.unwrap();
+        self.server.stop().await.unwrap();
     }
 }
 
@@ -125,7 +115,7 @@ async fn forward(near: TcpStream, far: TcpStream, budget: Arc<AtomicUsize>) {
     tokio::select! { () = upwards => {}, () = downwards => {} }
 }
 
-pub(crate) fn leaf<T: relive_tensor::Element>(value: T) -> Nest<Tensor> {
+pub(crate) fn leaf<T: relive::tensor::Element>(value: T) -> Nest<Tensor> {
     Nest::Leaf(Tensor::scalar(value))
 }
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use relive_client::{ErrorKind, SamplerOptions, TrajectoryWriterOptions};
-use relive_table::{SelectorKind, TableConfig};
-
 use crate::common::{LONG, TestServer, client, leaf};
+use relive::{ErrorKind, SamplerOptions, SelectorKind, TableConfig, TrajectoryWriterOptions};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -155,7 +153,7 @@ async fn items_that_cannot_be() {
 #[test]
 fn the_blocking_face_needs_no_runtime() {
     let (address, stop) = std::thread::scope(|scope| scope.spawn(start_in_thread).join().unwrap());
-    let client = relive_client::blocking::Client::connect(&address.to_string()).unwrap();
+    let client = relive::blocking::Client::connect(&address.to_string()).unwrap();
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(2)).unwrap();
     for i in 0..3_i64 {
         writer.append(&leaf(i)).unwrap();

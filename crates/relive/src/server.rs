@@ -1,0 +1,123 @@
+//! A server in the caller's process.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use relive_engine::{BuildError, Engine, EngineBuilder};
+use relive_server::{BindError, ServerOptions, bind, serve};
+use relive_table::TableConfig;
+use thiserror::Error;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A replay server that runs on the caller's Tokio runtime. Dropping it stops it without waiting.
+///
+/// ```
+/// use relive::{Server, TableConfig};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), relive::ServerError> {
+/// let address = "127.0.0.1:0".parse().expect("an address");
+/// let server = Server::builder().table(TableConfig::queue("steps", 100)).bind(address).await?;
+/// assert_ne!(server.address().port(), 0);
+/// server.stop().await
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    engine: Engine,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<io::Result<()>>,
+}
+
+/// Why a server cannot start, or ended badly.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The tables cannot be.
+    #[error(transparent)]
+    Tables(#[from] BuildError),
+    /// The address cannot be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The listener broke.
+    #[error("the server's listener broke: {0}")]
+    Listener(#[from] io::Error),
+    /// The server's task was ended from outside, or panicked.
+    #[error("the server's task ended before its time: {0}")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+/// A [`Server`] to be.
+#[derive(Default)]
+pub struct ServerBuilder {
+    engine: EngineBuilder,
+    options: ServerOptions,
+}
+
+impl Server {
+    /// Begins a server without tables.
+    #[must_use]
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    /// The address that clients connect to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The tables, for use in this process without a connection.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Stops in order: confirmations of inserts that did happen are still sent, waiting calls get an error.
+    ///
+    /// # Errors
+    /// The listener had broken before, or the task was ended from outside.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        drop(self.stop);
+        self.task.await?.map_err(ServerError::from)
+    }
+}
+
+impl ServerBuilder {
+    /// Adds a table.
+    #[must_use]
+    pub fn table(mut self, config: TableConfig) -> ServerBuilder {
+        self.engine = self.engine.table(config);
+        self
+    }
+
+    /// How the server behaves.
+    #[must_use]
+    pub fn options(mut self, options: ServerOptions) -> ServerBuilder {
+        self.options = options;
+        self
+    }
+
+    /// Starts serving at `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// No tables or ones that cannot be, an address that is in use or not this machine's.
+    pub async fn bind(self, address: SocketAddr) -> Result<Server, ServerError> {
+        let engine = self.engine.build()?;
+        let listener = bind(address).await?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let until_stopped = async { drop(stopped.await) };
+        let task = tokio::spawn(serve(listener, engine.clone(), self.options, until_stopped));
+        Ok(Server { address, engine, stop, task })
+    }
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}
