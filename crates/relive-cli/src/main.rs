@@ -17,6 +17,7 @@ mod units;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    allocator::prepare();
     match args::parse().and_then(commands::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
