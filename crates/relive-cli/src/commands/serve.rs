@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// Port to listen on, 0 takes a free one [default: the configuration's, else 8000]
     #[arg(long)]
     port: Option<u16>,
-    /// IP address to listen on; 0.0.0.0 or [::] opens the server to other machines [default: the configuration's, else
+    /// IP address to listen on; 0.0.0.0 or :: opens the server to other machines [default: the configuration's, else
     /// 127.0.0.1]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_bind)]
     bind: Option<IpAddr>,
