@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from support.our_client import OurClient
 from support.servers import ReliveServers, ReverbServers
 
 
@@ -69,3 +70,19 @@ def start_relive(request):
     start, running = _starter(request.getfixturevalue("relive_servers"))
     yield start
     _stop(running)
+
+
+@pytest.fixture
+def connect(pytestconfig):
+    """Makes Rust clients of a server."""
+    binary = pytestconfig.getoption("--our-client")
+    assert binary, "name the driver of our client with --our-client=PATH, or run `cargo xtask interop`"
+    clients = []
+
+    def connect(server, **options) -> OurClient:
+        clients.append(OurClient(binary.resolve(), server.address, **options))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.close()

@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """A run that is broken off, by its time limit for example, leaves no server behind."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -84,7 +84,7 @@ class ReverbServers:
         self._process = subprocess.Popen(
             [sys.executable, str(host)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True, bufsize=1,
-            preexec_fn=_die_with_parent)
+            preexec_fn=die_with_parent)
         self._ready = False
 
     def start(self, *tables) -> Running:
@@ -162,7 +162,7 @@ class _Process:
         self._stderr: list[str] = []
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            preexec_fn=_die_with_parent)
+            preexec_fn=die_with_parent)
         self._readers = [
             threading.Thread(target=_collect, args=(self._process.stdout, self._stdout), daemon=True),
             threading.Thread(target=_collect, args=(self._process.stderr, self._stderr), daemon=True),

@@ -20,9 +20,11 @@ pub(crate) struct Options {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let python = python::environment(root)?;
     let server = binary::build(root, "relive-cli", "relive", Profile::Dev)?;
+    let client = binary::build(root, "relive-interop", "relive-interop", Profile::Dev)?;
     let mut command = Command::new(python);
     command.current_dir(root.join("interop")).args(["-m", "pytest"]);
     // As one word: pytest looks for its folder in words without dashes, before it knows our options.
     command.arg(format!("--relive={}", server.display()));
+    command.arg(format!("--our-client={}", client.display()));
     process::run(command.args(&options.pytest))
 }
