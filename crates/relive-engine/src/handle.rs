@@ -155,7 +155,7 @@ impl TableHandle {
 
     /// Ends the table: whatever waits fails now, whatever comes later fails at once. The items stay readable.
     pub fn close(&self) {
-        self.change(|change| change.close());
+        self.change(|change: &mut Change<'_>| change.close());
     }
 
     /// Inserts without anybody waiting for the outcome, giving up after `deadline`.

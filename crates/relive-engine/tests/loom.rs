@@ -1,7 +1,12 @@
 //! Every interleaving of waiting, serving, giving up and closing. Run with `RUSTFLAGS="--cfg relive_loom"`.
 #![cfg(relive_loom)]
 
-#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
 mod common;
 
 use std::task::{Context, Waker};

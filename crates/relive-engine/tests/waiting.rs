@@ -1,6 +1,11 @@
 //! Who waits is served in order; who gives up takes nothing; who is confirmed is stored.
 
-#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
 mod common;
 
 use std::task::{Context, Poll, Waker};

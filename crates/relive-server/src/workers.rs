@@ -65,7 +65,7 @@ impl Workers {
     /// Forgets a connection that has ended; waits for one, or for ever if there is none.
     pub(crate) async fn reap(&mut self) {
         if self.connections.join_next().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -1,6 +1,11 @@
 //! SampleStream as clients can tell.
 
-#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
 mod common;
 
 use common::{Inserter, Sampler, TestServer, chunk_of, item_over, step};

@@ -1,6 +1,11 @@
 //! Unary calls, starting, stopping, and what arrives on a port that no client sent.
 
-#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
 mod common;
 
 use std::collections::BTreeMap;

@@ -2,7 +2,8 @@
 //!
 //! A message is inspected where it lies: only the description of its tensors is read, the payloads are checked but not
 //! decoded, and the message itself becomes the chunk's frame. A chunk that came in like this goes out again as the
-//! same bytes.
+//! same bytes. Only a message with fields that are not looked at does not: its payloads are framed anew, so that no
+//! reader is sent bytes that nobody has checked.
 
 use std::ops::Range;
 
@@ -31,6 +32,8 @@ struct Description {
     delta_encoded: bool,
     tensors: Vec<TensorDescription>,
     declared_tensors: i32,
+    /// Whether every field was one that is looked at.
+    is_plain: bool,
 }
 
 struct TensorDescription {
@@ -38,6 +41,7 @@ struct TensorDescription {
     shape: Shape,
     content: Option<Range<usize>>,
     listed_strings: Vec<Range<usize>>,
+    is_plain: bool,
 }
 
 impl Description {
@@ -48,6 +52,7 @@ impl Description {
             delta_encoded: false,
             tensors: Vec::new(),
             declared_tensors: 0,
+            is_plain: true,
         };
         let mut fields = Fields::new(message, 0..message.len());
         while let Some(field) = fields.next().map_err(|e| WireError::malformed(this.key, e))? {
@@ -62,7 +67,7 @@ impl Description {
         let malformed = |e| WireError::malformed(key, e);
         match field.number {
             1 => self.key = field.varint().map_err(malformed)?,
-            2 => self.range = sequence_range(message, field).map_err(malformed)?,
+            2 => self.is_plain &= read_range(message, field, &mut self.range).map_err(malformed)?,
             3 => {
                 let reason = "it uses the form given up in December 2020 (deprecated_data)".to_owned();
                 return Err(WireError::MalformedChunk { key, reason });
@@ -70,7 +75,8 @@ impl Description {
             4 => self.delta_encoded = field.varint().map_err(malformed)? != 0,
             5 => self.take_tensors(message, field.bytes().map_err(malformed)?)?,
             6 => self.declared_tensors = int32(field.varint().map_err(malformed)?),
-            _ => {}
+            7 => field.varint().map(drop).map_err(malformed)?,
+            _ => self.is_plain = false,
         }
         Ok(())
     }
@@ -82,7 +88,11 @@ impl Description {
             if field.number == 1 {
                 let range = field.bytes().map_err(|e| WireError::malformed(key, e))?;
                 let column = self.tensors.len();
-                self.tensors.push(TensorDescription::read(message, range, key, column)?);
+                let tensor = TensorDescription::read(message, range, key, column)?;
+                self.is_plain &= tensor.is_plain && tensor.listed_strings.is_empty();
+                self.tensors.push(tensor);
+            } else {
+                self.is_plain = false;
             }
         }
         Ok(())
@@ -99,7 +109,7 @@ impl Description {
     }
 
     fn into_parts(self, message: &[u8]) -> Result<ChunkParts, WireError> {
-        if self.tensors.iter().any(|tensor| !tensor.listed_strings.is_empty()) {
+        if !self.is_plain {
             return self.gather(message);
         }
         let mut columns = Vec::with_capacity(self.tensors.len());
@@ -116,7 +126,7 @@ impl Description {
         })
     }
 
-    /// The frame of a chunk with strings in `string_val`: payloads back to back, strings in the compact form.
+    /// The frame of a chunk whose message cannot be kept: payloads back to back, strings in the compact form.
     fn gather(self, message: &[u8]) -> Result<ChunkParts, WireError> {
         let mut frame = Vec::new();
         let mut columns = Vec::with_capacity(self.tensors.len());
@@ -150,21 +160,26 @@ impl TensorDescription {
     fn read(message: &[u8], range: Range<usize>, key: u64, column: usize) -> Result<Self, WireError> {
         let malformed = |e| WireError::malformed(key, e);
         let (mut number, mut dims, mut content, mut listed) = (0, Vec::new(), None, Vec::new());
+        let mut is_plain = true;
         let mut fields = Fields::new(message, range);
         while let Some(field) = fields.next().map_err(malformed)? {
             match field.number {
                 1 => number = int64(field.varint().map_err(malformed)?),
-                2 => dims = shape_dims(message, field.bytes().map_err(malformed)?, key, column)?,
+                2 => {
+                    let range = field.bytes().map_err(malformed)?;
+                    is_plain &= read_dims(message, range, &mut dims, (key, column))?;
+                }
                 4 => content = Some(field.bytes().map_err(malformed)?),
                 8 => listed.push(field.bytes().map_err(malformed)?),
-                _ => {}
+                _ => is_plain = false,
             }
         }
         let dtype = dtype::from_wire(number).ok_or(WireError::UnsupportedDtype { key, column, number })?;
-        if dtype != DType::String {
+        if dtype != DType::String && !listed.is_empty() {
             listed.clear();
+            is_plain = false;
         }
-        Ok(Self { dtype, shape: dims.into_iter().collect(), content, listed_strings: listed })
+        Ok(Self { dtype, shape: dims.into_iter().collect(), content, listed_strings: listed, is_plain })
     }
 
     fn header(&self, key: u64, span: Range<usize>) -> Result<ColumnHeader, WireError> {
@@ -184,8 +199,10 @@ impl TensorDescription {
     }
 }
 
-fn sequence_range(message: &[u8], field: &Field) -> Result<SequenceRange, MalformedMessage> {
-    let mut range = SequenceRange { episode_id: 0, start: 0, end: 0, sparse: false };
+/// Reads a `SequenceRange` over what `range` holds: protobuf merges a message that comes in several parts. Tells
+/// whether every field was one that is looked at.
+fn read_range(message: &[u8], field: &Field, range: &mut SequenceRange) -> Result<bool, MalformedMessage> {
+    let mut is_plain = true;
     let mut fields = Fields::new(message, field.bytes()?);
     while let Some(field) = fields.next()? {
         match field.number {
@@ -193,18 +210,27 @@ fn sequence_range(message: &[u8], field: &Field) -> Result<SequenceRange, Malfor
             2 => range.start = int32(field.varint()?),
             3 => range.end = int32(field.varint()?),
             4 => range.sparse = field.varint()? != 0,
-            _ => {}
+            _ => is_plain = false,
         }
     }
-    Ok(range)
+    Ok(is_plain)
 }
 
-fn shape_dims(message: &[u8], range: Range<usize>, key: u64, column: usize) -> Result<Vec<u32>, WireError> {
+/// Appends the dimensions of a `TensorShapeProto` to `dims`; `of` is the chunk and column for errors. Tells whether
+/// every field was one that is looked at.
+fn read_dims(
+    message: &[u8],
+    range: Range<usize>,
+    dims: &mut Vec<u32>,
+    of: (u64, usize),
+) -> Result<bool, WireError> {
+    let (key, column) = of;
     let malformed = |e| WireError::malformed(key, e);
-    let mut dims = Vec::new();
+    let mut is_plain = true;
     let mut fields = Fields::new(message, range);
     while let Some(field) = fields.next().map_err(malformed)? {
         if field.number != 2 {
+            is_plain = false;
             continue;
         }
         let mut size = 0;
@@ -212,11 +238,13 @@ fn shape_dims(message: &[u8], range: Range<usize>, key: u64, column: usize) -> R
         while let Some(field) = dim.next().map_err(malformed)? {
             if field.number == 1 {
                 size = int64(field.varint().map_err(malformed)?);
+            } else {
+                is_plain = false;
             }
         }
         dims.push(u32::try_from(size).map_err(|_| WireError::Dimension { key, column, size })?);
     }
-    Ok(dims)
+    Ok(is_plain)
 }
 
 /// The encoded `ChunkData` of `chunk`: the very bytes that came in, or a frame around its payloads.

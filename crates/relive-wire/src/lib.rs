@@ -17,8 +17,9 @@ pub mod sample;
 pub mod signature;
 pub mod table;
 pub mod text;
+pub mod textproto;
 
 pub use error::WireError;
 pub use prost::Message;
-pub use proto::{DESCRIPTORS, reverb, tensorflow, v1};
+pub use proto::{reverb, tensorflow, v1};
 pub use tonic_prost::ProstCodec;

@@ -1,7 +1,12 @@
 //! The generated messages. The modules nest as the packages do, since generated code refers across them.
 
 #![expect(missing_docs, reason = "the .proto files carry the documentation of their fields")]
-#![expect(clippy::missing_errors_doc, unused_qualifications, reason = "generated code")]
+#![expect(
+    clippy::missing_errors_doc,
+    clippy::large_enum_variant,
+    unused_qualifications,
+    reason = "generated code"
+)]
 
 pub mod tensorflow {
     //! Tensors, shapes and nested specs, as TensorFlow's messages spell them.
@@ -25,5 +30,5 @@ mod relive {
 pub use deepmind::reverb;
 pub use relive::v1;
 
-/// Encoded `FileDescriptorSet` of every protocol file, for reflection and for text-format configuration.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+/// Encoded `FileDescriptorSet` of every protocol file.
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -7,13 +7,18 @@ use std::ops::Range;
 pub(crate) enum MalformedMessage {
     #[error("the message ends inside a field")]
     Truncated,
-    #[error("a number is longer than 10 bytes")]
+    #[error("a number does not fit 64 bits")]
     LongVarint,
     #[error("field {0} has the unknown wire type {1}")]
     WireType(u64, u8),
+    #[error("there is no field number {0}, they lie in 1..={MAX_FIELD_NUMBER}")]
+    FieldNumber(u64),
     #[error("field {0} has another wire type than its declaration")]
     Mismatch(u64),
 }
+
+/// Largest number of a field, given by protobuf's encoding.
+const MAX_FIELD_NUMBER: u64 = (1 << 29) - 1;
 
 /// One field as it lies in the message.
 #[derive(Debug, Clone)]
@@ -68,6 +73,9 @@ impl<'a> Fields<'a> {
         }
         let key = self.varint()?;
         let number = key >> 3;
+        if !(1..=MAX_FIELD_NUMBER).contains(&number) {
+            return Err(MalformedMessage::FieldNumber(number));
+        }
         let value = match (key & 7) as u8 {
             0 => Value::Varint(self.varint()?),
             1 => self.skip(8).map(|_| Value::Fixed64)?,
@@ -103,7 +111,8 @@ pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), MalformedMessage> {
     for (i, byte) in bytes.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte & 0x80 == 0 {
-            return Ok((value, i + 1));
+            // Of the tenth byte, one bit is left.
+            return if i < 9 || *byte <= 1 { Ok((value, i + 1)) } else { Err(MalformedMessage::LongVarint) };
         }
     }
     Err(if bytes.len() < 10 { MalformedMessage::Truncated } else { MalformedMessage::LongVarint })

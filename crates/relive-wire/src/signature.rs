@@ -212,11 +212,7 @@ fn bound_bytes(message: &TensorProto, dtype: DType, shape: &Shape) -> Option<Byt
 /// Largest bound kept with a spec; bounds are scalars or have the shape of one step.
 const MAX_BOUND_BYTES: usize = 1 << 26;
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "TensorFlow widens small integers to int32 in `int_val`; the low bytes are the value"
-)]
+/// TensorFlow widens small integers to int32 in `int_val`; the low bytes are the value.
 fn listed_values(message: &TensorProto, dtype: DType) -> Option<Vec<u8>> {
     let low = |values: &[i32], width: usize| -> Vec<u8> {
         values.iter().flat_map(|value| value.to_le_bytes().into_iter().take(width)).collect()

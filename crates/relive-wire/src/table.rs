@@ -95,7 +95,7 @@ pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
 /// Selectors that are not set, signatures that cannot be read, values that no table can have.
 pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireError> {
     let name = message.name.as_str();
-    let limiter = message.rate_limiter_info.clone().unwrap_or_default();
+    let limiter = message.rate_limiter_info.unwrap_or_default();
     let mut config = TableConfig::new(name)
         .sampler(selector_from_wire(message.sampler_options.as_ref(), name, "sampler")?)
         .remover(selector_from_wire(message.remover_options.as_ref(), name, "remover")?)

@@ -1,6 +1,17 @@
 //! What the real dm-reverb client sends is understood to the last value.
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a fixture that is not as recorded ends the test; pixels wrap as numpy wraps them"
+)]
 
-#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
 mod common;
 
 use common::{inserted, recorded};

@@ -1,6 +1,12 @@
 //! Bytes that lie are refused with a reason; they never panic and never become wrong data.
+#![expect(clippy::unwrap_used, reason = "a fixture that is not as recorded ends the test")]
 
-#[allow(unreachable_pub, dead_code, reason = "shared by the test binaries, each of which uses a part")]
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
 mod common;
 
 use std::sync::Arc;
@@ -9,6 +15,7 @@ use common::{inserted, recorded};
 use proptest::prelude::*;
 use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column};
 use relive_wire::reverb::{ChunkData, FlatTrajectory, InsertStreamRequest, PrioritizedItem};
+use relive_wire::tensorflow::{TensorProto, TensorShapeProto};
 use relive_wire::{Message, chunk, item};
 
 fn some_chunk() -> ChunkData {
@@ -55,8 +62,66 @@ fn lying_chunks_are_refused_with_chunk_column_and_reason() {
     assert!(dtype.contains("data type number 20"), "{dtype}");
     let count = refusal(|m| m.data_tensors_len = 7);
     assert!(count.contains("data_tensors_len is 7, but it has 1"), "{count}");
-    let old = refusal(|m| m.deprecated_data.push(relive_wire::tensorflow::TensorProto::default()));
+    let old = refusal(|m| m.deprecated_data.push(TensorProto::default()));
     assert!(old.contains("deprecated_data"), "{old}");
+}
+
+#[test]
+fn fields_that_nobody_checked_are_not_sent_on() {
+    // Known and unknown fields that our reader passes over, with content that a complete reader would choke on.
+    let unchecked: [&[u8]; 3] =
+        [&[5 << 3 | 2, 1, 0], &[14 << 3 | 2, 1, 0xff], &[99 << 3 & 0x7f | 0x80, 6, 1]];
+    for field in unchecked {
+        let plain = some_chunk();
+        let tensor = plain.data.as_ref().unwrap().tensors[0].encode_to_vec();
+        let tensor = [tensor.as_slice(), field].concat();
+        let data = [&[1 << 3 | 2, u8::try_from(tensor.len()).unwrap()], tensor.as_slice()].concat();
+        let head = ChunkData { data: None, ..plain.clone() }.encode_to_vec();
+        let message = [&head, [5 << 3 | 2, u8::try_from(data.len()).unwrap()].as_slice(), &data].concat();
+        let chunk = chunk::decode(&message).unwrap();
+        assert!(!chunk.is_verbatim());
+        assert_eq!(ChunkData::decode(chunk::encode(&chunk)).unwrap(), plain);
+    }
+}
+
+#[test]
+fn parts_of_a_message_are_merged_as_protobuf_merges_them() {
+    let whole = some_chunk();
+    let range = whole.sequence_range.unwrap();
+    let part = |end| ChunkData {
+        sequence_range: Some(relive_wire::reverb::SequenceRange { end, ..Default::default() }),
+        ..ChunkData::default()
+    };
+    let message = [whole.encode_to_vec(), part(77).encode_to_vec()].concat();
+    let merged = chunk::decode(&message).unwrap().range();
+    assert_eq!((merged.episode_id, merged.start, merged.end), (range.episode_id, range.start, 77));
+
+    let mut split = whole.clone();
+    let tensor = &mut split.data.as_mut().unwrap().tensors[0];
+    let rest = tensor.tensor_shape.as_mut().unwrap().dim.split_off(1);
+    let tail = TensorProto {
+        tensor_shape: Some(TensorShapeProto { dim: rest, ..Default::default() }),
+        ..TensorProto::default()
+    };
+    let tensor = [tensor.encode_to_vec(), tail.encode_to_vec()].concat();
+    let data = [&[1 << 3 | 2, u8::try_from(tensor.len()).unwrap()], tensor.as_slice()].concat();
+    split.data = None;
+    let head = [5 << 3 | 2, u8::try_from(data.len()).unwrap()];
+    let message = [split.encode_to_vec().as_slice(), &head, &data].concat();
+    let shape = chunk::decode(&message).unwrap().column(0).unwrap().shape.clone();
+    assert_eq!(shape.dims(), [4, 3]);
+}
+
+#[test]
+fn keys_and_numbers_outside_of_protobuf_are_refused() {
+    let plain = some_chunk().encode_to_vec();
+    let with = |tail: &[u8]| chunk::decode(&[plain.as_slice(), tail].concat()).unwrap_err().to_string();
+    assert!(with(&[0, 1]).contains("no field number 0"), "{}", with(&[0, 1]));
+    let beyond = with(&[0x80, 0x80, 0x80, 0x80, 0x10, 1]);
+    assert!(beyond.contains("no field number 536870912"), "{beyond}");
+    let long = [[8].as_slice(), &[0xff; 9], &[2]].concat();
+    assert!(with(&long).contains("does not fit 64 bits"), "{}", with(&long));
+    assert!(with(&[7 << 3 | 2, 0]).contains("another wire type"), "{}", with(&[7 << 3 | 2, 0]));
 }
 
 fn item_refusal(columns: Vec<Column>) -> String {

@@ -77,7 +77,7 @@ impl InsertSession {
                 Poll::Ready(None) => self.reading = Reading::Ended(None),
                 Poll::Ready(Some(Err(status))) => self.reading = Reading::Ended(Some(status)),
                 Poll::Ready(Some(Ok(request))) => {
-                    if let Err(status) = self.handle(request) {
+                    if let Err(status) = self.handle(&request) {
                         self.reading = Reading::Ended(Some(status));
                     }
                 }
@@ -87,11 +87,11 @@ impl InsertSession {
         cx.waker().wake_by_ref();
     }
 
-    fn handle(&mut self, request: InsertStreamRequest) -> Result<(), Status> {
+    fn handle(&mut self, request: &InsertStreamRequest) -> Result<(), Status> {
         if request.chunks.is_empty() && request.items.is_empty() {
             return Err(Status::invalid_argument("an insert request needs chunks or items"));
         }
-        self.hold(&request)?;
+        self.hold(request)?;
         if request.items.is_empty() {
             return Ok(());
         }
