@@ -38,38 +38,42 @@ def relive_servers(pytestconfig):
     servers.close()
 
 
-def _starter(servers):
-    """A function that starts servers, and the list of what it started."""
+def _starting(launch):
+    """Yields a function that starts servers as `launch` does; stops all of them at the end."""
     running = []
 
-    def start(*tables):
-        running.append(servers.start(*tables))
+    def start(*arguments):
+        running.append(launch(*arguments))
         return running[-1]
 
-    return start, running
-
-
-def _stop(running):
+    yield start
     for server in running:
         server.stop()
+
+
+def _relive(request):
+    if request.config.getoption("--only") == "reverb":
+        pytest.skip("for our server alone")
+    return request.getfixturevalue("relive_servers")
 
 
 @pytest.fixture
 def start(kind, request):
     """Starts a server of either kind: for what both must do."""
-    start, running = _starter(request.getfixturevalue(f"{kind}_servers"))
-    yield start
-    _stop(running)
+    yield from _starting(request.getfixturevalue(f"{kind}_servers").start)
 
 
 @pytest.fixture
 def start_relive(request):
     """Starts our server: for what dm-reverb does wrong and ours must do right."""
-    if request.config.getoption("--only") == "reverb":
-        pytest.skip("for our server alone")
-    start, running = _starter(request.getfixturevalue("relive_servers"))
-    yield start
-    _stop(running)
+    yield from _starting(_relive(request).start)
+
+
+@pytest.fixture
+def start_toml(request):
+    """Starts our server from the text of a TOML file."""
+    servers = _relive(request)
+    yield from _starting(lambda text: servers.start_text(text, "toml"))
 
 
 @pytest.fixture
