@@ -66,6 +66,17 @@ struct WorkerState {
     idle: Option<Waker>,
 }
 
+/// What a worker's stream should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    /// Ask for that many samples.
+    Ask(usize),
+    /// Nothing before something changes.
+    Wait,
+    /// Close: all that it may ask for has come.
+    End,
+}
+
 /// What the caller gets.
 pub(super) enum Taken {
     /// Samples were put into the caller's list.
@@ -146,7 +157,7 @@ impl Shared {
     fn wake_idle_workers(&self, mut state: parking_lot::MutexGuard<'_, State>) {
         let mut wakers: Vec<Waker> = Vec::new();
         for worker in 0..state.workers.len() {
-            if self.next_request_size(&state, worker) > 0 {
+            if self.plan(&state, worker) != Plan::Wait {
                 wakers.extend(state.workers.get_mut(worker).and_then(|worker| worker.idle.take()));
             }
         }
@@ -193,16 +204,18 @@ impl Shared {
         let mut state = self.state.lock();
         // Requests are only polled on an established connection.
         state.trouble = None;
-        let samples = self.next_request_size(&state, worker);
-        let left = state.left;
+        let plan = self.plan(&state, worker);
         let Some(mine) = state.workers.get_mut(worker).filter(|mine| mine.stream == stream) else {
             return Poll::Ready(None);
         };
-        if samples == 0 {
-            let done = mine.asked >= self.max_samples_per_stream || left == Some(0);
-            mine.idle = Some(cx.waker().clone());
-            return if done && mine.outstanding == 0 { Poll::Ready(None) } else { Poll::Pending };
-        }
+        let samples = match plan {
+            Plan::Ask(samples) => samples,
+            Plan::End => return Poll::Ready(None),
+            Plan::Wait => {
+                mine.idle = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+        };
         mine.asked += samples;
         mine.outstanding += samples;
         state.credits -= samples;
@@ -216,15 +229,20 @@ impl Shared {
         }))
     }
 
-    /// How many samples the worker should ask for now; 0 while it is better to wait.
-    fn next_request_size(&self, state: &State, worker: usize) -> usize {
-        let Some(mine) = state.workers.get(worker) else { return 0 };
+    /// What the worker's stream should do now.
+    fn plan(&self, state: &State, worker: usize) -> Plan {
+        let Some(mine) = state.workers.get(worker) else { return Plan::End };
         let left =
             state.left.unwrap_or(usize::MAX).min(self.max_samples_per_stream.saturating_sub(mine.asked));
         let room = state.credits.min(self.max_in_flight.saturating_sub(mine.outstanding));
         let samples = left.min(room);
         let worth_it = mine.outstanding == 0 || samples >= self.credit_batch() || samples == left;
-        if worth_it { samples } else { 0 }
+        match samples {
+            0 if left == 0 && mine.outstanding == 0 => Plan::End,
+            0 => Plan::Wait,
+            samples if worth_it => Plan::Ask(samples),
+            _ => Plan::Wait,
+        }
     }
 
     /// Hands samples to the caller.
