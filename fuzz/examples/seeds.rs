@@ -1,0 +1,105 @@
+//! Writes the first inputs of every corpus, made of the recorded requests of the `relive-wire` tests.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use relive_tensor::{Codec, DType, Nest, Signature, Tensor, TensorSpec};
+use relive_wire::reverb::sample_stream_response::SampleEntry;
+use relive_wire::reverb::{ChunkData, InsertStreamRequest, SampleInfo, SampleStreamResponse};
+use relive_wire::{Message, signature};
+
+const FIXTURES: [&str; 7] = [
+    "insert_chunks_of_four",
+    "insert_client_insert",
+    "insert_dtypes",
+    "insert_legacy",
+    "insert_legacy_delta",
+    "insert_partial_steps",
+    "insert_strings",
+];
+
+fn main() -> io::Result<()> {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for fixture in FIXTURES {
+        let file = home.join("../crates/relive-wire/tests/fixtures").join(fixture).with_extension("bin");
+        for (number, message) in messages(&fs::read(file)?).enumerate() {
+            let name = format!("{fixture}_{number}");
+            write("insert_request", &name, message)?;
+            let request = InsertStreamRequest::decode(message)?;
+            for (column, chunk) in request.chunks.iter().enumerate() {
+                write("chunk_message", &format!("{name}_{column}"), chunk)?;
+                write_payloads(&format!("{name}_{column}"), chunk)?;
+            }
+            write("sample_response", &name, &as_response(request).encode_to_vec())?;
+        }
+    }
+    write("signature", "structures", &signature::to_wire(&structures()).encode_to_vec())
+}
+
+/// Each message of a fixture is led by its length in four bytes.
+fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, after) = rest.split_first_chunk()?;
+        let (message, after) = after.split_at(usize::try_from(u32::from_le_bytes(*length)).ok()?);
+        rest = after;
+        Some(message)
+    })
+}
+
+/// Every payload as it is, and fixed-size ones under the other codecs.
+fn write_payloads(name: &str, chunk: &[u8]) -> io::Result<()> {
+    let message = ChunkData::decode(chunk)?;
+    for (column, tensor) in message.data.unwrap_or_default().tensors.iter().enumerate() {
+        let dims = tensor.tensor_shape.clone().unwrap_or_default().dim;
+        let elements = dims.iter().map(|dim| dim.size).product::<i64>();
+        let dtype = relive_wire::dtype::from_wire(tensor.dtype.into()).unwrap_or(DType::UInt8);
+        let expected = elements.unsigned_abs() * dtype.size_bytes().unwrap_or(1) as u64;
+        let [low, high, ..] = expected.to_le_bytes();
+        let name = format!("{name}_{column}");
+        if dtype == DType::String {
+            write("codecs", &name, &[&[4, low, high], tensor.tensor_content.as_ref()].concat())?;
+            continue;
+        }
+        let raw = Codec::Snappy.decode(&tensor.tensor_content, usize::from(u16::from_le_bytes([low, high])));
+        let raw = raw.map_err(io::Error::other)?;
+        for (kind, codec) in (0_u8..).zip(Codec::ALL) {
+            let mut file = vec![kind, low, high];
+            codec.encode(&raw, &mut file).map_err(io::Error::other)?;
+            write("codecs", &format!("{name}_{codec}"), &file)?;
+        }
+    }
+    Ok(())
+}
+
+/// The items of a request as samples, each in two entries.
+fn as_response(request: InsertStreamRequest) -> SampleStreamResponse {
+    let mut entries = Vec::new();
+    for item in request.items {
+        let (first, rest) = request.chunks.split_at(request.chunks.len() / 2);
+        let info = Some(SampleInfo { item: Some(item), ..SampleInfo::default() });
+        entries.push(SampleEntry { info, data: first.to_vec(), end_of_sequence: false });
+        entries.push(SampleEntry { info: None, data: rest.to_vec(), end_of_sequence: true });
+    }
+    SampleStreamResponse { entries }
+}
+
+/// One of each kind of structure and leaf.
+fn structures() -> Signature {
+    let spec =
+        |dtype, shape, bounds| Nest::Leaf(TensorSpec { name: "leaf".to_owned(), shape, dtype, bounds });
+    let bounds = (Tensor::scalar(-1.5_f32), Tensor::scalar(2.5_f32));
+    let fields = vec![
+        ("list".to_owned(), Nest::List(vec![spec(DType::Float32, Some(vec![None, Some(3)]), Some(bounds))])),
+        ("tuple".to_owned(), Nest::Tuple(vec![spec(DType::String, None, None), Nest::None])),
+    ];
+    let named = Nest::NamedTuple { name: "Step".to_owned(), fields };
+    Nest::Dict(
+        [("step".to_owned(), named), ("flag".to_owned(), spec(DType::Bool, Some(vec![]), None))].into(),
+    )
+}
+
+fn write(target: &str, name: &str, data: &[u8]) -> io::Result<()> {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(name), data)
+}

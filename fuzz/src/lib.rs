@@ -1,0 +1,12 @@
+//! What must hold for any bytes that a peer may send, one check per fuzz target.
+//!
+//! A check panics if the code under test is wrong, and otherwise says whether it accepted the bytes, so that a replay
+//! of a corpus can tell that it holds both kinds. The fuzz targets and the corpus test of `relive-wire` share this file.
+
+pub mod chunk_message;
+pub mod codecs;
+pub mod insert_request;
+pub mod sample_response;
+pub mod signature;
+
+mod trajectory;
