@@ -7,6 +7,8 @@ mod options;
 mod reader;
 mod sample;
 mod shared;
+#[cfg(test)]
+mod shared_model;
 mod worker;
 
 pub use options::SamplerOptions;
