@@ -8,9 +8,8 @@ use relive_table::{NewItem, Timestamp};
 use crate::EngineError;
 use crate::aftermath::Aftermath;
 use crate::confirmations::Confirmations;
-use crate::handle::Mutation;
 use crate::limits::{MAX_WAITING_INSERTS, MAX_WAITING_SAMPLES};
-use crate::sample::SampleRequest;
+use crate::request::{Mutation, SampleRequest};
 use crate::slot::Slot;
 use crate::state::{SampleResult, State, WaitingInsert, WaitingSample};
 

@@ -13,7 +13,8 @@ use crate::change::{Change, Origin};
 use crate::confirmations::Confirmations;
 use crate::engine::Tables;
 use crate::limits::{MAX_SAMPLES_PER_REQUEST, read_ahead};
-use crate::sample::{SampleFuture, SampleRequest};
+use crate::request::{Accepted, Mutation, SampleRequest};
+use crate::sample::SampleFuture;
 use crate::slot::Slot;
 use crate::state::{SampleResult, State};
 use crate::sync::Mutex;
@@ -32,33 +33,6 @@ pub(crate) struct Shared {
     pub(crate) undelivered: AtomicU64,
     /// The tables that extensions may insert into; set once the engine is whole.
     pub(crate) peers: OnceLock<Weak<Tables>>,
-}
-
-/// What became of a run of inserts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[must_use]
-pub struct Accepted {
-    /// Inserts that this call left waiting; their outcomes come through the [`Confirmations`].
-    pub deferred: usize,
-    /// Whether the table has so many inserts waiting that its streams should stop reading.
-    pub saturated: bool,
-}
-
-/// A priority to set, or an item to remove.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Mutation {
-    /// Removes the item `key`; nothing happens if there is none.
-    Delete {
-        /// The item.
-        key: u64,
-    },
-    /// Sets the priority of the item `key`; nothing happens if there is none.
-    Update {
-        /// The item.
-        key: u64,
-        /// The new priority.
-        priority: f64,
-    },
 }
 
 /// Inserts made under one lock: enough to make the lock cheap, few enough to keep it short.

@@ -10,21 +10,9 @@ use tokio::time::Sleep;
 
 use crate::EngineError;
 use crate::handle::TableHandle;
+use crate::request::SampleRequest;
 use crate::slot::Slot;
 use crate::state::SampleResult;
-
-/// What a caller wants to sample.
-#[derive(Debug, Clone)]
-pub struct SampleRequest {
-    /// Most samples to take, at least 1.
-    pub limit: usize,
-    /// The batch ends once the encoded chunks of its samples reach this many bytes.
-    pub max_bytes: u64,
-    /// Longest time to wait for the first sample; `None` waits until the table is closed.
-    pub timeout: Option<Duration>,
-    /// Who asks: shown in the list of waiters.
-    pub who: Arc<str>,
-}
 
 /// A batch of samples to come: at least one, at most the limit.
 ///

@@ -9,6 +9,7 @@ use crate::reverb;
 use crate::reverb::key_distribution_options::{Distribution, Heap, Prioritized};
 use crate::reverb::{KeyDistributionOptions, PriorityTableCheckpoint, RateLimiterCallStats, RateLimiterInfo};
 use crate::signature;
+use crate::tensorflow::StructuredValue;
 
 /// The message for a selector.
 #[must_use]
@@ -94,20 +95,22 @@ pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
 /// # Errors
 /// Selectors that are not set, signatures that cannot be read, values that no table can have.
 pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireError> {
-    let name = message.name.as_str();
     let limiter = message.rate_limiter_info.unwrap_or_default();
-    let mut config = TableConfig::new(name)
-        .sampler(selector_from_wire(message.sampler_options.as_ref(), name, "sampler")?)
-        .remover(selector_from_wire(message.remover_options.as_ref(), name, "remover")?)
-        .max_size(to_u64(message.max_size))
-        .max_times_sampled(message.max_times_sampled)
-        .rate_limiter(RateLimiterConfig {
+    let config = Rules {
+        name: &message.name,
+        sampler: message.sampler_options.as_ref(),
+        remover: message.remover_options.as_ref(),
+        max_size: message.max_size,
+        max_times_sampled: message.max_times_sampled,
+        rate_limiter: RateLimiterConfig {
             samples_per_insert: limiter.samples_per_insert,
             min_size_to_sample: limiter.min_size_to_sample,
             min_diff: limiter.min_diff,
             max_diff: limiter.max_diff,
-        });
-    config.signature = message.signature.as_ref().map(signature::from_wire).transpose()?.map(Arc::new);
+        },
+        signature: message.signature.as_ref(),
+    }
+    .into_config()?;
     let completed = |stats: Option<RateLimiterCallStats>| stats.map_or(0, |stats| stats.completed);
     let inserts = completed(limiter.insert_stats);
     Ok(TableInfo {
@@ -130,26 +133,52 @@ pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireErro
 /// # Errors
 /// Selectors that are not set, a missing rate limiter, values out of range.
 pub fn config_from_wire(message: &PriorityTableCheckpoint) -> Result<TableConfig, WireError> {
-    let name = message.table_name.as_str();
     let limiter = message.rate_limiter.as_ref().ok_or_else(|| WireError::Table {
-        table: name.to_owned(),
+        table: message.table_name.clone(),
         reason: "it has no rate_limiter; set samples_per_insert, min_size_to_sample, min_diff and max_diff"
             .to_owned(),
     })?;
-    let mut config = TableConfig::new(name)
-        .sampler(selector_from_wire(message.sampler.as_ref(), name, "sampler")?)
-        .remover(selector_from_wire(message.remover.as_ref(), name, "remover")?)
-        .max_size(to_u64(message.max_size))
-        .max_times_sampled(message.max_times_sampled)
-        .rate_limiter(RateLimiterConfig {
+    let config = Rules {
+        name: &message.table_name,
+        sampler: message.sampler.as_ref(),
+        remover: message.remover.as_ref(),
+        max_size: message.max_size,
+        max_times_sampled: message.max_times_sampled,
+        rate_limiter: RateLimiterConfig {
             samples_per_insert: limiter.samples_per_insert,
             min_size_to_sample: limiter.min_size_to_sample,
             min_diff: limiter.min_diff,
             max_diff: limiter.max_diff,
-        });
-    config.signature = message.signature.as_ref().map(signature::from_wire).transpose()?.map(Arc::new);
+        },
+        signature: message.signature.as_ref(),
+    }
+    .into_config()?;
     config.validate()?;
     Ok(config)
+}
+
+/// What the two messages about a table have in common.
+struct Rules<'a> {
+    name: &'a str,
+    sampler: Option<&'a KeyDistributionOptions>,
+    remover: Option<&'a KeyDistributionOptions>,
+    max_size: i64,
+    max_times_sampled: i32,
+    rate_limiter: RateLimiterConfig,
+    signature: Option<&'a StructuredValue>,
+}
+
+impl Rules<'_> {
+    fn into_config(self) -> Result<TableConfig, WireError> {
+        let mut config = TableConfig::new(self.name)
+            .sampler(selector_from_wire(self.sampler, self.name, "sampler")?)
+            .remover(selector_from_wire(self.remover, self.name, "remover")?)
+            .max_size(to_u64(self.max_size))
+            .max_times_sampled(self.max_times_sampled)
+            .rate_limiter(self.rate_limiter);
+        config.signature = self.signature.map(signature::from_wire).transpose()?.map(Arc::new);
+        Ok(config)
+    }
 }
 
 fn to_i64(value: u64) -> i64 {
