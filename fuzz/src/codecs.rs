@@ -37,7 +37,7 @@ fn texts(payload: &[u8], count: u64) -> bool {
     match (&valid, &decoded) {
         (Ok(characters), Ok(values)) => {
             assert_eq!(u64::try_from(values.len()), Ok(count));
-            let total = values.iter().map(|value| value.len()).sum::<usize>();
+            let total = values.iter().map(bytes::Bytes::len).sum::<usize>();
             assert_eq!(u64::try_from(total), Ok(*characters));
             let mut encoded = Vec::new();
             strings::encode(values, &mut encoded).expect("small strings can be encoded");

@@ -7,6 +7,7 @@ pub mod chunk_message;
 pub mod codecs;
 pub mod insert_request;
 pub mod sample_response;
+pub mod server_config;
 pub mod signature;
 
 mod trajectory;

@@ -24,3 +24,6 @@ pub const MAX_SLICES_PER_ITEM: usize = 1 << 20;
 
 /// Nesting depth of a signature; prost itself stops at 100.
 pub const MAX_SIGNATURE_DEPTH: usize = 32;
+
+/// Nesting depth of a configuration in protobuf text, what prost takes in the binary form.
+pub const MAX_TEXT_DEPTH: usize = 100;

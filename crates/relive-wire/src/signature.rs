@@ -46,9 +46,9 @@ pub fn to_wire(signature: &Signature) -> StructuredValue {
 ///
 /// # Errors
 /// Leaves that are not tensor specs, unknown data types, shapes with negative dimensions other than -1, nesting deeper
-/// than [`MAX_SIGNATURE_DEPTH`].
+/// than [`MAX_SIGNATURE_DEPTH`], bounds that repeat a value over more than 64 MiB.
 pub fn from_wire(message: &StructuredValue) -> Result<Signature, WireError> {
-    Reader { path: Vec::new() }.nest(message)
+    Reader { path: Vec::new(), filled_bytes_left: MAX_FILLED_BYTES }.nest(message)
 }
 
 /// The message for a fully known shape.
@@ -94,6 +94,8 @@ fn bound_to_wire(bound: &Tensor) -> TensorProto {
 
 struct Reader {
     path: Vec<String>,
+    /// Bytes that bounds given as lists of values may still take.
+    filled_bytes_left: usize,
 }
 
 impl Reader {
@@ -166,7 +168,7 @@ impl Reader {
         dims.iter().map(known).collect()
     }
 
-    fn bounded(&self, message: &BoundedTensorSpecProto) -> Result<TensorSpec, WireError> {
+    fn bounded(&mut self, message: &BoundedTensorSpecProto) -> Result<TensorSpec, WireError> {
         let mut spec = self.spec(&message.name, message.shape.as_ref(), message.dtype)?;
         if let (Some(minimum), Some(maximum)) = (&message.minimum, &message.maximum) {
             spec.bounds = Some((self.bound(minimum)?, self.bound(maximum)?));
@@ -174,12 +176,12 @@ impl Reader {
         Ok(spec)
     }
 
-    fn bound(&self, message: &TensorProto) -> Result<Tensor, WireError> {
+    fn bound(&mut self, message: &TensorProto) -> Result<Tensor, WireError> {
         let spec = self.spec("", message.tensor_shape.as_ref(), message.dtype)?;
         let dims = spec.shape.unwrap_or_default();
         let shape: Shape = dims.into_iter().map(|dim| dim.unwrap_or(0)).collect();
-        let bytes = bound_bytes(message, spec.dtype, &shape)
-            .ok_or_else(|| self.error(format!("a bound of type {} has no readable value", spec.dtype)))?;
+        let bytes = bound_bytes(message, spec.dtype, &shape, &mut self.filled_bytes_left)
+            .ok_or_else(|| self.error(unreadable_bound(spec.dtype)))?;
         Tensor::new(spec.dtype, shape, bytes).map_err(|error| self.error(error.to_string()))
     }
 
@@ -188,16 +190,25 @@ impl Reader {
     }
 }
 
+fn unreadable_bound(dtype: DType) -> String {
+    format!(
+        "a bound of type {dtype} has no readable value, or repeats values over {MAX_FILLED_BYTES} bytes in all"
+    )
+}
+
 /// The bytes of a plain tensor: given whole, or as a list of values whose last one repeats.
-fn bound_bytes(message: &TensorProto, dtype: DType, shape: &Shape) -> Option<Bytes> {
+fn bound_bytes(
+    message: &TensorProto,
+    dtype: DType,
+    shape: &Shape,
+    filled_bytes_left: &mut usize,
+) -> Option<Bytes> {
     if !message.tensor_content.is_empty() {
         return Some(message.tensor_content.clone());
     }
     let width = dtype.size_bytes()?;
     let wanted = usize::try_from(shape.num_elements()?).ok()?.checked_mul(width)?;
-    if wanted > MAX_BOUND_BYTES {
-        return None;
-    }
+    *filled_bytes_left = filled_bytes_left.checked_sub(wanted)?;
     let mut bytes = listed_values(message, dtype)?;
     bytes.truncate(wanted);
     if let Some(start) = bytes.len().checked_sub(width) {
@@ -209,8 +220,9 @@ fn bound_bytes(message: &TensorProto, dtype: DType, shape: &Shape) -> Option<Byt
     Some(bytes.into())
 }
 
-/// Largest bound kept with a spec; bounds are scalars or have the shape of one step.
-const MAX_BOUND_BYTES: usize = 1 << 26;
+/// Most bytes of all bounds of a signature that are given as lists of values: a list of one value fills any shape, and a
+/// message of a few bytes could ask for gigabytes. Bounds are scalars or have the shape of one step.
+const MAX_FILLED_BYTES: usize = 1 << 26;
 
 /// TensorFlow widens small integers to int32 in `int_val`; the low bytes are the value.
 fn listed_values(message: &TensorProto, dtype: DType) -> Option<Vec<u8>> {

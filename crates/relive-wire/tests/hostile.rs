@@ -15,8 +15,10 @@ use common::{inserted, recorded};
 use proptest::prelude::*;
 use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column};
 use relive_wire::reverb::{ChunkData, FlatTrajectory, InsertStreamRequest, PrioritizedItem};
-use relive_wire::tensorflow::{TensorProto, TensorShapeProto};
-use relive_wire::{Message, chunk, item};
+use relive_wire::tensorflow::structured_value::Kind;
+use relive_wire::tensorflow::tensor_shape_proto::Dim;
+use relive_wire::tensorflow::{BoundedTensorSpecProto, StructuredValue, TensorProto, TensorShapeProto};
+use relive_wire::{Message, chunk, item, signature};
 
 fn some_chunk() -> ChunkData {
     let request = recorded::<InsertStreamRequest>("insert_chunks_of_four.bin").remove(0);
@@ -163,6 +165,31 @@ fn items_that_do_not_fit_their_chunks_are_refused() {
         let text = item_refusal(columns.clone());
         assert!(text.contains("item 5") && text.contains("column"), "{columns:?}: {text}");
     }
+}
+
+#[test]
+fn bounds_of_a_few_bytes_cannot_ask_for_gigabytes() {
+    let shape =
+        |size| Some(TensorShapeProto { dim: vec![Dim { size, name: String::new() }], unknown_rank: false });
+    let bound = |size| {
+        let tensor_shape = shape(size);
+        Some(TensorProto { dtype: 2, tensor_shape, double_val: vec![1.0], ..TensorProto::default() })
+    };
+    let read = |size| {
+        let spec = BoundedTensorSpecProto {
+            name: "leaf".to_owned(),
+            shape: shape(size),
+            dtype: 2,
+            minimum: bound(size),
+            maximum: bound(size),
+        };
+        signature::from_wire(&StructuredValue { kind: Some(Kind::BoundedTensorSpecValue(spec)) })
+    };
+    assert!(read(1000).is_ok());
+    let each_fits_but_both_do_not = 5 << 20;
+    let text = read(each_fits_but_both_do_not).unwrap_err().to_string();
+    assert!(text.contains("over 67108864 bytes in all"), "{text}");
+    assert!(read(i64::from(u32::MAX)).is_err());
 }
 
 proptest! {
