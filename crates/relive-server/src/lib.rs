@@ -17,4 +17,5 @@ mod workers;
 
 pub use listener::{BindError, bind};
 pub use options::ServerOptions;
+pub use relive_engine::{BuildError, Engine, EngineBuilder};
 pub use serve::serve;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
-use relive_engine::Engine;
+use relive_server::Engine;
 use relive_server::ServerOptions;
 
 use crate::config::{self, Config};
@@ -42,7 +42,7 @@ pub(crate) async fn run(options: Options) -> Result {
 }
 
 fn build(config: &Config) -> Result<Engine> {
-    let add = |builder: relive_engine::EngineBuilder, table: &relive_table::TableConfig| {
+    let add = |builder: relive_server::EngineBuilder, table: &relive_table::TableConfig| {
         builder.table(table.clone())
     };
     let builder = config.tables.iter().fold(Engine::builder(), add);

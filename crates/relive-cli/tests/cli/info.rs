@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Stdio;
 
 use relive_client::{Client, Nest, SamplerOptions, Tensor};
-use relive_engine::Engine;
+use relive_server::Engine;
 use relive_server::ServerOptions;
 use relive_table::{RateLimiterConfig, TableConfig};
 use relive_tensor::{DType, TensorSpec};
