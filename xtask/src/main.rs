@@ -17,6 +17,8 @@ mod test;
 mod tidy;
 mod workspace;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -43,9 +45,19 @@ enum Command {
     Tidy,
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
     let root = workspace::root()?;
-    match Cli::parse().command {
+    match command {
         Command::Demo(options) => demo::run(&root, &options),
         Command::Test => test::run(&root),
         Command::Interop(options) => interop::run(&root, &options),
