@@ -29,9 +29,12 @@ impl Client {
     /// # Errors
     /// `Timeout` when no server answers within `timeout`.
     pub async fn server_info_with_timeout(&self, timeout: Duration) -> Result<ServerInfo> {
-        let mut stub = self.stub();
-        let answer =
-            self.call("server_info", timeout, async || stub.server_info(ServerInfoRequest {}).await).await?;
+        let answer = self
+            .call("server_info", timeout, || {
+                let mut stub = self.stub();
+                async move { stub.server_info(ServerInfoRequest {}).await }
+            })
+            .await?;
         let info = ServerInfo::from_message(&answer)?;
         self.shared.signatures.replace(&info.tables);
         Ok(info)
@@ -50,8 +53,12 @@ impl Client {
     /// # Errors
     /// As [`status`](Self::status).
     pub async fn status_with_timeout(&self, timeout: Duration) -> Result<ServerStatus> {
-        let mut stub = self.own_stub();
-        let answer = self.call("status", timeout, async || stub.describe(DescribeRequest {}).await).await?;
+        let answer = self
+            .call("status", timeout, || {
+                let mut stub = self.stub();
+                async move { stub.describe(DescribeRequest {}).await }
+            })
+            .await?;
         ServerStatus::from_message(answer)
     }
 
@@ -86,9 +93,11 @@ impl Client {
             updates: updates.iter().map(|&(key, priority)| KeyWithPriority { key, priority }).collect(),
             delete_keys: deletes.to_vec(),
         };
-        let mut stub = self.stub();
-        self.call("mutate_priorities", timeout, async || stub.mutate_priorities(request.clone()).await)
-            .await?;
+        self.call("mutate_priorities", timeout, || {
+            let (mut stub, request) = (self.stub(), request.clone());
+            async move { stub.mutate_priorities(request).await }
+        })
+        .await?;
         Ok(())
     }
 
@@ -106,8 +115,11 @@ impl Client {
     /// As [`reset`](Self::reset).
     pub async fn reset_with_timeout(&self, table: &str, timeout: Duration) -> Result<()> {
         let request = ResetRequest { table: table.to_owned() };
-        let mut stub = self.stub();
-        self.call("reset", timeout, async || stub.reset(request.clone()).await).await?;
+        self.call("reset", timeout, || {
+            let (mut stub, request) = (self.stub(), request.clone());
+            async move { stub.reset(request).await }
+        })
+        .await?;
         Ok(())
     }
 
@@ -124,19 +136,22 @@ impl Client {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub async fn checkpoint_with_timeout(&self, timeout: Duration) -> Result<String> {
-        let mut stub = self.stub();
-        let answer =
-            self.call("checkpoint", timeout, async || stub.checkpoint(CheckpointRequest {}).await).await?;
+        let answer = self
+            .call("checkpoint", timeout, || {
+                let mut stub = self.stub();
+                async move { stub.checkpoint(CheckpointRequest {}).await }
+            })
+            .await?;
         Ok(answer.checkpoint_path)
     }
 
     /// Calls until there is an answer: a server that is not there yet is waited for.
-    async fn call<T>(
-        &self,
-        operation: &str,
-        timeout: Duration,
-        mut attempt: impl AsyncFnMut() -> std::result::Result<Response<T>, Status>,
-    ) -> Result<T> {
+    ///
+    /// `attempt` gives an owned future, so that calls can be spawned on any scheduler.
+    async fn call<T, F>(&self, operation: &str, timeout: Duration, attempt: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<Response<T>, Status>>,
+    {
         let deadline = Deadline::after(timeout);
         let mut backoff = Backoff::new();
         let mut trouble = None;

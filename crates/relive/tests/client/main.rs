@@ -10,5 +10,6 @@ mod limits;
 mod reconnect;
 #[cfg(test)]
 mod roundtrip;
+mod spawn;
 #[cfg(test)]
 mod structured;
