@@ -55,7 +55,7 @@ impl Client {
     pub async fn status_with_timeout(&self, timeout: Duration) -> Result<ServerStatus> {
         let answer = self
             .call("status", timeout, || {
-                let mut stub = self.stub();
+                let mut stub = self.own_stub();
                 async move { stub.describe(DescribeRequest {}).await }
             })
             .await?;
