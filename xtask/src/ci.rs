@@ -28,5 +28,6 @@ fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
 fn docs(root: &Path) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).env("RUSTDOCFLAGS", "--deny warnings");
-    process::run(command.args(["doc", "--workspace", "--no-deps"]))
+    // Libraries only: the program `relive` would overwrite the pages of the library `relive`.
+    process::run(command.args(["doc", "--workspace", "--no-deps", "--lib"]))
 }
