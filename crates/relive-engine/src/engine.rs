@@ -128,10 +128,19 @@ impl Engine {
     /// # Errors
     /// There is none of this name; the error lists those there are.
     pub fn table(&self, name: &str) -> Result<&TableHandle, EngineError> {
-        self.tables.get(name).ok_or_else(|| EngineError::UnknownTable {
-            name: name.to_owned(),
-            known: self.order.iter().map(TableHandle::name).collect::<Vec<_>>().join(", "),
-        })
+        self.tables
+            .get(name)
+            .ok_or_else(|| EngineError::UnknownTable { name: shortened(name), known: self.known_names() })
+    }
+
+    /// The names of the tables, or of the first of them.
+    fn known_names(&self) -> String {
+        let names: Vec<_> =
+            self.order.iter().take(MAX_NAMES_TOLD).map(|table| shortened(table.name())).collect();
+        match self.order.len().saturating_sub(names.len()) {
+            0 => names.join(", "),
+            more => format!("{} and {more} more", names.join(", ")),
+        }
     }
 
     /// Every table, in the order in which they were given.
@@ -149,5 +158,18 @@ impl Engine {
     /// Closes every table; see [`TableHandle::close`].
     pub fn close(&self) {
         self.order.iter().for_each(TableHandle::close);
+    }
+}
+
+/// Names that an error lists; its text travels in a header.
+const MAX_NAMES_TOLD: usize = 20;
+
+/// Characters of a name that an error shows.
+const MAX_NAME_TOLD: usize = 100;
+
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(MAX_NAME_TOLD) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+        None => name.to_owned(),
     }
 }

@@ -38,6 +38,9 @@ pub(crate) struct Shared {
 /// Inserts made under one lock: enough to make the lock cheap, few enough to keep it short.
 const INSERTS_PER_LOCK: usize = 64;
 
+/// Priorities set and items deleted under one lock; a learner's batch usually fits.
+const MUTATIONS_PER_LOCK: usize = 1_024;
+
 impl TableHandle {
     pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus) -> Self {
         let shared = Shared {
@@ -109,10 +112,16 @@ impl TableHandle {
     /// The first priority that the table refuses ends the call, and is not applied; the ones before it are. A closed
     /// table refuses everything.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
-        self.change(|change| {
-            change.check_open()?;
-            mutations.into_iter().try_for_each(|mutation| change.mutate(mutation))
-        })
+        let mut mutations = mutations.into_iter().peekable();
+        loop {
+            self.change(|change| {
+                change.check_open()?;
+                mutations.by_ref().take(MUTATIONS_PER_LOCK).try_for_each(|mutation| change.mutate(mutation))
+            })?;
+            if mutations.peek().is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Removes every item and sets every counter to zero. Waiting operations stay and may go on.

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use relive_table::{InsertOutcome, NewItem, Timestamp};
+use relive_tensor::Trajectory;
 
 use crate::EngineError;
 use crate::aftermath::Aftermath;
@@ -79,7 +80,7 @@ impl State {
         while !head.is_complete() {
             let Some(mut sampled) = table.sample(rng, &mut after.freed) else { break };
             sampled.rate_limited = *rate_limited;
-            head.taken_bytes += sampled.item.trajectory.encoded_size_bytes();
+            head.taken_bytes += cost_bytes(&sampled.item.trajectory);
             head.taken.push(sampled);
         }
         let moved = head.taken.len() > before;
@@ -95,3 +96,13 @@ impl State {
         }
     }
 }
+
+/// What a sample counts towards the size of its batch: its chunks, and its slices beyond the usual few, which are told
+/// with every sample.
+fn cost_bytes(trajectory: &Trajectory) -> u64 {
+    let slices = trajectory.num_slices().saturating_sub(USUAL_SLICES) as u64;
+    trajectory.encoded_size_bytes() + slices * SLICE_BYTES
+}
+
+const USUAL_SLICES: usize = 16;
+const SLICE_BYTES: u64 = 25;

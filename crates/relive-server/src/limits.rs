@@ -13,16 +13,23 @@ pub const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 
 /// Bytes of one stream that wait in memory for a slow reader.
-pub const SEND_BUFFER_BYTES: usize = 1 << 20;
+pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// Streams open at once on one connection; a client opens one per writer and per sampler worker.
-pub const MAX_STREAMS_PER_CONNECTION: u32 = 10_000;
+/// Streams open at once on one connection; a client opens one per writer and per sampler worker, and all clients of a
+/// process may share a connection.
+pub const MAX_STREAMS_PER_CONNECTION: u32 = 2_000;
+
+/// Largest message of a call with one answer: MutatePriorities with a million keys.
+pub const MAX_CALL_BYTES: usize = 20 << 20;
+
+/// Largest request on a sample stream: a table's name and two numbers.
+pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
 
 /// Headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 
-/// Time for a new connection to send its first bytes.
-pub const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for a new connection to say that it speaks HTTP/2.
+pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that is silent for this long is asked whether it still lives.
 pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);

@@ -65,8 +65,8 @@ async fn survive(error: io::Error) -> io::Result<()> {
         return Ok(());
     }
     if is_out_of_descriptors(&error) {
-        tracing::error!(%error, "cannot accept connections; raise the limit of open files");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tracing::error!(%error, "cannot accept connections for a second; raise the limit of open files");
+        tokio::time::sleep(Duration::from_secs(1)).await;
         return Ok(());
     }
     Err(error)

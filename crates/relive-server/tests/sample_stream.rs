@@ -160,3 +160,30 @@ async fn probabilities_and_counts_are_told() {
     assert_eq!(told, [(1, 1, 1.0, 2, false), (1, 2, 1.0, 2, false), (2, 1, 1.0, 1, false)]);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn an_item_of_very_many_slices_does_not_swell_its_batch() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    let slices = vec![1; 60_000];
+    inserter.send(InsertStreamRequest {
+        chunks: vec![chunk_of(1, &[1.0])],
+        items: vec![item_over("t", 5, &slices, 1)],
+        keep_chunk_keys: vec![],
+    });
+    inserter.confirmed([5]).await;
+    let mut sampler = Sampler::open(&mut client).await;
+    sampler.ask("t", 12, -1);
+    let mut seen = 0;
+    while seen < 12 {
+        let response = sampler.next().await.unwrap().unwrap();
+        assert!(
+            response.entries.len() <= 3,
+            "{} samples of 1 MB each in one message",
+            response.entries.len()
+        );
+        seen += response.entries.len();
+    }
+    server.stop().await;
+}

@@ -108,7 +108,8 @@ async fn reset_checkpoint_and_initialize_answer() {
     let mut answers = client.initialize_connection(tokio_stream::once(hello)).await.unwrap().into_inner();
     assert_eq!(answers.message().await.unwrap().unwrap().address, 0);
     assert!(answers.message().await.unwrap().is_none());
-    let silent = client.initialize_connection(tokio_stream::empty()).await.unwrap_err();
+    let mut answers = client.initialize_connection(tokio_stream::empty()).await.unwrap().into_inner();
+    let silent = answers.message().await.unwrap_err();
     assert_eq!(silent.code(), Code::Internal);
     server.stop().await;
 }
@@ -243,4 +244,123 @@ async fn streams_cut_anywhere_leave_the_server_whole() {
         tokio::task::yield_now().await;
     }
     server.stop().await;
+}
+
+/// Opens a stream of an RPC by hand and sends these bytes on it; the body never ends.
+async fn send_raw(channel: &mut tonic::transport::Channel, rpc: &str, bytes: Vec<u8>) -> tonic::Status {
+    use http_body_util::{BodyExt, StreamBody};
+    let frame = Ok::<_, tonic::Status>(http_body::Frame::data(bytes::Bytes::from(bytes)));
+    let body =
+        StreamBody::new(tokio_stream::StreamExt::chain(tokio_stream::once(frame), tokio_stream::pending()));
+    let request = http::Request::post(format!("/deepmind.reverb.ReverbService/{rpc}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(tonic::body::Body::new(body))
+        .expect("a request");
+    std::future::poll_fn(|cx| tower::Service::poll_ready(channel, cx)).await.expect("the server is there");
+    let response = tower::Service::call(channel, request).await.expect("an answer");
+    let collected =
+        tokio::time::timeout(DUE, response.into_body().collect()).await.expect("an end").expect("a body");
+    tonic::Status::from_header_map(collected.trailers().expect("a status")).expect("a status")
+}
+
+/// A message with its header.
+fn framed(message: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0];
+    bytes.extend_from_slice(&u32::try_from(message.len()).expect("a small message").to_be_bytes());
+    bytes.extend_from_slice(message);
+    bytes
+}
+
+#[tokio::test]
+async fn announced_bytes_take_no_memory() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut client = server.client().await;
+    let mut waiting = Vec::new();
+    for _ in 0..200 {
+        let mut channel = server.channel().await;
+        let mut head = vec![0_u8];
+        head.extend_from_slice(&(1_u32 << 30).to_be_bytes());
+        waiting.push(tokio::spawn(async move { send_raw(&mut channel, "InsertStream", head).await }));
+    }
+    let address_space = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").expect("this process");
+        statm.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).expect("a number of pages") * 4096
+    };
+    let mut inserter = Inserter::open(&mut client).await;
+    inserter.send(step("t", 1));
+    inserter.confirmed([1]).await;
+    assert!(address_space() < 100 << 30, "200 announcements of 1 GiB each must not reserve it");
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_of_very_many_small_parts_is_refused_before_it_is_decoded() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut channel = server.channel().await;
+    let empty_items = framed(&[2 << 3 | 2, 0].repeat(4 << 20));
+    let status = send_raw(&mut channel, "InsertStream", empty_items).await;
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(status.message().contains("send fewer at once"), "{status}");
+    let mut compressed = framed(b"");
+    compressed[0] = 1;
+    let status = send_raw(&mut channel, "InsertStream", compressed).await;
+    assert_eq!(status.code(), Code::Unimplemented, "{status}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn messages_may_be_cut_anywhere_between_frames() {
+    use relive_wire::Message;
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut bytes = framed(&step("t", 1).encode_to_vec());
+    bytes.extend(framed(&step("t", 2).encode_to_vec()));
+    for cut in [1, 4, 5, 6, 40, bytes.len() / 2 + 2, bytes.len() - 1] {
+        let (head, tail) = bytes.split_at(cut);
+        let (sender, parts) = tokio::sync::mpsc::unbounded_channel();
+        for part in [head, tail] {
+            let frame = http_body::Frame::data(bytes::Bytes::copy_from_slice(part));
+            sender.send(Ok::<_, tonic::Status>(frame)).expect("the receiver is there");
+        }
+        drop(sender);
+        let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(parts);
+        let request = http::Request::post("/deepmind.reverb.ReverbService/InsertStream")
+            .header("content-type", "application/grpc")
+            .body(tonic::body::Body::new(http_body_util::StreamBody::new(stream)))
+            .expect("a request");
+        let mut channel = server.channel().await;
+        std::future::poll_fn(|cx| tower::Service::poll_ready(&mut channel, cx))
+            .await
+            .expect("the server is there");
+        let response = tower::Service::call(&mut channel, request).await.expect("an answer");
+        let collected = http_body_util::BodyExt::collect(response.into_body()).await.expect("a body");
+        let status =
+            tonic::Status::from_header_map(collected.trailers().expect("a status")).expect("a status");
+        assert_eq!(status.code(), Code::Ok, "cut at {cut}: {status}");
+    }
+    assert_eq!(server.engine.table("t").expect("the table").info().current_size, 2);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_long_name_is_cut_in_the_error() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let table = "x".repeat(1 << 20);
+    let status = server.client().await.reset(ResetRequest { table }).await.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
+    assert!(status.message().len() < 1_000, "{} bytes", status.message().len());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_connection_does_not_hold_up_the_end() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let silent = TcpStream::connect(server.address).await.unwrap();
+    let mut halting = TcpStream::connect(server.address).await.unwrap();
+    halting.write_all(b"PRI").await.unwrap();
+    let before = std::time::Instant::now();
+    server.stop().await;
+    assert!(before.elapsed() < std::time::Duration::from_secs(3), "{:?}", before.elapsed());
+    drop((silent, halting));
 }

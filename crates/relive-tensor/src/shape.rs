@@ -73,7 +73,8 @@ impl Shape {
         self.0.len()
     }
 
-    /// Number of elements, `None` if it does not fit 64 bits.
+    /// Number of elements, `None` if it, or the product of the dimensions that are not 0, does not fit a signed 64-bit
+    /// number.
     #[must_use]
     pub fn num_elements(&self) -> Option<u64> {
         num_elements(&self.0)
@@ -101,12 +102,14 @@ impl Shape {
     }
 }
 
-/// Product of `dims`, `None` if it does not fit 64 bits. Any zero makes it zero, wherever it stands.
+/// Product of `dims`, `None` if it does not fit a signed 64-bit number.
+///
+/// A zero makes the product zero, but does not excuse the others: readers that multiply from left to right, TensorFlow
+/// among them, must not overflow before they come to it.
 pub(crate) fn num_elements(dims: &[u32]) -> Option<u64> {
-    if dims.contains(&0) {
-        return Some(0);
-    }
-    dims.iter().try_fold(1_u64, |product, &dim| product.checked_mul(u64::from(dim)))
+    let nonzero = dims.iter().filter(|dim| **dim != 0);
+    let product = nonzero.map(|dim| i64::from(*dim)).try_fold(1_i64, i64::checked_mul)?;
+    if dims.contains(&0) { Some(0) } else { u64::try_from(product).ok() }
 }
 
 impl fmt::Display for Shape {
@@ -149,9 +152,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zero_dimension_wins_over_overflow() {
+    fn a_zero_dimension_does_not_excuse_an_overflow() {
         assert_eq!(Shape::from([u32::MAX, u32::MAX, u32::MAX]).num_elements(), None);
-        assert_eq!(Shape::from([u32::MAX, u32::MAX, u32::MAX, 0]).num_elements(), Some(0));
+        assert_eq!(Shape::from([u32::MAX, u32::MAX, u32::MAX, 0]).num_elements(), None);
+        assert_eq!(Shape::from([0, u32::MAX, 5]).num_elements(), Some(0));
     }
 
     #[test]

@@ -10,10 +10,12 @@ use std::ops::Range;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use relive_tensor::codec::strings;
+use relive_tensor::limits::MAX_CHUNK_COLUMNS;
 use relive_tensor::{Chunk, ChunkParts, Codec, ColumnHeader, DType, SequenceRange, Shape};
 
 use crate::WireError;
 use crate::dtype;
+use crate::limits::MAX_LISTED_STRINGS;
 use crate::reader::{Field, Fields, MalformedMessage, int32, int64};
 
 /// Reads an encoded `ChunkData` and checks that every column can be decoded.
@@ -88,6 +90,10 @@ impl Description {
             if field.number == 1 {
                 let range = field.bytes().map_err(|e| WireError::malformed(key, e))?;
                 let column = self.tensors.len();
+                if column == MAX_CHUNK_COLUMNS {
+                    let reason = format!("it has more than {MAX_CHUNK_COLUMNS} tensors");
+                    return Err(WireError::MalformedChunk { key, reason });
+                }
                 let tensor = TensorDescription::read(message, range, key, column)?;
                 self.is_plain &= tensor.is_plain && tensor.listed_strings.is_empty();
                 self.tensors.push(tensor);
@@ -170,6 +176,11 @@ impl TensorDescription {
                     is_plain &= read_dims(message, range, &mut dims, (key, column))?;
                 }
                 4 => content = Some(field.bytes().map_err(malformed)?),
+                8 if listed.len() == MAX_LISTED_STRINGS => {
+                    let reason =
+                        format!("column {column} lists more than {MAX_LISTED_STRINGS} strings one by one");
+                    return Err(WireError::MalformedChunk { key, reason });
+                }
                 8 => listed.push(field.bytes().map_err(malformed)?),
                 _ => is_plain = false,
             }

@@ -115,6 +115,12 @@ pub enum WireError {
     /// A tensor whose bytes and shape contradict each other.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A request that describes too much, or that cannot be read.
+    #[error("request: {reason}")]
+    Request {
+        /// What is too much.
+        reason: String,
+    },
     /// A stream of sample entries that breaks the protocol.
     #[error("sample stream: {0}")]
     SampleStream(&'static str),

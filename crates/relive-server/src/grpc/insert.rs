@@ -14,8 +14,9 @@ use relive_tensor::Chunk;
 use relive_wire::reverb::{InsertStreamRequest, InsertStreamResponse, PrioritizedItem};
 use relive_wire::{chunk, item};
 use tokio_stream::Stream;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
+use super::messages::Messages;
 use super::services::StreamCount;
 use super::stop::Stop;
 use super::{Services, status};
@@ -26,7 +27,7 @@ use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, REQUESTS_PER_CONFIRMATION};
 pub(super) struct InsertSession {
     services: Services,
     peer: Arc<str>,
-    requests: Streaming<InsertStreamRequest>,
+    requests: Messages<InsertStreamRequest>,
     held: HashMap<u64, Arc<Chunk>>,
     confirmations: Arc<Confirmations>,
     /// Keys to confirm with the next response.
@@ -47,11 +48,7 @@ enum Reading {
 }
 
 impl InsertSession {
-    pub(super) fn new(
-        services: &Services,
-        peer: &Arc<str>,
-        requests: Streaming<InsertStreamRequest>,
-    ) -> Self {
+    pub(super) fn new(services: &Services, peer: &Arc<str>, requests: Messages<InsertStreamRequest>) -> Self {
         Self {
             peer: Arc::clone(peer),
             requests,
@@ -72,7 +69,7 @@ impl InsertSession {
             if self.is_paused || !matches!(self.reading, Reading::Open) {
                 return;
             }
-            match Pin::new(&mut self.requests).poll_next(cx) {
+            match self.requests.poll_next(cx) {
                 Poll::Pending => return,
                 Poll::Ready(None) => self.reading = Reading::Ended(None),
                 Poll::Ready(Some(Err(status))) => self.reading = Reading::Ended(Some(status)),

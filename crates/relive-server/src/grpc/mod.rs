@@ -3,6 +3,8 @@
 mod describe;
 mod initialize;
 mod insert;
+mod messages;
+mod replies;
 mod router;
 mod sample;
 mod services;

@@ -1,21 +1,23 @@
 //! Paths to RPCs.
 
 use std::convert::Infallible;
-use std::future::{Future, ready};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use relive_wire::Message;
 use relive_wire::limits::MAX_MESSAGE_BYTES;
-use relive_wire::{Message, ProstCodec};
+use relive_wire::request::check_insert;
+use tonic::Status;
 use tonic::body::Body;
-use tonic::server::Grpc;
-use tonic::{Status, Streaming};
-use tower::service_fn;
 
 use super::insert::InsertSession;
-use super::{Services, describe, initialize, sample, tables};
+use super::messages::Messages;
+use super::sample::SampleSession;
+use super::{Services, describe, initialize, replies, tables};
+use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES};
 
 /// The services towards one peer.
 #[derive(Debug, Clone)]
@@ -44,57 +46,45 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
 }
 
 async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -> Response<Body> {
-    match request.uri().path() {
+    let (head, body) = request.into_parts();
+    match head.uri.path() {
         "/deepmind.reverb.ReverbService/InsertStream" => {
-            let begin = |requests| InsertSession::new(&services, &peer, requests);
-            grpc().streaming(service_fn(|request| answer(request, begin)), request).await
+            let requests = Messages::new(body, MAX_MESSAGE_BYTES).checked(check_insert);
+            replies::of_stream(InsertSession::new(&services, &peer, requests))
         }
-        "/deepmind.reverb.ReverbService/SampleStream" => sample::respond(&services, &peer, request),
+        "/deepmind.reverb.ReverbService/SampleStream" => replies::of_body(SampleSession::new(
+            &services,
+            &peer,
+            Messages::new(body, MAX_SAMPLE_REQUEST_BYTES),
+        )),
         "/deepmind.reverb.ReverbService/MutatePriorities" => {
-            unary(request, |message| tables::mutate_priorities(&services, &message)).await
+            unary(body, |message| tables::mutate_priorities(&services, &message)).await
         }
         "/deepmind.reverb.ReverbService/Reset" => {
-            unary(request, |message| tables::reset(&services, &message)).await
+            unary(body, |message| tables::reset(&services, &message)).await
         }
         "/deepmind.reverb.ReverbService/ServerInfo" => {
-            unary(request, |message| Ok(tables::server_info(&services, message))).await
+            unary(body, |message| Ok(tables::server_info(&services, message))).await
         }
-        "/deepmind.reverb.ReverbService/Checkpoint" => unary(request, tables::checkpoint).await,
-        "/deepmind.reverb.ReverbService/InitializeConnection" => {
-            grpc().streaming(service_fn(initialize::initialize), request).await
-        }
+        "/deepmind.reverb.ReverbService/Checkpoint" => unary(body, tables::checkpoint).await,
+        "/deepmind.reverb.ReverbService/InitializeConnection" => unary(body, initialize::initialize).await,
         "/relive.v1.ReplayService/Describe" => {
-            unary(request, |message| Ok(describe::describe(&services, message))).await
+            unary(body, |message| Ok(describe::describe(&services, message))).await
         }
-        path => Status::unimplemented(format!("there is no RPC {path}")).into_http(),
+        path => {
+            Status::unimplemented(format!("there is no RPC {}", path.get(..200).unwrap_or(path))).into_http()
+        }
     }
 }
 
-fn grpc<Q, R>() -> Grpc<ProstCodec<R, Q>>
+/// A call of one message and one answer.
+async fn unary<Q, R>(body: Incoming, act: impl FnOnce(Q) -> Result<R, Status>) -> Response<Body>
 where
-    Q: Message + Default + 'static,
-    R: Message + 'static,
+    Q: Message + Default,
+    R: Message + Unpin + 'static,
 {
-    Grpc::new(ProstCodec::default()).max_decoding_message_size(MAX_MESSAGE_BYTES)
-}
-
-async fn unary<Q, R>(
-    request: Request<Incoming>,
-    mut act: impl FnMut(Q) -> Result<R, Status>,
-) -> Response<Body>
-where
-    Q: Message + Default + 'static,
-    R: Message + 'static,
-{
-    let service =
-        service_fn(|request: tonic::Request<Q>| ready(act(request.into_inner()).map(tonic::Response::new)));
-    grpc().unary(service, request).await
-}
-
-/// The stream that `begin` makes, as tonic wants it.
-fn answer<Q, S>(
-    request: tonic::Request<Streaming<Q>>,
-    begin: impl FnOnce(Streaming<Q>) -> S,
-) -> impl Future<Output = Result<tonic::Response<S>, Status>> {
-    ready(Ok(tonic::Response::new(begin(request.into_inner()))))
+    let message = Messages::new(body, MAX_CALL_BYTES).next().await;
+    let message =
+        message.unwrap_or_else(|| Err(Status::internal("the stream ended before its first message")));
+    replies::of_result(message.and_then(act))
 }

@@ -11,37 +11,24 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Frame;
-use hyper::body::Incoming;
 use relive_engine::{SampleFuture, SampleRequest, TableHandle};
 use relive_table::Sampled;
-use relive_wire::ProstCodec;
-use relive_wire::limits::{MAX_MESSAGE_BYTES, SAMPLE_BATCH_BASE, SAMPLE_BATCH_BYTES};
+use relive_wire::limits::{SAMPLE_BATCH_BASE, SAMPLE_BATCH_BYTES};
 use relive_wire::reverb::SampleStreamRequest;
 use relive_wire::sample::Packer;
-use tokio_stream::Stream;
-use tonic::body::Body;
-use tonic::codec::Codec;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
+use super::messages::Messages;
 use super::services::StreamCount;
 use super::stop::Stop;
-use super::{Services, status};
-
-/// Answers a SampleStream call.
-pub(super) fn respond(services: &Services, peer: &Arc<str>, request: Request<Incoming>) -> Response<Body> {
-    let mut response = Response::new(Body::new(SampleSession::new(services, peer, request.into_body())));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    response
-}
+use super::{Services, replies, status};
 
 /// One sample stream.
-struct SampleSession {
+pub(super) struct SampleSession {
     services: Services,
     peer: Arc<str>,
-    requests: Streaming<SampleStreamRequest>,
+    requests: Messages<SampleStreamRequest>,
     work: Work,
     /// Size of the batch before; each may be twice as large.
     last_batch: usize,
@@ -70,11 +57,10 @@ struct Order {
 }
 
 impl SampleSession {
-    fn new(services: &Services, peer: &Arc<str>, body: Incoming) -> Self {
-        let decoder = ProstCodec::<(), SampleStreamRequest>::default().decoder();
+    pub(super) fn new(services: &Services, peer: &Arc<str>, requests: Messages<SampleStreamRequest>) -> Self {
         Self {
             peer: Arc::clone(peer),
-            requests: Streaming::new_request(decoder, body, None, Some(MAX_MESSAGE_BYTES)),
+            requests,
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
@@ -88,7 +74,7 @@ impl SampleSession {
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.out.is_empty() {
             self.work = match std::mem::replace(&mut self.work, Work::Over) {
-                Work::Idle => match Pin::new(&mut self.requests).poll_next(cx) {
+                Work::Idle => match self.requests.poll_next(cx) {
                     Poll::Ready(next) => self.begin(next),
                     Poll::Pending => return self.wait(Work::Idle, cx),
                 },
@@ -189,16 +175,8 @@ impl http_body::Body for SampleSession {
             return Poll::Ready(Some(Ok(Frame::data(part))));
         }
         match std::mem::replace(&mut self.work, Work::Over) {
-            Work::Ending(status) => Poll::Ready(Some(Ok(Frame::trailers(trailers(&status))))),
+            Work::Ending(status) => Poll::Ready(Some(Ok(Frame::trailers(replies::trailers(&status))))),
             _ => Poll::Ready(None),
         }
     }
-}
-
-fn trailers(status: &Status) -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    if status.add_header(&mut trailers).is_err() {
-        trailers.insert("grpc-status", HeaderValue::from_static("13"));
-    }
-    trailers
 }

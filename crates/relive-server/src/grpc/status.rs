@@ -30,6 +30,7 @@ pub(super) fn of_insert(error: &EngineError) -> Status {
 pub(super) fn of_wire(error: &WireError) -> Status {
     let code = match error {
         WireError::UnknownChunk { .. } => Code::Internal,
+        WireError::Request { .. } => Code::ResourceExhausted,
         _ => Code::InvalidArgument,
     };
     Status::new(code, error.to_string())

@@ -33,8 +33,10 @@ pub struct TestServer {
 
 impl TestServer {
     pub async fn start(tables: impl IntoIterator<Item = TableConfig>) -> Self {
-        let builder =
-            tables.into_iter().fold(Engine::builder().seed(3), |builder, table| builder.table(table));
+        let mut builder = Engine::builder().seed(3);
+        for table in tables {
+            builder = builder.table(table);
+        }
         let engine = builder.build().unwrap();
         let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();

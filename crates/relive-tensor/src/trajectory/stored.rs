@@ -61,6 +61,12 @@ impl Trajectory {
         self.columns.len()
     }
 
+    /// Number of slices of all columns together.
+    #[must_use]
+    pub fn num_slices(&self) -> usize {
+        self.slices.len()
+    }
+
     /// The columns in the flattening order.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = Column<'_>> {
         (0..self.columns.len()).map(|index| self.view(index))

@@ -12,7 +12,7 @@ use relive_tensor::{Chunk, Trajectory};
 
 use super::writer::Writer;
 use crate::chunk;
-use crate::limits::SAMPLE_RESPONSE_BYTES;
+use crate::limits::{FREE_INFO_BYTES, SAMPLE_RESPONSE_BYTES};
 
 /// Chunks of at least this size travel as a part of their own: below it a copy is cheaper than a write of its own.
 const SHARED_PART_BYTES: usize = 4 << 10;
@@ -43,7 +43,8 @@ struct Open {
     parts: VecDeque<Part>,
     tail: Writer,
     entries: usize,
-    chunk_bytes: usize,
+    /// Bytes of chunks, and of descriptions beyond the usual.
+    counted_bytes: usize,
 }
 
 impl Packer {
@@ -55,7 +56,7 @@ impl Packer {
         loop {
             let (now, later) = rest.split_at(self.open.chunks_that_fit(rest));
             self.open.entry(&info.out, now, later.is_empty());
-            if self.open.chunk_bytes > SAMPLE_RESPONSE_BYTES {
+            if self.open.counted_bytes > SAMPLE_RESPONSE_BYTES {
                 self.close_message();
             }
             if later.is_empty() {
@@ -82,14 +83,14 @@ impl Packer {
 impl Default for Open {
     fn default() -> Self {
         let tail = Writer { out: vec![0; GRPC_HEADER_BYTES] };
-        Self { parts: VecDeque::new(), tail, entries: 0, chunk_bytes: 0 }
+        Self { parts: VecDeque::new(), tail, entries: 0, counted_bytes: 0 }
     }
 }
 
 impl Open {
     /// How many of `chunks` this message takes: one more than fit, as the limit is looked at after each chunk.
     fn chunks_that_fit(&self, chunks: &[Arc<Chunk>]) -> usize {
-        let mut bytes = self.chunk_bytes;
+        let mut bytes = self.counted_bytes;
         let fits = |chunk: &&Arc<Chunk>| {
             bytes += chunk::encoded_len(chunk);
             bytes <= SAMPLE_RESPONSE_BYTES
@@ -112,7 +113,7 @@ impl Open {
             self.chunk(chunk);
         }
         self.tail.bool(3, is_end);
-        self.chunk_bytes += chunk_bytes;
+        self.counted_bytes += chunk_bytes + info.len().saturating_sub(FREE_INFO_BYTES);
         self.entries += 1;
     }
 
@@ -132,7 +133,8 @@ impl Open {
     fn into_message(mut self) -> EncodedMessage {
         self.parts.push_back(Part::Small(self.tail.out));
         let total: usize = self.parts.iter().map(Part::len).sum();
-        let length = u32::try_from(total - GRPC_HEADER_BYTES).expect("limits keep a message under 4 GiB");
+        let length = u32::try_from(total - GRPC_HEADER_BYTES)
+            .expect("a chunk of at most 2 GiB, a description of some MiB, and what came before");
         if let Some(Part::Small(first)) = self.parts.front_mut() {
             first.splice(1..GRPC_HEADER_BYTES, length.to_be_bytes());
         }

@@ -1,0 +1,135 @@
+//! The messages of a request, read as their bytes come.
+//!
+//! A message is announced by its length. Memory is taken for bytes that have come, not for bytes that were announced: a
+//! client cannot make the server reserve anything by five bytes. A message that lies whole in one HTTP/2 frame, as most
+//! do, is read from there without a copy.
+
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use relive_wire::{Message, WireError};
+use tonic::Status;
+
+use super::status;
+
+/// Bytes before a message: a flag (1 if compressed) and the length in big endian.
+const HEADER_BYTES: usize = 5;
+
+/// Looks at an encoded message before it is decoded.
+pub(super) type Check = fn(&[u8]) -> Result<(), WireError>;
+
+/// The messages of one request.
+#[derive(Debug)]
+pub(super) struct Messages<Q> {
+    body: Incoming,
+    /// What came last and is not used up.
+    frame: Bytes,
+    /// The head of a message that spans frames, with its header.
+    begun: BytesMut,
+    max_message_bytes: usize,
+    check: Check,
+    kind: PhantomData<fn() -> Q>,
+}
+
+impl<Q: Message + Default> Messages<Q> {
+    pub(super) fn new(body: Incoming, max_message_bytes: usize) -> Self {
+        let check = |_: &[u8]| Ok(());
+        Self {
+            body,
+            frame: Bytes::new(),
+            begun: BytesMut::new(),
+            max_message_bytes,
+            check,
+            kind: PhantomData,
+        }
+    }
+
+    /// Looks at each message with `check` before it is decoded.
+    pub(super) fn checked(self, check: Check) -> Self {
+        Self { check, ..self }
+    }
+
+    /// The next message, or `None` once the client has closed its side.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Q, Status>>> {
+        loop {
+            match self.take_message() {
+                Ok(Some(message)) => return Poll::Ready(Some(self.decode(message))),
+                Ok(None) => {}
+                Err(status) => return Poll::Ready(Some(Err(status))),
+            }
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => self.frame = frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => {
+                    return Poll::Ready(Some(Err(Status::cancelled(format!("the stream broke: {error}")))));
+                }
+                None if self.begun.is_empty() => return Poll::Ready(None),
+                None => return Poll::Ready(Some(Err(Status::internal("the stream ended inside a message")))),
+            }
+        }
+    }
+
+    /// As [`poll_next`](Self::poll_next), for tasks.
+    pub(super) async fn next(&mut self) -> Option<Result<Q, Status>> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// A whole message, without its header, if there is one.
+    fn take_message(&mut self) -> Result<Option<Bytes>, Status> {
+        if self.begun.is_empty() {
+            let Some(end) = self.end_of_message(&self.frame)? else { return Ok(self.set_aside(usize::MAX)) };
+            if self.frame.len() < end {
+                return Ok(self.set_aside(usize::MAX));
+            }
+            let mut message = self.frame.split_to(end);
+            message.advance(HEADER_BYTES);
+            return Ok(Some(message));
+        }
+        if self.begun.len() < HEADER_BYTES {
+            self.set_aside(HEADER_BYTES - self.begun.len());
+        }
+        let Some(end) = self.end_of_message(&self.begun)? else { return Ok(None) };
+        self.set_aside(end - self.begun.len());
+        if self.begun.len() < end {
+            return Ok(None);
+        }
+        let mut message = std::mem::take(&mut self.begun).freeze();
+        message.advance(HEADER_BYTES);
+        Ok(Some(message))
+    }
+
+    /// Moves up to `most` bytes of the frame behind those of the message that has begun.
+    fn set_aside(&mut self, most: usize) -> Option<Bytes> {
+        let part = self.frame.split_to(most.min(self.frame.len()));
+        self.begun.extend_from_slice(&part);
+        None
+    }
+
+    /// Where the message at the head of `bytes` ends; `None` if its header is not whole.
+    fn end_of_message(&self, bytes: &[u8]) -> Result<Option<usize>, Status> {
+        let Some(([flag, length @ ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if *flag != 0 {
+            return Err(Status::unimplemented(
+                "compressed messages are not supported; send them as they are",
+            ));
+        }
+        if length > self.max_message_bytes {
+            return Err(Status::out_of_range(format!(
+                "a message of {length} bytes was announced, at most {} are accepted; send less at once, in shorter chunks",
+                self.max_message_bytes
+            )));
+        }
+        Ok(Some(HEADER_BYTES + length))
+    }
+
+    fn decode(&self, message: Bytes) -> Result<Q, Status> {
+        (self.check)(&message).map_err(|error| status::of_wire(&error))?;
+        Q::decode(message).map_err(|error| Status::internal(format!("a message cannot be read: {error}")))
+    }
+}

@@ -1,0 +1,108 @@
+//! What a request would become once it is decoded, looked at before it is.
+//!
+//! An empty item takes two bytes on the wire and a hundred in memory. Large requests are therefore counted where they
+//! lie, before memory is taken for what they describe.
+
+use std::ops::Range;
+
+use crate::WireError;
+use crate::limits::{MAX_DESCRIPTION_BYTES, UNCOUNTED_REQUEST_BYTES};
+use crate::reader::{Fields, MalformedMessage};
+
+/// Checks an encoded `InsertStreamRequest` before it is decoded.
+///
+/// # Errors
+/// Its items, columns, slices, chunks and keys would take more than [`MAX_DESCRIPTION_BYTES`] once decoded, or the
+/// message is malformed.
+pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
+    if message.len() <= UNCOUNTED_REQUEST_BYTES {
+        return Ok(());
+    }
+    let bytes =
+        description_bytes(message).map_err(|error| WireError::Request { reason: error.to_string() })?;
+    if bytes > MAX_DESCRIPTION_BYTES {
+        let reason = format!(
+            "its items, slices and keys would take {bytes} bytes decoded, at most {MAX_DESCRIPTION_BYTES} are \
+             accepted; send fewer at once"
+        );
+        return Err(WireError::Request { reason });
+    }
+    Ok(())
+}
+
+/// Memory of the parts that are not payload.
+fn description_bytes(message: &[u8]) -> Result<usize, MalformedMessage> {
+    let mut fields = Fields::new(message, 0..message.len());
+    let mut total = 0_usize;
+    while let Some(field) = fields.next()? {
+        total = total.saturating_add(match field.number {
+            1 => CHUNK_BYTES,
+            2 => ITEM_BYTES.saturating_add(trajectories(message, field.bytes()?)?),
+            3 => field.bytes().map_or(KEY_BYTES, |packed| packed.len() * KEY_BYTES),
+            _ => 0,
+        });
+    }
+    Ok(total)
+}
+
+/// Columns and slices of an item's trajectory.
+fn trajectories(message: &[u8], item: Range<usize>) -> Result<usize, MalformedMessage> {
+    let mut total = 0_usize;
+    for trajectory in nested(message, item, 8)? {
+        for column in nested(message, trajectory, 1)? {
+            let slices = nested(message, column, 1)?.len();
+            total = total.saturating_add(COLUMN_BYTES + slices * SLICE_BYTES);
+        }
+    }
+    Ok(total)
+}
+
+/// Where the nested messages of field `number` lie.
+fn nested(message: &[u8], range: Range<usize>, number: u64) -> Result<Vec<Range<usize>>, MalformedMessage> {
+    let mut fields = Fields::new(message, range);
+    let mut found = Vec::new();
+    while let Some(field) = fields.next()? {
+        if field.number == number {
+            found.push(field.bytes()?);
+        }
+    }
+    Ok(found)
+}
+
+const CHUNK_BYTES: usize = size_of::<bytes::Bytes>();
+const ITEM_BYTES: usize = size_of::<crate::reverb::PrioritizedItem>();
+const COLUMN_BYTES: usize = size_of::<crate::reverb::flat_trajectory::Column>();
+const SLICE_BYTES: usize = size_of::<crate::reverb::flat_trajectory::ChunkSlice>();
+const KEY_BYTES: usize = size_of::<u64>();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `count` empty fields of this number.
+    fn empty_fields(number: u8, count: usize) -> Vec<u8> {
+        [number << 3 | 2, 0].repeat(count)
+    }
+
+    #[test]
+    fn small_things_in_great_number_are_refused() {
+        let items = check_insert(&empty_fields(2, 4 << 20)).unwrap_err().to_string();
+        assert!(items.contains("send fewer at once"), "{items}");
+        let columns = empty_fields(1, 12 << 20);
+        let mut item = vec![8 << 3 | 2];
+        prost::encoding::encode_varint(columns.len() as u64, &mut item);
+        item.extend_from_slice(&columns);
+        let mut request = vec![2 << 3 | 2];
+        prost::encoding::encode_varint(item.len() as u64, &mut request);
+        request.extend_from_slice(&item);
+        assert!(check_insert(&request).is_err());
+    }
+
+    #[test]
+    fn payload_does_not_count() {
+        let mut request = vec![1 << 3 | 2];
+        prost::encoding::encode_varint(300 << 20, &mut request);
+        request.resize(request.len() + (300 << 20), 7);
+        check_insert(&request).expect("one large chunk is no description");
+    }
+}
