@@ -86,7 +86,24 @@ impl fmt::Display for Path {
     }
 }
 
+impl<T> From<T> for Nest<T> {
+    fn from(leaf: T) -> Self {
+        Self::Leaf(leaf)
+    }
+}
+
 impl<T> Nest<T> {
+    /// A nest of named parts, each a leaf or a nest.
+    ///
+    /// ```
+    /// use relive_tensor::Nest;
+    /// let step = Nest::dict([("reward", 1.5), ("action", 2.0)]);
+    /// assert_eq!(step.leaves().collect::<Vec<_>>(), [&2.0, &1.5], "leaves come in the order of their names");
+    /// ```
+    pub fn dict<K: Into<String>, V: Into<Self>>(fields: impl IntoIterator<Item = (K, V)>) -> Self {
+        Self::Dict(fields.into_iter().map(|(name, nest)| (name.into(), nest.into())).collect())
+    }
+
     /// The leaves in the flattening order.
     pub fn leaves(&self) -> Leaves<'_, T> {
         Leaves { todo: vec![self] }

@@ -17,13 +17,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Keeping three steps is enough for items of three.
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3))?;
     for step in 0..20_u8 {
-        writer.append(&Nest::Dict(
-            [
-                ("observation".to_owned(), Nest::Leaf(Tensor::from_slice(&[f32::from(step); 4], [4])?)),
-                ("reward".to_owned(), Nest::Leaf(Tensor::scalar(f32::from(step) / 10.0))),
-            ]
-            .into(),
-        ))?;
+        writer.append(&Nest::dict([
+            ("observation", Tensor::from_slice(&[f32::from(step); 4], [4])?),
+            ("reward", Tensor::scalar(f32::from(step) / 10.0)),
+        ]))?;
         if writer.episode_steps() >= 3 {
             let history = writer.history();
             let observation = history.column("observation")?.slice(-STEPS_PER_ITEM..)?;

@@ -84,8 +84,11 @@ impl Sample {
         self.received.trajectory().map_err(|error| self.damaged(error))
     }
 
-    /// The item's data, one tensor per column in the flattening order of the trajectory: `[rows, ..cell]`, or `[..cell]`
-    /// for a squeezed column.
+    /// The item's data, one tensor per column: `[rows, ..cell]`, or `[..cell]` for a squeezed column.
+    ///
+    /// Names do not travel with an item. Columns come in the flattening order of what was given to
+    /// [`create_item`](crate::TrajectoryWriter::create_item): lists as they are, dicts sorted by name, so that
+    /// `{"reward": .., "action": ..}` comes back as action, then reward.
     ///
     /// # Errors
     /// `DataLoss` for data that cannot be decoded.
