@@ -1,7 +1,9 @@
 //! The command line.
 
+use std::ffi::OsString;
+
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{bench, info, reset, serve};
 use crate::failure::{Failure, Result};
@@ -34,9 +36,10 @@ pub(crate) enum Command {
 
 /// Reads the command line. Help and version are printed here, and end the process with success.
 pub(crate) fn parse() -> Result<Args> {
-    Args::try_parse().map_err(|error| match error.kind() {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    Args::try_parse_from(&line).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&error),
-        _ => Failure::usage(complaint(&error)),
+        _ => Failure::usage(complaint(&error, &line)),
     })
 }
 
@@ -49,7 +52,7 @@ fn show(help: &clap::Error) -> Failure {
 }
 
 /// What clap says in paragraphs, without the usage: the help shows that.
-fn complaint(error: &clap::Error) -> String {
+fn complaint(error: &clap::Error, line: &[OsString]) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see `relive --help`".to_owned();
     }
@@ -57,17 +60,27 @@ fn complaint(error: &clap::Error) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let end = text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more information")).unwrap_or(text.len());
     let (what, _) = text.split_at(end);
-    format!("{}; see `relive --help`", what.trim())
+    let what = what.trim().replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ");
+    format!("{what}; see `{} --help`", command_of(line))
+}
+
+/// The command whose help is about this line: `relive`, or with the name of the subcommand that it is for.
+fn command_of(line: &[OsString]) -> String {
+    let matches = Args::command().ignore_errors(true).try_get_matches_from(line);
+    match matches.as_ref().ok().and_then(|matches| matches.subcommand_name()) {
+        Some(name) => format!("relive {name}"),
+        None => "relive".to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn complaint_about(line: &str) -> String {
-        let error = Args::try_parse_from(line.split(' ')).unwrap_err();
-        crate::failure::one_line(&complaint(&error))
+        let line = line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let error = Args::try_parse_from(&line).unwrap_err();
+        crate::failure::one_line(&complaint(&error, &line))
     }
 
     #[test]
@@ -80,15 +93,19 @@ mod tests {
         assert_eq!(complaint_about("relive"), "no command given; see `relive --help`");
         assert_eq!(
             complaint_about("relive serve"),
-            "the following required arguments were not provided: --config <FILE>; see `relive --help`"
+            "the following required arguments were not provided: --config <FILE>; see `relive serve --help`"
         );
         assert_eq!(
             complaint_about("relive serve --config x --port 70000"),
-            "invalid value '70000' for '--port <PORT>': 70000 is not in 0..=65535; see `relive --help`"
+            "invalid value '70000' for '--port <PORT>': 70000 is not in 0..=65535; see `relive serve --help`"
         );
         assert_eq!(
             complaint_about("relive serv"),
-            "unrecognized subcommand 'serv' tip: a similar subcommand exists: 'serve'; see `relive --help`"
+            "unrecognized subcommand 'serv'; a similar subcommand exists: 'serve'; see `relive --help`"
+        );
+        assert_eq!(
+            complaint_about("relive --log-level info info --jsno h:1"),
+            "unexpected argument '--jsno' found; a similar argument exists: '--json'; see `relive info --help`"
         );
     }
 }

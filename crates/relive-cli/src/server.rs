@@ -1,5 +1,6 @@
 //! Reaching the server that a command is about.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,6 +10,12 @@ use tokio::time::timeout;
 
 use crate::failure::{Failure, Kind, Result};
 use crate::units::parse_seconds;
+
+/// What the client says of a call during which no connection came about.
+const NO_SERVER: &str = "no server there";
+
+/// What the client says of an address that is only a host.
+const PORT_MISSING: &str = "the port is missing";
 
 /// Where the server is.
 #[derive(Debug, Args)]
@@ -37,7 +44,33 @@ impl Target {
     /// A client with a connection of its own.
     pub(crate) fn client(&self) -> Result<Client> {
         let options = ClientOptions::default().timeout(self.timeout);
-        Client::connect_with(&self.address, options).map_err(Failure::usage)
+        Client::connect_with(&self.address, options).map_err(|error| {
+            let text = error.to_string();
+            let example = format!(", as in {}:8000", self.address);
+            let advice = if text.ends_with(PORT_MISSING) { example.as_str() } else { "" };
+            Failure::usage(format!("{text}{advice}"))
+        })
+    }
+
+    /// Why the first call failed, after something accepted a connection.
+    pub(crate) fn explain(&self, error: Error) -> Failure {
+        if !is_of_transport(&error) {
+            return Failure::from(error);
+        }
+        let text = format!("something listens at {}, but it does not speak Relive's protocol", self.address);
+        Failure::text(Kind::Unreachable, format!("{text}; check the address"))
+    }
+
+    /// Why a call failed after others were answered.
+    pub(crate) fn lost(&self, error: Error) -> Failure {
+        if kind_of(&error) != Kind::Unreachable {
+            return Failure::from(error);
+        }
+        let advice = "check that it still runs";
+        Failure::text(
+            Kind::Unreachable,
+            format!("the server at {} was lost: {error}; {advice}", self.address),
+        )
     }
 
     fn host_and_port<'a>(&self, client: &'a Client) -> &'a str {
@@ -53,11 +86,23 @@ impl Target {
 impl From<Error> for Failure {
     /// The client's errors say everything in their own text; what they come from repeats it.
     fn from(error: Error) -> Self {
-        let kind = match error.kind() {
-            ErrorKind::Unavailable => Kind::Unreachable,
-            ErrorKind::Timeout => Kind::Timeout,
-            _ => Kind::Runtime,
-        };
-        Self::text(kind, error)
+        Self::text(kind_of(&error), error)
     }
+}
+
+/// A call that waited for a server until its time was up says so in its text.
+fn kind_of(error: &Error) -> Kind {
+    match error.kind() {
+        ErrorKind::Unavailable => Kind::Unreachable,
+        _ if is_of_transport(error) => Kind::Unreachable,
+        ErrorKind::Timeout if error.to_string().contains(NO_SERVER) => Kind::Unreachable,
+        ErrorKind::Timeout => Kind::Timeout,
+        _ => Kind::Runtime,
+    }
+}
+
+/// Whether the error was made on this side, because the connection broke or carried no gRPC. A status that a server sent
+/// has no source.
+fn is_of_transport(error: &Error) -> bool {
+    error.source().is_some_and(|status| status.source().is_some())
 }

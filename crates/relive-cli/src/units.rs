@@ -26,6 +26,28 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// `1 item`, `1,234 items`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number), plural(number == 1, noun))
+}
+
+/// The noun for one, or for any other number.
+pub(crate) fn plural(is_one: bool, noun: &str) -> String {
+    if is_one { noun.to_owned() } else { format!("{noun}s") }
+}
+
+/// A number in few characters: three decimals, or four digits and an exponent where these would not do.
+pub(crate) fn number(value: f64) -> String {
+    let size = value.abs();
+    if size >= 1e15 || (size > 0.0 && size < 1e-3) {
+        // Rounded by way of text, since digits are what counts here.
+        return format!("{:e}", format!("{value:.3e}").parse().unwrap_or(value));
+    }
+    let text = format!("{value:.3}");
+    let short = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    if short == "-0" { "0".to_owned() } else { short.to_owned() }
+}
+
 /// A number of bytes with three or four digits, such as `4.83 MiB`.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -76,6 +98,19 @@ mod tests {
     fn counts_get_commas() {
         let shown = [0, 999, 1_000, 1_234_567, u64::MAX].map(count);
         assert_eq!(shown, ["0", "999", "1,000", "1,234,567", "18,446,744,073,709,551,615"]);
+    }
+
+    #[test]
+    fn nouns_follow_their_number() {
+        let shown = [0, 1, 2_000].map(|number| counted(number, "item"));
+        assert_eq!(shown, ["0 items", "1 item", "2,000 items"]);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let shown =
+            [0.0, -0.0, 1.0 / 3.0, -1000.0, 38.000_000_001, 0.000_25, -1e300, f64::INFINITY].map(number);
+        assert_eq!(shown, ["0", "0", "0.333", "-1000", "38", "2.5e-4", "-1e300", "inf"]);
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use clap::Args;
 use relive_server::Engine;
 use relive_server::ServerOptions;
+use relive_table::TableConfig;
 
 use crate::config::{self, Config};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::signals::Signals;
+use crate::units::number;
 
 /// Options of `relive serve`.
 #[derive(Debug, Args)]
@@ -31,6 +33,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: Options) -> Result {
     let config = config::load(&options.config)?;
     let engine = build(&config)?;
+    config.tables.iter().for_each(warn_of_standstill);
     let address = SocketAddr::new(options.bind.unwrap_or(config.bind), options.port.unwrap_or(config.port));
     let signals = Signals::catch().map_err(|error| {
         Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot catch signals"))
@@ -42,11 +45,27 @@ pub(crate) async fn run(options: Options) -> Result {
 }
 
 fn build(config: &Config) -> Result<Engine> {
-    let add = |builder: relive_server::EngineBuilder, table: &relive_table::TableConfig| {
-        builder.table(table.clone())
-    };
+    let add = |builder: relive_server::EngineBuilder, table: &TableConfig| builder.table(table.clone());
     let builder = config.tables.iter().fold(Engine::builder(), add);
     builder.build().map_err(|error| Failure::usage(format!("{}: {error}", config.source)))
+}
+
+/// Such a limiter is what the user asked for, and may be right where nothing is deleted.
+fn warn_of_standstill(table: &TableConfig) {
+    let limiter = &table.rate_limiter;
+    if !limiter.may_deadlock() {
+        return;
+    }
+    let begin = limiter.samples_per_insert * limiter.min_size_to_sample as f64;
+    tracing::warn!(
+        table = table.name,
+        "inserts and samples may end up waiting for each other: max_diff {} is below {}, which is \
+         samples_per_insert {} times min_size {}; raise max_diff or lower min_size",
+        number(limiter.max_diff),
+        number(begin),
+        number(limiter.samples_per_insert),
+        limiter.min_size_to_sample,
+    );
 }
 
 /// A server whose output nobody reads is still a server.

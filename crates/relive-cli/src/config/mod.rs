@@ -13,6 +13,7 @@ mod signature;
 mod tables;
 mod textproto;
 mod toml_format;
+mod wording;
 
 pub(crate) use address::parse_bind;
 pub(crate) use load::load;

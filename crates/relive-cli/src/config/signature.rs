@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::place::{Misfit, Place};
+use super::wording::plain;
 
 /// Levels of nesting in a signature; the protocol's own limit is the same kind of guard against endless recursion.
 const MAX_DEPTH: usize = relive_wire::limits::MAX_SIGNATURE_DEPTH;
@@ -62,7 +63,7 @@ fn nest(value: Value, place: &Place, depth: usize) -> Result<Signature, Misfit> 
 
 fn spec(value: Value, place: &Place) -> Result<TensorSpec, Misfit> {
     let entry: SpecEntry =
-        value.try_into().map_err(|error: toml::de::Error| place.misfit(error.message()))?;
+        value.try_into().map_err(|error: toml::de::Error| place.misfit(plain(error.message())))?;
     let dtype: DType = entry.dtype.parse().map_err(|error| place.key("dtype").misfit(error))?;
     let shape = entry.shape.map(|sizes| dims(&sizes, place)).transpose()?;
     let mut spec = TensorSpec::new(entry.name, dtype, shape);

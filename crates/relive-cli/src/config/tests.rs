@@ -127,7 +127,11 @@ fn bad_documents_are_told_with_line_and_key() {
     for (text, line, expected) in [
         ("", None, "table: a server needs at least one table; add [[table]] with a name"),
         ("prot = 1", Some(1), "prot: unknown field `prot`, expected one of `port`, `bind`, `table`"),
-        ("port = 70000", Some(1), "port: invalid value: integer `70000`, expected u16"),
+        (
+            "port = 70000",
+            Some(1),
+            "port: invalid value: integer `70000`, expected a whole number from 0 to 65535",
+        ),
         (
             "port = 1\nbind = 'example.org'\n[[table]]\nname = 'a'",
             Some(2),
@@ -155,16 +159,28 @@ fn bad_tables_are_told_with_the_key() {
             "table[0].size: unknown field `size`, expected one of `name`, `kind`, `sampler`, `remover`, `max_size`, \
              `max_times_sampled`, `rate_limiter`, `signature`",
         ),
-        ("max_size = 'x'", "table[0].max_size: invalid type: string \"x\", expected u64"),
+        (
+            "max_size = 'x'",
+            "table[0].max_size: invalid type: string \"x\", expected a whole number from 0 on",
+        ),
         ("max_size = 0", "table[0].max_size: max_size of table \"t\" must be from 1 to 2147483647, it is 0"),
         (
             "max_times_sampled = 3_000_000_000",
-            "table[0].max_times_sampled: invalid value: integer `3000000000`, expected i32",
+            "table[0].max_times_sampled: invalid value: integer `3000000000`, expected a whole number from -2147483648 to \
+             2147483647",
         ),
         (
             "sampler = 'unfrm'",
             "table[0].sampler: unknown variant `unfrm`, expected one of `uniform`, `fifo`, `lifo`, `min_heap`, \
              `max_heap`, `prioritized`",
+        ),
+        (
+            "sampler = 'prioritized'",
+            "table[0].sampler.prioritized: the exponent is missing; write { prioritized = 0.6 }",
+        ),
+        (
+            "sampler = { prioritized = 'x' }",
+            "table[0].sampler.prioritized: invalid type: string \"x\", expected a number",
         ),
         (
             "remover = { prioritized = nan }",

@@ -4,6 +4,7 @@ use super::document::Document;
 use super::load::Problem;
 use super::model::{DEFAULT_BIND, DEFAULT_PORT};
 use super::place::{Misfit, Place, line_of};
+use super::wording::plain;
 use super::{Config, parse_bind, tables};
 
 /// Reads a TOML document.
@@ -25,10 +26,8 @@ fn document(text: &str) -> Result<Document, Problem> {
     serde_path_to_error::deserialize(deserializer).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.inner();
-        problem(
-            inner,
-            if path == "." { inner.message().to_owned() } else { format!("{path}: {}", inner.message()) },
-        )
+        let message = plain(inner.message());
+        problem(inner, if path == "." { message } else { format!("{path}: {message}") })
     })
 }
 

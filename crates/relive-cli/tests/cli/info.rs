@@ -1,6 +1,6 @@
 //! `relive info` and `relive reset` against a server in this process.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use relive_table::{RateLimiterConfig, TableConfig};
 use relive_tensor::{DType, TensorSpec};
 use serde_json::{Value, json};
 
-use crate::support::{command, free_address, outcome};
+use crate::support::{Served, command, free_address, outcome};
 
 /// A server with a queue of 8 and a table with a signature; gives its address.
 async fn start() -> String {
@@ -110,7 +110,7 @@ async fn watching_ends_quietly_when_nobody_reads() {
 async fn reset_empties_one_table() {
     let address = start().await;
     insert(&Client::connect(&address).unwrap(), 2).await;
-    let done = (Some(0), "table queue is empty\n".to_owned(), String::new());
+    let done = (Some(0), "table queue was reset\n".to_owned(), String::new());
     assert_eq!(outcome(&["reset", &address, "queue"]), done);
     let report = report(&address);
     assert_eq!((&report["tables"][1]["size"], &report["server"]["chunks"]), (&json!(0), &json!(0)));
@@ -119,6 +119,61 @@ async fn reset_empties_one_table() {
     let expected =
         "relive: error: reset: Priority table nope was not found; this server has: queue, described\n";
     assert_eq!(stderr, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inserts_that_go_on_after_a_reset_are_told() {
+    let address = start().await;
+    let client = Client::connect(&address).unwrap();
+    // Eight fit into the queue, eight more after the reset, and two are left.
+    let inserts = (0..18).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move { insert(&client, 1).await })
+    });
+    let inserts = inserts.collect::<Vec<_>>();
+    while client.status().await.unwrap().tables[1].waiters.len() < 10 {
+        tokio::task::yield_now().await;
+    }
+    let (code, stdout, stderr) = outcome(&["reset", &address, "queue"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!(stdout, "table queue was reset; 2 waiting inserts go on\n");
+    inserts.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[test]
+fn a_server_that_goes_away_while_watched_is_told() {
+    let mut served = Served::start(".toml", "[[table]]\nname = 't'\n");
+    let args = ["info", &served.address, "--json", "--watch", "0.05", "--timeout", "0.3"];
+    let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut first).unwrap();
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+    stdout.read_to_end(&mut Vec::new()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    let begin = format!("relive: error: the server at {} was lost: ", served.address);
+    assert!(stderr.starts_with(&begin), "{stderr}");
+}
+
+#[test]
+fn something_that_is_no_replay_server_is_told() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in other.incoming() {
+            let _ = stream.unwrap().write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    for args in [&["info", &address][..], &["reset", &address, "t"], &["bench", &address, "insert"]] {
+        let (code, _, stderr) = outcome(args);
+        let expected = format!(
+            "relive: error: something listens at {address}, but it does not speak Relive's protocol; check the address\n"
+        );
+        assert_eq!((code, stderr), (Some(3), expected));
+    }
 }
 
 #[test]

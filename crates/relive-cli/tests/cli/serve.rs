@@ -1,6 +1,6 @@
 //! `relive serve`.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
@@ -28,9 +28,12 @@ fn either_signal_ends_a_server_with_success() {
 #[test]
 fn a_second_signal_ends_a_server_at_once() {
     let mut served = Served::start(".toml", TOML);
-    // A connection that says half a greeting keeps the server waiting for the rest of it.
-    let mut half = TcpStream::connect(&served.address).unwrap();
-    half.write_all(b"PRI * HTTP").unwrap();
+    // A client that greets and then says nothing keeps the server waiting for its farewell.
+    let mut silent = TcpStream::connect(&served.address).unwrap();
+    let empty_settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    silent.write_all(&empty_settings).unwrap();
+    silent.read_exact(&mut [0; 9]).unwrap();
     let mut log = BufReader::new(served.child.stderr.take().unwrap()).lines();
     signal(&served.child, "TERM");
     let stopping = log.by_ref().map(Result::unwrap).any(|line| line.contains("send the signal again"));
@@ -58,8 +61,9 @@ fn a_port_in_use_is_named() {
 fn a_bad_configuration_is_told_in_one_line() {
     let bad = file(".toml", "[[table]]\nname = 'a'\nmax_size = 'x'\n");
     let bad = bad.to_str().unwrap();
-    let expected =
-        format!("relive: error: {bad}:3: table[0].max_size: invalid type: string \"x\", expected u64\n");
+    let expected = format!(
+        "relive: error: {bad}:3: table[0].max_size: invalid type: string \"x\", expected a whole number from 0 on\n"
+    );
     assert_eq!(outcome(&["serve", "--config", bad]), (Some(2), String::new(), expected));
 }
 
@@ -82,6 +86,19 @@ fn a_server_outlives_the_reader_of_its_output() {
     signal(&child, "TERM");
     assert_eq!(log.find(|line| line.contains("panic")), None);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_limiter_that_may_stand_still_is_warned_of() {
+    let limiter = "rate_limiter = { samples_per_insert = 2, min_size = 10, min_diff = 0, max_diff = 5 }";
+    let mut served = Served::start(".toml", &format!("{TOML}{limiter}\n[[table]]\nname = 'fine'\n"));
+    signal(&served.child, "TERM");
+    let log = BufReader::new(served.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let warnings = log.filter(|line| line.contains("waiting for each other")).collect::<Vec<_>>();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for part in ["WARN", "replay", "max_diff 5 is below 20", "samples_per_insert 2 times min_size 10"] {
+        assert!(warnings[0].contains(part), "{part} in {warnings:?}");
+    }
 }
 
 #[test]

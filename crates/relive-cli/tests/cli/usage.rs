@@ -19,13 +19,16 @@ fn wrong_command_lines_are_told_in_one_line() {
         (&[][..], "no command given; see `relive --help`"),
         (
             &["serve"],
-            "the following required arguments were not provided: --config <FILE>; see `relive --help`",
+            "the following required arguments were not provided: --config <FILE>; see `relive serve --help`",
         ),
-        (&["info", "localhost"], "cannot use the server address \"localhost\": the port is missing"),
+        (
+            &["info", "localhost"],
+            "cannot use the server address \"localhost\": the port is missing, as in localhost:8000",
+        ),
         (
             &["info", "h:1", "--timeout", "0"],
             "invalid value '0' for '--timeout <SECONDS>': it must be a number of seconds above 0 and at most 604800; see \
-             `relive --help`",
+             `relive info --help`",
         ),
         (
             &["info", "h:1", "--log-level", "inof"],

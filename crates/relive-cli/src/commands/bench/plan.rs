@@ -26,7 +26,7 @@ pub(super) struct Plan {
 /// # Errors
 /// No such table; several and none is named; one whose items have a form that the inserted ones would not have.
 pub(super) async fn choose_table(options: &Options, client: &Client) -> Result<Arc<str>> {
-    let tables = client.server_info().await?.tables;
+    let tables = client.server_info().await.map_err(|error| options.target.explain(error))?.tables;
     let names = || tables.iter().map(name).collect::<Vec<_>>().join(", ");
     let table = match (&options.table, tables.as_slice()) {
         (Some(wanted), _) => tables.iter().find(|table| name(table) == wanted).ok_or_else(|| {

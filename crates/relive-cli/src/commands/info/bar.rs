@@ -5,10 +5,14 @@ use relive_table::RateLimiterConfig;
 /// Places on the bar for the cursor.
 const WIDTH: usize = 24;
 
-/// The bounds of a limiter, where it has them.
+/// A cursor does not get so far: counters of operations that happened stay below it.
+const BEYOND_REACH: f64 = 1e15;
+
+/// The bounds of a limiter, where it has them. Those that no cursor reaches, such as dm-reverb's of 1e300, are none.
 pub(super) fn bounds(limiter: &RateLimiterConfig) -> (Option<f64>, Option<f64>) {
-    let bound = |value: f64| (value.abs() < f64::MAX).then_some(value);
-    (bound(limiter.min_diff), bound(limiter.max_diff))
+    let min = Some(limiter.min_diff).filter(|min| *min > -BEYOND_REACH);
+    let max = Some(limiter.max_diff).filter(|max| *max < BEYOND_REACH);
+    (min, max)
 }
 
 /// The cursor as a mark between its bounds: at the left end samples wait, at the right end inserts do.
@@ -44,5 +48,9 @@ mod tests {
         assert_eq!(bounds(&RateLimiterConfig::queue(3)), (Some(0.0), Some(3.0)));
         let open = RateLimiterConfig { min_diff: f64::NEG_INFINITY, ..RateLimiterConfig::queue(3) };
         assert_eq!(bounds(&open), (None, Some(3.0)));
+        let vast = RateLimiterConfig { min_diff: -1e300, max_diff: 1e300, ..open };
+        assert_eq!(bounds(&vast), (None, None));
+        let shut = RateLimiterConfig { min_diff: 1e300, max_diff: f64::INFINITY, ..open };
+        assert_eq!(bounds(&shut), (Some(1e300), None), "a lower bound that keeps every sample waiting");
     }
 }

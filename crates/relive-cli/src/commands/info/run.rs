@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use relive_client::Client;
 use tokio::time::sleep;
 
 use super::snapshot::Snapshot;
@@ -19,10 +18,11 @@ const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 /// Looks at the server, once or until interrupted.
 pub(crate) async fn run(options: Options) -> Result {
     let client = options.target.connect().await?;
-    let mut before = Snapshot::take(&client).await?;
+    let mut before = Snapshot::take(&client).await.map_err(|error| options.target.explain(error))?;
     let mut pause = MOMENT;
     loop {
-        let now = look_again(&client, pause).await?;
+        sleep(pause).await;
+        let now = Snapshot::take(&client).await.map_err(|error| options.target.lost(error))?;
         output::line(&show(&options, &before, &now))?;
         let Some(interval) = options.watch else {
             return Ok(());
@@ -30,11 +30,6 @@ pub(crate) async fn run(options: Options) -> Result {
         before = now;
         pause = interval;
     }
-}
-
-async fn look_again(client: &Client, pause: Duration) -> Result<Snapshot> {
-    sleep(pause).await;
-    Ok(Snapshot::take(client).await?)
 }
 
 fn show(options: &Options, before: &Snapshot, now: &Snapshot) -> String {

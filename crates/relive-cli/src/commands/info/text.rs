@@ -6,7 +6,7 @@ use super::bar::{bar, bounds};
 use super::json::operation;
 use super::rates::Rates;
 use super::snapshot::{Details, Server, Snapshot, Table};
-use crate::units::{bytes, count, rate, time};
+use crate::units::{bytes, count, counted, number, plural, rate, time};
 
 /// Lines about the waiters of a table.
 const SHOWN_GROUPS: usize = 10;
@@ -26,10 +26,12 @@ fn server(address: &str, server: &Server) -> Vec<String> {
         Server::Relive { version, uptime, chunks, insert_streams, sample_streams } => vec![
             format!("Relive {version} at {address}, up {}", time(*uptime)),
             format!(
-                "{} chunks of {} ({} decoded); {insert_streams} insert and {sample_streams} sample streams",
-                count(chunks.chunks),
+                "{} of {} ({} decoded); {} and {}",
+                counted(chunks.chunks, "chunk"),
                 bytes(chunks.encoded_bytes),
                 bytes(chunks.raw_bytes),
+                counted(*insert_streams, "insert stream"),
+                counted(*sample_streams, "sample stream"),
             ),
         ],
         Server::Reverb => {
@@ -48,7 +50,7 @@ fn table(table: &Table, rates: Rates) -> Vec<String> {
 
 fn headline(table: &Table) -> String {
     let (info, config) = (&table.info, &table.info.config);
-    let size = format!("{} of {} items", count(info.current_size), count(config.max_size));
+    let size = format!("{} of {}", count(info.current_size), counted(config.max_size, "item"));
     match &table.details {
         Some(details) => format!("{}: {size}, {}", config.name, bytes(details.bytes)),
         None => format!("{}: {size}", config.name),
@@ -68,45 +70,61 @@ fn rules(table: &Table) -> String {
 fn counters(table: &Table, rates: Rates) -> String {
     let info = &table.info;
     let counter = |number: i64, what: &str, per_second: Option<f64>| {
-        let number = count(u64::try_from(number).unwrap_or(0));
+        let number = counted(u64::try_from(number).unwrap_or(0), what);
         let rate = per_second.map(|per_second| format!(" ({})", rate(per_second))).unwrap_or_default();
-        format!("{number} {what}{rate}")
+        format!("{number}{rate}")
     };
     let mut line = format!(
-        "  {}, {}, {}, {} episodes",
-        counter(info.inserts, "inserts", rates.inserts_per_s),
-        counter(info.samples, "samples", rates.samples_per_s),
-        counter(info.deletes, "deletes", None),
-        count(info.num_episodes),
+        "  {}, {}, {}, {}",
+        counter(info.inserts, "insert", rates.inserts_per_s),
+        counter(info.samples, "sample", rates.samples_per_s),
+        counter(info.deletes, "delete", None),
+        counted(info.num_episodes, "episode"),
     );
     if let Some(undelivered) = table.details.as_ref().map(|details| details.undelivered_samples)
         && undelivered > 0
     {
-        line.push_str(&format!(", {} samples undelivered", count(undelivered)));
+        line.push_str(&format!(", {} undelivered", counted(undelivered, "sample")));
     }
     line
 }
 
 fn limiter(table: &Table) -> String {
     let limiter = &table.info.config.rate_limiter;
-    let cursor = table.cursor;
     let mut parts = match bounds(limiter) {
-        (Some(min), Some(max)) => {
-            vec![format!("{} {cursor} in {min}..{max}", bar(cursor, min, max))]
-        }
-        (Some(min), None) => vec![format!("{cursor}, at least {min}")],
-        (None, Some(max)) => vec![format!("{cursor}, at most {max}")],
         (None, None) => vec!["no bounds".to_owned()],
+        (min, max) => {
+            let ratio = limiter.samples_per_insert;
+            let noun = plural(ratio == 1.0, "sample");
+            vec![cursor(table.cursor, min, max), format!("{} {noun} per insert", number(ratio))]
+        }
     };
-    if parts.first().is_some_and(|part| part != "no bounds") {
-        parts.push(format!("{} samples per insert", limiter.samples_per_insert));
-    }
     let missing = limiter.min_size_to_sample - (table.info.inserts - table.info.deletes);
     parts.push(match u64::try_from(missing) {
-        Ok(missing @ 1..) => format!("{} items missing until samples may begin", count(missing)),
-        _ => format!("samples from {} items on", limiter.min_size_to_sample),
+        Ok(missing @ 1..) => format!("{} missing until samples may begin", counted(missing, "item")),
+        _ => {
+            let least = u64::try_from(limiter.min_size_to_sample).unwrap_or(0);
+            format!("samples from {} on", counted(least, "item"))
+        }
     });
     format!("  limiter: {}", parts.join(", "))
+}
+
+/// The cursor and its bounds, of which there is at least one. A bar is drawn only where the cursor is on it.
+fn cursor(cursor: f64, min: Option<f64>, max: Option<f64>) -> String {
+    let at = number(cursor);
+    let range = match (min.map(number), max.map(number)) {
+        (Some(min), Some(max)) => format!("{min}..{max}"),
+        (Some(bound), None) | (None, Some(bound)) => bound,
+        (None, None) => return at,
+    };
+    match (min, max) {
+        (Some(min), _) if cursor < min => format!("{at}, below {range}"),
+        (_, Some(max)) if cursor > max => format!("{at}, above {range}"),
+        (Some(min), Some(max)) => format!("{} {at} in {range}", bar(cursor, min, max)),
+        (Some(_), None) => format!("{at}, at least {range}"),
+        (None, _) => format!("{at}, at most {range}"),
+    }
 }
 
 fn waiters(details: &Details) -> Vec<String> {
@@ -175,7 +193,7 @@ mod tests {
                         q: 6 of 8 items\n  \
                         sampled by Fifo, once; removed by Fifo\n  \
                         6 inserts (3.0/s), 2 samples (1.0/s), 0 deletes, 2 episodes\n  \
-                        limiter: [------------|-----------] 4 in 0..8, 1 samples per insert, samples from 1 items on";
+                        limiter: [------------|-----------] 4 in 0..8, 1 sample per insert, samples from 1 item on";
         assert_eq!(report("host:1", &before, &now), expected);
     }
 
@@ -184,6 +202,24 @@ mod tests {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
         let table = Table::of_info(info(config, 10, 0));
         assert_eq!(limiter(&table), "  limiter: no bounds, 990 items missing until samples may begin");
+    }
+
+    #[test]
+    fn a_cursor_beyond_its_bounds_is_told_in_words() {
+        assert_eq!(cursor(0.0, Some(3000.0), Some(5000.0)), "0, below 3000..5000");
+        assert_eq!(cursor(9.5, Some(0.0), Some(8.0)), "9.5, above 0..8");
+        assert_eq!(cursor(0.0, Some(0.0), Some(8.0)), "[|-----------------------] 0 in 0..8");
+        assert_eq!(cursor(1.0, Some(2.0), None), "1, below 2");
+        assert_eq!(cursor(3.0, Some(2.0), None), "3, at least 2");
+        assert_eq!(cursor(1.0 / 3.0, None, Some(2.0)), "0.333, at most 2");
+    }
+
+    #[test]
+    fn what_there_is_one_of_is_told_in_the_singular() {
+        let table = Table::of_info(info(TableConfig::queue("q", 1), 1, 1));
+        assert_eq!(headline(&table), "q: 1 of 1 item");
+        let none = Rates { inserts_per_s: None, samples_per_s: None };
+        assert_eq!(counters(&table, none), "  1 insert, 1 sample, 0 deletes, 2 episodes");
     }
 
     #[test]
