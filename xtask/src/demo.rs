@@ -12,10 +12,10 @@ use crate::{process, python};
 #[derive(Args)]
 pub(crate) struct Options {
     /// How long the actors play, in seconds
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
     /// How many actor processes play
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     actors: u32,
 }
 
