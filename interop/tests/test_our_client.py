@@ -259,6 +259,8 @@ def test_a_dropped_sampler_takes_nothing_more(start_relive, connect):
     ours.sampler("queue", in_flight=4)
     failure("Timeout", ours.next, timeout_ms=200)
     ours.call("drop_sampler")
+    # The cancellation travels like everything else: it counts from when the server has seen it.
+    wait.until(lambda: not ours.call("status")["waiters"], "the end of the reader's request")
     fill(ours, 3, "queue")
     assert ours.values("queue", 3) == [0, 1, 2]
 
