@@ -20,7 +20,7 @@ pub struct SampleRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Accepted {
-    /// Inserts that this call left waiting; their outcomes come through the [`Confirmations`].
+    /// Inserts that this call left waiting; their outcomes come through the [`Confirmations`](crate::Confirmations).
     pub deferred: usize,
     /// Whether the table has so many inserts waiting that its streams should stop reading.
     pub saturated: bool,

@@ -1,4 +1,4 @@
-//! The replay server: gRPC services over an [`Engine`](relive_engine::Engine).
+//! The replay server: gRPC services over an [`Engine`].
 //!
 //! [`serve`] takes a bound listener, an engine and a future that ends the server; the caller owns sockets and signals.
 //! One port speaks dm-reverb's `deepmind.reverb.ReverbService` and Relive's own `relive.v1.ReplayService`.

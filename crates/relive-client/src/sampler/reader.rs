@@ -164,6 +164,7 @@ impl Stream for Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.workers.iter().for_each(JoinHandle::abort);
+        self.shared.close();
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Shared {
 
 #[derive(Debug)]
 struct State {
+    /// Whether the sampler is gone.
+    closed: bool,
     ready: VecDeque<Sample>,
     credits: usize,
     /// Samples that no worker has asked for yet; none when there is no end.
@@ -101,6 +103,7 @@ impl Shared {
             timeout: None,
             caller: None,
             trouble: None,
+            closed: false,
             workers: (0..workers).map(|_| WorkerState::default()).collect(),
         };
         Shared {
@@ -165,6 +168,16 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Ends the outgoing half of every stream: as long as one is open, the transport keeps the stream, and the server
+    /// does not hear that its reader is gone.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let wakers: Vec<Waker> = state.workers.iter_mut().filter_map(|worker| worker.idle.take()).collect();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     // For the workers.
 
     /// Gives a new stream's number, or none when the worker is done.
@@ -205,7 +218,8 @@ impl Shared {
         // Requests are only polled on an established connection.
         state.trouble = None;
         let plan = self.plan(&state, worker);
-        let Some(mine) = state.workers.get_mut(worker).filter(|mine| mine.stream == stream) else {
+        let closed = state.closed;
+        let Some(mine) = state.workers.get_mut(worker).filter(|mine| mine.stream == stream && !closed) else {
             return Poll::Ready(None);
         };
         let samples = match plan {

@@ -194,6 +194,16 @@ impl Link {
         self.work.notify_one();
     }
 
+    /// Ends the stream as it is. As long as its outgoing half is open the transport keeps the stream, and the server does
+    /// not hear that its writer is gone.
+    pub(crate) fn abandon(&self) {
+        let waker = self.state.lock().idle_stream.take();
+        self.next_stream();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
     // For the stream.
 
     /// Waits until something is to be sent; false when the writer is done.

@@ -309,6 +309,7 @@ impl Drop for TrajectoryWriter {
                 "trajectory writer dropped before its items were confirmed; call close() to wait for them"
             );
             self.task.abort();
+            self.link.abandon();
         } else {
             self.link.close();
         }
