@@ -12,14 +12,14 @@ use crate::{Freed, Sampled, Table};
 const STAGE: usize = 32;
 
 impl Table {
-    /// Samples an item, and deletes it if it has now been sampled `max_times_sampled` times or more. `None` if the rate
+    /// Samples an item, and deletes it if this was its sample number `max_times_sampled`. `None` if the rate
     /// limiter forbids it or the table is empty.
     pub fn sample<R: Rng + ?Sized>(&mut self, rng: &mut R, freed: &mut Freed) -> Option<Sampled> {
         let pick = self.state.pick(rng)?;
         let sampled = self.state.take(pick)?;
         self.notify(pick.slot, |extension, context, view| extension.on_sample(context, view));
         let limit = self.state.config.max_times_sampled;
-        if limit >= 1 && sampled.times_sampled >= limit {
+        if limit >= 1 && sampled.times_sampled == limit {
             self.remove_slot(pick.slot, freed);
         }
         Some(sampled)

@@ -124,7 +124,7 @@ impl NaiveTable {
         assert_eq!(sampled.times_sampled, item.times_sampled, "samples of {}", item.key);
         assert_eq!(sampled.priority.to_bits(), item.priority.to_bits(), "priority of {}", item.key);
         let limit = self.config.max_times_sampled;
-        if limit >= 1 && item.times_sampled >= limit {
+        if limit >= 1 && item.times_sampled == limit {
             self.remove(sampled.item.key);
         }
     }
