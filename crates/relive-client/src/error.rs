@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use relive_engine::{EngineError, ErrorKind as EngineErrorKind};
+use relive_wire::text;
 use tonic::{Code, Status};
 
 /// The text by which a server says that a rate limiter did not let a sample through in time.
@@ -67,6 +69,17 @@ impl ErrorKind {
         }
     }
 
+    fn from_engine(kind: EngineErrorKind) -> ErrorKind {
+        match kind {
+            EngineErrorKind::NotFound => ErrorKind::NotFound,
+            EngineErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
+            EngineErrorKind::Timeout => ErrorKind::Timeout,
+            EngineErrorKind::Closed => ErrorKind::Cancelled,
+            EngineErrorKind::Exhausted => ErrorKind::ResourceExhausted,
+            _ => ErrorKind::Internal,
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             ErrorKind::Timeout => "timeout",
@@ -127,6 +140,17 @@ impl Error {
             text => text,
         };
         Error::with_source(kind, format!("{operation}: {text}"), status)
+    }
+
+    /// What a table of this process answered to `operation`, in the words of a server.
+    pub(crate) fn from_engine(operation: &str, error: EngineError) -> Error {
+        let kind = ErrorKind::from_engine(error.kind());
+        let text = match error.kind() {
+            EngineErrorKind::Timeout => format!("{operation}: {} ({error})", text::SAMPLE_TIMEOUT),
+            EngineErrorKind::Closed => format!("{operation}: {} ({error})", text::TABLE_CLOSED),
+            _ => format!("{operation}: {error}"),
+        };
+        Error::with_source(kind, text, error)
     }
 
     /// What kind of error this is.

@@ -12,7 +12,7 @@ mod sampler;
 mod writer;
 
 pub use client::{
-    ChunkTotals, Client, ClientOptions, ServerInfo, ServerStatus, StateId, TableStatus, Waiter,
+    ChunkTotals, Client, ClientOptions, ServerInfo, ServerStatus, StateId, TableStatus, Transport, Waiter,
     WaiterOperation,
 };
 pub use error::{Error, ErrorKind, Result};

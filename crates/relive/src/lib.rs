@@ -7,8 +7,8 @@ pub use relive_client::{
     ChunkTotals, Client, ClientOptions, Column, ColumnHistory, Comparison, Condition, Error, ErrorKind,
     History, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleInfo, Sampler,
     SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
-    TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, Waiter, WaiterOperation,
-    blocking, reference_step,
+    TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, Transport, Waiter,
+    WaiterOperation, blocking, reference_step,
 };
 pub use relive_server::ServerOptions;
 pub use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig, TableInfo};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use relive_engine::Engine;
 use relive_tensor::{Nest, Tensor};
 use tokio::runtime::Runtime;
 
@@ -48,23 +49,29 @@ impl Client {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(WORKER_THREADS)
-            .thread_name("relive-client")
-            .enable_all()
-            .build()
-            .map_err(|error| {
-                Error::with_source(
-                    ErrorKind::Internal,
-                    format!("cannot start the client's threads: {error}"),
-                    error,
-                )
-            })?;
+        let runtime = runtime()?;
         let inner = {
             let _inside = runtime.enter();
             crate::Client::connect_with(address, options)?
         };
         Ok(Client { runtime: Arc::new(runtime), inner })
+    }
+
+    /// A client of tables of this process.
+    ///
+    /// # Errors
+    /// `Internal` when the system gives no threads.
+    pub fn in_process(engine: Engine) -> Result<Client> {
+        Client::in_process_with(engine, ClientOptions::default())
+    }
+
+    /// [`in_process`](Self::in_process) with other than the default options.
+    ///
+    /// # Errors
+    /// As [`in_process`](Self::in_process).
+    pub fn in_process_with(engine: Engine, options: ClientOptions) -> Result<Client> {
+        let inner = crate::Client::in_process_with(engine, options);
+        Ok(Client { runtime: Arc::new(runtime()?), inner })
     }
 
     /// The same client for async code that runs on this client's runtime.
@@ -188,6 +195,18 @@ impl Client {
         let _inside = self.runtime.enter();
         Ok(Sampler::new(Arc::clone(&self.runtime), self.inner.sampler(table, options)?))
     }
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        .thread_name("relive-client")
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            let text = format!("cannot start the client's threads: {error}");
+            Error::with_source(ErrorKind::Internal, text, error)
+        })
 }
 
 impl fmt::Debug for Client {

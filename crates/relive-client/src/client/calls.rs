@@ -10,7 +10,7 @@ use relive_wire::v1::DescribeRequest;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Response, Status};
 
-use super::{Client, ServerInfo, ServerStatus};
+use super::{Client, Connection, ServerInfo, ServerStatus};
 use crate::backoff::Backoff;
 use crate::deadline::Deadline;
 use crate::{Error, ErrorKind, Result};
@@ -29,13 +29,16 @@ impl Client {
     /// # Errors
     /// `Timeout` when no server answers within `timeout`.
     pub async fn server_info_with_timeout(&self, timeout: Duration) -> Result<ServerInfo> {
-        let answer = self
-            .call("server_info", timeout, || {
-                let mut stub = self.stub();
-                async move { stub.server_info(ServerInfoRequest {}).await }
-            })
-            .await?;
-        let info = ServerInfo::from_message(&answer)?;
+        let info = match self.connection() {
+            Connection::Local(local) => local.info(),
+            Connection::Remote(remote) => {
+                let answer = self.call("server_info", timeout, || {
+                    let mut stub = remote.stub();
+                    async move { stub.server_info(ServerInfoRequest {}).await }
+                });
+                ServerInfo::from_message(&answer.await?)?
+            }
+        };
         self.shared.signatures.replace(&info.tables);
         Ok(info)
     }
@@ -53,13 +56,16 @@ impl Client {
     /// # Errors
     /// As [`status`](Self::status).
     pub async fn status_with_timeout(&self, timeout: Duration) -> Result<ServerStatus> {
-        let answer = self
-            .call("status", timeout, || {
-                let mut stub = self.own_stub();
-                async move { stub.describe(DescribeRequest {}).await }
-            })
-            .await?;
-        ServerStatus::from_message(answer)
+        match self.connection() {
+            Connection::Local(local) => Ok(local.status()),
+            Connection::Remote(remote) => {
+                let answer = self.call("status", timeout, || {
+                    let mut stub = remote.own_stub();
+                    async move { stub.describe(DescribeRequest {}).await }
+                });
+                ServerStatus::from_message(answer.await?)
+            }
+        }
     }
 
     /// Sets priorities (`updates`: key and priority) and deletes items (`deletes`: keys) of `table`. Keys that the table
@@ -88,13 +94,17 @@ impl Client {
         deletes: &[u64],
         timeout: Duration,
     ) -> Result<()> {
+        let remote = match self.connection() {
+            Connection::Local(local) => return local.mutate(table, updates, deletes),
+            Connection::Remote(remote) => remote,
+        };
         let request = MutatePrioritiesRequest {
             table: table.to_owned(),
             updates: updates.iter().map(|&(key, priority)| KeyWithPriority { key, priority }).collect(),
             delete_keys: deletes.to_vec(),
         };
         self.call("mutate_priorities", timeout, || {
-            let (mut stub, request) = (self.stub(), request.clone());
+            let (mut stub, request) = (remote.stub(), request.clone());
             async move { stub.mutate_priorities(request).await }
         })
         .await?;
@@ -114,9 +124,13 @@ impl Client {
     /// # Errors
     /// As [`reset`](Self::reset).
     pub async fn reset_with_timeout(&self, table: &str, timeout: Duration) -> Result<()> {
+        let remote = match self.connection() {
+            Connection::Local(local) => return local.reset(table),
+            Connection::Remote(remote) => remote,
+        };
         let request = ResetRequest { table: table.to_owned() };
         self.call("reset", timeout, || {
-            let (mut stub, request) = (self.stub(), request.clone());
+            let (mut stub, request) = (remote.stub(), request.clone());
             async move { stub.reset(request).await }
         })
         .await?;
@@ -126,7 +140,8 @@ impl Client {
     /// Makes the server write a checkpoint; gives the path on the server's machine.
     ///
     /// # Errors
-    /// `InvalidArgument` from a server without a checkpointer, `Timeout` after the client's time.
+    /// `InvalidArgument` from a server without a checkpointer, `Unimplemented` for tables of this process, `Timeout` after
+    /// the client's time.
     pub async fn checkpoint(&self) -> Result<String> {
         self.checkpoint_with_timeout(self.options().timeout).await
     }
@@ -136,13 +151,15 @@ impl Client {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub async fn checkpoint_with_timeout(&self, timeout: Duration) -> Result<String> {
-        let answer = self
-            .call("checkpoint", timeout, || {
-                let mut stub = self.stub();
-                async move { stub.checkpoint(CheckpointRequest {}).await }
-            })
-            .await?;
-        Ok(answer.checkpoint_path)
+        let Connection::Remote(remote) = self.connection() else {
+            let text = "checkpoint: tables of this process cannot write checkpoints yet";
+            return Err(Error::new(ErrorKind::Unimplemented, text));
+        };
+        let answer = self.call("checkpoint", timeout, || {
+            let mut stub = remote.stub();
+            async move { stub.checkpoint(CheckpointRequest {}).await }
+        });
+        Ok(answer.await?.checkpoint_path)
     }
 
     /// Calls until there is an answer: a server that is not there yet is waited for.

@@ -1,25 +1,20 @@
-//! The connection and its settings.
+//! The client and how it is made.
 
 use std::fmt;
 use std::sync::Arc;
 
-use relive_wire::reverb::reverb_service_client::ReverbServiceClient;
-use relive_wire::v1::replay_service_client::ReplayServiceClient;
-use tonic::transport::{Channel, Endpoint};
+use relive_engine::Engine;
 
-use super::ClientOptions;
-use super::address::to_uri;
+use super::local::Local;
+use super::remote::Remote;
+use super::{ClientOptions, Transport};
+use crate::Result;
 use crate::writer::SignatureCache;
-use crate::{Error, ErrorKind, Result};
 
-/// dm-reverb's protocol on our connection.
-pub(crate) type Stub = ReverbServiceClient<Channel>;
-
-/// The largest HTTP/2 frame that the server may send. A 400 kB item in 16 KiB frames, the default, would cost 25
-/// frame headers and wake-ups.
-const MAX_FRAME_BYTES: u32 = 1 << 20;
-
-/// A client of one replay server: Relive's or dm-reverb's.
+/// A client of one replay server: Relive's or dm-reverb's over TCP, or tables in this very process.
+///
+/// In the same process nothing is serialised: chunks are encoded once and shared with the tables, and calls that do not
+/// have to wait need no runtime.
 ///
 /// Cheap to clone; clones share the connection. Nothing is connected before the first call, and a lost connection is
 /// made again by the next one.
@@ -42,10 +37,17 @@ pub struct Client {
 }
 
 pub(super) struct Shared {
-    uri: String,
     pub(super) options: ClientOptions,
-    channel: Channel,
+    connection: Connection,
     pub(super) signatures: SignatureCache,
+}
+
+/// The way to the tables.
+pub(crate) enum Connection {
+    /// A server, over TCP.
+    Remote(Remote),
+    /// Tables of this process.
+    Local(Local),
 }
 
 impl Client {
@@ -63,26 +65,50 @@ impl Client {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
-        let uri = to_uri(address)?;
-        let endpoint = Endpoint::from_shared(uri.clone()).map_err(|error| {
-            let text = format!("cannot use the server address {address:?}: {error}");
-            Error::with_source(ErrorKind::InvalidArgument, text, error)
-        })?;
-        let channel = endpoint
-            .connect_timeout(options.connect_timeout)
-            .tcp_nodelay(true)
-            .tcp_keepalive(Some(options.tcp_keepalive))
-            .initial_stream_window_size(options.stream_window_bytes)
-            .initial_connection_window_size(options.connection_window_bytes)
-            .max_frame_size(MAX_FRAME_BYTES)
-            .connect_lazy();
-        let shared = Shared { uri, options, channel, signatures: SignatureCache::default() };
-        Ok(Client { shared: Arc::new(shared) })
+        let connection = Connection::Remote(Remote::new(address, &options)?);
+        Ok(Client::with_connection(connection, options))
     }
 
-    /// The address as a URI.
+    /// A client of the tables of `engine`, without a network. Once the engine is closed, calls fail with `Cancelled`.
+    ///
+    /// ```
+    /// use relive_client::{Client, Transport};
+    /// use relive_engine::Engine;
+    /// use relive_table::TableConfig;
+    ///
+    /// let engine = Engine::builder().table(TableConfig::queue("steps", 100)).build()?;
+    /// let client = Client::in_process(engine);
+    /// assert_eq!(client.transport(), Transport::InProcess);
+    /// # Ok::<(), relive_engine::BuildError>(())
+    /// ```
+    pub fn in_process(engine: Engine) -> Client {
+        Client::in_process_with(engine, ClientOptions::default())
+    }
+
+    /// [`in_process`](Self::in_process) with other than the default options, of which only the timeout has a meaning.
+    pub fn in_process_with(engine: Engine, options: ClientOptions) -> Client {
+        Client::with_connection(Connection::Local(Local::new(engine)), options)
+    }
+
+    fn with_connection(connection: Connection, options: ClientOptions) -> Client {
+        let signatures = SignatureCache::default();
+        Client { shared: Arc::new(Shared { options, connection, signatures }) }
+    }
+
+    /// How this client reaches its tables.
+    pub fn transport(&self) -> Transport {
+        match self.connection() {
+            Connection::Remote(_) => Transport::Tcp,
+            Connection::Local(_) => Transport::InProcess,
+        }
+    }
+
+    /// The address as a URI; `in-process` for tables of this process.
     pub fn address(&self) -> &str {
-        &self.shared.uri
+        match self.connection() {
+            Connection::Remote(remote) => remote.uri(),
+            Connection::Local(_) => Transport::InProcess.text(),
+        }
     }
 
     /// How this client reaches its server.
@@ -90,15 +116,8 @@ impl Client {
         &self.shared.options
     }
 
-    /// Messages may have any size, as with dm-reverb: what bounds them is the items that the tables hold.
-    pub(crate) fn stub(&self) -> Stub {
-        ReverbServiceClient::new(self.shared.channel.clone())
-            .max_decoding_message_size(usize::MAX)
-            .max_encoding_message_size(usize::MAX)
-    }
-
-    pub(super) fn own_stub(&self) -> ReplayServiceClient<Channel> {
-        ReplayServiceClient::new(self.shared.channel.clone()).max_decoding_message_size(usize::MAX)
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.shared.connection
     }
 }
 

@@ -33,12 +33,16 @@ impl ServerInfo {
     pub(crate) fn from_message(message: &ServerInfoResponse) -> Result<ServerInfo> {
         let id = message.tables_state_id.unwrap_or_default();
         let tables = message.table_info.iter().map(table::info_from_wire).collect::<Result<Vec<_>, _>>();
-        let mut tables = tables.map_err(|error| {
+        let tables = tables.map_err(|error| {
             let text =
                 format!("server_info: the server describes a table in a way that makes no sense: {error}");
             Error::with_source(ErrorKind::Protocol, text, error)
         })?;
+        Ok(ServerInfo::new(StateId { high: id.high, low: id.low }, tables))
+    }
+
+    pub(super) fn new(state_id: StateId, mut tables: Vec<TableInfo>) -> ServerInfo {
         tables.sort_unstable_by(|a, b| a.config.name.cmp(&b.config.name));
-        Ok(ServerInfo { state_id: StateId { high: id.high, low: id.low }, tables })
+        ServerInfo { state_id, tables }
     }
 }

@@ -5,12 +5,17 @@ mod calls;
 mod connect;
 mod data;
 mod info;
+mod local;
 mod options;
+mod remote;
 mod status;
+mod transport;
 
 pub use connect::Client;
 pub use info::{ServerInfo, StateId};
 pub use options::ClientOptions;
 pub use status::{ChunkTotals, ServerStatus, TableStatus, Waiter, WaiterOperation};
+pub use transport::Transport;
 
-pub(crate) use connect::Stub;
+pub(crate) use connect::Connection;
+pub(crate) use remote::Stub;

@@ -1,8 +1,9 @@
-//! What a Relive server says about itself beyond dm-reverb's protocol.
+//! What a Relive server, or an engine of this process, says about itself beyond dm-reverb's protocol.
 
 use std::time::Duration;
 
-use relive_table::TableInfo;
+use relive_engine::{Engine, TableHandle};
+use relive_table::{Shortfall, TableInfo};
 use relive_wire::{table, v1};
 
 use crate::{Error, ErrorKind, Result};
@@ -86,10 +87,32 @@ pub struct Waiter {
 }
 
 impl ServerStatus {
+    /// The status of the table of that name.
+    pub fn table(&self, name: &str) -> Option<&TableStatus> {
+        self.tables.iter().find(|table| table.info.config.name == name)
+    }
+
+    /// The tables of this process. There are no streams.
+    pub(super) fn of_engine(engine: &Engine, uptime: Duration) -> ServerStatus {
+        let tables = engine.tables().iter().map(TableHandle::status).map(TableStatus::of_engine).collect();
+        let chunks = engine.ledger().snapshot();
+        ServerStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime,
+            tables: sorted(tables),
+            chunks: ChunkTotals {
+                chunks: chunks.chunks,
+                encoded_bytes: chunks.encoded_bytes,
+                raw_bytes: chunks.raw_bytes,
+            },
+            insert_streams: 0,
+            sample_streams: 0,
+        }
+    }
+
     pub(crate) fn from_message(message: v1::DescribeResponse) -> Result<ServerStatus> {
         let tables = message.tables.into_iter().map(TableStatus::from_message).collect::<Result<Vec<_>>>();
-        let mut tables = tables?;
-        tables.sort_unstable_by(|a, b| a.info.config.name.cmp(&b.info.config.name));
+        let tables = sorted(tables?);
         let chunks = message.chunks.unwrap_or_default();
         Ok(ServerStatus {
             version: message.version,
@@ -106,7 +129,24 @@ impl ServerStatus {
     }
 }
 
+fn sorted(mut tables: Vec<TableStatus>) -> Vec<TableStatus> {
+    tables.sort_unstable_by(|a, b| a.info.config.name.cmp(&b.info.config.name));
+    tables
+}
+
 impl TableStatus {
+    pub(crate) fn of_engine(status: relive_engine::TableStatus) -> TableStatus {
+        TableStatus {
+            limiter_cursor: status.limiter_cursor,
+            deletes: u64::try_from(status.info.deletes).unwrap_or(0),
+            referenced_bytes: status.referenced_bytes,
+            waiters: status.waiters.into_iter().map(Waiter::of_engine).collect(),
+            waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
+            undelivered_samples: status.undelivered_samples,
+            info: status.info,
+        }
+    }
+
     fn from_message(message: v1::TableStatus) -> Result<TableStatus> {
         let info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(|error| {
             let text = format!("status: the server describes a table in a way that makes no sense: {error}");
@@ -125,6 +165,22 @@ impl TableStatus {
 }
 
 impl Waiter {
+    fn of_engine(waiter: relive_engine::WaiterInfo) -> Waiter {
+        let reason = waiter.shortfall.map(|shortfall| shortfall.to_string());
+        Waiter {
+            operation: match waiter.operation {
+                relive_engine::Operation::Insert => WaiterOperation::Insert,
+                relive_engine::Operation::Sample => WaiterOperation::Sample,
+            },
+            who: (*waiter.who).to_owned(),
+            waiting: waiter.waiting,
+            reason: reason.unwrap_or_else(|| "stands behind others".to_owned()),
+            missing: waiter.shortfall.map_or(0, missing),
+            wanted: waiter.wanted,
+            taken: 0,
+        }
+    }
+
     fn from_message(message: v1::Waiter) -> Waiter {
         let operation = match message.operation() {
             v1::waiter::Operation::Insert => WaiterOperation::Insert,
@@ -140,5 +196,14 @@ impl Waiter {
             wanted: message.wanted,
             taken: message.taken,
         }
+    }
+}
+
+/// How many inserts, samples or items a shortfall asks for.
+fn missing(shortfall: Shortfall) -> u64 {
+    match shortfall {
+        Shortfall::MinSize { size, required } => u64::try_from(required - size).unwrap_or(0),
+        Shortfall::MinDiff { missing_inserts, .. } => missing_inserts,
+        Shortfall::MaxDiff { missing_samples, .. } => missing_samples,
     }
 }

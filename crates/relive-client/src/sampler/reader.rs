@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::shared::{Shared, Taken};
 use super::{Sample, SamplerOptions, worker};
-use crate::client::Client;
+use crate::client::{Client, Connection};
 use crate::deadline::Deadline;
 use crate::{Error, ErrorKind, Result};
 
@@ -53,9 +53,13 @@ pub struct Sampler {
 impl Sampler {
     pub(crate) fn new(client: &Client, table: &str, options: &SamplerOptions) -> Result<Sampler> {
         options.validate()?;
+        let Connection::Remote(remote) = client.connection() else {
+            let text = "sample: tables of this process cannot be sampled yet";
+            return Err(Error::new(ErrorKind::Unimplemented, text));
+        };
         let unavailable_timeout = options.unavailable_timeout.unwrap_or(client.options().timeout);
         let shared = Arc::new(Shared::new(table, options, unavailable_timeout));
-        let spawn = |index| tokio::spawn(worker::run(Arc::clone(&shared), index, client.stub()));
+        let spawn = |index| tokio::spawn(worker::run(Arc::clone(&shared), index, remote.stub()));
         let workers = (0..options.useful_workers()).map(spawn).collect();
         Ok(Sampler { shared, workers, taken: VecDeque::new(), credits: 0, give_up: None, put_off: None })
     }

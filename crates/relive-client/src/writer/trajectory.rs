@@ -18,7 +18,7 @@ use super::stream;
 use super::structure::Structure;
 use super::tables::TableSignature;
 use super::tuning::Tuning;
-use crate::client::Client;
+use crate::client::{Client, Connection};
 use crate::history::{Column, History};
 use crate::{Error, ErrorKind, Result};
 
@@ -69,9 +69,13 @@ impl TrajectoryWriter {
         let rng = Xoshiro256PlusPlus::try_from_rng(&mut SysRng).map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the system gives no random numbers for keys: {error}"))
         })?;
+        let Connection::Remote(remote) = client.connection() else {
+            let text = "tables of this process cannot be written to yet";
+            return Err(Error::new(ErrorKind::Unimplemented, text));
+        };
         let limits = Limits { items: options.max_pending_items, bytes: options.max_pending_bytes };
         let link = Arc::new(Link::new(limits));
-        let task = tokio::spawn(stream::run(Arc::clone(&link), client.stub()));
+        let task = tokio::spawn(stream::run(Arc::clone(&link), remote.stub()));
         Ok(TrajectoryWriter {
             client,
             recorder: Recorder::new(length, rng),

@@ -1,9 +1,11 @@
-//! The client against a Relive server in the same process, over TCP.
+//! The client against a Relive server, over TCP, and against tables in its own process.
 
 #[cfg(test)]
 mod common;
 #[cfg(test)]
 mod errors;
+#[cfg(test)]
+mod in_process;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
