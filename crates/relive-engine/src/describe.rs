@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use relive_table::{Shortfall, TableInfo};
+use relive_table::{CountError, Shortfall, TableInfo};
 
 use crate::handle::TableHandle;
 use crate::limits::MAX_LISTED_WAITERS;
@@ -56,6 +56,22 @@ impl TableHandle {
     #[must_use]
     pub fn info(&self) -> TableInfo {
         self.shared.state.lock().table.info()
+    }
+
+    /// Whether the rate limiter allows `count` inserts now.
+    ///
+    /// # Errors
+    /// A count below 1.
+    pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
+        self.shared.state.lock().table.can_insert(count)
+    }
+
+    /// Whether the rate limiter allows `count` samples now.
+    ///
+    /// # Errors
+    /// A count below 1.
+    pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
+        self.shared.state.lock().table.can_sample(count)
     }
 
     /// Everything there is to say about the table.
