@@ -1,23 +1,58 @@
 //! `SampleStreamResponse` messages.
 
 use relive_wire::Message;
-use relive_wire::reverb::SampleStreamResponse;
-use relive_wire::sample::Assembler;
+use relive_wire::reverb::{SampleInfo, SampleStreamResponse};
+use relive_wire::sample::{Assembler, ReceivedSample};
 
 use super::trajectory;
 
-/// Entries become samples whose trajectories decode, or errors.
+/// Messages become samples whose trajectories decode, or errors. What a complete reader of the format makes of the message
+/// is what ours makes of it.
 pub fn check(data: &[u8]) -> bool {
-    let Ok(response) = SampleStreamResponse::decode(data) else { return false };
-    let mut assembler = Assembler::default();
+    let (mut assembler, mut samples) = (Assembler::default(), Vec::new());
+    let read = assembler.push(&data.to_vec().into(), &mut samples);
+    if let Ok(message) = SampleStreamResponse::decode(data) {
+        compare(&message, &samples);
+        let unfinished = message.entries.last().is_some_and(|entry| !entry.end_of_sequence);
+        assert!(read.is_err() || assembler.is_mid_sample() == unfinished);
+    }
     let mut accepted = false;
-    for entry in response.entries {
-        let is_end = entry.end_of_sequence;
-        let Ok(sample) = assembler.push(entry) else { return accepted };
-        assert_eq!((sample.is_some(), assembler.is_mid_sample()), (is_end, !is_end));
-        let Some(Ok(trajectory)) = sample.map(|sample| sample.trajectory()) else { continue };
+    for sample in &samples {
+        let trajectory = sample.trajectory();
+        assert!(
+            trajectory.as_ref().is_ok_and(|t| t.num_columns() == sample.num_columns()) || trajectory.is_err()
+        );
+        let Ok(trajectory) = trajectory else { continue };
         trajectory::check(&trajectory);
         accepted = true;
     }
     accepted
+}
+
+/// Every sample that was read is as the entries of `message` say.
+fn compare(message: &SampleStreamResponse, samples: &[ReceivedSample]) {
+    let mut entries = message.entries.iter();
+    for sample in samples {
+        let mut chunks = Vec::new();
+        let mut info = None;
+        for entry in entries.by_ref() {
+            info = info.or(entry.info.as_ref());
+            chunks.extend(&entry.data);
+            if entry.end_of_sequence {
+                break;
+            }
+        }
+        assert!(sample.chunks().map(|(_, chunk)| chunk).eq(chunks));
+        compare_info(info.expect("an entry that begins a sample has information"), sample);
+    }
+}
+
+fn compare_info(info: &SampleInfo, sample: &ReceivedSample) {
+    let (item, ours) = (info.item.clone().unwrap_or_default(), sample.info());
+    assert_eq!(sample.table(), item.table);
+    assert_eq!((ours.key, ours.times_sampled), (item.key, item.times_sampled));
+    assert_eq!(ours.priority.to_bits(), item.priority.to_bits());
+    assert_eq!(ours.probability.to_bits(), info.probability.to_bits());
+    assert_eq!((ours.table_size, ours.rate_limited), (info.table_size, info.rate_limited));
+    assert_eq!(ours.inserted_at, item.inserted_at.map(|at| (at.seconds, at.nanos)));
 }

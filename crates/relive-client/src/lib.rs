@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod batch;
 pub mod blocking;
 mod client;
 mod deadline;
@@ -11,6 +12,7 @@ mod pattern;
 mod sampler;
 mod writer;
 
+pub use batch::{BatchOptions, BatchSampler, ColumnLayout, SampleBatch};
 pub use client::{
     ChunkTotals, Client, ClientOptions, ServerInfo, ServerStatus, StateId, TableStatus, Transport, Waiter,
     WaiterOperation,

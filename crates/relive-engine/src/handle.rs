@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Instant, SystemTime};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{NewItem, Table, TableConfig, Timestamp};
+use relive_table::{NewItem, Sampled, Table, TableConfig, Timestamp};
 
 use crate::EngineError;
 use crate::aftermath::Aftermath;
@@ -181,14 +181,20 @@ impl TableHandle {
         }
     }
 
-    /// Takes back a request whose caller is gone.
-    pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) {
+    /// Takes back a request; gives the samples that had been taken for it already.
+    pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
         let waiting = self.shared.state.lock().remove_sample(id);
-        if waiting.is_none()
-            && let Some(Ok(lost)) = slot.take()
-        {
-            self.shared.undelivered.fetch_add(lost.len() as u64, Ordering::Relaxed);
-            tracing::debug!(table = self.name(), samples = lost.len(), "samples had no taker any more");
+        match waiting {
+            Some(waiting) => waiting.taken,
+            None => slot.take().and_then(Result::ok).unwrap_or_default(),
+        }
+    }
+
+    /// Counts samples that were taken for a caller who is gone.
+    pub(crate) fn count_undelivered(&self, samples: usize) {
+        if samples > 0 {
+            self.shared.undelivered.fetch_add(samples as u64, Ordering::Relaxed);
+            tracing::debug!(table = self.name(), samples, "samples had no taker any more");
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use relive_table::Sampled;
 use tokio::time::Sleep;
 
 use crate::EngineError;
@@ -51,6 +52,15 @@ enum Deadline {
 impl SampleFuture {
     pub(crate) fn new(table: TableHandle, request: SampleRequest) -> Self {
         Self { table, progress: Progress::Asking(request) }
+    }
+
+    /// Takes the request back, as dropping it does, but gives the samples that had been taken already, so that none is
+    /// lost.
+    pub fn withdraw(mut self) -> Vec<Sampled> {
+        match std::mem::replace(&mut self.progress, Progress::Done) {
+            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot),
+            Progress::Asking(_) | Progress::Done => Vec::new(),
+        }
     }
 
     fn ask(&self, request: SampleRequest) -> Result<Waiting, EngineError> {
@@ -100,7 +110,8 @@ impl Deadline {
 impl Drop for SampleFuture {
     fn drop(&mut self) {
         if let Progress::Waiting(waiting) = &self.progress {
-            self.table.withdraw_sample(waiting.id, &waiting.slot);
+            let lost = self.table.withdraw_sample(waiting.id, &waiting.slot);
+            self.table.count_undelivered(lost.len());
         }
     }
 }

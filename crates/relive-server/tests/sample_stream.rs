@@ -10,6 +10,7 @@ mod common;
 
 use common::{Inserter, Sampler, TestServer, chunk_of, item_over, step};
 use relive_table::{SelectorKind, TableConfig};
+use relive_wire::Message;
 use relive_wire::reverb::InsertStreamRequest;
 use relive_wire::sample::Assembler;
 use tonic::Code;
@@ -54,17 +55,15 @@ async fn large_samples_are_spread_over_messages_and_come_back_whole() {
     sampler.ask("t", 2, -1);
     let (mut assembler, mut samples, mut per_entry) = (Assembler::default(), Vec::new(), Vec::new());
     while samples.len() < 2 {
-        for entry in sampler.next().await.unwrap().unwrap().entries {
-            per_entry.push(entry.data.len());
-            samples.extend(assembler.push(entry).unwrap());
-        }
+        let response = sampler.next().await.unwrap().unwrap();
+        per_entry.extend(response.entries.iter().map(|entry| entry.data.len()));
+        assembler.push(&response.encode_to_vec().into(), &mut samples).unwrap();
     }
     assert_eq!(per_entry[..2], [4, 4], "a message is closed once its chunks exceed 2 MiB");
     for sample in samples {
-        assert_eq!(sample.chunks, chunks, "the very bytes that came in");
-        let item = sample.info.item.as_ref().unwrap();
-        assert_eq!((item.key, item.table.as_str(), item.priority), (5, "t", 1.0));
-        assert!(item.inserted_at.unwrap().seconds > 1_600_000_000);
+        assert!(sample.chunks().map(|(_, chunk)| chunk).eq(&chunks), "the very bytes that came in");
+        assert_eq!((sample.info().key, sample.table(), sample.info().priority), (5, "t", 1.0));
+        assert!(sample.info().inserted_at.unwrap().0 > 1_600_000_000);
         assert_eq!(sample.trajectory().unwrap().decode().unwrap()[0].shape().dims(), [1_500_000]);
     }
     server.stop().await;

@@ -12,6 +12,7 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use relive_tensor::codec::strings;
 use relive_tensor::limits::MAX_CHUNK_COLUMNS;
 use relive_tensor::{Chunk, ChunkParts, Codec, ColumnHeader, DType, SequenceRange, Shape};
+use smallvec::SmallVec;
 
 use crate::WireError;
 use crate::dtype;
@@ -27,12 +28,41 @@ pub fn decode(message: &[u8]) -> Result<Chunk, WireError> {
     Ok(Chunk::new(Description::read(message)?.into_parts(message)?)?)
 }
 
+/// A chunk message that is left where it lies: where its tensors are and how they are to be decoded.
+///
+/// Nothing of the payloads was looked at; see [`EncodedTensor::check`](relive_tensor::EncodedTensor::check).
+#[derive(Debug, Clone)]
+pub struct ChunkOutline {
+    /// The chunk's key.
+    pub key: u64,
+    /// Whether delta coding was applied, to those columns that it applies to.
+    pub delta_encoded: bool,
+    /// Its tensors; the spans point into the message.
+    pub columns: SmallVec<[ColumnHeader; 1]>,
+    /// Whether a column lists its strings one by one, so that no span holds its payload: then the message must be read
+    /// with [`decode`].
+    pub lists_strings: bool,
+}
+
+/// Finds out what an encoded `ChunkData` holds, without a copy of anything.
+///
+/// # Errors
+/// As [`decode`], except for what only a look at the payloads shows.
+pub fn outline(message: &[u8]) -> Result<ChunkOutline, WireError> {
+    let found = Description::read(message)?;
+    let lists_strings = found.tensors.iter().any(|tensor| !tensor.listed_strings.is_empty());
+    let header =
+        |tensor: &TensorDescription| tensor.header(found.key, tensor.content.clone().unwrap_or(0..0));
+    let columns = found.tensors.iter().map(header).collect::<Result<_, _>>()?;
+    Ok(ChunkOutline { key: found.key, delta_encoded: found.delta_encoded, columns, lists_strings })
+}
+
 /// What one pass over a message finds.
 struct Description {
     key: u64,
     range: SequenceRange,
     delta_encoded: bool,
-    tensors: Vec<TensorDescription>,
+    tensors: SmallVec<[TensorDescription; 1]>,
     declared_tensors: i32,
     /// Whether every field was one that is looked at.
     is_plain: bool,
@@ -52,7 +82,7 @@ impl Description {
             key: 0,
             range: SequenceRange { episode_id: 0, start: 0, end: 0, sparse: false },
             delta_encoded: false,
-            tensors: Vec::new(),
+            tensors: SmallVec::new(),
             declared_tensors: 0,
             is_plain: true,
         };
@@ -118,14 +148,14 @@ impl Description {
         if !self.is_plain {
             return self.gather(message);
         }
-        let mut columns = Vec::with_capacity(self.tensors.len());
+        let mut columns = SmallVec::with_capacity(self.tensors.len());
         for tensor in self.tensors {
             columns.push(tensor.header(self.key, tensor.content.clone().unwrap_or(0..0))?);
         }
         Ok(ChunkParts {
             key: self.key,
             range: self.range,
-            columns: columns.into_iter().collect(),
+            columns,
             delta_encoded: self.delta_encoded,
             frame: message.into(),
             verbatim: true,
@@ -165,7 +195,7 @@ impl Description {
 impl TensorDescription {
     fn read(message: &[u8], range: Range<usize>, key: u64, column: usize) -> Result<Self, WireError> {
         let malformed = |e| WireError::malformed(key, e);
-        let (mut number, mut dims, mut content, mut listed) = (0, Vec::new(), None, Vec::new());
+        let (mut number, mut dims, mut content, mut listed) = (0, Dims::new(), None, Vec::new());
         let mut is_plain = true;
         let mut fields = Fields::new(message, range);
         while let Some(field) = fields.next().map_err(malformed)? {
@@ -210,6 +240,9 @@ impl TensorDescription {
     }
 }
 
+/// Dimensions of a tensor; few have more than four.
+type Dims = SmallVec<[u32; 4]>;
+
 /// Reads a `SequenceRange` over what `range` holds: protobuf merges a message that comes in several parts. Tells
 /// whether every field was one that is looked at.
 fn read_range(message: &[u8], field: &Field, range: &mut SequenceRange) -> Result<bool, MalformedMessage> {
@@ -232,7 +265,7 @@ fn read_range(message: &[u8], field: &Field, range: &mut SequenceRange) -> Resul
 fn read_dims(
     message: &[u8],
     range: Range<usize>,
-    dims: &mut Vec<u32>,
+    dims: &mut Dims,
     of: (u64, usize),
 ) -> Result<bool, WireError> {
     let (key, column) = of;

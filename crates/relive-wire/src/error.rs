@@ -124,9 +124,21 @@ pub enum WireError {
     /// A stream of sample entries that breaks the protocol.
     #[error("sample stream: {0}")]
     SampleStream(&'static str),
+    /// A message of samples, or a sample in it, that cannot be read.
+    #[error("sample of item {item}: {reason}")]
+    MalformedSample {
+        /// The item as far as it was read, otherwise 0.
+        item: u64,
+        /// What the parser met.
+        reason: String,
+    },
 }
 
 impl WireError {
+    pub(crate) fn malformed_sample(item: u64, error: MalformedMessage) -> Self {
+        Self::MalformedSample { item, reason: error.to_string() }
+    }
+
     pub(crate) fn malformed(key: u64, error: MalformedMessage) -> Self {
         Self::MalformedChunk { key, reason: error.to_string() }
     }

@@ -15,6 +15,8 @@ pub(crate) enum MalformedMessage {
     FieldNumber(u64),
     #[error("field {0} has another wire type than its declaration")]
     Mismatch(u64),
+    #[error("field {0} comes in several parts")]
+    Repeated(u64),
 }
 
 /// Largest number of a field, given by protobuf's encoding.
@@ -32,7 +34,7 @@ pub(crate) struct Field {
 pub(crate) enum Value {
     Varint(u64),
     Fixed32,
-    Fixed64,
+    Fixed64(u64),
     Bytes(Range<usize>),
 }
 
@@ -40,14 +42,25 @@ impl Field {
     pub(crate) fn varint(&self) -> Result<u64, MalformedMessage> {
         match self.value {
             Value::Varint(value) => Ok(value),
-            Value::Fixed32 | Value::Fixed64 | Value::Bytes(_) => Err(MalformedMessage::Mismatch(self.number)),
+            Value::Fixed32 | Value::Fixed64(_) | Value::Bytes(_) => {
+                Err(MalformedMessage::Mismatch(self.number))
+            }
+        }
+    }
+
+    pub(crate) fn double(&self) -> Result<f64, MalformedMessage> {
+        match self.value {
+            Value::Fixed64(bits) => Ok(f64::from_bits(bits)),
+            Value::Fixed32 | Value::Varint(_) | Value::Bytes(_) => {
+                Err(MalformedMessage::Mismatch(self.number))
+            }
         }
     }
 
     pub(crate) fn bytes(&self) -> Result<Range<usize>, MalformedMessage> {
         match &self.value {
             Value::Bytes(range) => Ok(range.clone()),
-            Value::Fixed32 | Value::Fixed64 | Value::Varint(_) => {
+            Value::Fixed32 | Value::Fixed64(_) | Value::Varint(_) => {
                 Err(MalformedMessage::Mismatch(self.number))
             }
         }
@@ -67,6 +80,7 @@ impl<'a> Fields<'a> {
         Self { buffer, at: range.start.min(end), end }
     }
 
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Field>, MalformedMessage> {
         if self.at == self.end {
             return Ok(None);
@@ -78,7 +92,7 @@ impl<'a> Fields<'a> {
         }
         let value = match (key & 7) as u8 {
             0 => Value::Varint(self.varint()?),
-            1 => self.skip(8).map(|_| Value::Fixed64)?,
+            1 => Value::Fixed64(self.fixed64()?),
             2 => {
                 let length = usize::try_from(self.varint()?).map_err(|_| MalformedMessage::Truncated)?;
                 Value::Bytes(self.skip(length)?)
@@ -96,6 +110,12 @@ impl<'a> Fields<'a> {
         Ok(value)
     }
 
+    fn fixed64(&mut self) -> Result<u64, MalformedMessage> {
+        let range = self.skip(8)?;
+        let bytes = self.buffer.get(range).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(u64::from_le_bytes).ok_or(MalformedMessage::Truncated)
+    }
+
     fn skip(&mut self, length: usize) -> Result<Range<usize>, MalformedMessage> {
         let start = self.at;
         let end =
@@ -106,7 +126,11 @@ impl<'a> Fields<'a> {
 }
 
 /// The varint at the head of `bytes` and the number of bytes it takes.
+#[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), MalformedMessage> {
+    if let [byte @ 0..0x80, ..] = bytes {
+        return Ok((u64::from(*byte), 1));
+    }
     let mut value = 0_u64;
     for (i, byte) in bytes.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);

@@ -1,8 +1,12 @@
 //! Samples on the wire: packing them into response messages, and putting them together again.
 
 mod assemble;
+mod layout;
 mod pack;
+mod received;
 mod writer;
 
-pub use assemble::{Assembler, ReceivedSample};
+pub use assemble::Assembler;
+pub use layout::{ReceivedColumn, ReceivedSlice, TrajectoryLayout};
 pub use pack::{EncodedMessage, Packer};
+pub use received::{Place, ReceivedInfo, ReceivedSample};

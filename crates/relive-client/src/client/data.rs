@@ -6,6 +6,7 @@ use std::time::Duration;
 use relive_tensor::{Nest, Tensor};
 
 use super::Client;
+use crate::batch::{BatchOptions, BatchSampler};
 use crate::pattern::StructuredConfig;
 use crate::sampler::{Sample, Sampler, SamplerOptions};
 use crate::writer::{StructuredWriter, TableSignature, TrajectoryWriter, TrajectoryWriterOptions};
@@ -34,6 +35,15 @@ impl Client {
     /// `InvalidArgument` for options out of range.
     pub fn sampler(&self, table: &str, options: SamplerOptions) -> Result<Sampler> {
         Sampler::new(self, table, &options)
+    }
+
+    /// A reader of batches of `table`, whose columns are decoded into one array each.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options out of range; `NotFound` for an unknown table of this process (a server tells with the
+    /// first batch).
+    pub fn batch_sampler(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
+        BatchSampler::new(self, table, &options)
     }
 
     /// Writes one step as one item into each of the tables in `priorities` (name and priority), and waits until they are

@@ -18,4 +18,4 @@ pub use status::{ChunkTotals, ServerStatus, TableStatus, Waiter, WaiterOperation
 pub use transport::Transport;
 
 pub(crate) use connect::Connection;
-pub(crate) use remote::Stub;
+pub(crate) use remote::{Remote, Stub};

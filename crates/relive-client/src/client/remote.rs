@@ -43,6 +43,10 @@ impl Remote {
         &self.uri
     }
 
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     /// Messages may have any size, as with dm-reverb: what bounds them is the items that the tables hold.
     pub(crate) fn stub(&self) -> Stub {
         ReverbServiceClient::new(self.channel.clone())

@@ -3,14 +3,21 @@
 //! The workers and the sampler share one lock ([`shared::Shared`]). Samples cross it in batches: a worker adds what one message
 //! held, the sampler takes all there is.
 
+mod local;
 mod options;
 mod reader;
+mod remote;
 mod sample;
 mod shared;
 #[cfg(test)]
 mod shared_model;
+mod stream;
 mod worker;
 
 pub use options::SamplerOptions;
 pub use reader::Sampler;
 pub use sample::{Sample, SampleInfo};
+
+pub(crate) use local::LocalFeed;
+pub(crate) use remote::RemoteFeed;
+pub(crate) use sample::SampleData;

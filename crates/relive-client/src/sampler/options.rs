@@ -99,6 +99,11 @@ impl SamplerOptions {
         Ok(())
     }
 
+    /// Samples that may be asked for and not taken, over all workers.
+    pub(crate) fn capacity(&self) -> usize {
+        self.max_in_flight.saturating_mul(self.useful_workers())
+    }
+
     /// As many workers as there is work for.
     pub(crate) fn useful_workers(&self) -> usize {
         let needed = self.max_samples.map_or(usize::MAX, |samples| (samples / self.max_in_flight).max(1));

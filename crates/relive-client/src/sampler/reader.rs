@@ -2,27 +2,26 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::shared::{Shared, Taken};
-use super::{Sample, SamplerOptions, worker};
+use super::local::LocalFeed;
+use super::remote::RemoteFeed;
+use super::{Sample, SamplerOptions};
 use crate::client::{Client, Connection};
 use crate::deadline::Deadline;
 use crate::{Error, ErrorKind, Result};
 
 /// Reads samples of one table, some of them ahead of their use.
 ///
-/// Workers fetch in the background, at most as many samples as the options allow. A lost connection is made again
-/// without the caller noticing, unless it takes too long. Dropping a sampler ends its streams; what was fetched and not
-/// taken is lost.
+/// Of a server, workers fetch in the background, at most as many samples as the options allow. A lost connection is made
+/// again without the caller noticing, unless it takes too long. Dropping a sampler ends its streams; what was fetched and
+/// not taken is lost. Of a table in this process nothing is fetched before it is asked for.
 ///
 /// It is also a [`Stream`] of results.
 ///
@@ -40,42 +39,60 @@ use crate::{Error, ErrorKind, Result};
 /// # }
 /// ```
 pub struct Sampler {
-    shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    feed: Feed,
     taken: VecDeque<Sample>,
-    /// Credits of samples that the caller took.
-    credits: usize,
-    give_up: Option<Pin<Box<Sleep>>>,
     /// An error that came after a part of a batch.
     put_off: Option<Error>,
+}
+
+/// Where the samples come from.
+enum Feed {
+    Remote {
+        feed: RemoteFeed,
+        /// Credits of samples that the caller took.
+        credits: usize,
+    },
+    Local {
+        feed: LocalFeed,
+        timeout: Option<Duration>,
+        /// Samples until the end; none when there is no end.
+        left: Option<usize>,
+    },
 }
 
 impl Sampler {
     pub(crate) fn new(client: &Client, table: &str, options: &SamplerOptions) -> Result<Sampler> {
         options.validate()?;
-        let Connection::Remote(remote) = client.connection() else {
-            let text = "sample: tables of this process cannot be sampled yet";
-            return Err(Error::new(ErrorKind::Unimplemented, text));
+        let feed = match client.connection() {
+            Connection::Remote(remote) => {
+                let patience = options.unavailable_timeout.unwrap_or(client.options().timeout);
+                let feed = RemoteFeed::new(remote, table, options, options.capacity(), patience);
+                Feed::Remote { feed, credits: 0 }
+            }
+            Connection::Local(local) => {
+                let feed = LocalFeed::new(local.table("sample", table)?.clone(), Arc::clone(local.who()));
+                Feed::Local { feed, timeout: options.rate_limiter_timeout, left: options.max_samples }
+            }
         };
-        let unavailable_timeout = options.unavailable_timeout.unwrap_or(client.options().timeout);
-        let shared = Arc::new(Shared::new(table, options, unavailable_timeout));
-        let spawn = |index| tokio::spawn(worker::run(Arc::clone(&shared), index, remote.stub()));
-        let workers = (0..options.useful_workers()).map(spawn).collect();
-        Ok(Sampler { shared, workers, taken: VecDeque::new(), credits: 0, give_up: None, put_off: None })
+        Ok(Sampler { feed, taken: VecDeque::new(), put_off: None })
     }
 
     /// The table that is read.
     pub fn table(&self) -> &str {
-        self.shared.table()
+        match &self.feed {
+            Feed::Remote { feed, .. } => feed.table(),
+            Feed::Local { feed, .. } => feed.table(),
+        }
     }
 
     /// The next sample; none after `max_samples`. Dropping the future loses nothing.
     ///
     /// # Errors
     /// `Timeout` when the rate limiter let nothing through within its timeout, `Unavailable` when the server stays away;
-    /// after both the sampler can be asked again. Any other error is permanent.
+    /// after both the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of this process
+    /// was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
-        poll_fn(|cx| self.poll_sample(cx)).await
+        poll_fn(|cx| self.poll_sample(1, cx)).await
     }
 
     /// [`next`](Self::next), waiting no longer than `timeout` whatever the reason.
@@ -103,7 +120,8 @@ impl Sampler {
     pub async fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
         let mut batch = Vec::with_capacity(num_samples.min(self.taken.len().max(64)));
         while batch.len() < num_samples {
-            match self.next().await {
+            let wanted = num_samples - batch.len();
+            match poll_fn(|cx| self.poll_sample(wanted, cx)).await {
                 Some(Ok(sample)) => batch.push(sample),
                 Some(Err(error)) if batch.is_empty() => return Err(error),
                 Some(Err(error)) => {
@@ -116,44 +134,53 @@ impl Sampler {
         Ok(batch)
     }
 
-    fn poll_sample(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
+    /// The next sample of `wanted` that the caller is going to ask for.
+    fn poll_sample(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
         if let Some(error) = self.put_off.take() {
             return Poll::Ready(Some(Err(error)));
         }
         loop {
             if let Some(sample) = self.taken.pop_front() {
-                self.count_taken();
+                self.feed.count_taken();
                 return Poll::Ready(Some(Ok(sample)));
             }
-            let credits = std::mem::take(&mut self.credits);
-            match self.shared.take(&mut self.taken, credits, cx.waker()) {
-                Taken::Samples => self.give_up = None,
-                Taken::End => return Poll::Ready(None),
-                Taken::Error(error) => return Poll::Ready(Some(Err(error))),
-                Taken::Nothing { give_up_at } => return self.poll_give_up(give_up_at, cx).map(Some),
+            match ready!(self.feed.poll_take(wanted, &mut self.taken, cx)) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Feed {
+    fn poll_take(
+        &mut self,
+        wanted: usize,
+        into: &mut VecDeque<Sample>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<()>>> {
+        match self {
+            Feed::Remote { feed, credits } => feed.poll_take(std::mem::take(credits), into, cx),
+            Feed::Local { left: Some(0), .. } => Poll::Ready(None),
+            Feed::Local { feed, timeout, left } => {
+                let taken =
+                    ready!(feed.poll_take(left.map_or(wanted, |left| left.min(wanted)), *timeout, into, cx));
+                if let Some(left) = left {
+                    *left = left.saturating_sub(into.len());
+                }
+                Poll::Ready(Some(taken.map_err(|error| Error::from_engine("sample", error))))
             }
         }
     }
 
+    /// Lets the workers know what was taken, not each time.
     fn count_taken(&mut self) {
-        self.credits += 1;
-        if self.credits >= self.shared.credit_batch() {
-            self.shared.give_back(std::mem::take(&mut self.credits));
+        let Feed::Remote { feed, credits } = self else { return };
+        *credits += 1;
+        if *credits >= feed.credit_batch() {
+            feed.give_back(std::mem::take(credits));
         }
-    }
-
-    fn poll_give_up(&mut self, at: Option<Instant>, cx: &mut Context<'_>) -> Poll<Result<Sample>> {
-        let Some(at) = at else {
-            self.give_up = None;
-            return Poll::Pending;
-        };
-        let timer = self.give_up.get_or_insert_with(|| Box::pin(sleep_until(at)));
-        if timer.deadline() != at {
-            timer.as_mut().reset(at);
-        }
-        std::task::ready!(timer.as_mut().poll(cx));
-        self.give_up = None;
-        Poll::Ready(Err(self.shared.unavailable()))
     }
 }
 
@@ -161,14 +188,7 @@ impl Stream for Sampler {
     type Item = Result<Sample>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
-        self.get_mut().poll_sample(cx)
-    }
-}
-
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        self.workers.iter().for_each(JoinHandle::abort);
-        self.shared.close();
+        self.get_mut().poll_sample(1, cx)
     }
 }
 

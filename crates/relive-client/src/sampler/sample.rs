@@ -1,10 +1,12 @@
 //! One sample.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use relive_engine::TableHandle;
+use relive_table::{ItemData, Sampled};
 use relive_tensor::{Tensor, Trajectory};
-use relive_wire::reverb::PrioritizedItem;
 use relive_wire::sample::ReceivedSample;
 
 use crate::{Error, ErrorKind, Result};
@@ -30,22 +32,46 @@ pub struct SampleInfo {
 #[derive(Clone)]
 pub struct Sample {
     info: SampleInfo,
-    received: ReceivedSample,
+    data: SampleData,
+}
+
+/// Where a sample's data is.
+#[derive(Clone)]
+pub(crate) enum SampleData {
+    /// In the messages that it came in.
+    Received(Box<ReceivedSample>),
+    /// In the table of this process, which shares it.
+    Stored { item: Arc<ItemData>, table: TableHandle },
 }
 
 impl Sample {
-    pub(crate) fn new(received: ReceivedSample) -> Sample {
-        let nothing = PrioritizedItem::default();
-        let item = received.info.item.as_ref().unwrap_or(&nothing);
+    pub(crate) fn received(received: ReceivedSample) -> Sample {
+        let told = received.info();
         let info = SampleInfo {
-            key: item.key,
-            probability: received.info.probability,
-            table_size: u64::try_from(received.info.table_size).unwrap_or(0),
-            priority: item.priority,
-            times_sampled: item.times_sampled,
-            rate_limited: received.info.rate_limited,
+            key: told.key,
+            probability: told.probability,
+            table_size: u64::try_from(told.table_size).unwrap_or(0),
+            priority: told.priority,
+            times_sampled: told.times_sampled,
+            rate_limited: told.rate_limited,
         };
-        Sample { info, received }
+        Sample { info, data: SampleData::Received(Box::new(received)) }
+    }
+
+    pub(crate) fn stored(sampled: Sampled, table: &TableHandle) -> Sample {
+        let info = SampleInfo {
+            key: sampled.item.key,
+            probability: sampled.probability,
+            table_size: sampled.table_size,
+            priority: sampled.priority,
+            times_sampled: sampled.times_sampled,
+            rate_limited: sampled.rate_limited,
+        };
+        Sample { info, data: SampleData::Stored { item: sampled.item, table: table.clone() } }
+    }
+
+    pub(crate) fn data(&self) -> &SampleData {
+        &self.data
     }
 
     /// Key, probability and so on.
@@ -55,25 +81,42 @@ impl Sample {
 
     /// The table that the sample was taken from.
     pub fn table(&self) -> &str {
-        self.received.info.item.as_ref().map_or("", |item| &item.table)
+        match &self.data {
+            SampleData::Received(received) => received.table(),
+            SampleData::Stored { table, .. } => table.name(),
+        }
     }
 
     /// When the server inserted the item, by the server's clock.
     pub fn inserted_at(&self) -> Option<SystemTime> {
-        let at = self.received.info.item.as_ref()?.inserted_at.as_ref()?;
-        let since_epoch = Duration::new(u64::try_from(at.seconds).ok()?, u32::try_from(at.nanos).ok()?);
+        let (seconds, nanos) = match &self.data {
+            SampleData::Received(received) => received.info().inserted_at?,
+            SampleData::Stored { item, .. } => {
+                let nanos = item.inserted_at.as_nanos();
+                (nanos.div_euclid(NANOS_PER_SECOND), i32::try_from(nanos.rem_euclid(NANOS_PER_SECOND)).ok()?)
+            }
+        };
+        let since_epoch = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
         SystemTime::UNIX_EPOCH.checked_add(since_epoch)
     }
 
-    /// Number of columns.
+    /// Number of columns; 0 for an item whose description cannot be read.
     pub fn num_columns(&self) -> usize {
-        let flat = self.received.info.item.as_ref().and_then(|item| item.flat_trajectory.as_ref());
-        flat.map_or(0, |flat| flat.columns.len())
+        match &self.data {
+            SampleData::Received(received) => received.num_columns(),
+            SampleData::Stored { item, .. } => item.trajectory.num_columns(),
+        }
     }
 
-    /// Bytes received for this sample: its chunks in full, also those parts that the item does not refer to.
+    /// Bytes of this sample's chunks as they are stored or came: in full, also those parts that the item does not refer
+    /// to.
     pub fn encoded_size_bytes(&self) -> usize {
-        self.received.chunks.iter().map(bytes::Bytes::len).sum()
+        match &self.data {
+            SampleData::Received(received) => received.encoded_size_bytes(),
+            SampleData::Stored { item, .. } => {
+                usize::try_from(item.trajectory.encoded_size_bytes()).unwrap_or(usize::MAX)
+            }
+        }
     }
 
     /// The item's columns as references to chunks that are not decoded yet.
@@ -81,7 +124,10 @@ impl Sample {
     /// # Errors
     /// `DataLoss` for chunks that cannot be read or do not have what the item refers to.
     pub fn trajectory(&self) -> Result<Trajectory> {
-        self.received.trajectory().map_err(|error| self.damaged(error))
+        match &self.data {
+            SampleData::Received(received) => received.trajectory().map_err(|error| self.damaged(error)),
+            SampleData::Stored { item, .. } => Ok(item.trajectory.clone()),
+        }
     }
 
     /// The item's data, one tensor per column: `[rows, ..cell]`, or `[..cell]` for a squeezed column.
@@ -93,14 +139,21 @@ impl Sample {
     /// # Errors
     /// `DataLoss` for data that cannot be decoded.
     pub fn columns(&self) -> Result<Vec<Tensor>> {
-        self.trajectory()?.decode().map_err(|error| self.damaged(error))
+        let decoded = match &self.data {
+            SampleData::Received(_) => self.trajectory()?.decode(),
+            SampleData::Stored { item, .. } => item.trajectory.decode(),
+        };
+        decoded.map_err(|error| self.damaged(error))
     }
 
-    fn damaged(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    /// The error for data that cannot be decoded.
+    pub(crate) fn damaged(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
         let text = format!("item {} of table {:?} cannot be decoded: {error}", self.info.key, self.table());
         Error::with_source(ErrorKind::DataLoss, text, error)
     }
 }
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 impl fmt::Debug for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

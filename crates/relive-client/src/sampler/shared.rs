@@ -1,7 +1,8 @@
 //! What a sampler and its workers share, behind one lock.
 //!
 //! A *credit* is the right to ask for one sample. A worker spends credits with each request; the sampler gives them back
-//! when its caller takes samples. Invariant: credits + asked for and not received + received and not taken = capacity.
+//! when its caller takes samples. Invariant: credits + asked for and not received + received and not taken = capacity, which
+//! is what the caller granted in all and has not used up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -93,11 +94,17 @@ pub(super) enum Taken {
 }
 
 impl Shared {
-    pub(super) fn new(table: &str, options: &SamplerOptions, unavailable_timeout: Duration) -> Shared {
+    /// State for workers that may at first ask for `credits` samples, all of them together.
+    pub(super) fn new(
+        table: &str,
+        options: &SamplerOptions,
+        credits: usize,
+        unavailable_timeout: Duration,
+    ) -> Shared {
         let workers = options.useful_workers();
         let state = State {
             ready: VecDeque::new(),
-            credits: options.max_in_flight.saturating_mul(workers),
+            credits,
             left: options.max_samples,
             failure: None,
             timeout: None,
@@ -126,6 +133,12 @@ impl Shared {
     /// How many credits are worth giving back at once.
     pub(super) fn credit_batch(&self) -> usize {
         (self.max_in_flight / PIPELINE_FRACTION).max(1)
+    }
+
+    /// Samples that have come and were not taken, and samples asked for that have not come.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.ready.len(), state.workers.iter().map(|worker| worker.outstanding).sum())
     }
 
     /// Gives credits back.
@@ -334,7 +347,11 @@ impl State {
     fn take(&mut self, into: &mut VecDeque<Sample>, unavailable_timeout: Duration) -> Taken {
         if !self.ready.is_empty() {
             self.timeout = None;
-            std::mem::swap(into, &mut self.ready);
+            if into.is_empty() {
+                std::mem::swap(into, &mut self.ready);
+            } else {
+                into.append(&mut self.ready);
+            }
             return Taken::Samples;
         }
         if let Some(failure) = &self.failure {

@@ -73,7 +73,7 @@ struct Run {
 
 impl Run {
     fn new(options: &SamplerOptions) -> Run {
-        let shared = Shared::new("t", options, Duration::from_secs(1));
+        let shared = Shared::new("t", options, options.capacity(), Duration::from_secs(1));
         let streams = (0..options.useful_workers()).map(|worker| Stream {
             number: shared.begin_stream(worker).unwrap(),
             sleeper: Arc::default(),
@@ -115,7 +115,7 @@ impl Run {
         let Some(stream) = self.streams.get_mut(worker) else { return };
         let samples = samples.min(stream.owed);
         stream.owed -= samples;
-        let empty = || Sample::new(ReceivedSample { info: Default::default(), chunks: Vec::new() });
+        let empty = || Sample::received(ReceivedSample::default());
         let mut samples: Vec<Sample> = (0..samples).map(|_| empty()).collect();
         self.shared.deliver(worker, &mut samples).unwrap();
     }

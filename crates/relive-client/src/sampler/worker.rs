@@ -6,11 +6,12 @@ use relive_wire::WireError;
 use relive_wire::sample::Assembler;
 use tokio::time::{Instant, sleep};
 use tonic::Status;
+use tonic::transport::Channel;
 
 use super::Sample;
 use super::shared::{Requests, Shared};
+use super::stream::Responses;
 use crate::backoff::Backoff;
-use crate::client::Stub;
 use crate::error::{is_limiter_timeout, is_transient_status};
 use crate::{Error, ErrorKind};
 
@@ -34,11 +35,11 @@ impl From<WireError> for Broken {
 }
 
 /// Opens streams until all samples are there, the server refuses for good, or the sampler is gone.
-pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut stub: Stub) {
+pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut channel: Channel) {
     let mut backoff = Backoff::new();
     while let Some(stream) = shared.begin_stream(worker) {
         let started = Instant::now();
-        let ended = one_stream(&shared, worker, stream, &mut stub).await;
+        let ended = one_stream(&shared, worker, stream, &mut channel).await;
         let owed = shared.end_stream(worker);
         match ended {
             Ok(()) if !owed => continue,
@@ -59,15 +60,19 @@ pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut stub: Stub) {
 }
 
 /// One stream from its opening to its end.
-async fn one_stream(shared: &Arc<Shared>, worker: usize, stream: u64, stub: &mut Stub) -> Result<(), Broken> {
+async fn one_stream(
+    shared: &Arc<Shared>,
+    worker: usize,
+    stream: u64,
+    channel: &mut Channel,
+) -> Result<(), Broken> {
     let requests = Requests { shared: Arc::clone(shared), worker, stream };
-    let mut responses = stub.sample_stream(requests).await?.into_inner();
+    let mut responses = Responses::open(channel, requests).await?;
     let mut assembler = Assembler::default();
-    let mut samples = Vec::new();
-    while let Some(response) = responses.message().await? {
-        for entry in response.entries {
-            samples.extend(assembler.push(entry)?.map(Sample::new));
-        }
+    let (mut received, mut samples) = (Vec::new(), Vec::new());
+    while let Some(message) = responses.message().await? {
+        assembler.push(&message, &mut received)?;
+        samples.extend(received.drain(..).map(Sample::received));
         shared.deliver(worker, &mut samples).map_err(Broken::Permanent)?;
     }
     Ok(())

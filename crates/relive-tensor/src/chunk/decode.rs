@@ -4,7 +4,6 @@ use bytes::Bytes;
 
 use super::{Chunk, ChunkError, ChunkFault, ColumnHeader};
 use crate::codec::{delta, strings};
-use crate::tensor::{check_bytes, to_u64};
 use crate::{DType, Tensor};
 
 impl Chunk {
@@ -24,17 +23,10 @@ impl Chunk {
     /// As [`decode_column`](Self::decode_column), and if `dst` has not exactly the size of the decoded column or the
     /// column is of strings. What `dst` then holds is unspecified.
     pub fn decode_column_into(&self, index: usize, dst: &mut [u8]) -> Result<(), ChunkError> {
-        let (header, payload) = self.header_and_payload(index)?;
-        let expected = header.fixed_size();
-        if expected != Some(to_u64(dst.len())) {
-            let (expected, actual) = (expected.unwrap_or(0), to_u64(dst.len()));
-            return Err(self.error(index, ChunkFault::Destination { expected, actual }));
-        }
-        header.codec.decode_into(payload, dst).map_err(|error| self.error(index, error.into()))?;
-        if self.is_delta_encoded() {
-            delta::decode(header.dtype, &header.shape, dst);
-        }
-        check_bytes(header.dtype, dst).map_err(|error| self.error(index, error.into()))
+        let columns = self.num_columns();
+        let tensor =
+            self.encoded(index).ok_or_else(|| self.error(index, ChunkFault::NoSuchColumn { columns }))?;
+        tensor.decode_into(dst).map_err(|fault| self.error(index, fault))
     }
 
     fn decode_tensor(&self, header: &ColumnHeader, payload: &[u8]) -> Result<Tensor, ChunkFault> {

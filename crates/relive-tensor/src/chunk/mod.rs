@@ -2,12 +2,14 @@
 
 mod decode;
 mod encode;
+mod encoded;
 mod error;
 mod header;
 mod ledger;
 mod stored;
 
 pub use encode::encode_chunk;
+pub use encoded::EncodedTensor;
 pub use error::{ChunkError, ChunkFault};
 pub use header::{ColumnHeader, SequenceRange};
 pub use ledger::{Ledger, LedgerSnapshot};

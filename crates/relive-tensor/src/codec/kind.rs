@@ -108,6 +108,15 @@ impl Codec {
         }
     }
 
+    /// Checks what can be told of `src` without walking it: that it may decode to `expected_len` bytes. For the codecs
+    /// that announce no length it is walked.
+    pub(crate) fn check_announced(self, src: &[u8], expected_len: usize) -> Result<(), CodecError> {
+        match self {
+            Self::Snappy => snappy::check_announced(src, expected_len),
+            Self::Raw | Self::Lz4 | Self::Zstd => self.validate(src, expected_len),
+        }
+    }
+
     pub(super) fn check_len(self, found: usize, expected: usize) -> Result<(), CodecError> {
         if found == expected {
             return Ok(());

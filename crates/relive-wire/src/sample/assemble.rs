@@ -1,23 +1,10 @@
-//! Puts samples together from the entries of a response stream.
-
-use std::sync::Arc;
+//! Puts samples together from the messages of a response stream, which are read where they lie.
 
 use bytes::Bytes;
-use relive_tensor::{Chunk, Trajectory};
 
+use super::received::{ReceivedSample, part};
 use crate::WireError;
-use crate::reverb::sample_stream_response::SampleEntry;
-use crate::reverb::{PrioritizedItem, SampleInfo};
-use crate::{chunk, item};
-
-/// A sample with its chunks, still encoded.
-#[derive(Debug, Clone)]
-pub struct ReceivedSample {
-    /// Key, priority, times sampled, probability and table size at sampling time.
-    pub info: SampleInfo,
-    /// Encoded `ChunkData` messages, each distinct chunk once.
-    pub chunks: Vec<Bytes>,
-}
+use crate::reader::{Field, Fields, MalformedMessage};
 
 /// Collects entries until a sample is whole.
 #[derive(Debug, Default)]
@@ -25,22 +12,45 @@ pub struct Assembler {
     begun: Option<ReceivedSample>,
 }
 
+/// An entry as it lies in its message: whether it begins and whether it ends a sample.
+struct Entry {
+    begins: bool,
+    ends: bool,
+}
+
 impl Assembler {
-    /// Takes the next entry of the stream; gives the sample that it completes.
+    /// Takes the next `SampleStreamResponse`, encoded; appends the samples that it completes to `out`.
+    ///
+    /// The samples keep parts of `message`, whose memory lives until the last of them is dropped.
     ///
     /// # Errors
-    /// An entry that continues a sample which never began, or that begins one inside another.
-    pub fn push(&mut self, entry: SampleEntry) -> Result<Option<ReceivedSample>, WireError> {
-        let sample = match (self.begun.take(), entry.info) {
-            (None, Some(info)) => ReceivedSample { info, chunks: entry.data },
-            (Some(mut begun), None) => {
-                begun.chunks.extend(entry.data);
+    /// Bytes that are no such message, an entry that continues a sample which never began, or that begins one inside
+    /// another. The stream cannot be read on.
+    pub fn push(&mut self, message: &Bytes, out: &mut Vec<ReceivedSample>) -> Result<(), WireError> {
+        let mut fields = Fields::new(message, 0..message.len());
+        while let Some(field) = fields.next().map_err(|e| WireError::malformed_sample(0, e))? {
+            if field.number == 1 {
+                let range = field.bytes().map_err(|e| WireError::malformed_sample(0, e))?;
+                out.extend(self.push_entry(message.slice(range))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next entry; gives the sample that it completes.
+    fn push_entry(&mut self, entry: Bytes) -> Result<Option<ReceivedSample>, WireError> {
+        let Entry { begins, ends } =
+            Entry::of(&entry).map_err(|error| WireError::malformed_sample(0, error))?;
+        let sample = match (self.begun.take(), begins) {
+            (None, true) => ReceivedSample::begin(entry)?,
+            (Some(mut begun), false) => {
+                begun.extend(entry);
                 begun
             }
-            (None, None) => return Err(WireError::SampleStream("the first entry of a sample has no info")),
-            (Some(_), Some(_)) => return Err(WireError::SampleStream("a sample begins inside another one")),
+            (None, false) => return Err(WireError::SampleStream("the first entry of a sample has no info")),
+            (Some(_), true) => return Err(WireError::SampleStream("a sample begins inside another one")),
         };
-        if entry.end_of_sequence {
+        if ends {
             return Ok(Some(sample));
         }
         self.begun = Some(sample);
@@ -54,26 +64,26 @@ impl Assembler {
     }
 }
 
-impl ReceivedSample {
-    /// The sample's trajectory, checked and ready to be decoded.
-    ///
-    /// # Errors
-    /// Chunks that cannot be read, and a trajectory that does not fit them.
-    pub fn trajectory(&self) -> Result<Trajectory, WireError> {
-        let nothing = PrioritizedItem::default();
-        let item = self.info.item.as_ref().unwrap_or(&nothing);
-        let chunks = self
-            .chunks
-            .iter()
-            .map(|bytes| chunk::decode(bytes).map(Arc::new))
-            .collect::<Result<Vec<_>, _>>()?;
-        let flat = item.flat_trajectory.as_ref();
-        let columns = flat.map(|flat| flat.columns.as_slice()).unwrap_or_default();
-        item::trajectory(item.key, columns, |key| find(&chunks, key))
+impl Entry {
+    fn of(entry: &[u8]) -> Result<Entry, MalformedMessage> {
+        let mut found = Entry { begins: false, ends: false };
+        let mut fields = Fields::new(entry, 0..entry.len());
+        while let Some(field) = fields.next()? {
+            found.take(&field)?;
+        }
+        Ok(found)
     }
-}
 
-/// Samples have few chunks: looking through them is cheaper than a map.
-fn find(chunks: &[Arc<Chunk>], key: u64) -> Option<Arc<Chunk>> {
-    chunks.iter().find(|chunk| chunk.key() == key).map(Arc::clone)
+    fn take(&mut self, field: &Field) -> Result<(), MalformedMessage> {
+        match field.number {
+            part::INFO => {
+                field.bytes()?;
+                self.begins = true;
+            }
+            part::CHUNK => drop(field.bytes()?),
+            part::END => self.ends = field.varint()? != 0,
+            _ => {}
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,156 @@
+//! Decoding the blocks of a plan into memory of the caller.
+//!
+//! The destination is cut into one piece per slice. Pieces of one block are worked on together: the block is decoded once, in
+//! its place if one piece takes it whole, otherwise beside and copied from there. Large batches are split over threads.
+
+use std::num::NonZero;
+use std::thread;
+
+use relive_tensor::ChunkFault;
+
+use super::plan::{Plan, PlannedSlice};
+use crate::{Error, ErrorKind, Result, Sample};
+
+/// Output from which another thread is worth its start, about 20 µs: as long as it takes to copy this much.
+const BYTES_PER_THREAD: usize = 1 << 20;
+
+/// Threads beyond which memory, not computing, is what limits.
+const MAX_THREADS: usize = 4;
+
+/// Where a slice goes.
+pub(super) struct Piece<'o> {
+    slice: PlannedSlice,
+    row_bytes: usize,
+    out: &'o mut [u8],
+}
+
+/// A column to be decoded: its number, the bytes of one of its rows, the rows that each sample has room for, and where it
+/// goes.
+pub(super) struct Target<'o> {
+    pub(super) column: usize,
+    pub(super) row_bytes: usize,
+    pub(super) rows: usize,
+    pub(super) out: &'o mut [u8],
+}
+
+/// Decodes columns into their places. Room beyond the rows of a sample is left as it is.
+pub(super) fn gather(plan: &Plan, samples: &[Sample], targets: Vec<Target<'_>>) -> Result<()> {
+    let total: usize = targets.iter().map(|target| target.out.len()).sum();
+    let mut pieces = Vec::with_capacity(samples.len() * targets.len());
+    for target in targets {
+        cut(plan, target, samples.len(), &mut pieces);
+    }
+    if !pieces.is_sorted_by(|a, b| a.slice.block < b.slice.block) {
+        pieces.sort_by_key(|piece| piece.slice.block);
+    }
+    let threads = (total / BYTES_PER_THREAD).clamp(1, available_threads());
+    if threads == 1 {
+        return run(plan, samples, &mut pieces);
+    }
+    thread::scope(|scope| {
+        let mut rest = pieces.as_mut_slice();
+        let mut running = Vec::with_capacity(threads);
+        for left in (2..=threads).rev() {
+            let (mine, others) = rest.split_at_mut(fair_share(rest, left));
+            running.push(scope.spawn(move || run(plan, samples, mine)));
+            rest = others;
+        }
+        let own = run(plan, samples, rest);
+        let ended = running.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a decoding thread panicked")))
+        });
+        // All are waited for before the first error is given.
+        ended.fold(own, Result::and)
+    })
+}
+
+/// Cuts a destination into pieces, one per slice.
+fn cut<'o>(plan: &Plan, target: Target<'o>, samples: usize, pieces: &mut Vec<Piece<'o>>) {
+    let Target { column, row_bytes, rows, out } = target;
+    let sample_bytes = rows * row_bytes;
+    let mut rest = out;
+    for sample in 0..samples {
+        let (mut room, after) = rest.split_at_mut_checked(sample_bytes).unwrap_or_default();
+        rest = after;
+        for slice in plan.part(sample, column).0 {
+            let bytes = to_usize(slice.length) * row_bytes;
+            let (out, after) = room.split_at_mut_checked(bytes).unwrap_or_default();
+            room = after;
+            pieces.push(Piece { slice: *slice, row_bytes, out });
+        }
+    }
+}
+
+/// How many pieces make one of `threads` equal shares of the bytes; pieces of one block stay together.
+fn fair_share(pieces: &[Piece<'_>], threads: usize) -> usize {
+    let share = pieces.iter().map(|piece| piece.out.len()).sum::<usize>() / threads;
+    let mut bytes = 0;
+    let mut groups = pieces.chunk_by(|a, b| a.slice.block == b.slice.block);
+    let mut count = 0;
+    while bytes < share {
+        let Some(group) = groups.next() else { break };
+        bytes += group.iter().map(|piece| piece.out.len()).sum::<usize>();
+        count += group.len();
+    }
+    count
+}
+
+/// Decodes into pieces that are sorted by their blocks.
+fn run(plan: &Plan, samples: &[Sample], pieces: &mut [Piece<'_>]) -> Result<()> {
+    let mut scratch = Vec::new();
+    for group in pieces.chunk_by_mut(|a, b| a.slice.block == b.slice.block) {
+        let block = group.first().map_or(0, |piece| piece.slice.block);
+        decode(plan, samples, block, group, &mut scratch).map_err(|fault| {
+            let text = format!("a sample of table {:?} cannot be decoded: {fault}", table_of(samples));
+            Error::with_source(ErrorKind::DataLoss, text, fault)
+        })?;
+    }
+    Ok(())
+}
+
+/// Decodes one block into all pieces that need it.
+fn decode(
+    plan: &Plan,
+    samples: &[Sample],
+    block: usize,
+    pieces: &mut [Piece<'_>],
+    scratch: &mut Vec<u8>,
+) -> std::result::Result<(), ChunkFault> {
+    let Some(tensor) = plan.tensor(samples, block) else { return Ok(()) };
+    if let [piece] = pieces
+        && tensor.shape.rows() == Some(piece.slice.length)
+    {
+        return tensor.decode_into(piece.out);
+    }
+    let size = tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+    if scratch.len() < size {
+        scratch.resize(size, 0);
+    }
+    let scratch = scratch.get_mut(..size).unwrap_or_default();
+    tensor.decode_into(scratch)?;
+    for piece in pieces {
+        let start = to_usize(piece.slice.offset) * piece.row_bytes;
+        let rows = scratch.get(start..start + piece.out.len());
+        piece.out.copy_from_slice(rows.unwrap_or_else(|| unreachable_rows(piece)));
+    }
+    Ok(())
+}
+
+/// The planner lets no slice leave its block.
+fn unreachable_rows(piece: &Piece<'_>) -> ! {
+    unreachable!("rows {} + {} lie in their block", piece.slice.offset, piece.slice.length)
+}
+
+fn table_of(samples: &[Sample]) -> &str {
+    samples.first().map_or("", Sample::table)
+}
+
+fn available_threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS)
+}
+
+fn to_usize(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,231 @@
+//! The batch sampler that users hold.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use relive_engine::EngineError;
+use relive_wire::text::SAMPLE_TIMEOUT;
+
+use super::{BatchOptions, SampleBatch};
+use crate::client::{Client, Connection};
+use crate::deadline::Deadline;
+use crate::sampler::{LocalFeed, RemoteFeed};
+use crate::{Error, ErrorKind, Result, Sample};
+
+/// Reads batches of samples of one table.
+///
+/// Over TCP, batches are asked for ahead in the background, in the same process they are taken when they are wanted; see
+/// [`BatchOptions::prefetch`]. Dropping the sampler takes back what it has asked for; samples that came and were not handed
+/// out are lost.
+///
+/// ```no_run
+/// use relive_client::{BatchOptions, Client};
+///
+/// # async fn run() -> Result<(), relive_client::Error> {
+/// let client = Client::connect("localhost:8000")?;
+/// let mut batches = client.batch_sampler("replay", BatchOptions::new(256))?;
+/// while let Some(batch) = batches.next().await {
+///     let batch = batch?;
+///     let mut observations = vec![0; batch.columns()?[0].size_bytes(batch.len()).expect("numbers")];
+///     batch.gather_into(0, &mut observations)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct BatchSampler {
+    source: Source,
+    batch_size: usize,
+    batches_ahead: usize,
+    timeout: Option<Duration>,
+    /// Batches until the end; none when there is no end.
+    left: Option<usize>,
+    /// Samples that were taken and are in no batch yet.
+    ready: VecDeque<Sample>,
+}
+
+enum Source {
+    Remote {
+        feed: RemoteFeed,
+        /// Samples that the feed may fetch or has fetched, and that are not in `ready` yet.
+        granted: usize,
+    },
+    Local(LocalFeed),
+}
+
+impl BatchSampler {
+    pub(crate) fn new(client: &Client, table: &str, options: &BatchOptions) -> Result<BatchSampler> {
+        options.validate()?;
+        let batches_ahead = options.batches_ahead(client.transport());
+        let source = match client.connection() {
+            Connection::Remote(remote) => {
+                let granted = batches_ahead * options.batch_size;
+                let patience = options.timeout.unwrap_or(client.options().timeout);
+                let feed = RemoteFeed::new(remote, table, &options.of_streams(), granted, patience);
+                Source::Remote { feed, granted }
+            }
+            Connection::Local(local) => {
+                let table = local.table("sample", table)?.clone();
+                Source::Local(LocalFeed::new(table, Arc::clone(local.who())))
+            }
+        };
+        let BatchOptions { batch_size, timeout, max_batches: left, .. } = *options;
+        Ok(BatchSampler { source, batch_size, batches_ahead, timeout, left, ready: VecDeque::new() })
+    }
+
+    /// The table that is read.
+    pub fn table(&self) -> &str {
+        match &self.source {
+            Source::Remote { feed, .. } => feed.table(),
+            Source::Local(feed) => feed.table(),
+        }
+    }
+
+    /// Whole batches that are there, and samples that were asked for and have not come.
+    pub fn prefetched(&self) -> (usize, usize) {
+        let (come, in_flight) = match &self.source {
+            Source::Remote { feed, .. } => feed.counts(),
+            Source::Local(feed) => (0, feed.in_flight()),
+        };
+        ((self.ready.len() + come) / self.batch_size, in_flight)
+    }
+
+    /// The next batch; none after `max_batches`. Dropping the future loses nothing: samples that came stay for the next
+    /// call. In the same process the request is then taken back; over TCP what was asked for comes nevertheless, and is
+    /// kept for the next call.
+    ///
+    /// # Errors
+    /// `Timeout` when the batch was not full in the options' time, `Unavailable` when the server stays away; after both
+    /// the sampler can be asked again. Any other error is permanent: `Cancelled` when a table of this process was closed.
+    pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
+        self.next_within(self.timeout).await
+    }
+
+    /// [`next`](Self::next) with a time of its own; none waits for ever.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub async fn next_within(&mut self, timeout: Option<Duration>) -> Option<Result<SampleBatch>> {
+        if self.left == Some(0) {
+            return None;
+        }
+        match self.fill(timeout).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Some(Err(error)),
+            None => return None,
+        }
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        let samples = self.ready.drain(..self.batch_size).collect();
+        self.ask_ahead();
+        Some(Ok(SampleBatch::new(samples)))
+    }
+
+    /// Waits until a batch is there; none when there is no further sample.
+    async fn fill(&mut self, timeout: Option<Duration>) -> Option<Result<()>> {
+        if self.ready.len() >= self.batch_size {
+            return Some(Ok(()));
+        }
+        self.ask_missing();
+        match &mut self.source {
+            Source::Remote { .. } => self.fill_from_server(timeout).await,
+            Source::Local(_) => Some(self.fill_from_table(timeout).await),
+        }
+    }
+
+    /// Lets the streams fetch what the batch lacks beyond what they may fetch already.
+    fn ask_missing(&mut self) {
+        let missing = self.batch_size.saturating_sub(self.ready.len());
+        if let Source::Remote { feed, granted } = &mut self.source
+            && *granted < missing
+        {
+            feed.give_back(missing - *granted);
+            *granted = missing;
+        }
+    }
+
+    /// Lets the streams fetch what was handed out once more.
+    fn ask_ahead(&mut self) {
+        if let Source::Remote { feed, granted } = &mut self.source {
+            let wanted = (self.batches_ahead * self.batch_size).saturating_sub(self.ready.len());
+            if *granted < wanted {
+                feed.give_back(wanted - *granted);
+                *granted = wanted;
+            }
+        }
+    }
+
+    async fn fill_from_server(&mut self, timeout: Option<Duration>) -> Option<Result<()>> {
+        let filled = poll_fn(|cx| self.poll_fill_from_server(cx));
+        let filled = match timeout {
+            Some(timeout) => Deadline::after(timeout).run(filled).await,
+            None => Some(filled.await),
+        };
+        filled.unwrap_or_else(|| Some(Err(self.timed_out(timeout, "they have not come from the server"))))
+    }
+
+    fn poll_fill_from_server(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<()>>> {
+        let Source::Remote { feed, granted } = &mut self.source else { return Poll::Ready(None) };
+        while self.ready.len() < self.batch_size {
+            let before = self.ready.len();
+            match ready!(feed.poll_take(0, &mut self.ready, cx)) {
+                Some(Ok(())) => *granted = granted.saturating_sub(self.ready.len() - before),
+                other => return Poll::Ready(other),
+            }
+        }
+        Poll::Ready(Some(Ok(())))
+    }
+
+    async fn fill_from_table(&mut self, timeout: Option<Duration>) -> Result<()> {
+        let started = Instant::now();
+        let wanted = self.batch_size * (1 + self.batches_ahead);
+        while self.ready.len() < self.batch_size {
+            let Source::Local(feed) = &mut self.source else { return Ok(()) };
+            let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+            let missing = wanted - self.ready.len();
+            let asking = Asking { feed, ready: &mut self.ready };
+            let taken = poll_fn(|cx| asking.feed.poll_take(missing, left, asking.ready, cx)).await;
+            drop(asking);
+            match taken {
+                Ok(()) => {}
+                Err(EngineError::Timeout { reason, .. }) => return Err(self.timed_out(timeout, &reason)),
+                Err(error) => return Err(Error::from_engine("sample", error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn timed_out(&self, timeout: Option<Duration>, why: &str) -> Error {
+        let (table, had, wanted) = (self.table(), self.ready.len(), self.batch_size);
+        let waited = timeout.unwrap_or_default();
+        let text = format!(
+            "sample: {SAMPLE_TIMEOUT} ({had} of {wanted} samples of table `{table}` were there after {waited:?}: {why})"
+        );
+        Error::new(ErrorKind::Timeout, text)
+    }
+}
+
+/// A request while its caller waits. A caller who stops waiting takes it back, and keeps what was taken for it.
+struct Asking<'a> {
+    feed: &'a mut LocalFeed,
+    ready: &'a mut VecDeque<Sample>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.feed.withdraw(self.ready);
+    }
+}
+
+impl fmt::Debug for BatchSampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchSampler")
+            .field("table", &self.table())
+            .field("batch_size", &self.batch_size)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,145 @@
+//! One tensor of a chunk on its own, for readers that decode into memory of their own.
+
+use bytes::Bytes;
+
+use super::{Chunk, ChunkFault};
+use crate::codec::{Codec, delta, strings};
+use crate::limits::{MAX_CHUNK_BYTES, MAX_RANK, STRING_ELEMENT_BYTES};
+use crate::tensor::{check_bytes, to_u64};
+use crate::{DType, Shape};
+
+/// One tensor of a chunk, still encoded: all that is needed to decode it, without the chunk around it.
+///
+/// Unlike a [`Chunk`] it promises nothing: its payload may be broken, which then shows when it is decoded.
+/// [`check`](Self::check) says beforehand whether memory of the decoded size is worth taking.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodedTensor<'a> {
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Compression of the payload.
+    pub codec: Codec,
+    /// Shape of the whole tensor; the leading dimension is the number of rows.
+    pub shape: &'a Shape,
+    /// Whether delta coding was applied, if it applies to the tensor.
+    pub delta_encoded: bool,
+    /// The encoded elements.
+    pub payload: &'a [u8],
+}
+
+impl Chunk {
+    /// A column on its own.
+    #[must_use]
+    pub fn encoded(&self, index: usize) -> Option<EncodedTensor<'_>> {
+        let header = self.column(index)?;
+        Some(EncodedTensor {
+            dtype: header.dtype,
+            codec: header.codec,
+            shape: &header.shape,
+            delta_encoded: self.is_delta_encoded(),
+            payload: self.payload(index)?,
+        })
+    }
+}
+
+impl EncodedTensor<'_> {
+    /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.
+    #[must_use]
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.shape.num_elements()?.checked_mul(to_u64(self.dtype.size_bytes()?))
+    }
+
+    /// Looks at shape and announced sizes, without walking the payload: what passes cannot make its reader take more than
+    /// some twenty times the payload's size.
+    ///
+    /// # Errors
+    /// [`ChunkFault`] for a tensor without rows or of too high a rank, a size over [`MAX_CHUNK_BYTES`], a payload that
+    /// announces another size, or that is too short for it.
+    pub fn check(&self) -> Result<(), ChunkFault> {
+        match self.shape.rank() {
+            0 => return Err(ChunkFault::Scalar),
+            rank if rank > MAX_RANK => return Err(ChunkFault::Rank { rank }),
+            _ => {}
+        }
+        let too_large = || ChunkFault::Content { dtype: self.dtype, shape: self.shape.clone() };
+        let within = |size: &u64| *size <= MAX_CHUNK_BYTES;
+        if self.dtype == DType::String {
+            let count = self.shape.num_elements().ok_or_else(too_large)?;
+            let size = strings::validate(self.payload, count)?;
+            let size = count.saturating_mul(STRING_ELEMENT_BYTES).saturating_add(size);
+            return if within(&size) { Ok(()) } else { Err(too_large()) };
+        }
+        let size = self.size_bytes().filter(within).ok_or_else(too_large)?;
+        let size = usize::try_from(size).map_err(|_| too_large())?;
+        Ok(self.codec.check_announced(self.payload, size)?)
+    }
+
+    /// Decodes a tensor of fixed-size elements straight into all of `dst`.
+    ///
+    /// # Errors
+    /// [`ChunkFault`] if `dst` has not exactly the size of the decoded tensor, if the tensor is of strings, if the payload
+    /// is broken, or if bytes of a bool tensor are no bools. What `dst` then holds is unspecified.
+    pub fn decode_into(&self, dst: &mut [u8]) -> Result<(), ChunkFault> {
+        let expected = self.size_bytes();
+        if expected != Some(to_u64(dst.len())) {
+            let (expected, actual) = (expected.unwrap_or(0), to_u64(dst.len()));
+            return Err(ChunkFault::Destination { expected, actual });
+        }
+        self.codec.decode_into(self.payload, dst)?;
+        if self.delta_encoded {
+            delta::decode(self.dtype, self.shape, dst);
+        }
+        Ok(check_bytes(self.dtype, dst)?)
+    }
+
+    /// The elements of a string tensor; none of any other.
+    ///
+    /// # Errors
+    /// [`ChunkFault`] if the payload is broken.
+    pub fn decode_strings(&self) -> Result<Vec<Bytes>, ChunkFault> {
+        if self.dtype != DType::String {
+            return Ok(Vec::new());
+        }
+        Ok(strings::decode(self.payload, self.shape.num_elements().unwrap_or(0))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor<'a>(shape: &'a Shape, payload: &'a [u8]) -> EncodedTensor<'a> {
+        EncodedTensor { dtype: DType::UInt8, codec: Codec::Snappy, shape, delta_encoded: false, payload }
+    }
+
+    #[test]
+    fn a_few_bytes_cannot_announce_gigabytes() {
+        let shape = Shape::from([1 << 30]);
+        // The varint of 2^30, and a literal.
+        let fault = tensor(&shape, &[0x80, 0x80, 0x80, 0x80, 0x04, 0, 7]).check().unwrap_err();
+        assert!(fault.to_string().contains("snappy"), "{fault}");
+        let beyond = Shape::from([1 << 16, 1 << 16]);
+        assert!(matches!(tensor(&beyond, &[0]).check(), Err(ChunkFault::Content { .. })));
+        assert!(matches!(tensor(&Shape::scalar(), &[0]).check(), Err(ChunkFault::Scalar)));
+    }
+
+    #[test]
+    fn what_compresses_best_passes() {
+        let zeros = vec![0; 1 << 20];
+        let mut payload = Vec::new();
+        Codec::Snappy.encode(&zeros, &mut payload).unwrap();
+        let shape = Shape::from([1 << 20]);
+        let tensor = tensor(&shape, &payload);
+        assert_eq!(tensor.check(), Ok(()));
+        let mut out = vec![1; 1 << 20];
+        tensor.decode_into(&mut out).unwrap();
+        assert_eq!(out, zeros);
+    }
+
+    #[test]
+    fn the_destination_and_the_announcement_must_have_the_size() {
+        let shape = Shape::from([4]);
+        let fault = tensor(&shape, &[4, 3 << 2, 1, 2, 3, 4]).decode_into(&mut [0; 3]).unwrap_err();
+        assert_eq!(fault, ChunkFault::Destination { expected: 4, actual: 3 });
+        assert!(tensor(&shape, &[5, 3 << 2, 1, 2, 3, 4]).check().is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! A sample as it came: its numbers are read, everything else stays encoded in the messages it came in.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use relive_tensor::{Chunk, Slice, Trajectory, TrajectoryBuilder};
+
+use super::layout::{ReceivedSlice, TrajectoryLayout};
+use crate::reader::{Field, Fields, MalformedMessage, int32, int64};
+use crate::{WireError, chunk};
+
+/// Numbers of the fields of a sample entry.
+pub(super) mod part {
+    pub(in crate::sample) const INFO: u64 = 1;
+    pub(in crate::sample) const CHUNK: u64 = 2;
+    pub(in crate::sample) const END: u64 = 3;
+}
+
+/// What is told of an item with each of its samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ReceivedInfo {
+    /// The item's key.
+    pub key: u64,
+    /// Its priority.
+    pub priority: f64,
+    /// How often it was sampled.
+    pub times_sampled: i32,
+    /// How likely it was to be sampled.
+    pub probability: f64,
+    /// Items in the table.
+    pub table_size: i64,
+    /// Whether the rate limiter held the sample back.
+    pub rate_limited: bool,
+    /// When it was inserted: seconds since 1970 and nanoseconds; none if the server does not say.
+    pub inserted_at: Option<(i64, i32)>,
+}
+
+/// Where bytes of a sample lie: in which of its entries, and where in that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    entry: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Place {
+    /// A part of this place.
+    #[must_use]
+    pub fn part(&self, span: &Range<u32>) -> Place {
+        let at = |offset: u32| {
+            let at = usize::try_from(offset).ok().and_then(|offset| self.start.checked_add(offset));
+            at.unwrap_or(self.end).min(self.end)
+        };
+        Place { entry: self.entry, start: at(span.start), end: at(span.end) }
+    }
+}
+
+/// A sample with its chunks, still encoded. It keeps the messages it came in.
+#[derive(Debug, Clone, Default)]
+pub struct ReceivedSample {
+    info: ReceivedInfo,
+    /// The entry that the sample began with.
+    first: Bytes,
+    /// Entries after the first: only samples that were cut have any.
+    rest: Vec<Bytes>,
+    table: Range<usize>,
+    trajectory: Range<usize>,
+}
+
+impl ReceivedSample {
+    pub(super) fn begin(first: Bytes) -> Result<ReceivedSample, WireError> {
+        let mut sample = ReceivedSample { first, ..ReceivedSample::default() };
+        // Cheap: the bytes are counted, not copied.
+        let entry = sample.first.clone();
+        sample.read(&entry).map_err(|error| WireError::malformed_sample(sample.info.key, error))?;
+        match std::str::from_utf8(entry.get(sample.table.clone()).unwrap_or_default()) {
+            Ok(_) => Ok(sample),
+            Err(error) => {
+                let reason = format!("the table's name is no text: {error}");
+                Err(WireError::MalformedSample { item: sample.info.key, reason })
+            }
+        }
+    }
+
+    pub(super) fn extend(&mut self, entry: Bytes) {
+        self.rest.push(entry);
+    }
+
+    /// Key, priority and so on.
+    #[must_use]
+    pub fn info(&self) -> &ReceivedInfo {
+        &self.info
+    }
+
+    /// Name of the table.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        let bytes = self.first.get(self.table.clone()).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// Number of columns; 0 if they cannot be read.
+    #[must_use]
+    pub fn num_columns(&self) -> usize {
+        let mut layout = TrajectoryLayout::default();
+        self.read_layout(&mut layout).map_or(0, |()| layout.columns().len())
+    }
+
+    /// The encoded `ChunkData` messages, in the order in which they came, and where each of them lies.
+    pub fn chunks(&self) -> impl Iterator<Item = (Place, &[u8])> {
+        self.places().map(|place| (place, self.at(&place)))
+    }
+
+    /// The bytes at a place of this sample; none at a place of another.
+    #[must_use]
+    pub fn at(&self, place: &Place) -> &[u8] {
+        let entry = place.entry.checked_sub(1).map_or(Some(&self.first), |later| self.rest.get(later));
+        entry.and_then(|entry| entry.get(place.start..place.end)).unwrap_or_default()
+    }
+
+    /// Bytes of the chunks as they came.
+    #[must_use]
+    pub fn encoded_size_bytes(&self) -> usize {
+        self.places().map(|place| place.end - place.start).sum()
+    }
+
+    fn places(&self) -> impl Iterator<Item = Place> {
+        std::iter::once(&self.first).chain(&self.rest).enumerate().flat_map(|(number, entry)| {
+            let mut fields = Fields::new(entry, 0..entry.len());
+            std::iter::from_fn(move || {
+                // The entry was walked when it came: it is well formed.
+                while let Ok(Some(field)) = fields.next() {
+                    if field.number == part::CHUNK {
+                        let Range { start, end } = field.bytes().unwrap_or_default();
+                        return Some(Place { entry: number, start, end });
+                    }
+                }
+                None
+            })
+        })
+    }
+
+    /// Which slices of which chunks make the columns.
+    ///
+    /// # Errors
+    /// A description that cannot be read, one without slices, or one with more than
+    /// [`limits`](crate::limits) allow. Whether it fits the chunks is not looked at.
+    pub fn read_layout(&self, into: &mut TrajectoryLayout) -> Result<(), WireError> {
+        into.read(self.info.key, &self.first, self.trajectory.clone())
+    }
+
+    /// The sample's trajectory, checked and ready to be decoded.
+    ///
+    /// # Errors
+    /// Chunks that cannot be read, and a trajectory that does not fit them.
+    pub fn trajectory(&self) -> Result<Trajectory, WireError> {
+        let mut layout = TrajectoryLayout::default();
+        self.read_layout(&mut layout)?;
+        let chunks = self.chunks().map(|(_, message)| chunk::decode(message).map(Arc::new));
+        let chunks = chunks.collect::<Result<Vec<_>, _>>()?;
+        let item = self.info.key;
+        let mut builder = TrajectoryBuilder::new();
+        for (position, column) in layout.columns().enumerate() {
+            builder.begin_column(column.squeeze);
+            for slice in column.slices {
+                let unknown = WireError::UnknownChunk { item, chunk: slice.chunk_key };
+                let chunk = builder.chunk(find(&chunks, slice.chunk_key).ok_or(unknown)?);
+                let ReceivedSlice { offset, length, index, .. } = slice.checked(item, position)?;
+                builder.slice(Slice { chunk, offset, length, index });
+            }
+        }
+        builder.build().map_err(|source| WireError::Trajectory { item, source })
+    }
+
+    fn read(&mut self, entry: &[u8]) -> Result<(), MalformedMessage> {
+        let mut fields = Fields::new(entry, 0..entry.len());
+        while let Some(field) = fields.next()? {
+            if field.number == part::INFO {
+                self.read_info(entry, field.bytes()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_info(&mut self, entry: &[u8], range: Range<usize>) -> Result<(), MalformedMessage> {
+        let mut fields = Fields::new(entry, range);
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => self.read_item(entry, field.bytes()?)?,
+                2 => self.info.probability = field.double()?,
+                3 => self.info.table_size = int64(field.varint()?),
+                4 => self.info.rate_limited = field.varint()? != 0,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_item(&mut self, entry: &[u8], range: Range<usize>) -> Result<(), MalformedMessage> {
+        let mut fields = Fields::new(entry, range);
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => self.info.key = field.varint()?,
+                2 => self.table = field.bytes()?,
+                5 => self.info.priority = field.double()?,
+                6 => self.info.times_sampled = int32(field.varint()?),
+                7 => self.read_time(entry, &field)?,
+                8 if self.trajectory.end != 0 => return Err(MalformedMessage::Repeated(8)),
+                8 => self.trajectory = field.bytes()?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_time(&mut self, entry: &[u8], field: &Field) -> Result<(), MalformedMessage> {
+        let (mut seconds, mut nanos) = self.info.inserted_at.unwrap_or_default();
+        let mut fields = Fields::new(entry, field.bytes()?);
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => seconds = int64(field.varint()?),
+                2 => nanos = int32(field.varint()?),
+                _ => {}
+            }
+        }
+        self.info.inserted_at = Some((seconds, nanos));
+        Ok(())
+    }
+}
+
+/// Samples have few chunks: looking through them is cheaper than a map.
+fn find(chunks: &[Arc<Chunk>], key: u64) -> Option<Arc<Chunk>> {
+    chunks.iter().find(|chunk| chunk.key() == key).map(Arc::clone)
+}
