@@ -18,7 +18,7 @@ pub(crate) struct Options {
 
 /// Builds the server as it is shipped and runs the comparison.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let python = python::environment(root)?;
+    let python = python::INTEROP.python(root)?;
     let server = binary::build(root, "relive-cli", "relive", Profile::Release)?;
     let mut command = Command::new(python);
     command.current_dir(root).arg("benches/peers/compare.py").arg("--server").arg(server);

@@ -16,7 +16,7 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Dev => "dev",
             Self::Release => "release",

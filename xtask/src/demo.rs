@@ -22,7 +22,7 @@ pub(crate) struct Options {
 /// Builds the server, prepares Python, and hands over to `demo/cartpole.py`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     // Python first: when it is missing, nobody should wait for a build to hear of it.
-    let python = python::environment(root)?;
+    let python = python::INTEROP.python(root)?;
     let server = binary::build(root, "relive-cli", "relive", Profile::Release)?;
     let mut command = Command::new(python);
     command.current_dir(root).arg("demo/cartpole.py").arg("--server").arg(server);

@@ -18,7 +18,7 @@ pub(crate) struct Options {
 
 /// Builds the server and the client under test and runs the suite of `interop/`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let python = python::environment(root)?;
+    let python = python::INTEROP.python(root)?;
     let server = binary::build(root, "relive-cli", "relive", Profile::Dev)?;
     let client = binary::build(root, "relive-interop", "relive-interop", Profile::Dev)?;
     let mut command = Command::new(python);

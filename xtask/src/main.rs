@@ -15,6 +15,7 @@ mod process;
 mod python;
 mod test;
 mod tidy;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ struct Cli {
 enum Command {
     /// Start a server, let CartPole actors write to it through the dm-reverb client, and sample back
     Demo(demo::Options),
-    /// Run all Rust tests: units, docs, integration, loom, and the tidy rules
+    /// Run all tests: units, docs, integration, loom, the tidy rules, and those of the Python package
     Test,
     /// Run the dm-reverb client against our server, and our client against the dm-reverb server
     Interop(interop::Options),

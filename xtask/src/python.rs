@@ -1,4 +1,4 @@
-//! The virtual environment that the demo, the interop suite and the peer benchmarks share.
+//! The virtual environments: one with dm-reverb, which pins its companions to old versions, one for our own package.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -8,31 +8,52 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-const REQUIREMENTS: &str = "interop/requirements.txt";
-
 /// The one CPython for which both dm-reverb 0.14.0 and its pinned companions have wheels.
 const VERSION: &str = "3.11";
 
-/// The Python of the virtual environment `.venv`, made or renewed first where that is needed.
-pub(crate) fn environment(root: &Path) -> Result<PathBuf> {
-    let folder = root.join(".venv");
-    let python = folder.join("bin/python");
-    let stamp = folder.join("requirements.stamp");
-    let wanted =
-        fs::read_to_string(root.join(REQUIREMENTS)).context(format!("cannot read {REQUIREMENTS}"))?;
-    // The stamp is the whole file that was installed, written last: a broken-off installation has none.
-    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && version(&python).is_ok() {
-        return Ok(python);
+/// A virtual environment of this checkout, with the packages of a list and nothing else.
+pub(crate) struct Environment {
+    folder: &'static str,
+    requirements: &'static str,
+    /// What it takes on disk.
+    size: &'static str,
+}
+
+/// dm-reverb with its TensorFlow: for the interop suite and the peer benchmarks.
+pub(crate) const INTEROP: Environment =
+    Environment { folder: ".venv", requirements: "interop/requirements.txt", size: "600 MB" };
+
+/// What the Python package needs to be built: for the demo.
+pub(crate) const PACKAGE: Environment =
+    Environment { folder: ".venv-package", requirements: "python/requirements.txt", size: "150 MB" };
+
+/// The same, and what its tests and examples need, PyTorch and JAX among it.
+pub(crate) const PACKAGE_TESTS: Environment =
+    Environment { folder: ".venv-tests", requirements: "python/requirements-tests.txt", size: "5 GB" };
+
+impl Environment {
+    /// The Python of the environment, which is made or renewed first where that is needed.
+    pub(crate) fn python(&self, root: &Path) -> Result<PathBuf> {
+        let folder = root.join(self.folder);
+        let python = folder.join("bin/python");
+        let stamp = folder.join("requirements.stamp");
+        let requirements = self.requirements;
+        let wanted =
+            fs::read_to_string(root.join(requirements)).context(format!("cannot read {requirements}"))?;
+        // The stamp is the whole file that was installed, written last: a broken-off installation has none.
+        if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && version(&python).is_ok() {
+            return Ok(python);
+        }
+        let base = find()?;
+        println!("preparing {} with {} (about {} on disk)", folder.display(), base.display(), self.size);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).context(format!("cannot remove the stale {}", folder.display()))?;
+        }
+        create(&base, &folder)?;
+        install(&python, root, requirements, &wanted)?;
+        fs::write(&stamp, wanted).context(format!("cannot write {}", stamp.display()))?;
+        Ok(python)
     }
-    let base = find()?;
-    println!("preparing {} with {} (about 600 MB on disk)", folder.display(), base.display());
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context(format!("cannot remove the stale {}", folder.display()))?;
-    }
-    create(&base, &folder)?;
-    install(&python, root, &wanted)?;
-    fs::write(&stamp, wanted).context(format!("cannot write {}", stamp.display()))?;
-    Ok(python)
 }
 
 /// The first of `$PYTHON`, `python3.11`, `python3` and `python` that is the right version and works.
@@ -81,11 +102,11 @@ fn create(base: &Path, folder: &Path) -> Result<()> {
 }
 
 /// Installs the pinned packages and nothing else, with a progress bar.
-fn install(python: &Path, root: &Path, requirements: &str) -> Result<()> {
-    let packages = requirements.lines().filter(|line| line.contains("==")).count();
+fn install(python: &Path, root: &Path, requirements: &str, list: &str) -> Result<()> {
+    let packages = list.lines().filter(|line| line.contains("==")).count();
     let mut child = Command::new(python)
         .args(["-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--progress-bar", "off"])
-        .args(["--requirement", REQUIREMENTS])
+        .args(["--requirement", requirements])
         .current_dir(root)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -101,7 +122,7 @@ fn install(python: &Path, root: &Path, requirements: &str) -> Result<()> {
     let status = child.wait()?;
     if !status.success() {
         let errors = errors.join().ok().and_then(Result::ok).unwrap_or_default();
-        bail!("pip could not install {REQUIREMENTS} ({status}): {errors}");
+        bail!("pip could not install {requirements} ({status}): {errors}");
     }
     Ok(())
 }

@@ -1,11 +1,14 @@
-//! `cargo xtask test`: every test that needs nothing but Rust.
+//! `cargo xtask test`: every test that needs nothing but this repository.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 
+use crate::binary::Profile;
 use crate::phases::Phases;
-use crate::{process, tidy};
+use crate::python::PACKAGE_TESTS;
+use crate::{process, tidy, wheel};
 
 /// Runs all of them and prints how long each part took.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -19,7 +22,17 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
     phases.run("tidy", || tidy::run(root))?;
     phases.run("tests", || process::run(process::cargo().current_dir(root).args(["test", "--workspace"])))?;
-    phases.run("loom", || loom(root))
+    phases.run("loom", || loom(root))?;
+    phases.run("python", || python(root))
+}
+
+/// The Python package as users install it: types, then tests, the examples among them.
+fn python(root: &Path) -> Result<()> {
+    let python = PACKAGE_TESTS.python(root)?;
+    wheel::install(root, &python, Profile::Dev)?;
+    let folder = root.join("python");
+    process::run(Command::new(&python).current_dir(&folder).args(["-m", "mypy"]))?;
+    process::run(Command::new(&python).current_dir(&folder).args(["-m", "pytest"]))
 }
 
 /// The waiting protocol under every interleaving. Loom replaces the very types that it watches, by a cfg that
