@@ -1,0 +1,1 @@
+"""Where dm-reverb keeps the messages of checkpoints."""

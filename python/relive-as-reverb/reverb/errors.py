@@ -1,0 +1,4 @@
+"""The errors."""
+
+from relive.errors import DeadlineExceededError as DeadlineExceededError
+from relive.errors import ReverbError as ReverbError

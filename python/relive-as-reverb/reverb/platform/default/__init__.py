@@ -1,0 +1,1 @@
+"""The one platform there is."""

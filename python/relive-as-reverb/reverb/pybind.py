@@ -1,0 +1,3 @@
+"""The names of dm-reverb's extension module."""
+
+from relive.pybind import *  # noqa: F403

@@ -1,0 +1,7 @@
+"""The rate limiters."""
+
+from relive.rate_limiters import MinSize as MinSize
+from relive.rate_limiters import Queue as Queue
+from relive.rate_limiters import RateLimiter as RateLimiter
+from relive.rate_limiters import SampleToInsertRatio as SampleToInsertRatio
+from relive.rate_limiters import Stack as Stack

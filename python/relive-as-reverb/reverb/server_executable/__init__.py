@@ -1,0 +1,1 @@
+"""A server from a configuration."""

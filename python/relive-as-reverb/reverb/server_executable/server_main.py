@@ -1,0 +1,33 @@
+"""`reverb_server --config=TEXTPROTO`: a server until it is interrupted."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the server that the arguments describe; 0 after Ctrl-C, 2 if they cannot be read."""
+    parser = argparse.ArgumentParser("reverb_server", description="Serves the tables of a configuration on Relive.")
+    parser.add_argument("--config", required=True, help="a ReverbServerConfig in protobuf's text format")
+    config_text = parser.parse_args(arguments).config
+    # Imported when they are needed, so that `--help` answers at once.
+    from google.protobuf import text_format
+
+    from reverb.server import Server
+    from reverb.server_executable import reverb_config_pb2, server_from_proto
+
+    try:
+        config = text_format.Parse(config_text, reverb_config_pb2.ReverbServerConfig())
+    except text_format.ParseError as error:
+        parser.error(f"--config is not a ReverbServerConfig in text format: {error}")
+    server = Server(tables=server_from_proto.tables_from_proto(config.tables), port=config.port)
+    print(f"serving {len(config.tables)} tables on port {server.port}", flush=True)
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        server.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+"""`TFClient`, which needs TensorFlow."""
+
+from relive.tf_client import TFClient as TFClient

@@ -1,0 +1,80 @@
+"""Whether what is asked of a table and what it gives agree.
+
+The errors are :class:`relive.errors.InvalidArgumentError`, hence ``ValueError``: the one that TensorFlow turns into
+``tf.errors.InvalidArgumentError`` when it leaves a dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from relive import errors
+from relive._tf.specs import Column
+
+
+def positive_or_default(name: str, value: int) -> None:
+    if value != -1 and value < 1:
+        raise ValueError(f"{name} ({value}) must be a positive integer or -1")
+
+
+def sampler_options(
+    max_in_flight_samples_per_worker: int,
+    num_workers_per_iterator: int,
+    max_samples_per_stream: int,
+    rate_limiter_timeout_ms: int,
+    max_samples: int,
+) -> None:
+    """Refuses what no sampler can do, before any graph is built."""
+    if max_in_flight_samples_per_worker < 1:
+        raise ValueError(
+            f"max_in_flight_samples_per_worker ({max_in_flight_samples_per_worker}) must be a positive integer"
+        )
+    positive_or_default("num_workers_per_iterator", num_workers_per_iterator)
+    positive_or_default("max_samples_per_stream", max_samples_per_stream)
+    positive_or_default("max_samples", max_samples)
+    if rate_limiter_timeout_ms < -1:
+        raise ValueError(f"rate_limiter_timeout_ms ({rate_limiter_timeout_ms}) must be an integer >= -1")
+
+
+def requested_columns(table: str, requested: Sequence[Column], signature: Sequence[Column]) -> None:
+    """Compares the columns that a dataset was made for with the table's signature."""
+    if len(requested) != len(signature):
+        raise errors.InvalidArgumentError(
+            f"table {table!r} has {len(signature)} columns by its signature, but {len(requested)} were requested; "
+            f"{signature_text(signature)}"
+        )
+    for index, (want, have) in enumerate(zip(requested, signature, strict=True)):
+        if want.dtype != have.dtype or not want.shape.is_compatible_with(have.shape):
+            raise errors.InvalidArgumentError(
+                f"column {index} of table {table!r} cannot be read as requested: requested (dtype, shape) {want}, "
+                f"signature (dtype, shape) {have}; {signature_text(signature)}"
+            )
+
+
+def received_columns(table: str, arrays: Sequence[np.ndarray], expected: Sequence[Column], signed: bool) -> None:
+    """Compares the columns of one item with the table's signature or, without one, with what was requested."""
+    source = signature_text(expected) if signed else "the table has no signature"
+    if len(arrays) != len(expected):
+        raise errors.InvalidArgumentError(
+            f"an item of table {table!r} has {len(arrays)} columns, but {len(expected)} are expected; {source}"
+        )
+    for index, (array, want) in enumerate(zip(arrays, expected, strict=True)):
+        have = Column(dtype_of(array), tf.TensorShape(array.shape))
+        if want.dtype != have.dtype or not want.shape.is_compatible_with(have.shape):
+            raise errors.InvalidArgumentError(
+                f"column {index} of an item of table {table!r} is not as expected: specification (dtype, shape) "
+                f"{want}, tensor (dtype, shape) {have}; {source}"
+            )
+
+
+def dtype_of(array: np.ndarray) -> tf.DType:
+    """TensorFlow's name of an array's type; the arrays of strings hold Python objects."""
+    return tf.string if array.dtype.kind in "OSU" else tf.as_dtype(array.dtype)
+
+
+def signature_text(signature: Sequence[Column]) -> str:
+    columns = (f"{index}: {column.name!r} {column}" for index, column in enumerate(signature))
+    return "the table's signature is " + ", ".join(columns)

@@ -1,0 +1,156 @@
+"""Samples of a table as ``tf.data`` datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from relive import client as clients
+from relive import replay_sample
+from relive._tf import checks, source, specs
+
+_MS_PER_SECOND = 1000
+
+
+class _SampleDataset(tf.data.Dataset):
+    """A dataset whose elements are made by a Python generator of groups, taken apart by TensorFlow."""
+
+    _timesteps: ClassVar[bool]
+
+    def __init__(
+        self,
+        server_address: str | tf.Tensor,
+        table: str | tf.Tensor,
+        dtypes: Any,
+        shapes: Any,
+        max_in_flight_samples_per_worker: int,
+        num_workers_per_iterator: int = -1,
+        max_samples_per_stream: int = -1,
+        rate_limiter_timeout_ms: int = -1,
+        max_samples: int = -1,
+    ) -> None:
+        """Makes a dataset that samples from ``table`` whenever it is iterated.
+
+        Args:
+          server_address: Address of the server, ``host:port``.
+          table: Name of the table.
+          dtypes: Data type of each column, in the structure that the elements' ``data`` shall have.
+          shapes: Shape of each column, in the same structure; a ``tf.TensorShape`` each.
+          max_in_flight_samples_per_worker: How many samples a worker may have asked for and not delivered.
+          num_workers_per_iterator: How many streams read at the same time; -1 for one.
+          max_samples_per_stream: After how many samples a stream is replaced; -1 for 10,000.
+          rate_limiter_timeout_ms: After how many milliseconds of waiting for the table's limiter the dataset ends; -1
+            for never.
+          max_samples: How many samples the dataset yields; -1 for no end.
+
+        Raises:
+          ValueError: A number is out of range, or ``dtypes`` and ``shapes`` are structured differently.
+        """
+        checks.sampler_options(
+            max_in_flight_samples_per_worker,
+            num_workers_per_iterator,
+            max_samples_per_stream,
+            rate_limiter_timeout_ms,
+            max_samples,
+        )
+        tf.nest.assert_same_structure(dtypes, shapes)
+        self._spec = specs.element_spec(specs.lists_to_tuples(dtypes), specs.lists_to_tuples(shapes))
+        self._sampler_options = {
+            "max_in_flight_samples_per_worker": max_in_flight_samples_per_worker,
+            "num_workers": num_workers_per_iterator,
+            "max_samples_per_stream": max_samples_per_stream,
+            "rate_limiter_timeout_ms": rate_limiter_timeout_ms,
+            "max_samples": max_samples,
+        }
+        self._elements = _ungrouped(self._spec, self._groups, (server_address, table))
+        super().__init__(self._elements._variant_tensor)
+
+    @classmethod
+    def from_table_signature(
+        cls,
+        server_address: str,
+        table: str,
+        max_in_flight_samples_per_worker: int,
+        num_workers_per_iterator: int = -1,
+        max_samples_per_stream: int = -1,
+        rate_limiter_timeout_ms: int = -1,
+        get_signature_timeout_secs: int | None = None,
+        max_samples: int = -1,
+        *,
+        get_signature_timeout_ms: int | None = None,
+    ) -> Any:
+        """Makes a dataset with the data types and shapes of the table's signature.
+
+        Args:
+          server_address: Address of the server, ``host:port``.
+          table: Name of the table.
+          max_in_flight_samples_per_worker: As for the constructor, like all that are not listed here.
+          get_signature_timeout_secs: How many seconds to wait for the server's answer; ``None`` for ever.
+          get_signature_timeout_ms: The same in milliseconds, as older programs have it.
+
+        Raises:
+          ValueError: The table does not exist or has no signature.
+          relive.errors.DeadlineExceededError: The server did not answer in time.
+        """
+        if get_signature_timeout_secs is None and get_signature_timeout_ms is not None:
+            get_signature_timeout_secs = max(1, get_signature_timeout_ms // _MS_PER_SECOND)
+        signature = _signature(server_address, table, get_signature_timeout_secs)
+        dtypes, shapes = specs.dtypes_and_shapes(signature)
+        return cls(
+            server_address,
+            table,
+            dtypes,
+            shapes,
+            max_in_flight_samples_per_worker,
+            num_workers_per_iterator,
+            max_samples_per_stream,
+            rate_limiter_timeout_ms,
+            max_samples,
+        )
+
+    @property
+    def element_spec(self) -> replay_sample.ReplaySample:
+        return self._spec
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._elements]
+
+    def _groups(self, server_address: bytes, table: bytes) -> Iterator[replay_sample.ReplaySample]:
+        """The elements of one iterator, many at a time."""
+        flat = tf.nest.flatten(self._spec.data)
+        columns = [specs.Column(spec.dtype, spec.shape) for spec in flat]
+        request = source.Request(
+            server_address.decode(), table.decode(), columns, self._timesteps, self._sampler_options
+        )
+        for info, data in source.read(request):
+            yield tf.nest.pack_sequence_as(self._spec, [*info, *data])
+
+
+def _ungrouped(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.Dataset:
+    grouped = tf.nest.map_structure(specs.with_row_dimension, spec)
+    return tf.data.Dataset.from_generator(generator, args=arguments, output_signature=grouped).unbatch()
+
+
+def _signature(server_address: str, table: str, timeout: int | None) -> Any:
+    tables = clients.Client(server_address).server_info(timeout)
+    if table not in tables:
+        raise ValueError(
+            f"the server at {server_address} has no table named {table!r}; its tables are {sorted(tables)}"
+        )
+    if tables[table].signature is None:
+        raise ValueError(f"table {table!r} at {server_address} has no signature; its tables are {sorted(tables)}")
+    return tables[table].signature
+
+
+class TrajectoryDataset(_SampleDataset):
+    """Samples whole items: an element is one ``ReplaySample`` whose ``data`` holds the item's columns."""
+
+    _timesteps = False
+
+
+class TimestepDataset(_SampleDataset):
+    """Samples items and splits them: an element is one time step, and all steps of an item have the same ``info``."""
+
+    _timesteps = True

@@ -1,0 +1,90 @@
+"""Items cut out of a dataset of steps, as a ``tf.data`` dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from relive import pattern_dataset, replay_sample, structured_writer
+from relive._tf import specs
+
+
+class PatternDataset(tf.data.Dataset):
+    """The items that a structured writer with ``configs`` would write if it were given the steps of ``input_dataset``.
+
+    Must be made and iterated eagerly, since the steps pass through Python.
+    """
+
+    def __init__(
+        self,
+        input_dataset: tf.data.Dataset,
+        configs: Sequence[Any],
+        respect_episode_boundaries: bool,
+        is_end_of_episode: Callable[[Any], Any],
+    ) -> None:
+        """Makes a dataset of items.
+
+        Args:
+          input_dataset: The steps.
+          configs: What to cut out, as :func:`relive.structured_writer.create_config` makes it. Their patterns must
+            have one structure and their tables one name.
+          respect_episode_boundaries: Whether no item may hold steps of two episodes.
+          is_end_of_episode: Says of a step, as a scalar boolean tensor, whether it is the last one of its episode.
+
+        Raises:
+          ValueError: The configurations do not fit each other or the steps, or ``is_end_of_episode`` is not boolean.
+        """
+        self._steps = input_dataset.map(lambda *step: _with_end(step, is_end_of_episode))
+        self._pattern = (configs, respect_episode_boundaries)
+        spec = structured_writer.infer_signature(configs, input_dataset.element_spec)
+        self._spec = specs.lists_to_tuples(tf.nest.map_structure(_unnamed, spec))
+        self._elements = tf.data.Dataset.from_generator(self._items, output_signature=self._spec)
+        if input_dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+            self._elements = self._elements.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+        super().__init__(self._elements._variant_tensor)
+
+    @property
+    def element_spec(self) -> Any:
+        return self._spec
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._elements]
+
+    def _items(self) -> Iterator[Any]:
+        configs, respect_episode_boundaries = self._pattern
+        steps = self._steps.as_numpy_iterator()
+        items = pattern_dataset.PatternDataset(steps, configs, respect_episode_boundaries, lambda step: step[1])
+        for item in items:
+            yield tf.nest.pack_sequence_as(self._spec, tf.nest.flatten(item))
+
+
+def _with_end(step: tuple[Any, ...], is_end_of_episode: Callable[[Any], Any]) -> Any:
+    # tf.data hands the parts of a plain tuple over one by one, and anything else as it is.
+    whole = step[0] if len(step) == 1 else step
+    return whole, _boolean(is_end_of_episode(whole))
+
+
+def _boolean(end: Any) -> tf.Tensor:
+    end = tf.convert_to_tensor(end)
+    if end.dtype != tf.bool or end.shape.rank not in (0, None):
+        raise ValueError(f"is_end_of_episode must return a scalar of type bool, not {end.dtype.name} {end.shape}")
+    return end
+
+
+def _unnamed(spec: Any) -> tf.TensorSpec:
+    spec = specs.tensor_spec(spec)
+    return tf.TensorSpec(spec.shape, spec.dtype)
+
+
+def pattern_dataset_with_info(
+    input_dataset: tf.data.Dataset,
+    configs: Sequence[Any],
+    respect_episode_boundaries: bool,
+    is_end_of_episode: Callable[[Any], Any],
+) -> tf.data.Dataset:
+    """The same as :class:`PatternDataset`, with each item in a ``ReplaySample`` whose information is zeros."""
+    dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
+    zeros = replay_sample.SampleInfo(*(tf.zeros([], spec.dtype) for spec in specs.info_spec()))
+    return dataset.map(lambda *item: replay_sample.ReplaySample(zeros, item[0] if len(item) == 1 else item))

@@ -1,0 +1,97 @@
+"""What runs in Python while a dataset is iterated: a sampler, read in groups."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from relive import client as clients
+from relive import errors
+from relive._tf import checks, groups, specs
+from relive._tf.specs import Column
+
+_log = logging.getLogger("relive")
+
+# An iterator of tf.data can be given up only between two calls of its source, so none of them may last longer.
+_IDLE_SECONDS = 0.1
+
+# How long the making of an iterator waits for the table's signature before it goes on without.
+_SIGNATURE_TIMEOUT_SECONDS = 30
+
+Check = Callable[[Sequence[np.ndarray]], None]
+
+
+class Request(NamedTuple):
+    """What a dataset asks of a server."""
+
+    server_address: str
+    table: str
+    columns: Sequence[Column]
+    timesteps: bool
+    sampler_options: dict[str, int]
+
+
+def read(request: Request) -> Iterator[groups.Group]:
+    """Groups of samples, and an empty one whenever none came for a while.
+
+    Ends with the sampler or, where it is finite, with the timeout of the table's limiter.
+    """
+    client = clients.Client(request.server_address)
+    check = _check_of_items(client, request)
+    nothing = _no_samples(request.columns)
+    options = request.sampler_options
+    most = options["max_in_flight_samples_per_worker"] * max(1, options["num_workers"])
+    sampler = client._sampler(request.table, keep_rows=request.timesteps, **options)
+    with contextlib.closing(sampler):
+        while True:
+            try:
+                samples = sampler.next_many(most, timeout=_IDLE_SECONDS)
+            except StopIteration:
+                return
+            except errors.DeadlineExceededError:
+                if options["rate_limiter_timeout_ms"] < 0:
+                    raise
+                return
+            if not samples:
+                yield nothing
+            elif request.timesteps:
+                yield from groups.of_timesteps(request.table, samples, check)
+            else:
+                yield from groups.of_trajectories(samples, check)
+
+
+def _check_of_items(client: clients.Client, request: Request) -> Check:
+    signature = _signature(client, request.table)
+    if signature is not None:
+        checks.requested_columns(request.table, request.columns, signature)
+
+    def check(arrays: Sequence[np.ndarray]) -> None:
+        if signature is not None:
+            checks.received_columns(request.table, arrays, signature, signed=True)
+        checks.received_columns(request.table, arrays, request.columns, signed=False)
+
+    return check
+
+
+def _signature(client: clients.Client, table: str) -> list[Column] | None:
+    try:
+        info = client.server_info(timeout=_SIGNATURE_TIMEOUT_SECONDS).get(table)
+    except errors.DeadlineExceededError:
+        _log.warning("no signature of table %r came in time; its items are not checked against it", table)
+        return None
+    # Whoever samples from an unknown table is told so by the server.
+    return None if info is None or info.signature is None else specs.columns_of(info.signature)
+
+
+def _no_samples(columns: Sequence[Column]) -> groups.Group:
+    data = [_no_rows(column) for column in columns]
+    return groups.Group([np.empty(0, spec.dtype.as_numpy_dtype) for spec in specs.info_spec()], data)
+
+
+def _no_rows(column: Column) -> np.ndarray:
+    dims = [] if column.shape.rank is None else column.shape.as_list()
+    return np.empty([0, *(size or 0 for size in dims)], column.dtype.as_numpy_dtype)

@@ -1,0 +1,168 @@
+"""A client whose calls are TensorFlow operations."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from relive import client as clients
+from relive import errors, replay_sample
+from relive._tf import checks, specs
+from relive._tf.errors import as_tensorflow
+
+
+class TFClient:
+    """Samples, inserts and updates priorities, eagerly or within ``tf.function``.
+
+    The operations run in the process that made them and cannot be saved. Called eagerly they raise the class of
+    :mod:`tf.errors` that fits. Within a graph TensorFlow tells only wrong arguments (``InvalidArgumentError``) from other
+    errors of Python code (``UnknownError``, with the text of the error).
+    """
+
+    def __init__(self, server_address: str, shared_name: str | None = None, name: str = "reverb") -> None:
+        """Connects to nothing before the first operation runs.
+
+        Args:
+          server_address: Address of the server, ``host:port``.
+          shared_name: Accepted as dm-reverb has it, and without effect.
+          name: Prefix of the names of the operations.
+        """
+        self._server_address = server_address
+        self._name = name
+        self._client = clients.Client(server_address)
+
+    @property
+    def server_address(self) -> str:
+        return self._server_address
+
+    def sample(
+        self, table: str | tf.Tensor, data_dtypes: Any, name: str | None = None
+    ) -> replay_sample.ReplaySample:
+        """One time step of ``table``: the first of the sampled item.
+
+        Args:
+          table: Name of the table.
+          data_dtypes: Data type of each column, in the structure that the sample's ``data`` shall have.
+          name: Name of the operation.
+
+        Raises:
+          tf.errors.InvalidArgumentError: The item has other columns.
+          tf.errors.NotFoundError: There is no such table.
+        """
+        dtypes = [tf.as_dtype(dtype) for dtype in tf.nest.flatten(data_dtypes)]
+        info_dtypes = [spec.dtype for spec in specs.info_spec()]
+
+        def sample(table: bytes) -> list[np.ndarray]:
+            return self._sample(_text(table), dtypes)
+
+        flat = self._run(sample, [tf.convert_to_tensor(table)], info_dtypes + dtypes, name or f"{self._name}_sample")
+        info = replay_sample.SampleInfo(*flat[: len(info_dtypes)])
+        return replay_sample.ReplaySample(info, tf.nest.pack_sequence_as(data_dtypes, flat[len(info_dtypes) :]))
+
+    def insert(
+        self, data: Sequence[Any], tables: tf.Tensor, priorities: tf.Tensor, name: str | None = None
+    ) -> tf.Operation | None:
+        """Writes ``data`` as an item of one time step to each of ``tables``.
+
+        Args:
+          data: One tensor per column.
+          tables: Names, of rank 1.
+          priorities: A priority for each of them: float64, of rank 1.
+          name: Name of the operation.
+
+        Returns:
+          The operation within a graph, ``None`` eagerly.
+
+        Raises:
+          ValueError: ``tables`` or ``priorities`` have another type or shape.
+          tf.errors.InvalidArgumentError: There is no such table, or its signature does not fit.
+        """
+        if tables.dtype != tf.string or tables.shape.rank != 1:
+            raise ValueError(f"tables must be of type string and rank 1, not {tables.dtype} and {tables.shape}")
+        if priorities.dtype != tf.float64 or priorities.shape.rank != 1:
+            raise ValueError(
+                f"priorities must be of type float64 and rank 1, not {priorities.dtype} and {priorities.shape}"
+            )
+        if not tables.shape.is_compatible_with(priorities.shape):
+            raise ValueError(
+                f"priorities and tables must have the same shape, not {priorities.shape} and {tables.shape}"
+            )
+
+        def insert(tables: np.ndarray, priorities: np.ndarray, *data: np.ndarray) -> list[np.ndarray]:
+            by_table = {_text(table): float(priority) for table, priority in zip(tables, priorities, strict=True)}
+            self._client.insert(list(data), by_table)
+            return []
+
+        arguments = [tables, priorities, *(tf.convert_to_tensor(column) for column in data)]
+        return self._run(insert, arguments, [], name or f"{self._name}_insert")
+
+    def update_priorities(
+        self, table: str | tf.Tensor, keys: tf.Tensor, priorities: tf.Tensor, name: str | None = None
+    ) -> tf.Operation | None:
+        """Gives items of ``table`` new priorities; keys that are gone are passed over.
+
+        Args:
+          table: Name of the table.
+          keys: Keys of items: uint64, of rank 1.
+          priorities: A priority for each of them: float64, of rank 1.
+          name: Name of the operation.
+
+        Returns:
+          The operation within a graph, ``None`` eagerly.
+
+        Raises:
+          tf.errors.InvalidArgumentError: The shapes differ or are not of rank 1, or a priority cannot be.
+          tf.errors.NotFoundError: There is no such table.
+        """
+
+        def update(table: bytes, keys: np.ndarray, priorities: np.ndarray) -> list[np.ndarray]:
+            if keys.ndim != 1 or keys.shape != priorities.shape:
+                raise errors.InvalidArgumentError(
+                    f"keys and priorities must be of rank 1 and of one shape, not {keys.shape} and {priorities.shape}"
+                )
+            self._client.update_priorities(_text(table), keys, priorities)
+            return []
+
+        arguments = [
+            tf.convert_to_tensor(table),
+            tf.convert_to_tensor(keys, tf.uint64),
+            tf.convert_to_tensor(priorities, tf.float64),
+        ]
+        return self._run(update, arguments, [], name or f"{self._name}_update_priorities")
+
+    def _run(
+        self, function: Callable[..., list[np.ndarray]], arguments: list[tf.Tensor], dtypes: list[tf.DType], name: str
+    ) -> Any:
+        """Runs ``function`` on numpy arrays: now, or as an operation of the graph that is being built."""
+        if not tf.executing_eagerly():
+            return tf.compat.v1.py_func(function, arguments, dtypes, stateful=True, name=name)
+        with as_tensorflow():
+            results = function(*(argument.numpy() for argument in arguments))
+        return [tf.convert_to_tensor(result, dtype) for result, dtype in zip(results, dtypes, strict=True)] or None
+
+    def _sample(self, table: str, dtypes: list[tf.DType]) -> list[np.ndarray]:
+        options = {"max_samples": 1, "max_in_flight_samples_per_worker": 1, "keep_rows": True}
+        with contextlib.closing(self._client._sampler(table, **options)) as sampler:
+            info, columns = sampler.next()
+        if len(columns) != len(dtypes):
+            raise errors.InvalidArgumentError(
+                f"the sampled item of table {table!r} has {len(columns)} columns, but {len(dtypes)} were requested"
+            )
+        for index, (column, dtype) in enumerate(zip(columns, dtypes, strict=True)):
+            if checks.dtype_of(column) != dtype:
+                raise errors.InvalidArgumentError(
+                    f"column {index} of the sampled item of table {table!r} is of type "
+                    f"{checks.dtype_of(column).name}, not {dtype.name}"
+                )
+        info_arrays = [
+            np.asarray(value, spec.dtype.as_numpy_dtype) for value, spec in zip(info, specs.info_spec(), strict=True)
+        ]
+        return info_arrays + [np.asarray(column[0]) for column in columns]
+
+
+def _text(name: bytes | str) -> str:
+    return name.decode() if isinstance(name, bytes) else name
