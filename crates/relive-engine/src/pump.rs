@@ -78,10 +78,16 @@ impl State {
         let Some(head) = samples.front_mut() else { return false };
         let before = head.taken.len();
         while !head.is_complete() {
-            let Some(mut sampled) = table.sample(rng, &mut after.freed) else { break };
-            sampled.rate_limited = *rate_limited;
-            head.taken_bytes += cost_bytes(&sampled.item.trajectory);
-            head.taken.push(sampled);
+            let known = head.taken.len();
+            if table.sample_many(head.stage(), rng, &mut head.taken, &mut after.freed) == 0 {
+                break;
+            }
+            for sampled in head.taken.iter_mut().skip(known) {
+                sampled.rate_limited = *rate_limited;
+                if head.max_bytes < u64::MAX {
+                    head.taken_bytes += cost_bytes(&sampled.item.trajectory);
+                }
+            }
         }
         let moved = head.taken.len() > before;
         if head.is_complete() {

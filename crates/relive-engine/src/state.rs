@@ -49,7 +49,21 @@ pub(crate) struct WaitingSample {
     pub(crate) slot: Arc<Slot<SampleResult>>,
 }
 
+/// Samples taken at once while their sizes are looked at: as many as a table takes side by side.
+const MAX_STAGE: usize = 32;
+
 impl WaitingSample {
+    /// How many samples to take before looking at their size: as many as fit, if they are as large as those before.
+    pub(crate) fn stage(&self) -> usize {
+        let left = self.limit.saturating_sub(self.taken.len());
+        if self.max_bytes == u64::MAX {
+            return left;
+        }
+        let Some(usual) = self.taken_bytes.checked_div(self.taken.len() as u64) else { return left.min(1) };
+        let fit = self.max_bytes.saturating_sub(self.taken_bytes).div_ceil(usual.max(1));
+        left.min(usize::try_from(fit).unwrap_or(MAX_STAGE).clamp(1, MAX_STAGE))
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         self.taken.len() >= self.limit || self.taken_bytes >= self.max_bytes
     }

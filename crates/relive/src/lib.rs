@@ -4,8 +4,8 @@
 mod server;
 
 pub use relive_client::{
-    ChunkTotals, Client, ClientOptions, Column, ColumnHistory, Comparison, Condition, Error, ErrorKind,
-    History, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleInfo, Sampler,
+    BatchOptions, BatchSampler, ChunkTotals, Client, ClientOptions, Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind,
+    History, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch, SampleInfo, Sampler,
     SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
     TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, Transport, Waiter,
     WaiterOperation, blocking, reference_step,

@@ -3,7 +3,9 @@
 //! The destination is cut into one piece per slice. Pieces of one block are worked on together: the block is decoded once, in
 //! its place if one piece takes it whole, otherwise beside and copied from there. Large batches are split over threads.
 
+use std::hint::black_box;
 use std::num::NonZero;
+use std::sync::LazyLock;
 use std::thread;
 
 use relive_tensor::ChunkFault;
@@ -43,7 +45,8 @@ pub(super) fn gather(plan: &Plan, samples: &[Sample], targets: Vec<Target<'_>>) 
     if !pieces.is_sorted_by(|a, b| a.slice.block < b.slice.block) {
         pieces.sort_by_key(|piece| piece.slice.block);
     }
-    let threads = (total / BYTES_PER_THREAD).clamp(1, available_threads());
+    let threads = (total / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
+    let threads = if threads == 1 { 1 } else { threads.min(available_threads()) };
     if threads == 1 {
         return run(plan, samples, &mut pieces);
     }
@@ -98,17 +101,48 @@ fn fair_share(pieces: &[Piece<'_>], threads: usize) -> usize {
 }
 
 /// Decodes into pieces that are sorted by their blocks.
-fn run(plan: &Plan, samples: &[Sample], pieces: &mut [Piece<'_>]) -> Result<()> {
+fn run(plan: &Plan, samples: &[Sample], mut pieces: &mut [Piece<'_>]) -> Result<()> {
     let mut scratch = Vec::new();
-    for group in pieces.chunk_by_mut(|a, b| a.slice.block == b.slice.block) {
-        let block = group.first().map_or(0, |piece| piece.slice.block);
-        decode(plan, samples, block, group, &mut scratch).map_err(|fault| {
-            let text = format!("a sample of table {:?} cannot be decoded: {fault}", table_of(samples));
-            Error::with_source(ErrorKind::DataLoss, text, fault)
-        })?;
+    while !pieces.is_empty() {
+        let (stage, rest) = pieces.split_at_mut(end_of_stage(pieces));
+        touch(plan, samples, stage);
+        for group in stage.chunk_by_mut(|a, b| a.slice.block == b.slice.block) {
+            let block = group.first().map_or(0, |piece| piece.slice.block);
+            decode(plan, samples, block, group, &mut scratch).map_err(|fault| {
+                let text = format!("a sample of table {:?} cannot be decoded: {fault}", table_of(samples));
+                Error::with_source(ErrorKind::DataLoss, text, fault)
+            })?;
+        }
+        pieces = rest;
     }
     Ok(())
 }
+
+/// Pieces that are worked on side by side; those of one block stay together.
+fn end_of_stage(pieces: &[Piece<'_>]) -> usize {
+    let last = pieces.get(STAGE - 1).map(|piece| piece.slice.block);
+    let further = pieces.iter().skip(STAGE).take_while(|piece| Some(piece.slice.block) == last).count();
+    STAGE.min(pieces.len()) + further
+}
+
+/// Brings the payloads of some blocks near. They lie all over the memory, and their loads do not depend on each other: side by
+/// side these waits are one wait.
+fn touch(plan: &Plan, samples: &[Sample], pieces: &[Piece<'_>]) {
+    for piece in pieces {
+        let Some(tensor) = plan.tensor(samples, piece.slice.block) else { continue };
+        let lines = tensor.payload.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
+        black_box(lines.fold(0_u8, |seen, byte| seen ^ byte));
+    }
+}
+
+/// Pieces in a stage: enough to keep a processor's memory requests busy.
+const STAGE: usize = 16;
+
+/// Bytes that memory is fetched in.
+const LINE_BYTES: usize = 64;
+
+/// Lines of a payload that are fetched ahead; of larger ones the processor fetches the rest by itself.
+const TOUCHED_LINES: usize = 8;
 
 /// Decodes one block into all pieces that need it.
 fn decode(
@@ -147,8 +181,11 @@ fn table_of(samples: &[Sample]) -> &str {
     samples.first().map_or("", Sample::table)
 }
 
+/// Asking the system means reading files.
 fn available_threads() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS)
+    static THREADS: LazyLock<usize> =
+        LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
+    *THREADS
 }
 
 fn to_usize(number: u32) -> usize {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use relive_tensor::{ChunkError, DType, Shape, Trajectory};
@@ -43,6 +44,9 @@ impl Planner {
         let mut planner = Planner::default();
         planner.known.reserve(samples.len());
         for (number, sample) in samples.iter().enumerate() {
+            if number % STAGE == 0 {
+                touch(samples.get(number..).unwrap_or_default());
+            }
             let columns = match sample.data() {
                 SampleData::Stored { item, .. } => planner.add_stored(number, sample, &item.trajectory)?,
                 SampleData::Received(received) => planner.add_received(number, sample, received)?,
@@ -188,7 +192,13 @@ impl Planner {
         let Some(first) = self.plan.columns.get(draft.column) else {
             if self.plan.parts.len() != self.plan.columns.len() {
                 // A column that the first sample does not have; its number of columns tells.
-                return Err(differs(sample, None, &columns_text(self.plan.columns.len()), "more"));
+                let columns = sample.num_columns();
+                return Err(differs(
+                    sample,
+                    None,
+                    &columns_text(self.plan.columns.len()),
+                    &columns_text(columns),
+                ));
             }
             let cell_shape = Shape::from(cell);
             self.plan.columns.push(PlannedColumn { dtype, squeeze: draft.squeeze, cell_shape });
@@ -210,6 +220,20 @@ impl Planner {
         }
         self.plan.parts.push(Part { slices_end: self.plan.slices.len(), rows: draft.rows });
         Ok(())
+    }
+}
+
+/// Samples that are looked at side by side.
+const STAGE: usize = 32;
+
+/// Brings the chunks of the next samples near, as [`gather`](super::gather) does with their payloads.
+fn touch(samples: &[Sample]) {
+    for sample in samples.iter().take(STAGE) {
+        if let SampleData::Stored { item, .. } = sample.data() {
+            let Some(chunk) = item.trajectory.chunks().first() else { continue };
+            // A chunk's fields take two lines of memory.
+            black_box((chunk.num_columns(), chunk.key(), chunk.size_bytes()));
+        }
     }
 }
 

@@ -39,6 +39,11 @@ impl TestServer {
         client(self.address, LONG)
     }
 
+    /// A client of the same tables that does without the network.
+    pub(crate) fn client_in_process(&self) -> Client {
+        Client::in_process_with(self.server.engine().clone(), ClientOptions::default().timeout(LONG))
+    }
+
     pub(crate) async fn stop(self) {
         self.server.stop().await.unwrap();
     }

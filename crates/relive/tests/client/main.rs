@@ -1,7 +1,11 @@
 //! The client against a Relive server, over TCP, and against tables in its own process.
 
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
 mod common;
+#[cfg(test)]
+mod gather;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
@@ -12,6 +16,8 @@ mod limits;
 mod reconnect;
 #[cfg(test)]
 mod roundtrip;
+#[cfg(test)]
+mod samplers;
 mod spawn;
 #[cfg(test)]
 mod structured;

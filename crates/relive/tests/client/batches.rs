@@ -1,0 +1,187 @@
+//! Batches come whole, in order, and none of their samples is lost.
+
+use std::time::Duration;
+
+use crate::common::{LONG, TestServer, leaf, values};
+use relive::{BatchOptions, BatchSampler, Client, ErrorKind, SampleBatch, SelectorKind, TableConfig};
+
+const SHORT: Duration = Duration::from_millis(20);
+
+async fn start() -> TestServer {
+    TestServer::start([TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1)]).await
+}
+
+async fn insert(server: &TestServer, items: std::ops::Range<i64>) {
+    for item in items {
+        server.client().insert(&leaf(item), &[("t", 1.0)]).await.unwrap();
+    }
+}
+
+async fn next(batches: &mut BatchSampler) -> SampleBatch {
+    batches.next_within(Some(LONG)).await.expect("no end yet").unwrap()
+}
+
+fn numbers(batch: &SampleBatch) -> Vec<i64> {
+    values(batch.samples()).concat()
+}
+
+async fn size(client: &Client) -> u64 {
+    client.server_info().await.unwrap().table("t").unwrap().current_size
+}
+
+#[tokio::test]
+async fn exact_batches_take_what_they_need_and_nothing_else() {
+    let server = start().await;
+    insert(&server, 0..20).await;
+    for (client, first) in [(server.client(), 0), (server.client_in_process(), 10)] {
+        let mut batches = client.batch_sampler("t", BatchOptions::new(4).prefetch(0)).unwrap();
+        assert_eq!((batches.table(), batches.prefetched()), ("t", (0, 0)));
+        let before = size(&client).await;
+        assert_eq!(numbers(&next(&mut batches).await), [first, first + 1, first + 2, first + 3]);
+        assert_eq!(size(&client).await, before - 4);
+        assert_eq!(numbers(&next(&mut batches).await), [first + 4, first + 5, first + 6, first + 7]);
+        assert_eq!((size(&client).await, batches.prefetched()), (before - 8, (0, 0)));
+        drop(batches);
+        client.sample("t", 2).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_keeps_a_part_of_a_batch() {
+    let server = start().await;
+    let mut first = 0;
+    for client in [server.client(), server.client_in_process()] {
+        for prefetch in [0, 2] {
+            insert(&server, first..first + 3).await;
+            let options = BatchOptions::new(5).prefetch(prefetch).max_batches(1).timeout(SHORT);
+            let mut batches = client.batch_sampler("t", options).unwrap();
+            let error = loop {
+                let error = batches.next().await.unwrap().unwrap_err();
+                assert!(error.is_timeout(), "{error}");
+                // Over TCP it may take longer than that until the first three are there.
+                if size(&client).await == 0 && error.to_string().contains("3 of 5") {
+                    break error;
+                }
+            };
+            assert!(error.to_string().contains("Rate Limiter: Timeout exceeded"), "{error}");
+            insert(&server, first + 3..first + 5).await;
+            assert_eq!(numbers(&next(&mut batches).await), (first..first + 5).collect::<Vec<_>>());
+            assert!(batches.next().await.is_none());
+            first += 5;
+        }
+    }
+}
+
+#[tokio::test]
+async fn dropped_waits_lose_nothing() {
+    let server = start().await;
+    let mut first = 0;
+    for client in [server.client(), server.client_in_process()] {
+        let mut batches = client.batch_sampler("t", BatchOptions::new(8).prefetch(0)).unwrap();
+        for item in first..first + 8 {
+            // Waits that end at any moment, also while the insert is under way.
+            let inserting = insert(&server, item..item + 1);
+            tokio::select! {
+                biased;
+                batch = batches.next(), if item < first + 7 => panic!("only {item} are there: {batch:?}"),
+                () = inserting => {}
+            }
+        }
+        assert_eq!(numbers(&next(&mut batches).await), (first..first + 8).collect::<Vec<_>>());
+        first += 8;
+    }
+    let status = server.client().status().await.unwrap();
+    assert_eq!(status.tables[0].undelivered_samples, 0);
+}
+
+#[tokio::test]
+async fn a_given_up_wait_on_a_local_table_takes_its_request_back() {
+    let server = start().await;
+    let client = server.client_in_process();
+    let mut batches = client.batch_sampler("t", BatchOptions::new(2)).unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(1), batches.next()).await;
+    assert!(given_up.is_err());
+    assert!(client.status().await.unwrap().tables[0].waiters.is_empty());
+    insert(&server, 0..2).await;
+    assert_eq!(size(&client).await, 2, "nobody waits, so nobody takes");
+    assert_eq!(numbers(&next(&mut batches).await), [0, 1]);
+}
+
+#[tokio::test]
+async fn prefetched_batches_and_their_end() {
+    let server = start().await;
+    insert(&server, 0..20).await;
+    let client = server.client();
+    let options = BatchOptions::new(3).prefetch(2).max_batches(4).num_workers(1);
+    let mut batches = client.batch_sampler("t", options).unwrap();
+    while batches.prefetched() != (2, 0) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(size(&client).await, 14, "two batches ahead, not more");
+    let mut all = Vec::new();
+    while let Some(batch) = batches.next().await {
+        all.extend(numbers(&batch.unwrap()));
+    }
+    assert_eq!(all, (0..12).collect::<Vec<_>>());
+    assert!(batches.next().await.is_none());
+    assert_eq!(size(&client).await, 8, "never more than for four batches");
+
+    let mut local = server.client_in_process().batch_sampler("t", BatchOptions::new(3).prefetch(1)).unwrap();
+    assert_eq!(numbers(&next(&mut local).await), [12, 13, 14]);
+    assert_eq!((size(&client).await, local.prefetched()), (2, (1, 0)));
+}
+
+#[tokio::test]
+async fn several_workers_fill_one_batch() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    insert(&server, 0..3).await;
+    let options = BatchOptions::new(100).num_workers(3);
+    let mut batches = server.client().batch_sampler("t", options).unwrap();
+    for _ in 0..5 {
+        let batch = next(&mut batches).await;
+        assert_eq!((batch.len(), batch.infos().len()), (100, 100));
+        assert!(batch.infos().all(|info| info.table_size == 3));
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_server_ends_a_wait_at_once() {
+    let server = start().await;
+    let mut local = server.client_in_process().batch_sampler("t", BatchOptions::new(2)).unwrap();
+    let client = server.client_in_process();
+    let blocked = tokio::spawn(async move { (local.next().await, local.next().await) });
+    while client.status().await.unwrap().tables[0].waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+    let (first, second) = blocked.await.unwrap();
+    for error in [first.unwrap().unwrap_err(), second.unwrap().unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        assert!(error.to_string().contains("RateLimiter has been cancelled"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_went_away_is_told_of_after_the_timeout() {
+    let server = start().await;
+    let options = BatchOptions::new(2).timeout(Duration::from_millis(300));
+    let mut batches = server.client().batch_sampler("t", options).unwrap();
+    assert!(batches.next_within(Some(SHORT)).await.unwrap().unwrap_err().is_timeout());
+    server.stop().await;
+    let error = batches.next_within(Some(LONG)).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+#[tokio::test]
+async fn unknown_tables_and_wrong_options() {
+    let server = start().await;
+    let error = server.client_in_process().batch_sampler("no", BatchOptions::new(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let mut batches = server.client().batch_sampler("no", BatchOptions::new(1)).unwrap();
+    let error = batches.next().await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    for client in [server.client(), server.client_in_process()] {
+        let error = client.batch_sampler("t", BatchOptions::new(0)).unwrap_err();
+        assert!(error.to_string().contains("batch_size must be at least 1"), "{error}");
+    }
+}

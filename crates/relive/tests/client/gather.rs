@@ -1,0 +1,233 @@
+//! Columns of batches are what their samples hold.
+
+use crate::common::{TestServer, dict, leaf};
+use relive::{
+    BatchOptions, Client, Column, DType, ErrorKind, Nest, SampleBatch, SelectorKind, TableConfig, Tensor,
+    TrajectoryWriter, TrajectoryWriterOptions,
+};
+
+/// A table for each way to it, since items leave when they are read.
+const TABLES: [&str; 2] = ["tcp", "in-process"];
+
+async fn start() -> TestServer {
+    let queue = |name: &str| TableConfig::new(name).sampler(SelectorKind::Fifo).max_times_sampled(1);
+    TestServer::start(TABLES.map(queue)).await
+}
+
+/// Makes the same item in both tables.
+async fn create(writer: &mut TrajectoryWriter, columns: Vec<Column>) {
+    for table in TABLES {
+        writer.create_item(table, 1.0, columns.clone()).await.unwrap();
+    }
+}
+
+/// The next batch of a client that asks for nothing ahead, from the table that is named after its way.
+async fn batch(client: &Client, size: usize) -> SampleBatch {
+    let table = client.transport().to_string();
+    let mut batches = client.batch_sampler(&table, BatchOptions::new(size).prefetch(0)).unwrap();
+    batches.next().await.unwrap().unwrap()
+}
+
+/// What gathering should give: the samples' own tensors, one after the other.
+fn expected(batch: &SampleBatch, column: usize) -> Vec<u8> {
+    let tensors = batch.samples().iter().map(|sample| sample.columns().unwrap()[column].clone());
+    tensors.flat_map(|tensor| tensor.bytes().unwrap().to_vec()).collect()
+}
+
+fn assert_gathers(batch: &SampleBatch) {
+    for (number, column) in batch.columns().unwrap().iter().enumerate() {
+        let one = batch.samples()[0].columns().unwrap()[number].clone();
+        assert_eq!((column.dtype, column.sample_shape()), (one.dtype(), one.shape().clone()));
+        if column.dtype == DType::String {
+            let all: Vec<_> =
+                batch.samples().iter().map(|sample| sample.columns().unwrap()[number].clone()).collect();
+            let all: Vec<_> = all.iter().flat_map(|tensor| tensor.strings().unwrap().to_vec()).collect();
+            assert_eq!(batch.strings(number).unwrap(), all);
+            continue;
+        }
+        let mut out = vec![0xee; column.size_bytes(batch.len()).unwrap()];
+        batch.gather_into(number, &mut out).unwrap();
+        assert_eq!(out, expected(batch, number), "column {number}");
+    }
+}
+
+#[tokio::test]
+async fn every_dtype_on_both_ways() {
+    let server = start().await;
+    let mut writer =
+        server.client().trajectory_writer(TrajectoryWriterOptions::new(3).chunk_length(2)).unwrap();
+    for step in 0..9_u8 {
+        let fixed = DType::ALL.iter().copied().filter(|d| !matches!(d, DType::String | DType::Bool));
+        let mut leaves: Vec<Tensor> = fixed
+            .map(|dtype| {
+                let bytes: Vec<u8> = (0..6 * dtype.size_bytes().unwrap()).map(|i| i as u8 ^ step).collect();
+                Tensor::new(dtype, [2, 3], bytes.into()).unwrap()
+            })
+            .collect();
+        leaves.push(Tensor::from_bools(&[step % 2 == 0, true], [2]).unwrap());
+        leaves.push(Tensor::from_strings([format!("{step}"), "x".repeat(step.into())], [2]).unwrap());
+        leaves.push(Tensor::from_slice::<f32>(&[], [0]).unwrap());
+        let count = leaves.len();
+        writer.append(&Nest::List(leaves.into_iter().map(Nest::Leaf).collect())).unwrap();
+        if step >= 2 {
+            let history = writer.history();
+            // Windows of three over chunks of two, and the newest step alone.
+            let windows = (0..count).map(|i| history.column_at(i).unwrap().slice(-3..).unwrap());
+            let newest = (0..count).map(|i| history.column_at(i).unwrap().step(-1).unwrap());
+            let columns: Vec<_> = windows.chain(newest).collect();
+            create(&mut writer, columns).await;
+        }
+    }
+    writer.close().await.unwrap();
+    for client in [server.client(), server.client_in_process()] {
+        assert_gathers(&batch(&client, 6).await);
+        assert_gathers(&batch(&client, 1).await);
+    }
+}
+
+#[tokio::test]
+async fn columns_that_share_chunks_are_gathered_together() {
+    let server = start().await;
+    let mut writer =
+        server.client().trajectory_writer(TrajectoryWriterOptions::new(8).chunk_length(5)).unwrap();
+    for step in 0..40_i64 {
+        writer.append(&leaf(step)).unwrap();
+        if step >= 5 {
+            let all = writer.history();
+            let column = all.column("").unwrap();
+            let items = vec![column.rows(&[-5, -4, -3]).unwrap(), column.slice(-4..-1).unwrap()];
+            create(&mut writer, items).await;
+        }
+    }
+    writer.close().await.unwrap();
+    for client in [server.client(), server.client_in_process()] {
+        let batch = batch(&client, 32).await;
+        let (mut before, mut after) = (vec![0; 32 * 24], vec![0; 32 * 24]);
+        batch.gather_columns_into([(1, &mut after[..]), (0, &mut before[..])]).unwrap();
+        assert_eq!((before, after), (expected(&batch, 0), expected(&batch, 1)));
+    }
+}
+
+#[tokio::test]
+async fn large_batches_are_split_over_threads() {
+    let server = start().await;
+    let mut writer = server.client().trajectory_writer(TrajectoryWriterOptions::new(2)).unwrap();
+    for item in 0..40_u32 {
+        let values: Vec<u32> = (0..30_000).map(|i| i * 7919 + item).collect();
+        writer.append(&Nest::Leaf(Tensor::from_slice(&values, [30_000]).unwrap())).unwrap();
+        let window = if item == 0 { -1.. } else { -2.. };
+        let column = writer.history().column("").unwrap().slice(window).unwrap();
+        create(&mut writer, vec![column]).await;
+    }
+    writer.close().await.unwrap();
+    for client in [server.client(), server.client_in_process()] {
+        let all = batch(&client, 40).await.into_samples();
+        // The first item has one row, the others have two.
+        let batch = SampleBatch::new(all[1..].to_vec());
+        assert_gathers(&batch);
+    }
+}
+
+async fn ragged(server: &TestServer) {
+    let mut writer = server.client().trajectory_writer(TrajectoryWriterOptions::new(4)).unwrap();
+    for step in 0..3_i16 {
+        let name = Tensor::from_strings([format!("{step}")], [1]).unwrap();
+        writer.append(&dict(&[("a", leaf(step + 1)), ("s", Nest::Leaf(name))])).unwrap();
+        let history = writer.history();
+        let columns = vec![
+            history.column_at(0).unwrap().slice(..).unwrap(),
+            history.column_at(1).unwrap().slice(..).unwrap(),
+        ];
+        create(&mut writer, columns).await;
+    }
+    writer.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn samples_of_different_lengths_are_told_apart_and_padded() {
+    let server = start().await;
+    ragged(&server).await;
+    for client in [server.client(), server.client_in_process()] {
+        let batch = batch(&client, 3).await;
+        let key = batch.samples()[1].info().key;
+        for error in [batch.columns().unwrap_err(), batch.gather_into(0, &mut [0; 6]).unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            let text = format!(
+                "in column 0: item {key} of table {:?} has 2 rows, those before have 1",
+                batch.samples()[1].table()
+            );
+            assert!(error.to_string().contains(&text), "{error}");
+        }
+        assert_eq!(batch.rows_per_sample(0).unwrap(), [1, 2, 3]);
+        let padded = batch.columns_padded().unwrap();
+        assert_eq!((padded[0].rows, padded[0].dtype), (Some(3), DType::Int16));
+        let (mut out, mut mask) = (vec![0xee; 3 * 4 * 2], vec![0xee; 3 * 4]);
+        batch.gather_padded_into(0, 4, &mut out, &mut mask).unwrap();
+        let values: Vec<i16> = out.chunks(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
+        assert_eq!(values, [1, 0, 0, 0, 1, 2, 0, 0, 1, 2, 3, 0]);
+        assert_eq!(mask, [1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0]);
+        assert_eq!(batch.strings(1).unwrap(), ["0", "0", "1", "0", "1", "2"]);
+
+        let short = batch.gather_padded_into(0, 2, &mut [0; 12], &mut [0; 6]).unwrap_err();
+        let key = batch.samples()[2].info().key;
+        assert!(
+            short.to_string().contains(&format!("item {key} has 3 rows, there is room for 2")),
+            "{short}"
+        );
+        let mask = batch.gather_padded_into(0, 3, &mut [0; 18], &mut [0; 8]).unwrap_err();
+        assert!(mask.to_string().contains("the mask of column 0 must have 9 bytes, it has 8"), "{mask}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_destinations_and_columns() {
+    let server = start().await;
+    ragged(&server).await;
+    for client in [server.client(), server.client_in_process()] {
+        let batch = batch(&client, 1).await;
+        for (error, text) in [
+            (batch.gather_into(0, &mut [0; 3]), "the destination of column 0 must have 2 bytes, it has 3"),
+            (batch.gather_into(2, &mut []), "there is no column 2, the samples have 2"),
+            (batch.gather_into(1, &mut []), "column 1 is of string"),
+            (batch.strings(0).map(drop), "column 0 is of int16, not of strings"),
+            (batch.strings(9).map(drop), "there is no column 9"),
+            (batch.rows_per_sample(2).map(drop), "there is no column 2"),
+        ] {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+    let empty = SampleBatch::new(Vec::new());
+    assert!(empty.is_empty() && empty.columns().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn samples_that_do_not_fit_together_are_named() {
+    let server = start().await;
+    let wide = Tensor::from_slice(&[1_i64, 2], [2]).unwrap();
+    for step in [leaf(1_i64), leaf(1_i32), Nest::Leaf(wide), Nest::List(vec![leaf(1_i64), leaf(1_i64)])] {
+        let mut writer = server.client().trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
+        writer.append(&step).unwrap();
+        let history = writer.history();
+        let columns: Vec<_> =
+            (0..history.paths().count()).map(|i| history.column_at(i).unwrap().slice(..).unwrap()).collect();
+        create(&mut writer, columns).await;
+        writer.close().await.unwrap();
+    }
+    for client in [server.client(), server.client_in_process()] {
+        let samples = batch(&client, 4).await.into_samples();
+        for (other, text) in [
+            (1, "has rows of int32[], those before have rows of int64[]"),
+            (2, "has rows of int64[2], those before have rows of int64[]"),
+            (3, "has 2 columns, those before have 1 columns"),
+        ] {
+            let batch = SampleBatch::new(vec![samples[0].clone(), samples[other].clone()]);
+            let error = batch.columns().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            let key = samples[other].info().key;
+            assert!(error.to_string().contains(&format!("item {key} of table")), "{error}");
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+}
