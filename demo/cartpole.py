@@ -1,10 +1,10 @@
-"""CartPole actors write n-step trajectories to a Relive server through the dm-reverb client; a learner reads back.
+"""CartPole actors write n-step trajectories to a Relive server; a learner reads them back in batches.
 
     cargo xtask demo
 
-or, with a server binary at hand,
+or, where the Python package is installed,
 
-    .venv/bin/python demo/cartpole.py --server target/release/relive --seconds 30
+    python demo/cartpole.py --seconds 30
 """
 
 from __future__ import annotations
@@ -12,27 +12,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import multiprocessing
-import os
 import pathlib
 import signal
 import sys
 import tempfile
 import time
 
-from server import ServerError, run_server
-from workers import Counters, act, learn
+import relive
+from workers import TABLE, Counters, act, learn
 
-CONFIG = """
-[[table]]
-name = "replay"
-sampler = "uniform"
-remover = "fifo"
-max_size = 100_000
-rate_limiter = { min_size = 1000 }
-"""
-
-# Importing TensorFlow, which the dm-reverb client needs, takes seconds, and more on a busy machine.
-START_PATIENCE_S = 180.0
+# Starting Python and Gymnasium a few times over, on a busy machine.
+START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 20.0
 
 
@@ -133,14 +123,23 @@ def summary(total: dict[str, int], seconds: float) -> str:
     return "\n".join(f"{name:<16} {value:>12}   {note}" for name, value, note in lines)
 
 
+def replay_table() -> relive.Table:
+    """Uniform replay that begins once there are a thousand trajectories."""
+    return relive.Table(
+        name=TABLE,
+        sampler=relive.selectors.Uniform(),
+        remover=relive.selectors.Fifo(),
+        max_size=100_000,
+        rate_limiter=relive.rate_limiters.MinSize(1_000),
+    )
+
+
 def run(options: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relive-demo-")))
-        config = folder / "server.toml"
-        config.write_text(CONFIG)
-        address = stack.enter_context(run_server(options.server, config))
-        print(f"server at {address}; starting {options.actors} actors and a learner (TensorFlow takes its time)",
-              flush=True)
+        server = stack.enter_context(relive.Server(tables=[replay_table()]))
+        address = f"localhost:{server.port}"
+        print(f"server at {address}; starting {options.actors} actors and a learner", flush=True)
         workers = Workers(address, options.actors, folder / "workers.log")
         stack.callback(workers.kill)
         workers.start()
@@ -151,19 +150,16 @@ def run(options: argparse.Namespace) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server", type=pathlib.Path, required=True, help="the binary `relive`")
     parser.add_argument("--seconds", type=int, default=30, help="how long the actors play")
     parser.add_argument("--actors", type=int, default=2, help="how many processes play")
     options = parser.parse_args()
     if options.seconds < 1 or options.actors < 1:
         parser.error("--seconds and --actors must be at least 1")
-    # For the workers, which inherit it: TensorFlow's talk of missing GPUs is of no use here.
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     # To be ended is to be interrupted: the server and the workers are stopped either way.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run(options)
-    except (ServerError, WorkerError) as error:
+    except WorkerError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

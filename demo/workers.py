@@ -15,6 +15,9 @@ STEPS = 5
 BATCH_SIZE = 256
 EXPLORATION = 0.1
 
+# The table opens after a thousand trajectories; slow machines take a while.
+SAMPLE_PATIENCE_S = 60.0
+
 # Seconds between two steps of CartPole, from its source.
 TAU_S = 0.02
 
@@ -51,11 +54,11 @@ def act(address: str, seed: int, counters: Counters, ready, go, stop, log: str) 
     with quietly(log):
         import gymnasium
         import numpy as np
-        import reverb
+        import relive
 
         environment = gymnasium.make("CartPole-v1")
         random = np.random.default_rng(seed)
-        client = reverb.Client(address)
+        client = relive.Client(address)
         ready.release()
         go.wait()
         with client.trajectory_writer(num_keep_alive_refs=STEPS) as writer:
@@ -101,34 +104,18 @@ def choose(observation, random) -> int:
 def learn(address: str, _seed: int, counters: Counters, ready, go, stop, log: str) -> None:
     """Reads batches, as a learner does, and checks each."""
     with quietly(log):
-        import reverb
+        import relive
 
-        client = reverb.Client(address)
-        batches = dataset(address).batch(BATCH_SIZE, drop_remainder=True).as_numpy_iterator()
+        client = relive.Client(address)
         ready.release()
         go.wait()
-        while not stop.is_set():
-            columns = next(batches).data
-            check(**columns)
-            counters.add(
-                samples=BATCH_SIZE, batches=1, bytes_read=sum(column.nbytes for column in columns.values()))
+        with client.batches(TABLE, BATCH_SIZE, timeout=SAMPLE_PATIENCE_S) as batches:
+            while not stop.is_set():
+                columns = next(batches).data
+                check(**columns)
+                counters.add(
+                    samples=BATCH_SIZE, batches=1, bytes_read=sum(column.nbytes for column in columns.values()))
         counters.add(table_size=client.server_info(timeout=20)[TABLE].current_size)
-
-
-def dataset(address: str):
-    """The trajectories of the table, without an end."""
-    import reverb
-    import tensorflow as tf
-
-    specs = {"observation": ([4], tf.float32), "action": ([], tf.int32), "reward": ([], tf.float32),
-             "discount": ([], tf.float32)}
-    return reverb.TrajectoryDataset(
-        address,
-        TABLE,
-        dtypes={name: dtype for name, (_, dtype) in specs.items()},
-        shapes={name: tf.TensorShape([STEPS, *shape]) for name, (shape, _) in specs.items()},
-        max_in_flight_samples_per_worker=2 * BATCH_SIZE,
-    )
 
 
 def check(action, discount, observation, reward) -> None:

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: our server beside dm-reverb's, in turn, on this machine.
+//! `cargo xtask bench`: ours beside dm-reverb's, in turn, on this machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,20 +7,41 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::binary::{self, Profile};
-use crate::{process, python};
+use crate::{process, python, wheel};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What `benches/peers/compare.py` is given, for example `--seconds 2 --rounds 1`
+    /// Compare the Python packages, each with its own server, instead of the servers under the dm-reverb client
+    #[arg(long)]
+    package: bool,
+    /// What `compare.py` or `package.py` of `benches/peers` is given, for example `--seconds 2 --rounds 1`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// Builds the server as it is shipped and runs the comparison.
+/// Builds what is shipped and runs the comparison.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let python = python::INTEROP.python(root)?;
+    let reverb = python::INTEROP.python(root)?;
+    let mut command = if options.package { packages(root, &reverb)? } else { servers(root, &reverb)? };
+    process::run(command.current_dir(root).args(&options.arguments))
+}
+
+fn servers(root: &Path, reverb: &Path) -> Result<Command> {
     let server = binary::build(root, "relive-cli", "relive", Profile::Release)?;
-    let mut command = Command::new(python);
-    command.current_dir(root).arg("benches/peers/compare.py").arg("--server").arg(server);
-    process::run(command.args(&options.arguments))
+    let mut command = Command::new(reverb);
+    command.arg("benches/peers/compare.py").arg("--server").arg(server);
+    Ok(command)
+}
+
+fn packages(root: &Path, reverb: &Path) -> Result<Command> {
+    let relive = python::PACKAGE.python(root)?;
+    wheel::install(root, &relive, Profile::Release)?;
+    let mut command = Command::new(&relive);
+    command
+        .arg("benches/peers/package.py")
+        .arg("--relive-python")
+        .arg(&relive)
+        .arg("--reverb-python")
+        .arg(reverb);
+    Ok(command)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: the whole way of the data, with a real environment and the real dm-reverb client.
+//! `cargo xtask demo`: the whole way of the data, with a real environment.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,8 +6,9 @@ use std::process::Command;
 use anyhow::Result;
 use clap::Args;
 
-use crate::binary::{self, Profile};
-use crate::{process, python};
+use crate::binary::Profile;
+use crate::python::PACKAGE;
+use crate::{process, wheel};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -19,13 +20,13 @@ pub(crate) struct Options {
     actors: u32,
 }
 
-/// Builds the server, prepares Python, and hands over to `demo/cartpole.py`.
+/// Prepares Python, builds and installs the package, and hands over to `demo/cartpole.py`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     // Python first: when it is missing, nobody should wait for a build to hear of it.
-    let python = python::INTEROP.python(root)?;
-    let server = binary::build(root, "relive-cli", "relive", Profile::Release)?;
+    let python = PACKAGE.python(root)?;
+    wheel::install(root, &python, Profile::Release)?;
     let mut command = Command::new(python);
-    command.current_dir(root).arg("demo/cartpole.py").arg("--server").arg(server);
+    command.current_dir(root).arg("demo/cartpole.py");
     command.args(["--seconds", &options.seconds.to_string(), "--actors", &options.actors.to_string()]);
     process::run(&mut command)
 }

@@ -32,7 +32,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start a server, let CartPole actors write to it through the dm-reverb client, and sample back
+    /// Start a server, let CartPole actors write to it through the Python package, and sample back
     Demo(demo::Options),
     /// Run all tests: units, docs, integration, loom, the tidy rules, and those of the Python package
     Test,
