@@ -18,7 +18,7 @@ pub use client::{
     WaiterOperation,
 };
 pub use error::{Error, ErrorKind, Result};
-pub use history::{Column, ColumnHistory, History};
+pub use history::{CellState, Column, ColumnHistory, History, WeakCell};
 pub use pattern::{
     Comparison, Condition, Operand, OperandBuilder, PatternNode, PriorityFn, SourceColumn, StructuredConfig,
     reference_step,
@@ -26,4 +26,7 @@ pub use pattern::{
 pub use relive_table::TableInfo;
 pub use relive_tensor::{DType, Nest, Shape, Tensor};
 pub use sampler::{Sample, SampleInfo, Sampler, SamplerOptions};
-pub use writer::{StructuredWriter, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions};
+pub use writer::{
+    AppendFault, AppendMismatch, StructuredWriter, TrajectoryColumns, TrajectoryWriter,
+    TrajectoryWriterOptions, Windows,
+};

@@ -40,7 +40,7 @@ pub use chunk::{
     SequenceRange, encode_chunk,
 };
 pub use chunker::{
-    AutoTuner, CellRef, ChunkLength, ChunkStatistic, ChunkerError, ColumnChunker, FinishedChunk,
+    AutoTuner, CellRef, ChunkLength, ChunkStatistic, ChunkerError, ColumnChunker, FinishedChunk, PlacedRows,
 };
 pub use codec::{Codec, CodecError};
 pub use dtype::{DType, UnknownDType};

@@ -4,11 +4,12 @@
 mod server;
 
 pub use relive_client::{
-    BatchOptions, BatchSampler, ChunkTotals, Client, ClientOptions, Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind,
-    History, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch, SampleInfo, Sampler,
+    AppendFault, AppendMismatch, BatchOptions, BatchSampler, CellState, ChunkTotals, Client, ClientOptions,
+    Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind, History, Operand,
+    OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch, SampleInfo, Sampler,
     SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
     TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, Transport, Waiter,
-    WaiterOperation, blocking, reference_step,
+    WaiterOperation, WeakCell, Windows, blocking, reference_step,
 };
 pub use relive_server::ServerOptions;
 pub use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig, TableInfo};

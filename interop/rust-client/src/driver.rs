@@ -114,7 +114,7 @@ impl Driver {
                 self.writer = Some(Writer::Structured(self.client()?.structured_writer(configs)?));
             }
             Command::Close => {
-                if let Some(writer) = self.writer.take() {
+                if let Some(mut writer) = self.writer.take() {
                     writer.close()?;
                 }
             }
@@ -168,7 +168,7 @@ impl Writer {
         })
     }
 
-    fn close(self) -> Result<(), Error> {
+    fn close(&mut self) -> Result<(), Error> {
         match self {
             Writer::Trajectory(writer) => writer.close(),
             Writer::Structured(writer) => writer.close(),

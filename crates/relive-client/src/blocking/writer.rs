@@ -6,7 +6,7 @@ use std::time::Duration;
 use relive_tensor::{Nest, Tensor};
 use tokio::runtime::Runtime;
 
-use crate::{History, Result, TrajectoryColumns};
+use crate::{History, Result, TrajectoryColumns, Windows};
 
 /// Writes steps and makes items that refer to them; see [`crate::TrajectoryWriter`].
 #[derive(Debug)]
@@ -37,6 +37,14 @@ impl TrajectoryWriter {
         self.inner.append_partial(step)
     }
 
+    /// Appends many steps.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::append_sequence`].
+    pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
+        self.inner.append_sequence(steps)
+    }
+
     /// What items can refer to.
     pub fn history(&self) -> History<'_> {
         self.inner.history()
@@ -62,7 +70,37 @@ impl TrajectoryWriter {
         priority: f64,
         trajectory: impl Into<TrajectoryColumns>,
     ) -> Result<u64> {
-        self.runtime.block_on(self.inner.create_item(table, priority, trajectory))
+        let trajectory = trajectory.into();
+        match self.inner.try_create_item(table, priority, &trajectory)? {
+            Some(key) => Ok(key),
+            None => self.runtime.block_on(self.inner.create_item(table, priority, trajectory)),
+        }
+    }
+
+    /// Makes an item of each of `trajectories` and gives their keys.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::create_items`].
+    pub fn create_items(
+        &mut self,
+        table: &str,
+        priorities: &[f64],
+        trajectories: &[TrajectoryColumns],
+    ) -> Result<Vec<u64>> {
+        self.runtime.block_on(self.inner.create_items(table, priorities, trajectories))
+    }
+
+    /// Makes an item of each window of the history and gives their keys.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::create_window_items`].
+    pub fn create_window_items(
+        &mut self,
+        table: &str,
+        priorities: &[f64],
+        windows: Windows<'_>,
+    ) -> Result<Vec<u64>> {
+        self.runtime.block_on(self.inner.create_window_items(table, priorities, windows))
     }
 
     /// Waits until all items are confirmed.
@@ -106,7 +144,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::close`].
-    pub fn close(self) -> Result<()> {
+    pub fn close(&mut self) -> Result<()> {
         self.runtime.block_on(self.inner.close())
     }
 
@@ -114,7 +152,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::close`].
-    pub fn close_with_timeout(self, timeout: Duration) -> Result<()> {
+    pub fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.close_with_timeout(timeout))
     }
 }
@@ -137,6 +175,9 @@ impl StructuredWriter {
     /// # Errors
     /// As [`crate::StructuredWriter::append`].
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
+        if self.inner.try_append(step)? {
+            return Ok(());
+        }
         self.runtime.block_on(self.inner.append(step))
     }
 
@@ -156,6 +197,14 @@ impl StructuredWriter {
         self.runtime.block_on(self.inner.flush(timeout))
     }
 
+    /// Waits until at most `items` items are not confirmed.
+    ///
+    /// # Errors
+    /// As [`crate::TrajectoryWriter::flush`].
+    pub fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
+        self.runtime.block_on(self.inner.flush_until(items, timeout))
+    }
+
     /// Makes the items that are due at the end of an episode, flushes and begins a new one.
     ///
     /// # Errors
@@ -168,7 +217,7 @@ impl StructuredWriter {
     ///
     /// # Errors
     /// As [`crate::TrajectoryWriter::close`].
-    pub fn close(self) -> Result<()> {
+    pub fn close(&mut self) -> Result<()> {
         self.runtime.block_on(self.inner.close())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relive_tensor::{Nest, Tensor};
 
-use super::Client;
+use super::{Client, Connection};
 use crate::batch::{BatchOptions, BatchSampler};
 use crate::pattern::StructuredConfig;
 use crate::sampler::{Sample, Sampler, SamplerOptions};
@@ -105,13 +105,31 @@ impl Client {
         self.sampler(table, options)?.next_batch(num_samples).await
     }
 
+    /// The signature of `table`, if it can be told without asking a server.
+    ///
+    /// # Errors
+    /// `NotFound` for a table that this process does not have.
+    pub(crate) fn known_signature(&self, table: &str) -> Result<Option<Arc<TableSignature>>> {
+        match (self.shared.signatures.get(table), self.connection()) {
+            (Some(known), _) => Ok(Some(known)),
+            (None, Connection::Remote(_)) => Ok(None),
+            (None, Connection::Local(local)) => {
+                let config = local.table("create_item", table)?.config();
+                Ok(Some(self.shared.signatures.add(config)))
+            }
+        }
+    }
+
     /// The signature of `table`, asked for if it is not known yet.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `Timeout` when no server answers within `timeout`.
     pub(crate) async fn table_signature(
         &self,
         table: &str,
         timeout: Duration,
     ) -> Result<Arc<TableSignature>> {
-        if let Some(known) = self.shared.signatures.get(table) {
+        if let Some(known) = self.known_signature(table)? {
             return Ok(known);
         }
         self.server_info_with_timeout(timeout).await?;

@@ -18,4 +18,5 @@ pub use status::{ChunkTotals, ServerStatus, TableStatus, Waiter, WaiterOperation
 pub use transport::Transport;
 
 pub(crate) use connect::Connection;
+pub(crate) use local::Local;
 pub(crate) use remote::{Remote, Stub};

@@ -1,11 +1,11 @@
 //! Read access to a writer's history.
 
-use std::ops::RangeBounds;
-
-use smallvec::{SmallVec, smallvec};
+use std::ops::{Range, RangeBounds};
+use std::sync::Arc;
 
 use super::index::{IndexError, resolve, resolve_range};
-use super::{Cell, Column};
+use super::run::{Runs, push_run};
+use super::{CellSpec, CellState, Column, WeakCell};
 use crate::writer::{ColumnState, Recorder};
 use crate::{Error, ErrorKind, Result};
 
@@ -100,11 +100,17 @@ impl ColumnHistory<'_> {
     /// As [`slice`](Self::slice), and for a stride of 0.
     pub fn strided(&self, range: impl RangeBounds<i64>, stride: usize) -> Result<Column> {
         let stride = if stride == 0 { Err(IndexError::Stride) } else { Ok(stride) };
-        let cells = stride.and_then(|stride| {
+        let runs = stride.and_then(|stride| {
             let range = resolve_range(&range, self.len)?;
-            range.step_by(stride).map(|at| self.cell(at)).collect::<Result<_, _>>()
+            let mut runs = Runs::new();
+            if stride == 1 {
+                self.add(range, &mut runs)?;
+            } else {
+                range.step_by(stride).try_for_each(|at| self.add(at..at + 1, &mut runs))?;
+            }
+            Ok(runs)
         });
-        self.column(cells, false)
+        self.column(runs, false)
     }
 
     /// The steps at `positions`, in that order; repeats are allowed.
@@ -117,10 +123,15 @@ impl ColumnHistory<'_> {
         } else {
             Ok(())
         };
-        let cells = first.and_then(|()| {
-            positions.iter().map(|&at| self.cell(resolve(at, self.len)?)).collect::<Result<_, _>>()
+        let runs = first.and_then(|()| {
+            let mut runs = Runs::new();
+            for &position in positions {
+                let at = resolve(position, self.len)?;
+                self.add(at..at + 1, &mut runs)?;
+            }
+            Ok(runs)
         });
-        self.column(cells, false)
+        self.column(runs, false)
     }
 
     /// The single step at `position`, without a leading dimension; -1 is the newest.
@@ -128,25 +139,59 @@ impl ColumnHistory<'_> {
     /// # Errors
     /// As [`slice`](Self::slice).
     pub fn step(&self, position: i64) -> Result<Column> {
-        let cell = resolve(position, self.len).and_then(|at| self.cell(at));
-        self.column(cell.map(|cell| smallvec![cell]), true)
-    }
-
-    fn cell(&self, at: u64) -> Result<Cell, IndexError> {
-        self.column.cell(at).cloned()
-    }
-
-    fn column(&self, cells: Result<SmallVec<[Cell; 1]>, IndexError>, squeeze: bool) -> Result<Column> {
-        let described = cells.and_then(|cells| match self.column.spec() {
-            Some(spec) => Ok((spec, cells)),
-            None => Err(IndexError::Missing { step: 0 }),
+        let runs = resolve(position, self.len).and_then(|at| {
+            let mut runs = Runs::new();
+            self.add(at..at + 1, &mut runs)?;
+            Ok(runs)
         });
-        described.map(|(spec, cells)| Column::new(spec.clone(), cells, squeeze)).map_err(|error| {
-            Error::with_source(
-                ErrorKind::InvalidArgument,
-                format!("column {:?}: {error}", self.column.path()),
-                error,
-            )
-        })
+        self.column(runs, true)
     }
+
+    /// What is known of the step at `position`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a position outside of the history.
+    pub fn cell_state(&self, position: i64) -> Result<CellState> {
+        match resolve(position, self.len).and_then(|at| self.column.cells().find(at)) {
+            Ok(_) => Ok(CellState::Present),
+            Err(IndexError::Missing { .. }) => Ok(CellState::Missing),
+            Err(IndexError::Expired { .. }) => Ok(CellState::Expired),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    /// The single step at `position`, without keeping it.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice).
+    pub fn weak_cell(&self, position: i64) -> Result<WeakCell> {
+        let found = resolve(position, self.len).and_then(|at| self.column.cells().find(at));
+        let found = found.and_then(|cell| Ok((cell, self.spec()?)));
+        let (cell, spec) = found.map_err(|error| self.error(error))?;
+        let (chunk, offset, number) = (Arc::downgrade(cell.chunk.slot()), cell.offset, cell.number);
+        Ok(WeakCell { spec: Arc::clone(spec), chunk, offset, number })
+    }
+
+    fn add(&self, range: Range<u64>, runs: &mut Runs) -> Result<(), IndexError> {
+        self.column.cells().visit(range, |chunk, offset, length| push_run(runs, chunk, offset, length))
+    }
+
+    fn spec(&self) -> Result<&Arc<CellSpec>, IndexError> {
+        self.column.spec().ok_or(IndexError::Missing { step: 0 })
+    }
+
+    fn column(&self, runs: Result<Runs, IndexError>, squeeze: bool) -> Result<Column> {
+        let described = runs.and_then(|runs| Ok((self.spec()?, runs)));
+        let column = described.map(|(spec, runs)| Column::new(Arc::clone(spec), runs, squeeze));
+        column.map_err(|error| self.error(error))
+    }
+
+    fn error(&self, error: IndexError) -> Error {
+        column_error(self.column.path(), error)
+    }
+}
+
+/// The error of a column that has not what was asked for.
+pub(crate) fn column_error(path: &str, error: IndexError) -> Error {
+    Error::with_source(ErrorKind::InvalidArgument, format!("column {path:?}: {error}"), error)
 }

@@ -53,10 +53,10 @@ impl StepShape {
         Ok(StepShape { nest, paths, columns })
     }
 
-    /// Paths of the stored leaves, in the order of their columns.
-    pub(crate) fn stored_paths(&self) -> Vec<Arc<str>> {
-        let stored = self.paths.iter().zip(&self.columns).filter(|(_, column)| column.is_some());
-        stored.map(|(path, _)| Arc::clone(path)).collect()
+    /// Numbers and paths of the stored leaves, in the order of their columns.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (usize, &Arc<str>)> {
+        let leaves = self.paths.iter().zip(&self.columns).enumerate();
+        leaves.filter(|(_, (_, column))| column.is_some()).map(|(number, (path, _))| (number, path))
     }
 
     /// The column that leaf number `source` is stored in.
@@ -70,8 +70,12 @@ impl StepShape {
         if flatten(&self.nest, step, &mut leaves) {
             return Ok(FlatStep(leaves));
         }
+        let (got, wanted) = (fill_gaps(step).len(), self.paths.len());
+        let counts =
+            if got == wanted { String::new() } else { format!("it has {got} leaves, not {wanted}: ") };
         Err(Error::invalid(format!(
-            "the step does not look like the first one, which had the columns {:?}; leaves may be None, but containers and keys must be the same",
+            "{counts}the step does not look like the first one, which had the columns {:?}; leaves may be None, but \
+             containers and keys must be the same",
             self.paths
         )))
     }
@@ -141,7 +145,8 @@ mod tests {
     fn gaps_keep_their_place() {
         let first = Nest::List(vec![leaf(0), Nest::None, Nest::Tuple(vec![leaf(1), leaf(2)])]);
         let shape = StepShape::new(&first, [3, 1, 3].into_iter()).unwrap();
-        assert_eq!(shape.stored_paths().iter().map(|path| &**path).collect::<Vec<_>>(), ["1", "2/1"]);
+        let stored: Vec<(usize, &str)> = shape.stored().map(|(number, path)| (number, &**path)).collect();
+        assert_eq!(stored, [(1, "1"), (3, "2/1")]);
         assert_eq!((shape.column(0), shape.column(1), shape.column(3)), (None, Some(0), Some(1)));
         let step = Nest::List(vec![Nest::None, leaf(5), Nest::None]);
         let flat = shape.flatten(&step).unwrap();

@@ -1,15 +1,17 @@
 //! Items on their way to a table.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use relive_tensor::Nest;
+use relive_table::NewItem;
+use relive_tensor::{Nest, Slice, TrajectoryBuilder};
 use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column as ColumnMessage};
 use relive_wire::reverb::{FlatTrajectory, PrioritizedItem};
 use smallvec::SmallVec;
 
 use super::slot::ChunkSlot;
-use crate::history::{Cell, Column};
+use crate::history::Column;
+use crate::{Error, ErrorKind, Result};
 
 /// More chunks than this are looked up in a map instead of one after the other.
 const LINEAR_LOOKUP_CHUNKS: usize = 16;
@@ -48,6 +50,18 @@ impl<const N: usize> From<[Column; N]> for TrajectoryColumns {
     }
 }
 
+impl From<&[Column]> for TrajectoryColumns {
+    fn from(columns: &[Column]) -> TrajectoryColumns {
+        TrajectoryColumns(columns.iter().cloned().collect())
+    }
+}
+
+impl From<&TrajectoryColumns> for TrajectoryColumns {
+    fn from(columns: &TrajectoryColumns) -> TrajectoryColumns {
+        columns.clone()
+    }
+}
+
 impl From<Nest<Column>> for TrajectoryColumns {
     fn from(columns: Nest<Column>) -> TrajectoryColumns {
         TrajectoryColumns(columns.leaves().cloned().collect())
@@ -75,39 +89,20 @@ struct ColumnEnd {
 /// Rows of a chunk that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CellRun {
-    chunk_key: u64,
+    /// Position in the item's list of chunks.
+    chunk: u32,
     offset: u32,
     length: u32,
 }
 
 impl PendingItem {
     pub(crate) fn new(key: u64, table: Arc<str>, priority: f64, columns: &[Column]) -> PendingItem {
-        let mut item = PendingItem {
-            key,
-            table,
-            priority,
-            columns: SmallVec::new(),
-            slices: SmallVec::new(),
-            chunks: SmallVec::new(),
-        };
-        let mut known = ChunkLookup::default();
+        let mut draft = ItemDraft::new(key, table, priority);
         for column in columns {
-            item.add_column(column, &mut known);
+            column.runs().iter().for_each(|run| draft.add_run(run.chunk.slot(), run.offset, run.length));
+            draft.end_column(column.is_squeezed());
         }
-        item
-    }
-
-    fn add_column(&mut self, column: &Column, known: &mut ChunkLookup) {
-        let first = self.slices.len();
-        for cell in column.cells() {
-            known.add(&mut self.chunks, cell);
-            let run = CellRun { chunk_key: cell.chunk.key(), offset: cell.offset, length: 1 };
-            match self.slices.get_mut(first..).and_then(<[CellRun]>::last_mut) {
-                Some(last) if last.continues_with(run) => last.length += 1,
-                Some(_) | None => self.slices.push(run),
-            }
-        }
-        self.columns.push(ColumnEnd { slices_end: self.slices.len(), squeeze: column.is_squeezed() });
+        draft.finish()
     }
 
     /// The distinct chunks, in the order of their first use.
@@ -117,7 +112,7 @@ impl PendingItem {
 
     /// Whether all chunks are cut, so that the item can be sent.
     pub(crate) fn is_ready(&self) -> bool {
-        self.chunks.iter().all(|chunk| chunk.encoded().is_some())
+        self.chunks.iter().all(|chunk| chunk.is_cut())
     }
 
     /// Bytes of the item's own message, without its chunks; an estimate.
@@ -127,8 +122,7 @@ impl PendingItem {
 
     /// Bytes of the item with those of its chunks that are cut, sent before or not.
     pub(crate) fn encoded_bytes(&self) -> usize {
-        let chunks = self.chunks.iter().filter_map(|chunk| chunk.encoded());
-        self.message_bytes() + chunks.map(bytes::Bytes::len).sum::<usize>()
+        self.message_bytes() + self.chunks.iter().map(|chunk| chunk.size_bytes()).sum::<usize>()
     }
 
     pub(crate) fn to_message(&self) -> PrioritizedItem {
@@ -136,7 +130,7 @@ impl PendingItem {
         let columns = self.columns.iter().map(|column| {
             let slices = self.slices.get(start..column.slices_end).unwrap_or_default();
             start = column.slices_end;
-            let chunk_slices = slices.iter().map(|run| run.to_message()).collect();
+            let chunk_slices = slices.iter().map(|run| run.to_message(&self.chunks)).collect();
             ColumnMessage { chunk_slices, squeeze: column.squeeze }
         });
         PrioritizedItem {
@@ -149,17 +143,45 @@ impl PendingItem {
     }
 }
 
+impl PendingItem {
+    /// The item over the chunks themselves, for a table of this process. All chunks must be cut, and shared.
+    pub(crate) fn to_new_item(&self) -> Result<NewItem> {
+        let mut builder = TrajectoryBuilder::new();
+        for chunk in &self.chunks {
+            let chunk =
+                chunk.shared().ok_or_else(|| Error::invalid("the item waits for a chunk to be cut"))?;
+            builder.chunk(Arc::clone(chunk));
+        }
+        let mut start = 0;
+        for column in &self.columns {
+            builder.begin_column(column.squeeze);
+            for &CellRun { chunk, offset, length } in
+                self.slices.get(start..column.slices_end).unwrap_or_default()
+            {
+                builder.slice(Slice { chunk, offset, length, index: 0 });
+            }
+            start = column.slices_end;
+        }
+        let trajectory = builder.build().map_err(|error| {
+            let text = format!("create_item: item {} for table {:?}: {error}", self.key, self.table);
+            Error::with_source(ErrorKind::InvalidArgument, text, error)
+        })?;
+        Ok(NewItem { key: self.key, priority: self.priority, times_sampled: 0, trajectory })
+    }
+}
+
 impl CellRun {
     /// Whether `next` is the row right after this run. Rows of one chunk with a gap between them, or in another order,
     /// are runs of their own: a slice has no stride.
     fn continues_with(self, next: CellRun) -> bool {
-        self.chunk_key == next.chunk_key && self.offset + self.length == next.offset
+        self.chunk == next.chunk && self.offset + self.length == next.offset
     }
 
-    fn to_message(self) -> ChunkSlice {
+    fn to_message(self, chunks: &[Arc<ChunkSlot>]) -> ChunkSlice {
         let narrow = |rows: u32| i32::try_from(rows).unwrap_or(i32::MAX);
+        let chunk = usize::try_from(self.chunk).ok().and_then(|chunk| chunks.get(chunk));
         ChunkSlice {
-            chunk_key: self.chunk_key,
+            chunk_key: chunk.map_or(0, |chunk| chunk.key()),
             offset: narrow(self.offset),
             length: narrow(self.length),
             index: 0,
@@ -167,30 +189,66 @@ impl CellRun {
     }
 }
 
-/// Finds out whether a chunk is in the list already.
+/// An item that is being put together, column by column.
+pub(crate) struct ItemDraft {
+    item: PendingItem,
+    known: ChunkLookup,
+}
+
+impl ItemDraft {
+    pub(crate) fn new(key: u64, table: Arc<str>, priority: f64) -> ItemDraft {
+        let (columns, slices, chunks) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
+        let item = PendingItem { key, table, priority, columns, slices, chunks };
+        ItemDraft { item, known: ChunkLookup::default() }
+    }
+
+    /// Adds rows of a chunk to the present column.
+    pub(crate) fn add_run(&mut self, slot: &Arc<ChunkSlot>, offset: u32, length: u32) {
+        let chunk = self.known.add(&mut self.item.chunks, slot);
+        let run = CellRun { chunk, offset, length };
+        let first = self.item.columns.last().map_or(0, |column| column.slices_end);
+        match self.item.slices.get_mut(first..).and_then(<[CellRun]>::last_mut) {
+            Some(last) if last.continues_with(run) => last.length += length,
+            Some(_) | None => self.item.slices.push(run),
+        }
+    }
+
+    pub(crate) fn end_column(&mut self, squeeze: bool) {
+        self.item.columns.push(ColumnEnd { slices_end: self.item.slices.len(), squeeze });
+    }
+
+    pub(crate) fn finish(self) -> PendingItem {
+        self.item
+    }
+}
+
+/// Finds the place of a chunk in the list of chunks.
 #[derive(Default)]
 struct ChunkLookup {
-    keys: HashSet<u64>,
+    /// Places by key, once there are many chunks.
+    places: HashMap<u64, u32>,
 }
 
 impl ChunkLookup {
-    fn add(&mut self, chunks: &mut SmallVec<[Arc<ChunkSlot>; 2]>, cell: &Cell) {
-        let slot = cell.chunk.slot();
-        let same = |other: &Arc<ChunkSlot>| Arc::ptr_eq(other, slot);
-        if chunks.last().is_some_and(same) {
-            return;
-        }
-        let is_new = if chunks.len() < LINEAR_LOOKUP_CHUNKS {
-            !chunks.iter().any(same)
+    fn add(&mut self, chunks: &mut SmallVec<[Arc<ChunkSlot>; 2]>, slot: &Arc<ChunkSlot>) -> u32 {
+        let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        let known = if chunks.len() <= LINEAR_LOOKUP_CHUNKS {
+            // From the end: cells next to each other mostly lie in the same chunk.
+            chunks.iter().rposition(|other| Arc::ptr_eq(other, slot)).map(place)
         } else {
-            if self.keys.is_empty() {
-                self.keys.extend(chunks.iter().map(|chunk| chunk.key()));
+            if self.places.is_empty() {
+                self.places.extend(chunks.iter().map(|chunk| chunk.key()).zip(0..));
             }
-            self.keys.insert(slot.key())
+            self.places.get(&slot.key()).copied()
         };
-        if is_new {
+        known.unwrap_or_else(|| {
+            let new = place(chunks.len());
+            if !self.places.is_empty() {
+                self.places.insert(slot.key(), new);
+            }
             chunks.push(Arc::clone(slot));
-        }
+            new
+        })
     }
 }
 
@@ -206,6 +264,7 @@ mod tests {
     use super::*;
     use crate::history::{ColumnHistory, History};
     use crate::writer::Recorder;
+    use crate::writer::encode::Encoder;
 
     /// What a caller may ask of a column of `len` steps.
     #[derive(Debug, Clone)]
@@ -216,7 +275,7 @@ mod tests {
     }
 
     impl Ask {
-        fn of(&self, column: &ColumnHistory<'_>) -> crate::Result<Column> {
+        fn of(&self, column: &ColumnHistory<'_>) -> Result<Column> {
             match self {
                 Ask::Rows(rows) => column.rows(rows),
                 Ask::Strided(start, stop, stride) => column.strided(*start..*stop, *stride),
@@ -255,7 +314,8 @@ mod tests {
 
     fn recorder(chunk_length: u32, keep: u32) -> Recorder {
         let length = ChunkLength::constant(chunk_length, keep).unwrap();
-        let mut recorder = Recorder::new(length, Xoshiro256PlusPlus::seed_from_u64(1));
+        let rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut recorder = Recorder::new(length, rng, Encoder::Messages);
         recorder.add_columns(&[Arc::from("x")]).unwrap();
         recorder
     }
@@ -265,7 +325,7 @@ mod tests {
         let chunks: Vec<Arc<Chunk>> = item
             .chunks()
             .iter()
-            .map(|slot| Arc::new(relive_wire::chunk::decode(slot.encoded().unwrap()).unwrap()))
+            .map(|slot| Arc::new(relive_wire::chunk::decode(slot.message().unwrap()).unwrap()))
             .collect();
         let message = item.to_message();
         let find = |key| chunks.iter().find(|chunk| chunk.key() == key).cloned();
@@ -289,9 +349,12 @@ mod tests {
             prop_assert_eq!(column.is_ok(), expected.is_some(), "{:?}", column);
             if let (Ok(column), Some(expected)) = (column, expected) {
                 let squeezed = column.is_squeezed();
-                let item = PendingItem::new(1, Arc::from("t"), 1.0, &[column]);
+                let before = column.to_tensor().unwrap();
+                let item = PendingItem::new(1, Arc::from("t"), 1.0, std::slice::from_ref(&column));
                 recorder.finish_all().unwrap();
                 let read = read(&item);
+                prop_assert_eq!(&read, &before);
+                prop_assert_eq!(&read, &column.to_tensor().unwrap());
                 prop_assert_eq!(read.shape().rank(), usize::from(!squeezed));
                 prop_assert_eq!(read.to_vec::<i64>().unwrap(), expected);
             }

@@ -5,13 +5,12 @@
 //! request cut is processed.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use relive_wire::reverb::InsertStreamRequest;
 
 use super::item::PendingItem;
+use super::random_keys::RandomKeys;
 use super::slot::ChunkSlot;
 
 /// A request is closed when its chunks and items reach this many bytes. Large enough that a request's cost is its
@@ -26,7 +25,7 @@ pub(crate) struct Outbox {
     /// Not sent on the present stream, oldest first.
     queue: VecDeque<Entry>,
     /// Sent on the present stream, not confirmed.
-    in_flight: HashMap<u64, Entry, BuildHasherDefault<RandomKeyHasher>>,
+    in_flight: HashMap<u64, Entry, RandomKeys>,
     /// Chunks that the server holds for the present stream.
     held: Vec<Arc<ChunkSlot>>,
     /// Number of the present stream; the first is 1.
@@ -68,7 +67,7 @@ impl Outbox {
         for chunk in item.chunks() {
             chunk.hold();
             if chunk.add_pending_item() {
-                self.pending_bytes += chunk.encoded().map_or(0, Bytes::len);
+                self.pending_bytes += chunk.size_bytes();
             }
         }
         self.pending_bytes += item.message_bytes();
@@ -79,7 +78,7 @@ impl Outbox {
     /// Counts the bytes of a chunk that was cut after items began to refer to it.
     pub(crate) fn chunk_was_cut(&mut self, chunk: &ChunkSlot) {
         if chunk.has_pending_items() {
-            self.pending_bytes += chunk.encoded().map_or(0, Bytes::len);
+            self.pending_bytes += chunk.size_bytes();
         }
     }
 
@@ -88,7 +87,7 @@ impl Outbox {
         let item = self.in_flight.remove(&key)?.item;
         for chunk in item.chunks() {
             if chunk.remove_pending_item() {
-                self.pending_bytes -= chunk.encoded().map_or(0, Bytes::len);
+                self.pending_bytes -= chunk.size_bytes();
             }
         }
         self.pending_bytes -= item.message_bytes();
@@ -143,7 +142,7 @@ impl Outbox {
             if chunk.is_sent_on(self.stream) {
                 continue;
             }
-            let Some(encoded) = chunk.encoded() else { return false };
+            let Some(encoded) = chunk.message() else { return false };
             if *bytes > 0 && *bytes + encoded.len() > MAX_REQUEST_BYTES {
                 return false;
             }
@@ -153,25 +152,5 @@ impl Outbox {
             self.held.push(Arc::clone(chunk));
         }
         true
-    }
-}
-
-/// The hash of an item key is the key: a writer draws them at random.
-#[derive(Debug, Default)]
-struct RandomKeyHasher(u64);
-
-impl Hasher for RandomKeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
     }
 }

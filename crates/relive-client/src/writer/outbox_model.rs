@@ -7,10 +7,11 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use relive_wire::reverb::InsertStreamRequest;
 
+use super::encode::EncodedChunk;
 use super::item::PendingItem;
 use super::outbox::Outbox;
 use super::slot::{ChunkRef, ChunkSlot};
-use crate::history::{Cell, CellSpec, Column};
+use crate::history::{self, CellSpec, Column, Runs};
 
 /// The server's side of one stream, and the items that arrived on all of them.
 #[derive(Default)]
@@ -118,7 +119,7 @@ impl Run {
         match op {
             Op::BeginChunk { bytes } => {
                 self.cut();
-                let slot = Arc::new(ChunkSlot::new(self.key()));
+                let slot = Arc::new(ChunkSlot::unfilled(self.key()));
                 self.history.push_back((ChunkRef::new(slot), *bytes));
             }
             Op::CutChunk => self.cut(),
@@ -137,30 +138,25 @@ impl Run {
 
     fn cut(&mut self) {
         let Some((chunk, bytes)) = self.history.back() else { return };
-        if chunk.encoded().is_none() {
-            chunk.fill(encoded(chunk.key(), *bytes), 1);
+        if !chunk.is_cut() {
+            chunk.fill(EncodedChunk::Message(encoded(chunk.key(), *bytes)), 1);
             self.outbox.chunk_was_cut(chunk);
         }
     }
 
     fn create(&mut self, ages: &[usize]) {
         let newest_first: Vec<&ChunkRef> = self.history.iter().rev().map(|(chunk, _)| chunk).collect();
-        let cells = ages
-            .iter()
-            .filter_map(|age| newest_first.get(*age))
-            .map(|chunk| Cell { chunk: (*chunk).clone(), offset: 0 });
-        let cells: smallvec::SmallVec<[Cell; 1]> = cells.collect();
-        if cells.is_empty() {
+        let cells = ages.iter().filter_map(|age| newest_first.get(*age)).map(|chunk| history::Run {
+            chunk: (*chunk).clone(),
+            offset: 0,
+            length: 1,
+        });
+        let runs: Runs = cells.collect();
+        if runs.is_empty() {
             return;
         }
-        let spec = CellSpec {
-            writer_id: 0,
-            index: 0,
-            path: Arc::from("x"),
-            dtype: relive_tensor::DType::UInt8,
-            shape: [].into_iter().collect(),
-        };
-        let column = Column::new(Arc::new(spec), cells, false);
+        let spec = CellSpec::new(0, 0, Arc::from("x"), relive_tensor::DType::UInt8, [].into_iter().collect());
+        let column = Column::new(Arc::new(spec), runs, false);
         let key = self.key();
         self.outbox.push(PendingItem::new(key, Arc::from("t"), 1.0, &[column]));
         self.created.push(key);

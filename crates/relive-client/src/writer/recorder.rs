@@ -7,17 +7,16 @@ use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_tensor::{ChunkLength, ChunkStatistic, Tensor};
 
-use super::column_state::{ColumnState, Moment, check_size};
-use super::slot::ChunkSlot;
+use super::append_error::AppendFault;
+use super::column_state::{ColumnName, ColumnState, Finished, Moment, Owner, Values};
+use super::encode::Encoder;
 use crate::{Error, ErrorKind, Result};
-
-/// Chunks that a call finished, so that their bytes can be counted.
-pub(crate) type Finished = Vec<Arc<ChunkSlot>>;
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
     writer_id: u64,
     rng: Xoshiro256PlusPlus,
+    encoder: Encoder,
     columns: Vec<ColumnState>,
     default_length: ChunkLength,
     configured: HashMap<String, ChunkLength>,
@@ -30,8 +29,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(default_length: ChunkLength, mut rng: Xoshiro256PlusPlus) -> Recorder {
+    pub(crate) fn new(
+        default_length: ChunkLength,
+        mut rng: Xoshiro256PlusPlus,
+        encoder: Encoder,
+    ) -> Recorder {
         Recorder {
+            encoder,
             writer_id: rng.random(),
             episode_id: draw_key(&mut rng),
             rng,
@@ -80,44 +84,76 @@ impl Recorder {
 
     /// Adds columns at the end, one for each path.
     pub(crate) fn add_columns(&mut self, paths: &[Arc<str>]) -> Result<()> {
-        for path in paths {
-            let length = *self.configured.get(&**path).unwrap_or(&self.default_length);
-            self.columns.push(ColumnState::new(Arc::clone(path), length)?);
+        let first = self.columns.len();
+        let names = (first..).zip(paths).map(|(number, path)| ColumnName { number, path: Arc::clone(path) });
+        self.add_named_columns(names)
+    }
+
+    /// Adds columns that their users know by other numbers.
+    pub(crate) fn add_named_columns(&mut self, names: impl Iterator<Item = ColumnName>) -> Result<()> {
+        for name in names {
+            let length = *self.configured.get(&*name.path).unwrap_or(&self.default_length);
+            self.columns.push(ColumnState::new(name, length)?);
         }
         Ok(())
     }
 
-    /// Checks `cells` against the columns that are there; cells of columns to come are fine.
+    /// Checks one step's `cells` against the columns that are there; cells of columns to come are fine.
     pub(crate) fn check(&self, cells: &[(usize, &Tensor)]) -> Result<()> {
-        if i32::try_from(self.episode_steps).is_err() {
-            return Err(Error::new(
-                ErrorKind::FailedPrecondition,
-                format!("the episode has {} steps, more than a chunk can number; end it", self.episode_steps),
-            ));
-        }
-        for (column, value) in cells {
-            match self.columns.get(*column) {
-                Some(column) => column.check(value, self.history_steps)?,
-                None => check_size("(new)", value)?,
+        self.check_episode(1)?;
+        cells.iter().try_for_each(|(column, value)| self.check_values(*column, Values::One(value)))
+    }
+
+    /// [`check`](Self::check) for the values of several steps, whose number it gives; none for no columns.
+    pub(crate) fn check_sequence(&self, cells: &[(usize, &Tensor)]) -> Result<Option<u32>> {
+        let mut steps = None;
+        for (column, rows) in cells {
+            let fault = match (rows.shape().rows(), steps) {
+                (None, _) => Some(AppendFault::NoSteps),
+                (Some(got), Some(expected)) if got != expected => Some(AppendFault::Steps { got, expected }),
+                (Some(got), _) => {
+                    steps = Some(got);
+                    None
+                }
+            };
+            if let Some(fault) = fault {
+                return Err(self.name(*column).error(fault));
             }
+            self.check_values(*column, Values::Many(rows))?;
         }
-        Ok(())
+        self.check_episode(steps.unwrap_or(0))?;
+        Ok(steps)
+    }
+
+    fn check_episode(&self, steps: u32) -> Result<()> {
+        if i32::try_from(self.episode_steps + u64::from(steps)).is_ok() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::FailedPrecondition,
+            format!(
+                "the episode has {} steps and would get {steps} more, which is more than a chunk can number; end it",
+                self.episode_steps
+            ),
+        ))
+    }
+
+    fn check_values(&self, column: usize, values: Values<'_>) -> Result<()> {
+        match self.columns.get(column) {
+            Some(state) => state.check(values, self.history_steps),
+            None => self.name(column).check_size(values),
+        }
+    }
+
+    /// What errors call a column, which may be one to come.
+    fn name(&self, column: usize) -> ColumnName {
+        let known = self.columns.get(column).map(|state| state.name().clone());
+        known.unwrap_or_else(|| ColumnName { number: column, path: Arc::from("(new)") })
     }
 
     /// Stores checked cells as one step, or as a part of one that stays open.
     pub(crate) fn append(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<Finished> {
-        let at = Moment {
-            position: self.history_steps,
-            episode_id: self.episode_id,
-            step: i32::try_from(self.episode_steps).unwrap_or(i32::MAX),
-        };
-        let mut finished = Finished::new();
-        for (column, value) in cells {
-            if let Some(state) = self.columns.get_mut(*column) {
-                let rng = &mut self.rng;
-                finished.extend(state.append(value, at, self.writer_id, *column, &mut || draw_key(rng))?);
-            }
-        }
+        let finished = self.store(cells.iter().map(|(column, value)| (*column, Values::One(value))))?;
         self.step_is_open = partial;
         if !partial {
             self.episode_steps += 1;
@@ -126,14 +162,49 @@ impl Recorder {
         Ok(finished)
     }
 
+    /// Stores the checked values of `steps` steps, the first of which may be open.
+    pub(crate) fn append_sequence(&mut self, cells: &[(usize, &Tensor)], steps: u32) -> Result<Finished> {
+        if steps == 0 {
+            return Ok(Finished::new());
+        }
+        let finished = self.store(cells.iter().map(|(column, rows)| (*column, Values::Many(rows))))?;
+        self.step_is_open = false;
+        self.episode_steps += u64::from(steps);
+        self.history_steps += u64::from(steps);
+        Ok(finished)
+    }
+
+    fn store<'a>(&mut self, cells: impl Iterator<Item = (usize, Values<'a>)>) -> Result<Finished> {
+        let at = Moment {
+            position: self.history_steps,
+            episode_id: self.episode_id,
+            step: i32::try_from(self.episode_steps).unwrap_or(i32::MAX),
+        };
+        let mut finished = Finished::new();
+        for (index, values) in cells {
+            if let Some(state) = self.columns.get_mut(index) {
+                let owner = Owner { writer_id: self.writer_id, index, encoder: &self.encoder };
+                let rng = &mut self.rng;
+                state.append(values, at, owner, &mut || draw_key(rng), &mut finished)?;
+            }
+        }
+        Ok(finished)
+    }
+
     /// Cuts every open chunk.
     pub(crate) fn finish_all(&mut self) -> Result<Finished> {
-        self.columns.iter_mut().filter_map(|column| column.finish().transpose()).collect()
+        let mut finished = Finished::new();
+        self.columns.iter_mut().try_for_each(|column| column.finish(&self.encoder, &mut finished))?;
+        Ok(finished)
     }
 
     /// Cuts the open chunks that items refer to.
     pub(crate) fn finish_pending(&mut self) -> Result<Finished> {
-        self.columns.iter_mut().filter_map(|column| column.finish_if_pending().transpose()).collect()
+        let mut finished = Finished::new();
+        self.columns
+            .iter_mut()
+            .try_for_each(|column| column.finish_if_pending(&self.encoder, &mut finished))?;
+        Ok(finished)
     }
 
     /// Starts an episode; open chunks must be cut before.
@@ -143,8 +214,7 @@ impl Recorder {
             self.step_is_open = false;
         }
         if clear_history {
-            let end = self.history_steps;
-            self.columns.iter_mut().for_each(|column| column.forget_before(end));
+            self.columns.iter_mut().for_each(ColumnState::clear);
             self.history_steps = 0;
         }
         self.episode_steps = 0;

@@ -3,10 +3,14 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
-use relive_tensor::ChunkStatistic;
+use parking_lot::Mutex;
+use relive_tensor::{Chunk, ChunkStatistic, ColumnChunker, Tensor};
+
+use super::encode::EncodedChunk;
+use crate::{Error, ErrorKind, Result};
 
 /// The stream number of a chunk that was not sent yet. Real streams count from 1.
 const NOT_SENT: u64 = 0;
@@ -18,6 +22,8 @@ const NOT_SENT: u64 = 0;
 pub(crate) struct ChunkSlot {
     key: u64,
     content: OnceLock<Content>,
+    /// Has the rows until the chunk is cut. It is locked from before the rows leave it until the slot is filled.
+    chunker: Arc<Mutex<ColumnChunker>>,
     /// History cells, columns and queued items that may still want the chunk on the server's side of the stream.
     needed: AtomicU32,
     /// Items, queued or unconfirmed, that refer to the chunk.
@@ -28,15 +34,16 @@ pub(crate) struct ChunkSlot {
 
 /// A chunk that was cut.
 struct Content {
-    encoded: Bytes,
+    encoded: EncodedChunk,
     rows: u32,
 }
 
 impl ChunkSlot {
-    pub(crate) fn new(key: u64) -> ChunkSlot {
+    pub(crate) fn new(key: u64, chunker: Arc<Mutex<ColumnChunker>>) -> ChunkSlot {
         ChunkSlot {
             key,
             content: OnceLock::new(),
+            chunker,
             needed: AtomicU32::new(0),
             pending_items: AtomicU32::new(0),
             sent_on: AtomicU64::new(NOT_SENT),
@@ -47,13 +54,34 @@ impl ChunkSlot {
         self.key
     }
 
+    /// Whether the chunk is cut.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.content.get().is_some()
+    }
+
     /// The encoded `ChunkData`, once the chunk is cut.
-    pub(crate) fn encoded(&self) -> Option<&Bytes> {
-        self.content.get().map(|content| &content.encoded)
+    pub(crate) fn message(&self) -> Option<&Bytes> {
+        match &self.content.get()?.encoded {
+            EncodedChunk::Message(message) => Some(message),
+            EncodedChunk::Shared(_) => None,
+        }
+    }
+
+    /// The chunk as it is shared with tables of this process, once it is cut.
+    pub(crate) fn shared(&self) -> Option<&Arc<Chunk>> {
+        match &self.content.get()?.encoded {
+            EncodedChunk::Message(_) => None,
+            EncodedChunk::Shared(chunk) => Some(chunk),
+        }
+    }
+
+    /// Encoded bytes; 0 before the chunk is cut.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.content.get().map_or(0, |content| content.encoded.size_bytes())
     }
 
     /// Fills the slot. A chunk is cut once, so a second call changes nothing.
-    pub(crate) fn fill(&self, encoded: Bytes, rows: u32) {
+    pub(crate) fn fill(&self, encoded: EncodedChunk, rows: u32) {
         let _ = self.content.set(Content { encoded, rows });
     }
 
@@ -62,8 +90,21 @@ impl ChunkSlot {
         self.content.get().map(|content| ChunkStatistic {
             key: self.key,
             rows: content.rows,
-            size_bytes: u64::try_from(content.encoded.len()).unwrap_or(u64::MAX),
+            size_bytes: u64::try_from(content.encoded.size_bytes()).unwrap_or(u64::MAX),
         })
+    }
+
+    /// Copies rows out of the chunk, whether it is cut or not.
+    pub(crate) fn rows(&self, offset: u32, rows: u32) -> Result<Tensor> {
+        if let Some(content) = self.content.get() {
+            return content.rows(offset, rows);
+        }
+        let waiting = self.chunker.lock().pending_rows(self.key, offset, rows);
+        match (waiting, self.content.get()) {
+            (Some(waiting), _) => waiting.map_err(|error| lost(&error)),
+            (None, Some(content)) => content.rows(offset, rows),
+            (None, None) => Err(Error::new(ErrorKind::DataLoss, "its chunk could not be made")),
+        }
     }
 
     pub(crate) fn is_needed(&self) -> bool {
@@ -72,6 +113,12 @@ impl ChunkSlot {
 
     pub(crate) fn hold(&self) {
         self.needed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Holds the chunk if it is needed anyway: a zero is final.
+    fn hold_if_needed(&self) -> bool {
+        let more = |needed: u32| (needed > 0).then_some(needed + 1);
+        self.needed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     pub(crate) fn release(&self) {
@@ -102,11 +149,28 @@ impl ChunkSlot {
     }
 }
 
+impl Content {
+    fn rows(&self, offset: u32, rows: u32) -> Result<Tensor> {
+        let column = match &self.encoded {
+            EncodedChunk::Shared(chunk) => chunk.decode_column(0).map_err(|error| lost(&error)),
+            EncodedChunk::Message(message) => {
+                let chunk = relive_wire::chunk::decode(message).map_err(|error| lost(&error))?;
+                chunk.decode_column(0).map_err(|error| lost(&error))
+            }
+        };
+        column?.rows(offset..offset.saturating_add(rows)).map_err(|error| lost(&error))
+    }
+}
+
+fn lost(error: &dyn std::error::Error) -> Error {
+    Error::new(ErrorKind::DataLoss, error.to_string())
+}
+
 impl fmt::Debug for ChunkSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChunkSlot")
             .field("key", &self.key)
-            .field("encoded_bytes", &self.encoded().map(Bytes::len))
+            .field("encoded_bytes", &self.size_bytes())
             .finish_non_exhaustive()
     }
 }
@@ -120,8 +184,18 @@ impl ChunkRef {
         ChunkRef(slot)
     }
 
+    /// A reference to a chunk that others still need.
+    pub(crate) fn revive(slot: &Weak<ChunkSlot>) -> Option<ChunkRef> {
+        slot.upgrade().filter(|slot| slot.hold_if_needed()).map(ChunkRef)
+    }
+
     pub(crate) fn slot(&self) -> &Arc<ChunkSlot> {
         &self.0
+    }
+
+    /// Whether both refer to the same chunk.
+    pub(crate) fn is(&self, other: &ChunkRef) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -153,22 +227,38 @@ impl fmt::Debug for ChunkRef {
 
 #[cfg(test)]
 mod tests {
+    use relive_tensor::ChunkLength;
+
     use super::*;
+
+    impl ChunkSlot {
+        /// A slot whose chunk never has rows.
+        pub(crate) fn unfilled(key: u64) -> ChunkSlot {
+            let length = ChunkLength::constant(1, 1).expect("both are 1");
+            let chunker = ColumnChunker::new(length, false).expect("the length is valid");
+            ChunkSlot::new(key, Arc::new(Mutex::new(chunker)))
+        }
+    }
 
     #[test]
     fn a_slot_is_needed_as_long_as_a_reference_lives() {
-        let slot = Arc::new(ChunkSlot::new(1));
+        let slot = Arc::new(ChunkSlot::unfilled(1));
         let first = ChunkRef::new(Arc::clone(&slot));
         let second = first.clone();
         drop(first);
         assert!(slot.is_needed());
+        let weak = Arc::downgrade(&slot);
+        let third = ChunkRef::revive(&weak).unwrap();
         drop(second);
+        assert!(slot.is_needed() && third.is(&third.clone()));
+        drop(third);
         assert!(!slot.is_needed());
+        assert!(ChunkRef::revive(&weak).is_none());
     }
 
     #[test]
     fn a_chunk_is_sent_once_per_stream() {
-        let slot = ChunkSlot::new(1);
+        let slot = ChunkSlot::unfilled(1);
         assert!(slot.mark_sent(1));
         assert!(!slot.mark_sent(1));
         assert!(slot.mark_sent(2));

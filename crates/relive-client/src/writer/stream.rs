@@ -11,7 +11,7 @@ use relive_wire::reverb::InsertStreamRequest;
 use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 
-use super::link::Link;
+use super::link::RemoteLink;
 use crate::Error;
 use crate::backoff::Backoff;
 use crate::client::Stub;
@@ -21,7 +21,7 @@ use crate::error::is_transient_status;
 const LINGER: Duration = Duration::from_millis(1);
 
 /// Opens streams until the writer is done or the server refuses for good.
-pub(crate) async fn run(link: Arc<Link>, mut stub: Stub) {
+pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub) {
     let mut backoff = Backoff::new();
     let mut stream = link.next_stream();
     while link.wait_for_work().await {
@@ -44,7 +44,7 @@ pub(crate) async fn run(link: Arc<Link>, mut stub: Stub) {
 }
 
 /// One stream from its opening to its end.
-async fn one_stream(link: &Arc<Link>, stream: u64, stub: &mut Stub) -> Result<(), Status> {
+async fn one_stream(link: &Arc<RemoteLink>, stream: u64, stub: &mut Stub) -> Result<(), Status> {
     let requests = Requests::new(Arc::clone(link), stream);
     let mut confirmations = stub.insert_stream(requests).await?.into_inner();
     while let Some(response) = confirmations.message().await? {
@@ -58,7 +58,7 @@ async fn one_stream(link: &Arc<Link>, stream: u64, stub: &mut Stub) -> Result<()
 /// When it runs empty it lingers: for [`LINGER`] it gathers small items instead of being woken for each. Whoever waits
 /// for a confirmation wakes it at once.
 struct Requests {
-    link: Arc<Link>,
+    link: Arc<RemoteLink>,
     stream: u64,
     /// Runs from when the stream ran empty after a request.
     linger: Pin<Box<Sleep>>,
@@ -76,7 +76,7 @@ enum Activity {
 }
 
 impl Requests {
-    fn new(link: Arc<Link>, stream: u64) -> Requests {
+    fn new(link: Arc<RemoteLink>, stream: u64) -> Requests {
         Requests { link, stream, linger: Box::pin(sleep(LINGER)), state: Activity::Idle }
     }
 

@@ -1,15 +1,18 @@
 //! A writer that makes items by itself, from patterns.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use relive_tensor::{Nest, Tensor};
+use smallvec::SmallVec;
 
+use super::column_state::ColumnName;
 use super::flat_step::{FlatStep, StepShape};
 use super::options::TrajectoryWriterOptions;
 use super::trajectory::TrajectoryWriter;
 use super::values::RecentValues;
 use crate::client::Client;
-use crate::history::Column;
+use crate::history::{Column, Runs, push_run};
 use crate::pattern::{PatternNode, PriorityFn, Situation, StructuredConfig, td_error, validate_all};
 use crate::{Error, Result};
 
@@ -45,6 +48,7 @@ pub struct StructuredWriter {
 #[derive(Debug)]
 struct Pattern {
     config: StructuredConfig,
+    table: Arc<str>,
     steps_since_applied: i64,
     counted: Option<StepId>,
     applied: Option<StepId>,
@@ -63,7 +67,10 @@ impl StructuredWriter {
         let max_age = configs.iter().map(StructuredConfig::max_age).max().unwrap_or(1);
         let options = TrajectoryWriterOptions::new(max_age).validate_items(false);
         let values = RecentValues::new(&configs);
-        let new = |config| Pattern { config, steps_since_applied: 0, counted: None, applied: None };
+        let new = |config: StructuredConfig| {
+            let table = Arc::from(config.table());
+            Pattern { config, table, steps_since_applied: 0, counted: None, applied: None }
+        };
         Ok(StructuredWriter {
             writer: TrajectoryWriter::new(client, &options)?,
             patterns: configs.into_iter().map(new).collect(),
@@ -72,13 +79,16 @@ impl StructuredWriter {
         })
     }
 
-    /// Appends one step and makes the items that are due.
+    /// Appends one step and makes the items that are due. Waits before that while as much as a writer may have is not
+    /// confirmed.
     ///
     /// # Errors
-    /// `InvalidArgument` when the step does not look like the first one, or a priority cannot be found; `Timeout` when there
-    /// was no room for an item in the client's time; the writer's permanent error.
+    /// `InvalidArgument` when the step does not look like the first one (the [`source`](std::error::Error::source) is an
+    /// [`AppendMismatch`](crate::AppendMismatch) if it is a single value), or a priority cannot be found; `Timeout` when there
+    /// was no room for items in the client's time; nothing is stored then. The writer's permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
-        self.append_part(step, false).await
+        self.make_way().await?;
+        self.append_part(step, false)
     }
 
     /// Appends a part of a step, which stays open: the next append fills the same step.
@@ -86,10 +96,45 @@ impl StructuredWriter {
     /// # Errors
     /// As [`append`](Self::append), and `InvalidArgument` when a leaf was already set in this step.
     pub async fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
-        self.append_part(step, true).await
+        self.make_way().await?;
+        self.append_part(step, true)
     }
 
-    async fn append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
+    /// [`append`](Self::append) without waiting: false, and nothing done, when there is no room for items.
+    /// [`make_way`](Self::make_way) waits for it.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), but for the timeout.
+    pub fn try_append(&mut self, step: &Nest<Tensor>) -> Result<bool> {
+        self.try_append_part(step, false)
+    }
+
+    /// [`append_partial`](Self::append_partial) without waiting, as [`try_append`](Self::try_append).
+    ///
+    /// # Errors
+    /// As [`append_partial`](Self::append_partial), but for the timeout.
+    pub fn try_append_partial(&mut self, step: &Nest<Tensor>) -> Result<bool> {
+        self.try_append_part(step, true)
+    }
+
+    fn try_append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<bool> {
+        if !self.writer.link.has_room()? {
+            return Ok(false);
+        }
+        self.append_part(step, partial).map(|()| true)
+    }
+
+    /// Waits until there is room for items, at most for the client's time.
+    ///
+    /// # Errors
+    /// `Timeout`, with what is waited for; the writer's permanent error.
+    pub async fn make_way(&mut self) -> Result<()> {
+        self.writer.wait_for_room().await
+    }
+
+    /// Stores a step, or a part of one, and makes the items that are due. Together they count as one with regard to the
+    /// writer's limits.
+    fn append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
         let flat = self.place(step)?;
         let position = self.writer.recorder().next_position();
         let starts_step = !self.writer.step_is_open();
@@ -97,7 +142,7 @@ impl StructuredWriter {
         self.writer.append_flat(&self.stored(&flat), partial)?;
         self.values.record(&flat, position, starts_step);
         let step = self.writer.episode_steps() - u64::from(!partial);
-        self.apply(step, false).await
+        self.apply(step, false)
     }
 
     /// The leaves of a step, checked against the first one, which also decides about the columns.
@@ -108,7 +153,8 @@ impl StructuredWriter {
         let configs = self.patterns.iter().map(|pattern| &pattern.config);
         let shape = StepShape::new(step, configs.flat_map(StructuredConfig::sources))?;
         let flat = shape.flatten(step)?;
-        self.writer.recorder_mut().add_columns(&shape.stored_paths())?;
+        let names = shape.stored().map(|(number, path)| ColumnName { number, path: path.clone() });
+        self.writer.recorder_mut().add_named_columns(names)?;
         self.shape = Some(shape);
         Ok(flat)
     }
@@ -119,7 +165,7 @@ impl StructuredWriter {
         flat.leaves().filter_map(|(source, value)| Some((column(source)?, value))).collect()
     }
 
-    async fn apply(&mut self, step: u64, is_end_episode: bool) -> Result<()> {
+    fn apply(&mut self, step: u64, is_end_episode: bool) -> Result<()> {
         let now = StepId { episode_id: self.writer.recorder().episode_id(), step };
         for index in 0..self.patterns.len() {
             let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| pattern.applied != Some(now))
@@ -133,7 +179,7 @@ impl StructuredWriter {
             let Some((table, priority, columns)) = self.item_of(index, step, is_end_episode)? else {
                 continue;
             };
-            self.writer.create_item(&table, priority, columns).await?;
+            self.writer.push_item(table, priority, &columns)?;
             if let Some(pattern) = self.patterns.get_mut(index) {
                 pattern.applied = Some(now);
                 pattern.steps_since_applied = 0;
@@ -143,12 +189,7 @@ impl StructuredWriter {
     }
 
     /// The item that pattern `index` makes now, if its conditions hold and all its steps are there.
-    fn item_of(
-        &self,
-        index: usize,
-        step: u64,
-        is_end_episode: bool,
-    ) -> Result<Option<(String, f64, Vec<Column>)>> {
+    fn item_of(&self, index: usize, step: u64, is_end_episode: bool) -> Result<Option<DueItem>> {
         let Some(pattern) = self.patterns.get(index) else { return Ok(None) };
         let (config, len) = (&pattern.config, self.writer.history().len());
         let situation = Situation {
@@ -161,17 +202,23 @@ impl StructuredWriter {
         if !config.conditions().iter().all(|condition| condition.holds(&situation)) {
             return Ok(None);
         }
-        let columns: Option<Vec<Column>> = config.nodes().map(|node| self.column(node, len)).collect();
+        let columns: Option<SmallVec<[Column; 4]>> =
+            config.nodes().map(|node| self.column(node, len)).collect();
         let Some(columns) = columns else { return Ok(None) };
-        Ok(Some((config.table().to_owned(), self.priority(config, len)?, columns)))
+        Ok(Some((Arc::clone(&pattern.table), self.priority(config, len)?, columns)))
     }
 
     /// The cells of one node; none if one is missing.
     fn column(&self, node: &PatternNode, len: u64) -> Option<Column> {
         let column = self.shape.as_ref()?.column(node.source())?;
         let state = self.writer.recorder().columns().get(column)?;
-        let cells = node.ages().map(|age| state.cell(len.checked_sub(u64::from(age))?).ok().cloned());
-        Some(Column::new(state.spec()?.clone(), cells.collect::<Option<_>>()?, node.is_squeezed()))
+        let mut runs = Runs::new();
+        for age in node.ages() {
+            let at = len.checked_sub(u64::from(age))?;
+            let add = |chunk: &_, offset, length| push_run(&mut runs, chunk, offset, length);
+            state.cells().visit(at..at + 1, add).ok()?;
+        }
+        Some(Column::new(state.spec()?.clone(), runs, node.is_squeezed()))
     }
 
     fn priority(&self, config: &StructuredConfig, len: u64) -> Result<f64> {
@@ -189,6 +236,11 @@ impl StructuredWriter {
                 })
             }
         }
+    }
+
+    /// Completed steps of this episode.
+    pub fn episode_steps(&self) -> u64 {
+        self.writer.episode_steps()
     }
 
     /// Whether the last append left its step open.
@@ -224,7 +276,7 @@ impl StructuredWriter {
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         let steps = self.writer.episode_steps() + u64::from(self.writer.step_is_open());
         if let Some(step) = steps.checked_sub(1) {
-            self.apply(step, true).await?;
+            self.apply(step, true)?;
         }
         self.writer.end_episode(clear_history, timeout).await?;
         if clear_history {
@@ -233,24 +285,37 @@ impl StructuredWriter {
         Ok(())
     }
 
-    /// Flushes and ends the writer, within the client's time.
+    /// Flushes and ends the writer, within the client's time. Every later call but this fails.
     ///
     /// # Errors
     /// As [`TrajectoryWriter::close`].
-    pub async fn close(self) -> Result<()> {
+    pub async fn close(&mut self) -> Result<()> {
         self.writer.close().await
     }
 
     /// [`close`](Self::close) with a time of its own.
     ///
     /// # Errors
-    /// As [`TrajectoryWriter::close`].
-    pub async fn close_with_timeout(self, timeout: Duration) -> Result<()> {
+    /// As [`close`](Self::close).
+    pub async fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
         self.writer.close_with_timeout(timeout).await
+    }
+
+    /// Ends the writer without waiting; see [`TrajectoryWriter::close_now`].
+    pub fn close_now(&mut self) {
+        self.writer.close_now();
+    }
+
+    /// Whether the writer was closed.
+    pub fn is_closed(&self) -> bool {
+        self.writer.is_closed()
     }
 }
 
-type FlatCells<'a> = smallvec::SmallVec<[(usize, &'a Tensor); 8]>;
+type FlatCells<'a> = SmallVec<[(usize, &'a Tensor); 8]>;
+
+/// Table, priority and columns.
+type DueItem = (Arc<str>, f64, SmallVec<[Column; 4]>);
 
 fn to_i64(steps: u64) -> i64 {
     i64::try_from(steps).unwrap_or(i64::MAX)

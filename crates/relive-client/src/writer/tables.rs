@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use relive_table::TableInfo;
-use relive_tensor::TensorSpec;
+use relive_table::{TableConfig, TableInfo};
+use relive_tensor::{DType, Shape, TensorSpec};
 
 use crate::history::Column;
 use crate::{Error, ErrorKind, Result};
@@ -18,16 +18,21 @@ pub(crate) struct TableSignature {
 }
 
 impl TableSignature {
-    fn new(info: &TableInfo) -> TableSignature {
-        let described = info.config.signature.as_deref().map(|signature| {
+    fn new(config: &TableConfig) -> TableSignature {
+        let described = config.signature.as_deref().map(|signature| {
             let leaves = signature.flatten_with_paths().into_iter();
             leaves.map(|(path, spec)| (path.to_string(), spec.clone())).collect()
         });
-        TableSignature { table: Arc::from(info.config.name.as_str()), columns: described }
+        TableSignature { table: Arc::from(config.name.as_str()), columns: described }
     }
 
     /// Whether items with these columns belong into the table.
     pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
+        self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())))
+    }
+
+    /// Whether items with columns of these types and shapes belong into the table.
+    pub(crate) fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
         let Some(wanted) = &self.columns else { return Ok(()) };
         if wanted.len() != columns.len() {
             let paths: Vec<&str> = wanted.iter().map(|(path, _)| path.as_str()).collect();
@@ -37,12 +42,10 @@ impl TableSignature {
                 wanted.len()
             )));
         }
-        for (number, (column, (path, spec))) in columns.iter().zip(wanted).enumerate() {
-            if !spec.accepts(column.dtype(), &column.shape()) {
+        for (number, ((dtype, shape), (path, spec))) in columns.zip(wanted).enumerate() {
+            if !spec.accepts(dtype, &shape) {
                 return Err(self.error(&format!(
-                    "column {number} ({path}) is {} {}, but the table's signature wants {} {}",
-                    column.dtype(),
-                    column.shape(),
+                    "column {number} ({path}) is {dtype} {shape}, but the table's signature wants {} {}",
                     spec.dtype,
                     spec.display_shape()
                 )));
@@ -69,8 +72,16 @@ impl SignatureCache {
 
     /// Takes over what the server says about its tables.
     pub(crate) fn replace(&self, tables: &[TableInfo]) {
-        let fresh = tables.iter().map(|info| (info.config.name.clone(), Arc::new(TableSignature::new(info))));
+        let fresh =
+            tables.iter().map(|info| (info.config.name.clone(), Arc::new(TableSignature::new(&info.config))));
         *self.tables.lock() = fresh.collect();
+    }
+
+    /// Takes over the signature of one table.
+    pub(crate) fn add(&self, config: &TableConfig) -> Arc<TableSignature> {
+        let signature = Arc::new(TableSignature::new(config));
+        self.tables.lock().insert(config.name.clone(), Arc::clone(&signature));
+        signature
     }
 
     /// The error for a table that the server does not have.

@@ -1,24 +1,20 @@
 //! The writer that users hold.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::SysRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_tensor::{Nest, Tensor};
-use tokio::task::JoinHandle;
 
-use super::item::{PendingItem, TrajectoryColumns};
+use super::known_tables::KnownTables;
 use super::link::{Limits, Link};
 use super::options::{TrajectoryWriterOptions, chunk_length};
 use super::recorder::Recorder;
-use super::stream;
 use super::structure::Structure;
-use super::tables::TableSignature;
 use super::tuning::Tuning;
-use crate::client::{Client, Connection};
+use crate::client::Client;
 use crate::history::{Column, History};
 use crate::{Error, ErrorKind, Result};
 
@@ -26,10 +22,11 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Steps are nests of tensors. Every leaf is a column with a history, whose newest steps items can refer to. Items are
 /// sent in the background, in the order of their creation; when the connection is lost, what is not confirmed is sent
-/// again, in the same order and under the same keys, so that an item never arrives twice.
+/// again, in the same order and under the same keys, so that an item never arrives twice. Into tables of the same process
+/// items are inserted at once, by the call that makes them or, if they wait for it, the one that cuts their last chunk.
 ///
-/// A permanent error (an unknown table, a refused item) is given to every later call. End a writer with
-/// [`close`](Self::close): dropping one loses the items that are not confirmed, with a warning in the log.
+/// A permanent error (an unknown table, a refused item, tables that were closed) is given to every later call. End a
+/// writer with [`close`](Self::close): dropping one loses the items that are not confirmed, with a warning in the log.
 ///
 /// ```no_run
 /// use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions};
@@ -47,20 +44,13 @@ use crate::{Error, ErrorKind, Result};
 /// # }
 /// ```
 pub struct TrajectoryWriter {
-    client: Client,
-    recorder: Recorder,
+    pub(super) client: Client,
+    pub(super) recorder: Recorder,
     structure: Structure,
-    tuning: Tuning,
-    link: Arc<Link>,
-    task: JoinHandle<()>,
-    validate_items: bool,
-    tables: Vec<KnownTable>,
-}
-
-/// A table that this writer has made items for.
-struct KnownTable {
-    name: Arc<str>,
-    signature: Option<Arc<TableSignature>>,
+    pub(super) tuning: Tuning,
+    pub(super) link: Link,
+    pub(super) tables: KnownTables,
+    closed: bool,
 }
 
 impl TrajectoryWriter {
@@ -69,22 +59,16 @@ impl TrajectoryWriter {
         let rng = Xoshiro256PlusPlus::try_from_rng(&mut SysRng).map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the system gives no random numbers for keys: {error}"))
         })?;
-        let Connection::Remote(remote) = client.connection() else {
-            let text = "tables of this process cannot be written to yet";
-            return Err(Error::new(ErrorKind::Unimplemented, text));
-        };
         let limits = Limits { items: options.max_pending_items, bytes: options.max_pending_bytes };
-        let link = Arc::new(Link::new(limits));
-        let task = tokio::spawn(stream::run(Arc::clone(&link), remote.stub()));
+        let link = Link::new(&client, limits);
         Ok(TrajectoryWriter {
             client,
-            recorder: Recorder::new(length, rng),
+            recorder: Recorder::new(length, rng, link.encoder()),
             structure: Structure::default(),
             tuning: Tuning::default(),
             link,
-            task,
-            validate_items: options.validate_items,
-            tables: Vec::new(),
+            tables: KnownTables::new(options.validate_items),
+            closed: false,
         })
     }
 
@@ -92,8 +76,8 @@ impl TrajectoryWriter {
     /// get new columns.
     ///
     /// # Errors
-    /// `InvalidArgument` when a leaf has another type or shape than before, or is a container now; nothing is stored then.
-    /// The writer's permanent error.
+    /// `InvalidArgument` when a leaf has another type or shape than before (the [`source`](std::error::Error::source) is an
+    /// [`AppendMismatch`](crate::AppendMismatch)), or is a container now; nothing is stored then. The writer's permanent error.
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, false)
     }
@@ -106,15 +90,48 @@ impl TrajectoryWriter {
         self.append_nest(step, true)
     }
 
+    /// Appends many steps: every leaf has the same leading dimension, the steps. The same as
+    /// [`append`](Self::append) for each of them, but much cheaper. No steps change nothing.
+    ///
+    /// ```
+    /// # use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};
+    /// # let engine = relive_engine::Engine::builder().table(relive_table::TableConfig::new("replay")).build()?;
+    /// # let client = Client::in_process(engine);
+    /// let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(4).chunk_length(4))?;
+    /// let rewards = Tensor::from_slice(&[0.0_f32, 0.5, 1.0, 1.5], [4])?;
+    /// writer.append_sequence(&Nest::Leaf(rewards))?;
+    /// assert_eq!(writer.history().column("")?.slice(-2..)?.to_tensor()?.to_vec::<f32>()?, [1.0, 1.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), and `InvalidArgument` for leaves without a leading dimension or with different ones;
+    /// nothing is stored then.
+    pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
+        self.link.check()?;
+        let (cells, grown) = self.structure.place(steps)?;
+        let Some(count) = self.recorder.check_sequence(&cells)? else { return Ok(()) };
+        self.grow(grown)?;
+        let finished = self.recorder.append_sequence(&cells, count)?;
+        self.link.chunks_were_cut(&finished)
+    }
+
     fn append_nest(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
+        self.link.check()?;
         let (cells, grown) = self.structure.place(step)?;
         self.recorder.check(&cells)?;
+        self.grow(grown)?;
+        self.append_cells(&cells, partial)
+    }
+
+    /// Adds the columns that a step has for the first time.
+    fn grow(&mut self, grown: Option<Structure>) -> Result<()> {
         if let Some(grown) = grown {
             self.recorder
                 .add_columns(grown.paths().get(self.structure.paths().len()..).unwrap_or_default())?;
             self.structure = grown;
         }
-        self.append_cells(&cells, partial)
+        Ok(())
     }
 
     /// Appends checked cells of known columns.
@@ -125,6 +142,7 @@ impl TrajectoryWriter {
 
     /// Appends cells by column number, for writers that place leaves themselves.
     pub(super) fn append_flat(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<()> {
+        self.link.check()?;
         self.recorder.check(cells)?;
         self.append_cells(cells, partial)
     }
@@ -157,73 +175,6 @@ impl TrajectoryWriter {
         self.link.pending_items()
     }
 
-    /// Makes an item of `trajectory` (a column, or an array, vector or nest of columns of this writer's history) for
-    /// `table` and gives its key. Waits while as much as the options allow is not confirmed.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for no columns, columns of another writer, a NaN priority and, if items are validated, columns
-    /// that the table's signature does not allow; `NotFound` for an unknown table; `Timeout` when there was no room in
-    /// the client's time (the item was not made then); the writer's permanent error.
-    pub async fn create_item(
-        &mut self,
-        table: &str,
-        priority: f64,
-        trajectory: impl Into<TrajectoryColumns>,
-    ) -> Result<u64> {
-        let trajectory = trajectory.into();
-        let columns = trajectory.columns();
-        self.check_item(priority, columns)?;
-        let table = self.check_table(table, columns).await?;
-        let key = self.recorder.draw_key();
-        let item = PendingItem::new(key, table, priority, columns);
-        self.tuning.record(columns, &mut self.recorder);
-        let mut refused = self.link.try_push(item)?;
-        while let Some(item) = refused {
-            // Whatever waits for a chunk to be cut would wait for this call, too.
-            self.finish_pending()?;
-            self.link.wait_for_room(self.client.options().timeout).await?;
-            refused = self.link.try_push(item)?;
-        }
-        Ok(key)
-    }
-
-    fn check_item(&self, priority: f64, columns: &[Column]) -> Result<()> {
-        if columns.is_empty() {
-            return Err(Error::invalid("create_item: the trajectory has no columns"));
-        }
-        if priority.is_nan() {
-            return Err(Error::invalid("create_item: the priority is NaN"));
-        }
-        let mine = self.recorder.writer_id();
-        match columns.iter().find(|column| column.writer_id() != mine) {
-            Some(foreign) => Err(Error::invalid(format!(
-                "create_item: column {:?} belongs to the history of another writer",
-                foreign.path()
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// The table's name, once the columns are found to fit its signature.
-    async fn check_table(&mut self, table: &str, columns: &[Column]) -> Result<Arc<str>> {
-        let position = match self.tables.iter().position(|known| &*known.name == table) {
-            Some(position) => position,
-            None => {
-                let signature = match self.validate_items {
-                    true => Some(self.client.table_signature(table, self.client.options().timeout).await?),
-                    false => None,
-                };
-                self.tables.push(KnownTable { name: Arc::from(table), signature });
-                self.tables.len() - 1
-            }
-        };
-        let known = &self.tables[position];
-        if let Some(signature) = &known.signature {
-            signature.check(columns)?;
-        }
-        Ok(Arc::clone(&known.name))
-    }
-
     /// A column of length 1 for each leaf that the newest step set.
     pub(crate) fn newest_step(&self) -> Result<Vec<Column>> {
         (0..self.recorder.columns().len())
@@ -244,6 +195,7 @@ impl TrajectoryWriter {
     /// # Errors
     /// As [`flush`](Self::flush).
     pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
+        self.link.check()?;
         if self.link.pending_items() > items {
             self.finish_pending()?;
         }
@@ -251,7 +203,7 @@ impl TrajectoryWriter {
     }
 
     /// Cuts the chunks that items wait for.
-    fn finish_pending(&mut self) -> Result<()> {
+    pub(super) fn finish_pending(&mut self) -> Result<()> {
         let finished = self.recorder.finish_pending()?;
         self.link.chunks_were_cut(&finished)
     }
@@ -261,6 +213,7 @@ impl TrajectoryWriter {
     /// # Errors
     /// As [`flush`](Self::flush); the episode then goes on, so that the call can be repeated.
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
+        self.link.check()?;
         let finished = self.recorder.finish_all()?;
         self.link.chunks_were_cut(&finished)?;
         self.link.wait_for_pending(0, timeout).await?;
@@ -280,43 +233,58 @@ impl TrajectoryWriter {
         num_keep_alive_refs: u32,
         chunk_steps: Option<u32>,
     ) -> Result<()> {
+        self.link.check()?;
         self.recorder.configure(path, chunk_length(chunk_steps, num_keep_alive_refs)?)
     }
 
-    /// Flushes and ends the writer, within the client's time.
+    /// Flushes and ends the writer, within the client's time. Every later call but this fails.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush); the items that are not confirmed by then are lost.
-    pub async fn close(self) -> Result<()> {
-        let timeout = self.client.options().timeout;
-        self.close_with_timeout(timeout).await
+    /// As [`flush`](Self::flush); the writer is not closed then, so that the call can be repeated.
+    pub async fn close(&mut self) -> Result<()> {
+        self.close_with_timeout(self.client.options().timeout).await
     }
 
     /// [`close`](Self::close) with a time of its own.
     ///
     /// # Errors
     /// As [`close`](Self::close).
-    pub async fn close_with_timeout(mut self, timeout: Duration) -> Result<()> {
-        self.flush(timeout).await?;
-        self.link.close();
+    pub async fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
+        if !self.closed {
+            self.flush(timeout).await?;
+            self.closed = true;
+            self.link.close();
+        }
         Ok(())
+    }
+
+    /// Ends the writer without waiting. The items that are not confirmed are lost, with a warning in the log; inserts that
+    /// a table holds back already still happen. Every later call fails.
+    pub fn close_now(&mut self) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        let lost = self.link.pending_items();
+        if lost == 0 {
+            return self.link.close();
+        }
+        tracing::warn!(
+            lost_items = lost,
+            server = self.client.address(),
+            "trajectory writer ended before its items were confirmed; call close() to wait for them"
+        );
+        self.link.abandon();
+    }
+
+    /// Whether the writer was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 }
 
 impl Drop for TrajectoryWriter {
     fn drop(&mut self) {
-        let lost = self.link.pending_items();
-        if lost > 0 {
-            tracing::warn!(
-                lost_items = lost,
-                server = self.client.address(),
-                "trajectory writer dropped before its items were confirmed; call close() to wait for them"
-            );
-            self.task.abort();
-            self.link.abandon();
-        } else {
-            self.link.close();
-        }
+        self.close_now();
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use relive_tensor::ChunkStatistic;
+use smallvec::SmallVec;
 
 use super::recorder::Recorder;
 use super::slot::ChunkSlot;
@@ -21,24 +22,31 @@ pub(crate) struct Tuning {
 
 /// What one item takes from one column.
 #[derive(Debug)]
-struct ColumnUse {
-    column: usize,
-    cells: u32,
-    chunks: Vec<Arc<ChunkSlot>>,
+pub(crate) struct ColumnUse {
+    pub(crate) column: usize,
+    pub(crate) cells: u32,
+    pub(crate) chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
 }
 
 impl Tuning {
     /// Takes note of an item with `columns`.
     pub(crate) fn record(&mut self, columns: &[Column], recorder: &mut Recorder) {
-        if !recorder.is_tuned() {
-            return;
+        if recorder.is_tuned() {
+            columns.iter().for_each(|column| self.add(ColumnUse::new(column)));
+            self.settle(recorder);
         }
-        for column in columns {
-            if self.waiting.len() == MAX_WAITING {
-                self.waiting.pop_front();
-            }
-            self.waiting.push_back(ColumnUse::new(column));
+    }
+
+    /// Takes note of one column of an item; [`settle`](Self::settle) is to be called after the last.
+    pub(crate) fn add(&mut self, used: ColumnUse) {
+        if self.waiting.len() == MAX_WAITING {
+            self.waiting.pop_front();
         }
+        self.waiting.push_back(used);
+    }
+
+    /// Tells the tuner of those items whose chunks are cut.
+    pub(crate) fn settle(&mut self, recorder: &mut Recorder) {
         while let Some(statistics) = self.waiting.front().and_then(ColumnUse::statistics) {
             if let Some(used) = self.waiting.pop_front() {
                 recorder.record_item(used.column, used.cells, &statistics);
@@ -49,20 +57,21 @@ impl Tuning {
 
 impl ColumnUse {
     fn new(column: &Column) -> ColumnUse {
-        let mut chunks: Vec<Arc<ChunkSlot>> = Vec::new();
-        for cell in column.cells() {
-            let slot = cell.chunk.slot();
-            // Cells of a chunk follow each other but for exotic columns, where a chunk counted twice does no harm.
-            if !chunks.last().is_some_and(|last| Arc::ptr_eq(last, slot)) {
-                chunks.push(Arc::clone(slot));
-            }
-        }
         let cells = u32::try_from(column.len()).unwrap_or(u32::MAX);
-        ColumnUse { column: column.index(), cells, chunks }
+        let mut used = ColumnUse { column: column.index(), cells, chunks: SmallVec::new() };
+        column.runs().iter().for_each(|run| used.add_chunk(run.chunk.slot()));
+        used
+    }
+
+    pub(crate) fn add_chunk(&mut self, slot: &Arc<ChunkSlot>) {
+        // Cells of a chunk follow each other but for exotic columns, where a chunk counted twice does no harm.
+        if !self.chunks.last().is_some_and(|last| Arc::ptr_eq(last, slot)) {
+            self.chunks.push(Arc::clone(slot));
+        }
     }
 
     /// Sizes of the chunks, once all are cut.
-    fn statistics(&self) -> Option<Vec<ChunkStatistic>> {
+    fn statistics(&self) -> Option<SmallVec<[ChunkStatistic; 8]>> {
         self.chunks.iter().map(|chunk| chunk.statistic()).collect()
     }
 }

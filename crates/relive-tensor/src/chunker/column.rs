@@ -1,12 +1,13 @@
 //! The rows of one column on their way to a chunk.
 
-use bytes::Bytes;
+use std::ops::Range;
 
+use super::buffer::Buffer;
 use super::{AutoTuner, ChunkLength, ChunkStatistic, ChunkerError};
 use crate::chunk::{ChunkError, ChunkParts, SequenceRange, encode_chunk};
 use crate::codec::Codec;
-use crate::limits::{CHUNKER_CUT_BYTES, MAX_CELL_BYTES, MAX_RANK};
-use crate::{DType, Shape, Tensor};
+use crate::limits::{MAX_CELL_BYTES, MAX_RANK};
+use crate::{DType, Shape, Tensor, TensorError};
 
 /// Where a cell (the value of a column at one step) will be found once its chunk is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +16,17 @@ pub struct CellRef {
     pub chunk_key: u64,
     /// Row in the chunk.
     pub offset: u32,
+}
+
+/// Where consecutive cells will be found, and the chunk if they made it full.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedRows {
+    /// Where the first of the cells is; the others follow it in the same chunk.
+    pub first: CellRef,
+    /// How many cells.
+    pub rows: u32,
+    /// The chunk, if it is full now.
+    pub cut: Option<FinishedChunk>,
 }
 
 /// A chunk that was cut: batched rows of one column, not yet encoded.
@@ -64,17 +76,6 @@ pub struct ColumnChunker {
     buffer: Option<Buffer>,
 }
 
-/// The cells of the chunk that is being filled.
-#[derive(Clone, Debug)]
-struct Buffer {
-    key: u64,
-    range: SequenceRange,
-    rows: u32,
-    size_bytes: u64,
-    bytes: Vec<u8>,
-    strings: Vec<Bytes>,
-}
-
 impl ColumnChunker {
     /// A chunker without cells. `delta` asks for delta coding of its chunks.
     ///
@@ -98,24 +99,109 @@ impl ColumnChunker {
         step: i32,
         cell: &Tensor,
     ) -> Result<(CellRef, Option<FinishedChunk>), ChunkerError> {
-        self.check_cell(cell)?;
+        self.check_cell(cell.dtype(), cell.shape().dims(), cell.size_bytes())?;
         if let Some(buffer) = &self.buffer {
             buffer.check_step(episode_id, step)?;
         }
         let max_rows = self.max_chunk_length();
         let buffer = self.buffer.get_or_insert_with(|| Buffer::new(key_source(), episode_id, step));
-        let cell_ref = CellRef { chunk_key: buffer.key, offset: buffer.rows };
-        buffer.push(step, cell);
-        let full = buffer.rows >= max_rows || buffer.size_bytes >= CHUNKER_CUT_BYTES;
-        let cut = if full { self.flush() } else { None };
+        let cell_ref = CellRef { chunk_key: buffer.key(), offset: buffer.rows() };
+        buffer.push(step, 1, cell);
+        let cut = if buffer.rows() >= max_rows || buffer.is_large() { self.flush() } else { None };
         Ok((cell_ref, cut))
+    }
+
+    /// Takes the cells of consecutive steps, `[N, *cell]`; the same as [`append`](Self::append) for each of them, but rows
+    /// that share a chunk are taken together. No rows change nothing.
+    ///
+    /// ```
+    /// use relive_tensor::{ChunkLength, ColumnChunker, Tensor};
+    /// let mut chunker = ColumnChunker::new(ChunkLength::constant(2, 4)?, false)?;
+    /// let mut keys = 100..;
+    /// let mut next_key = || keys.next().expect("endless");
+    ///
+    /// let rows = Tensor::from_slice(&[0.5_f32, 1.5, 2.5], [3])?;
+    /// let placed = chunker.append_rows(&mut next_key, 1, 0, &rows)?;
+    /// assert_eq!(placed.iter().map(|placed| (placed.first.chunk_key, placed.rows)).collect::<Vec<_>>(), [(100, 2), (101, 1)]);
+    /// assert!(placed[0].cut.is_some() && placed[1].cut.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`append`](Self::append); no cell is taken then.
+    pub fn append_rows(
+        &mut self,
+        key_source: &mut impl FnMut() -> u64,
+        episode_id: u64,
+        first_step: i32,
+        rows: &Tensor,
+    ) -> Result<Vec<PlacedRows>, ChunkerError> {
+        let count = rows.shape().rows().ok_or(ChunkerError::NoRows)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let row_bytes = rows.size_bytes() / u64::from(count);
+        self.check_cell(rows.dtype(), rows.shape().cell_dims(), row_bytes)?;
+        if let Some(buffer) = &self.buffer {
+            buffer.check_step(episode_id, first_step)?;
+        }
+        let last = i32::try_from(count - 1).ok().and_then(|more| first_step.checked_add(more));
+        last.ok_or(ChunkerError::Steps { first: first_step, rows: count })?;
+        let mut placed = Vec::new();
+        let mut from = 0;
+        while from < count {
+            let step = first_step.saturating_add(i32::try_from(from).unwrap_or(i32::MAX));
+            let next = self.append_some(key_source, episode_id, step, rows, from..count, row_bytes);
+            from += next.rows;
+            placed.push(next);
+        }
+        Ok(placed)
+    }
+
+    /// Takes as many of the rows in `range`, at least one, as the chunk that is being filled has room for.
+    fn append_some(
+        &mut self,
+        key_source: &mut impl FnMut() -> u64,
+        episode_id: u64,
+        step: i32,
+        rows: &Tensor,
+        range: Range<u32>,
+        row_bytes: u64,
+    ) -> PlacedRows {
+        let max_rows = self.max_chunk_length();
+        let buffer = self.buffer.get_or_insert_with(|| Buffer::new(key_source(), episode_id, step));
+        let first = CellRef { chunk_key: buffer.key(), offset: buffer.rows() };
+        let fitting = buffer.rows_until_large(row_bytes).min(max_rows.saturating_sub(buffer.rows())).max(1);
+        let taken = fitting.min(range.end - range.start);
+        let part = rows.rows(range.start..range.start + taken).expect("the range was cut to the rows");
+        buffer.push(step, taken, &part);
+        let cut = if buffer.rows() >= max_rows || buffer.is_large() { self.flush() } else { None };
+        PlacedRows { first, rows: taken, cut }
+    }
+
+    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, out of the chunk `key` while that is being filled. `None` if it
+    /// is not, or has not that many rows.
+    ///
+    /// # Errors
+    /// [`TensorError`] never occurs for rows that were taken; it is what making a tensor may say.
+    pub fn pending_rows(&self, key: u64, offset: u32, rows: u32) -> Option<Result<Tensor, TensorError>> {
+        let (dtype, cell) = self.spec()?;
+        let buffer = self.buffer.as_ref().filter(|buffer| buffer.key() == key)?;
+        let end = offset.checked_add(rows).filter(|end| *end <= buffer.rows())?;
+        Some(buffer.copy(dtype, cell, offset..end))
     }
 
     /// Cuts a chunk of the buffered cells, `None` if there are none.
     pub fn flush(&mut self) -> Option<FinishedChunk> {
         let (dtype, shape) = self.spec.as_ref()?;
         let buffer = self.buffer.take()?;
-        Some(buffer.finish(*dtype, shape, self.delta))
+        let range = buffer.range();
+        Some(FinishedChunk {
+            key: buffer.key(),
+            range,
+            tensor: buffer.finish(*dtype, shape),
+            delta: self.delta,
+        })
     }
 
     /// The length at which chunks are cut now.
@@ -137,13 +223,13 @@ impl ColumnChunker {
     /// Number of cells that wait for their chunk to be cut.
     #[must_use]
     pub fn buffered_rows(&self) -> u32 {
-        self.buffer.as_ref().map_or(0, |buffer| buffer.rows)
+        self.buffer.as_ref().map_or(0, Buffer::rows)
     }
 
     /// Key of the chunk that is being filled.
     #[must_use]
     pub fn pending_key(&self) -> Option<u64> {
-        self.buffer.as_ref().map(|buffer| buffer.key)
+        self.buffer.as_ref().map(Buffer::key)
     }
 
     /// Type and shape of the cells, once there was one.
@@ -166,7 +252,7 @@ impl ColumnChunker {
     pub fn set_length(&mut self, length: ChunkLength) -> Result<(), ChunkerError> {
         let length = length.validate()?;
         if let Some(buffer) = &self.buffer {
-            return Err(ChunkerError::Buffered { rows: buffer.rows });
+            return Err(ChunkerError::Buffered { rows: buffer.rows() });
         }
         self.tuner = tuner(&length);
         self.length = length;
@@ -174,66 +260,27 @@ impl ColumnChunker {
     }
 
     /// Checks type, shape and size of a cell; the first one sets type and shape.
-    fn check_cell(&mut self, cell: &Tensor) -> Result<(), ChunkerError> {
-        let rank = cell.shape().rank();
+    fn check_cell(&mut self, dtype: DType, dims: &[u32], size: u64) -> Result<(), ChunkerError> {
+        let rank = dims.len();
         if rank >= MAX_RANK {
             return Err(ChunkerError::Rank { rank });
         }
-        if cell.size_bytes() > MAX_CELL_BYTES {
-            return Err(ChunkerError::CellSize { size: cell.size_bytes() });
+        if size > MAX_CELL_BYTES {
+            return Err(ChunkerError::CellSize { size });
         }
         match &self.spec {
-            None => self.spec = Some((cell.dtype(), cell.shape().clone())),
-            Some((dtype, shape)) if *dtype == cell.dtype() && shape == cell.shape() => {}
-            Some((dtype, shape)) => {
+            None => self.spec = Some((dtype, Shape::from(dims))),
+            Some((known, shape)) if *known == dtype && shape.dims() == dims => {}
+            Some((known, shape)) => {
                 return Err(ChunkerError::Cell {
-                    dtype: *dtype,
+                    dtype: *known,
                     shape: shape.clone(),
-                    actual_dtype: cell.dtype(),
-                    actual_shape: cell.shape().clone(),
+                    actual_dtype: dtype,
+                    actual_shape: Shape::from(dims),
                 });
             }
         }
         Ok(())
-    }
-}
-
-impl Buffer {
-    fn new(key: u64, episode_id: u64, step: i32) -> Self {
-        let range = SequenceRange { episode_id, start: step, end: step, sparse: false };
-        Self { key, range, rows: 0, size_bytes: 0, bytes: Vec::new(), strings: Vec::new() }
-    }
-
-    fn check_step(&self, episode_id: u64, step: i32) -> Result<(), ChunkerError> {
-        if episode_id != self.range.episode_id {
-            return Err(ChunkerError::Episode { buffered: self.range.episode_id, given: episode_id });
-        }
-        if step <= self.range.end {
-            return Err(ChunkerError::Step { last: self.range.end, given: step });
-        }
-        Ok(())
-    }
-
-    fn push(&mut self, step: i32, cell: &Tensor) {
-        let follows = self.rows == 0 || self.range.end.checked_add(1) == Some(step);
-        self.range.sparse |= !follows;
-        self.range.end = step;
-        self.rows += 1;
-        self.size_bytes += cell.size_bytes();
-        if let Some(bytes) = cell.bytes() {
-            self.bytes.extend_from_slice(bytes);
-        }
-        self.strings.extend_from_slice(cell.strings().unwrap_or_default());
-    }
-
-    fn finish(self, dtype: DType, cell: &Shape, delta: bool) -> FinishedChunk {
-        let shape = Shape::batched(self.rows, cell.dims());
-        let tensor = match dtype {
-            DType::String => Tensor::from_strings(self.strings, shape),
-            _ => Tensor::new(dtype, shape, Bytes::from(self.bytes)),
-        };
-        let tensor = tensor.expect("cells of one type and shape make a tensor");
-        FinishedChunk { key: self.key, range: self.range, tensor, delta }
     }
 }
 

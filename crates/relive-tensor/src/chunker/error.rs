@@ -38,4 +38,10 @@ pub enum ChunkerError {
     /// A step that does not come after the last one.
     #[error("step {given} does not come after step {last}; a column takes one cell per step")]
     Step { last: i32, given: i32 },
+    /// Rows without a leading dimension.
+    #[error("rows of a column have a leading dimension, the steps; got a scalar")]
+    NoRows,
+    /// Steps that cannot be numbered.
+    #[error("{rows} steps from step {first} on cannot be numbered; end the episode")]
+    Steps { first: i32, rows: u32 },
 }

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use relive_tensor::{
     AutoTuner, CellRef, Chunk, ChunkLength, ChunkStatistic, ChunkerError, Codec, ColumnChunker, DType,
-    FinishedChunk, Shape, Tensor,
+    FinishedChunk, PlacedRows, Shape, Tensor,
 };
 
 use crate::strategies::{dtypes, tensor_of};
@@ -61,6 +61,80 @@ proptest! {
             prop_assert_eq!(chunk.range.sparse, !dense);
         }
     }
+}
+
+proptest! {
+    #[test]
+    fn rows_together_are_the_same_as_one_by_one(
+        cells in cells(),
+        length in 1..6_u32,
+        splits in vec(1..5_usize, 30),
+        wide: bool,
+    ) {
+        // Wide cells are kept as they came, narrow ones are copied.
+        let widen = |cell: &Tensor| Tensor::stack(&vec![cell.clone(); if wide { 700 } else { 1 }]).unwrap();
+        let cells: Vec<Tensor> = cells.iter().map(widen).collect();
+        let mut one_by_one = ColumnChunker::new(ChunkLength::constant(length, 6).unwrap(), false).unwrap();
+        let mut together = one_by_one.clone();
+        let (mut keys, mut same_keys) = (keys(), keys());
+        let (mut from, mut expected, mut found) = (0, Vec::new(), Vec::new());
+        for (turn, split) in splits.into_iter().enumerate() {
+            let some = &cells[from..cells.len().min(from + split)];
+            if some.is_empty() {
+                break;
+            }
+            let step = |at: usize| i32::try_from(from + at).unwrap();
+            let placed = if turn % 3 == 0 {
+                let mut placed = Vec::new();
+                for (at, cell) in some.iter().enumerate() {
+                    let (first, cut) = together.append(&mut same_keys, 9, step(at), cell).unwrap();
+                    placed.push(PlacedRows { first, rows: 1, cut });
+                }
+                placed
+            } else {
+                together.append_rows(&mut same_keys, 9, step(0), &Tensor::stack(some).unwrap()).unwrap()
+            };
+            for PlacedRows { first, rows, cut } in placed {
+                let offsets = first.offset..first.offset + rows;
+                found.extend(offsets.map(|offset| (CellRef { offset, ..first }, None)));
+                found.last_mut().unwrap().1 = cut;
+            }
+            for (at, cell) in some.iter().enumerate() {
+                expected.push(one_by_one.append(&mut keys, 9, step(at), cell).unwrap());
+            }
+            from += some.len();
+            prop_assert_eq!(one_by_one.buffered_rows(), together.buffered_rows());
+        }
+        prop_assert_eq!(&expected, &found);
+        if let Some(key) = together.pending_key() {
+            let rows = together.buffered_rows();
+            let pending = &cells[from - usize::try_from(rows).unwrap()..from];
+            for (at, cell) in (0..).zip(pending) {
+                let row = together.pending_rows(key, at, 1).unwrap().unwrap();
+                prop_assert_eq!(&row.squeeze_leading().unwrap(), cell);
+            }
+            let all = together.pending_rows(key, 0, rows).unwrap().unwrap();
+            prop_assert_eq!(all, Tensor::stack(pending).unwrap());
+            prop_assert!(together.pending_rows(key, 1, rows).is_none());
+            prop_assert!(together.pending_rows(key + 1, 0, rows).is_none());
+        }
+        prop_assert_eq!(one_by_one.flush(), together.flush());
+    }
+}
+
+#[test]
+fn rows_that_cannot_be_taken_change_nothing() {
+    let (mut chunker, mut keys) = (chunker(3), keys());
+    let rows = Tensor::from_slice(&[1_u8, 2], [2]).unwrap();
+    assert_eq!(chunker.append_rows(&mut keys, 1, 0, &Tensor::scalar(1_u8)), Err(ChunkerError::NoRows));
+    let too_far = chunker.append_rows(&mut keys, 1, i32::MAX, &rows);
+    assert_eq!(too_far, Err(ChunkerError::Steps { first: i32::MAX, rows: 2 }));
+    assert_eq!(chunker.append_rows(&mut keys, 1, 0, &rows).unwrap().len(), 1);
+    assert_eq!(chunker.append_rows(&mut keys, 1, 1, &rows), Err(ChunkerError::Step { last: 1, given: 1 }));
+    let other = Tensor::from_slice(&[1_u8, 2], [2, 1]).unwrap();
+    assert!(matches!(chunker.append_rows(&mut keys, 1, 2, &other), Err(ChunkerError::Cell { .. })));
+    assert_eq!(chunker.append_rows(&mut keys, 1, 2, &rows.rows(0..0).unwrap()).unwrap(), []);
+    assert_eq!(chunker.buffered_rows(), 2);
 }
 
 /// The cell that a reference names, after encoding and decoding the chunk.

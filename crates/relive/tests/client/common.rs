@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use relive::engine::Engine;
 use relive::{
     Client, ClientOptions, Nest, Sample, Server, ServerBuilder, ServerOptions, TableConfig, Tensor,
 };
@@ -42,6 +43,10 @@ impl TestServer {
     /// A client of the same tables that does without the network.
     pub(crate) fn client_in_process(&self) -> Client {
         Client::in_process_with(self.server.engine().clone(), ClientOptions::default().timeout(LONG))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.server.engine()
     }
 
     pub(crate) async fn stop(self) {

@@ -5,19 +5,27 @@ mod batches;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
-mod gather;
-#[cfg(test)]
 mod errors;
+#[cfg(test)]
+mod gather;
 #[cfg(test)]
 mod in_process;
 #[cfg(test)]
+mod items;
+#[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod place;
 #[cfg(test)]
 mod reconnect;
 #[cfg(test)]
 mod roundtrip;
 #[cfg(test)]
 mod samplers;
+#[cfg(test)]
+mod sequences;
 mod spawn;
 #[cfg(test)]
 mod structured;
+#[cfg(test)]
+mod writers;

@@ -1,0 +1,70 @@
+//! What writers wait for, and what is said when they waited in vain.
+
+use std::time::Duration;
+
+use crate::{Error, ErrorKind};
+
+/// How much may wait for confirmation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) items: usize,
+    pub(crate) bytes: usize,
+}
+
+/// How much waits for confirmation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    pub(crate) items: usize,
+    /// Of the items, those that were not handed over yet.
+    pub(crate) queued: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Limits {
+    /// Whether another item may be added. If nothing waits, an item of any size may.
+    pub(crate) fn have_room(self, pending: Pending) -> bool {
+        pending.items == 0 || pending.items < self.items && pending.bytes < self.bytes
+    }
+}
+
+/// What a writer waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Goal {
+    /// At most this many items without confirmation.
+    Pending(usize),
+    /// Half of the limits free, so that a full writer does not wake up for every item.
+    Room(Limits),
+}
+
+impl Goal {
+    pub(crate) fn is_reached(self, pending: Pending) -> bool {
+        match self {
+            Goal::Pending(items) => pending.items <= items,
+            Goal::Room(limits) => {
+                pending.items <= limits.items / 2 && pending.bytes <= limits.bytes / 2 || pending.items == 0
+            }
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Goal::Pending(_) => "flush",
+            Goal::Room(_) => "create_item: waiting for room",
+        }
+    }
+
+    /// The error when the goal was not reached in time.
+    pub(crate) fn timed_out(self, timeout: Duration, pending: Pending, why: &str) -> Error {
+        let Pending { items, queued, .. } = pending;
+        let text = format!(
+            "{}: Timeout exceeded after {timeout:?} with {items} items not confirmed ({queued} of them not sent): {why}",
+            self.text()
+        );
+        Error::new(ErrorKind::Timeout, text)
+    }
+}
+
+/// The error of every call after the writer was closed.
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "TrajectoryWriter::Close has been called.")
+}

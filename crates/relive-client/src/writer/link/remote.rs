@@ -1,0 +1,281 @@
+//! What a writer and its stream to a server share, behind one lock.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use relive_wire::reverb::InsertStreamRequest;
+use tokio::sync::Notify;
+use tonic::Status;
+
+use super::goal::{Goal, Limits, Pending, closed};
+use crate::deadline::Deadline;
+use crate::writer::item::PendingItem;
+use crate::writer::outbox::Outbox;
+use crate::writer::slot::ChunkSlot;
+use crate::{Error, Result};
+
+/// While the stream lingers, fewer items than this wait for its timer: waking it for each of them would cost more
+/// than the items.
+const LINGER_ITEMS: usize = 128;
+
+/// An item this large is worth a wake-up of its own.
+const LINGER_BYTES: usize = 16 << 10;
+
+/// The lock is held for a few hundred nanoseconds at a time, by one writer and one stream.
+#[derive(Debug)]
+pub(crate) struct RemoteLink {
+    limits: Limits,
+    state: Mutex<State>,
+    /// Something happened that the writer waits for. There is at most one waiter: writers are used through `&mut`.
+    progress: Notify,
+    /// The stream task has something to do.
+    work: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    outbox: Outbox,
+    /// A permanent error: given to every later call.
+    failure: Option<Error>,
+    /// Why the last stream broke, while there is none.
+    trouble: Option<String>,
+    closing: bool,
+    /// The outgoing half of the stream, while it has nothing to send.
+    idle_stream: Option<Waker>,
+    /// The idle stream looks again within a millisecond by itself.
+    lingering: bool,
+    waiting_for: Option<Goal>,
+}
+
+impl RemoteLink {
+    pub(crate) fn new(limits: Limits) -> RemoteLink {
+        RemoteLink { limits, state: Mutex::default(), progress: Notify::new(), work: Notify::new() }
+    }
+
+    // For the writer.
+
+    /// The permanent error, if there is one.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.state.lock().check()
+    }
+
+    /// Whether items may be pushed now.
+    pub(crate) fn has_room(&self) -> Result<bool> {
+        let state = self.state.lock();
+        state.check()?;
+        Ok(self.limits.have_room(state.pending()))
+    }
+
+    /// Queues items, with or without room for them.
+    pub(crate) fn push(&self, items: impl Iterator<Item = PendingItem>) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check()?;
+        let mut is_large = false;
+        for item in items {
+            is_large |= item.encoded_bytes() >= LINGER_BYTES;
+            state.outbox.push(item);
+        }
+        self.wake_stream(state, is_large);
+        Ok(())
+    }
+
+    /// Takes note of chunks that were cut.
+    pub(crate) fn chunks_were_cut(&self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check()?;
+        for chunk in chunks {
+            state.outbox.chunk_was_cut(chunk);
+        }
+        self.wake_stream(state, false);
+        Ok(())
+    }
+
+    fn wake_stream(&self, mut state: MutexGuard<'_, State>, at_once: bool) {
+        let can_wait = state.lingering && !at_once && state.outbox.queued_items() < LINGER_ITEMS;
+        if can_wait || !state.outbox.has_work() {
+            return;
+        }
+        let waker = state.idle_stream.take();
+        drop(state);
+        match waker {
+            Some(waker) => waker.wake(),
+            None => self.work.notify_one(),
+        }
+    }
+
+    /// Waits until there is room for an item.
+    pub(crate) async fn wait_for_room(&self, timeout: Duration) -> Result<()> {
+        self.wait_for(Goal::Room(self.limits), timeout).await
+    }
+
+    /// Waits until at most `items` items are not confirmed.
+    pub(crate) async fn wait_for_pending(&self, items: usize, timeout: Duration) -> Result<()> {
+        self.wait_for(Goal::Pending(items), timeout).await
+    }
+
+    async fn wait_for(&self, goal: Goal, timeout: Duration) -> Result<()> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            {
+                let mut state = self.state.lock();
+                state.waiting_for = None;
+                state.check()?;
+                if goal.is_reached(state.pending()) {
+                    return Ok(());
+                }
+                state.waiting_for = Some(goal);
+                self.wake_stream(state, true);
+            }
+            if !deadline.wait_for(self.progress.notified()).await {
+                return self.timed_out(goal, timeout);
+            }
+        }
+    }
+
+    fn timed_out(&self, goal: Goal, timeout: Duration) -> Result<()> {
+        let mut state = self.state.lock();
+        state.waiting_for = None;
+        if goal.is_reached(state.pending()) {
+            return Ok(());
+        }
+        let pending = state.pending();
+        let why = match &state.trouble {
+            Some(trouble) => format!("the server cannot be reached: {trouble}"),
+            None if pending.queued == pending.items => "none of them was taken by the server yet".to_owned(),
+            None => "the server has not confirmed them; a rate limiter may hold them back".to_owned(),
+        };
+        Err(goal.timed_out(timeout, pending, &why))
+    }
+
+    /// Items that are not confirmed.
+    pub(crate) fn pending_items(&self) -> usize {
+        self.state.lock().outbox.pending_items()
+    }
+
+    /// Lets the stream end as soon as everything is confirmed.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closing = true;
+        let waker = state.idle_stream.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        self.work.notify_one();
+    }
+
+    /// Ends the stream as it is. As long as its outgoing half is open the transport keeps the stream, and the server does
+    /// not hear that its writer is gone.
+    pub(crate) fn abandon(&self) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.closing = true;
+            state.idle_stream.take()
+        };
+        self.next_stream();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    // For the stream.
+
+    /// Waits until something is to be sent; false when the writer is done.
+    pub(crate) async fn wait_for_work(&self) -> bool {
+        loop {
+            {
+                let state = self.state.lock();
+                if state.outbox.pending_items() > 0 {
+                    return true;
+                }
+                if state.closing {
+                    return false;
+                }
+            }
+            self.work.notified().await;
+        }
+    }
+
+    /// Leaves the present stream for a new one, whose number it gives: what was not confirmed is to be sent again.
+    pub(crate) fn next_stream(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.idle_stream = None;
+        state.lingering = false;
+        state.outbox.start_stream()
+    }
+
+    /// The next request of stream number `stream`; `None` ends it. With `lingering`, the caller asks again within a
+    /// millisecond, unless it is woken before.
+    pub(crate) fn poll_request(
+        &self,
+        stream: u64,
+        lingering: bool,
+        cx: &Context<'_>,
+    ) -> Poll<Option<InsertStreamRequest>> {
+        let mut state = self.state.lock();
+        // Requests are only polled on an established connection.
+        state.trouble = None;
+        if state.outbox.stream() != stream || state.is_done() {
+            return Poll::Ready(None);
+        }
+        match state.outbox.next_request() {
+            Some(request) => Poll::Ready(Some(request)),
+            None => {
+                state.idle_stream = Some(cx.waker().clone());
+                state.lingering = lingering;
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Takes in confirmations.
+    pub(crate) fn confirm(&self, keys: &[u64]) {
+        let mut state = self.state.lock();
+        let done: Vec<PendingItem> = keys.iter().filter_map(|key| state.outbox.confirm(*key)).collect();
+        let reached = state.waiting_for.is_some_and(|goal| goal.is_reached(state.pending()));
+        drop(state);
+        drop(done);
+        if reached {
+            self.progress.notify_one();
+        }
+    }
+
+    /// Notes why the stream broke, before it is opened again.
+    pub(crate) fn stream_broke(&self, status: &Status) {
+        let text = match status.message() {
+            "" => status.code().description(),
+            text => text,
+        };
+        self.state.lock().trouble = Some(text.to_owned());
+    }
+
+    /// Notes a permanent error.
+    pub(crate) fn fail(&self, error: Error) {
+        self.state.lock().failure = Some(error);
+        self.progress.notify_one();
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<()> {
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None if self.closing => Err(closed()),
+            None => Ok(()),
+        }
+    }
+
+    fn pending(&self) -> Pending {
+        Pending {
+            items: self.outbox.pending_items(),
+            queued: self.outbox.queued_items(),
+            bytes: self.outbox.pending_bytes(),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.closing && self.outbox.pending_items() == 0
+    }
+}

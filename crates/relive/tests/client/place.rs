@@ -1,0 +1,75 @@
+//! The same tables, reached over TCP and in the same process.
+
+use std::time::Duration;
+
+use relive::engine::{Engine, SampleRequest};
+use relive::{Client, ClientOptions, TableConfig, Tensor, Transport};
+
+use crate::common::{LONG, TestServer, client};
+
+/// Tables and a client of them.
+pub(crate) struct Place {
+    pub(crate) client: Client,
+    pub(crate) engine: Engine,
+    server: Option<TestServer>,
+}
+
+impl Place {
+    /// The tables behind a server, and the tables alone.
+    pub(crate) async fn both(tables: &[TableConfig]) -> [Place; 2] {
+        [Place::remote(tables).await, Place::local(tables)]
+    }
+
+    async fn remote(tables: &[TableConfig]) -> Place {
+        let server = TestServer::start(tables.to_vec()).await;
+        Place { client: server.client(), engine: server.engine().clone(), server: Some(server) }
+    }
+
+    pub(crate) fn local(tables: &[TableConfig]) -> Place {
+        let builder = tables.iter().cloned().fold(Engine::builder(), |builder, table| builder.table(table));
+        let engine = builder.build().unwrap();
+        let options = ClientOptions::default().timeout(LONG);
+        Place { client: Client::in_process_with(engine.clone(), options), engine, server: None }
+    }
+
+    /// Another client of the same tables, with a timeout of its own.
+    pub(crate) fn client_with(&self, timeout: Duration) -> Client {
+        match &self.server {
+            Some(server) => client(server.address, timeout),
+            None => {
+                let options = ClientOptions::default().timeout(timeout);
+                Client::in_process_with(self.engine.clone(), options)
+            }
+        }
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        self.client.transport() == Transport::InProcess
+    }
+
+    pub(crate) fn size(&self, table: &str) -> u64 {
+        self.engine.table(table).unwrap().info().current_size
+    }
+
+    /// Takes samples straight from the tables: the columns of each.
+    pub(crate) async fn read(&self, table: &str, samples: usize) -> Vec<Vec<Tensor>> {
+        let mut read = Vec::new();
+        while read.len() < samples {
+            let request = SampleRequest {
+                limit: samples - read.len(),
+                max_bytes: u64::MAX,
+                timeout: Some(LONG),
+                who: "test".into(),
+            };
+            let sampled = self.engine.table(table).unwrap().sample(request).await.unwrap();
+            read.extend(sampled.iter().map(|sample| sample.item.trajectory.decode().unwrap()));
+        }
+        read
+    }
+
+    /// The only column of each sample, as i64.
+    pub(crate) async fn read_values(&self, table: &str, samples: usize) -> Vec<Vec<i64>> {
+        let read = self.read(table, samples).await;
+        read.iter().map(|columns| columns[0].to_vec().unwrap()).collect()
+    }
+}
