@@ -1,0 +1,309 @@
+//! Tensors and numpy arrays. The only module besides [`crate::buffer`] that touches numpy's memory.
+#![expect(unsafe_code, reason = "numpy's data is reached by pointer; each block says why it is sound")]
+
+use bytes::Bytes;
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString};
+use relive_tensor::{DType, Shape, Tensor};
+
+use crate::buffer;
+
+/// A leaf of a step as a tensor: numpy arrays and scalars, Python numbers and strings, and whatever numpy makes an
+/// array of. The data is copied once.
+///
+/// Python integers become `int64`, floats `float64`, as numpy has them.
+pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    if let Ok(array) = object.cast::<PyUntypedArray>() {
+        return array_to_tensor(array);
+    }
+    if let Some(scalar) = python_scalar(object)? {
+        return Ok(scalar);
+    }
+    let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,)).map_err(|error| {
+        PyTypeError::new_err(format!("{} cannot be turned into a numpy array: {error}", type_name(object)))
+    })?;
+    let array = array.cast::<PyUntypedArray>()?;
+    if kind_of(&array.dtype()) == b'O' && array.ndim() == 0 {
+        let message = format!(
+            "a {} is no tensor: incompatible function arguments; numbers, strings and what numpy can turn into an array are",
+            type_name(object)
+        );
+        return Err(PyTypeError::new_err(message));
+    }
+    array_to_tensor(array)
+}
+
+fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+    if let Ok(value) = object.cast::<PyFloat>() {
+        // Only Python's own float: numpy's float64 is one too and means the same.
+        return Ok(Some(Tensor::scalar(value.value())));
+    }
+    if let Ok(value) = object.cast::<PyBool>() {
+        return tensor(Tensor::from_bools(&[value.is_true()], Shape::scalar())).map(Some);
+    }
+    if let Ok(value) = object.cast_exact::<PyInt>() {
+        return value.extract::<i64>().map(Tensor::scalar).map(Some).or_else(|_| match value.extract::<u64>() {
+            Ok(value) => Ok(Some(Tensor::scalar(value))),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "the integer {value} has more than 64 bits: incompatible function arguments"
+            ))),
+        });
+    }
+    let text = if let Ok(text) = object.cast::<PyString>() {
+        Bytes::copy_from_slice(text.to_cow()?.as_bytes())
+    } else if let Ok(bytes) = object.cast_exact::<PyBytes>() {
+        Bytes::copy_from_slice(bytes.as_bytes())
+    } else {
+        return Ok(None);
+    };
+    tensor(Tensor::from_strings([text], Shape::scalar())).map(Some)
+}
+
+/// A numpy array as a tensor, copied.
+pub(crate) fn array_to_tensor(array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor> {
+    let descr = array.dtype();
+    let Some(dtype) = dtype_of(&descr)? else { return Err(unsupported(&descr)) };
+    if dtype == DType::String {
+        return strings_to_tensor(array);
+    }
+    let array = canonical(array, &descr)?;
+    let shape = shape_of(&array)?;
+    let len = array.len() * descr.itemsize();
+    let data = if len == 0 {
+        Bytes::new()
+    } else {
+        // SAFETY: the array is C-contiguous, so its elements are `len` bytes from its data pointer on; they are copied
+        // while the GIL is held and `array` is alive.
+        let bytes = unsafe {
+            let object = array.as_array_ptr();
+            std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
+        };
+        Bytes::copy_from_slice(bytes)
+    };
+    tensor(Tensor::new(dtype, shape, data))
+}
+
+/// The array itself if it is row-major and little endian, else a copy that is.
+fn canonical<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+    descr: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = array.py();
+    let native = descr.byteorder() != b'>';
+    if native && array.is_c_contiguous() {
+        return Ok(array.clone());
+    }
+    let dtype = if native { descr.clone().into_any() } else { descr.call_method1("newbyteorder", ("<",))? };
+    // `ascontiguousarray` would make a scalar one-dimensional.
+    let kwargs = [("dtype", dtype), ("order", PyString::new(py, "C").into_any())];
+    let copy = numpy(py)?.call_method(intern!(py, "array"), (array,), Some(&pyo3::types::IntoPyDict::into_py_dict(kwargs, py)?))?;
+    Ok(copy.cast_into::<PyUntypedArray>()?)
+}
+
+fn strings_to_tensor(array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor> {
+    let shape = shape_of(array)?;
+    let flat = array.call_method0(intern!(array.py(), "ravel"))?.call_method0("tolist")?;
+    let mut values = Vec::with_capacity(array.len());
+    for value in flat.try_iter()? {
+        values.push(string_bytes(&value?)?);
+    }
+    tensor(Tensor::from_strings(values, shape))
+}
+
+fn string_bytes(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Bytes::copy_from_slice(text.to_cow()?.as_bytes()));
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Bytes::copy_from_slice(bytes.as_bytes()));
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return Ok(Bytes::from(bytes.to_vec()));
+    }
+    Err(PyTypeError::new_err(format!(
+        "an array of objects may hold strings and bytes only, but one is a {}: incompatible function arguments",
+        type_name(value)
+    )))
+}
+
+/// Rows of a tensor that Rust decoded, as a new numpy array.
+pub(crate) fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
+    let dims: Vec<usize> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
+    match tensor.bytes() {
+        Some(bytes) => {
+            let mut block = buffer::Block::new(bytes.len());
+            block.bytes_mut().copy_from_slice(bytes);
+            buffer::into_array(py, block, tensor.dtype(), &dims, None)
+        }
+        None => strings_to_array(py, tensor.strings().unwrap_or_default(), &dims),
+    }
+}
+
+/// An object array of `bytes`.
+pub(crate) fn strings_to_array<'py>(py: Python<'py>, values: &[Bytes], dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+    let array = numpy(py)?.call_method1(intern!(py, "empty"), (values.len(), "O"))?;
+    for (index, value) in values.iter().enumerate() {
+        array.set_item(index, PyBytes::new(py, value))?;
+    }
+    array.call_method1(intern!(py, "reshape"), (dims.to_vec(),))
+}
+
+fn shape_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Shape> {
+    let dims: Result<Vec<u32>, _> = array.shape().iter().map(|&dim| u32::try_from(dim)).collect();
+    let dims = dims.map_err(|_| PyTypeError::new_err(format!("shape {:?} is too large", array.shape())))?;
+    Ok(Shape::from(dims.as_slice()))
+}
+
+fn kind_of(descr: &Bound<'_, PyArrayDescr>) -> u8 {
+    descr.kind()
+}
+
+/// The element type of a numpy dtype; none if there is no such tensor.
+pub(crate) fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
+    Ok(Some(match (kind_of(descr), descr.itemsize()) {
+        (b'f', 4) => DType::Float32,
+        (b'f', 8) => DType::Float64,
+        (b'f', 2) => named(descr)?.unwrap_or(DType::Float16),
+        (b'i', 8) => DType::Int64,
+        (b'i', 4) => DType::Int32,
+        (b'i', 2) => DType::Int16,
+        (b'i', 1) => DType::Int8,
+        (b'u', 1) => DType::UInt8,
+        (b'u', 2) => DType::UInt16,
+        (b'u', 4) => DType::UInt32,
+        (b'u', 8) => DType::UInt64,
+        (b'b', 1) => DType::Bool,
+        (b'c', 8) => DType::Complex64,
+        (b'c', 16) => DType::Complex128,
+        (b'O' | b'S' | b'U', _) => DType::String,
+        (b'V' | b'f', _) => return named(descr),
+        _ => return Ok(None),
+    }))
+}
+
+/// The types that the package `ml_dtypes` adds to numpy.
+fn named(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
+    let name: String = descr.getattr(intern!(descr.py(), "name"))?.extract()?;
+    Ok(ML_DTYPES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype))
+}
+
+const ML_DTYPES: [(&str, DType); 5] = [
+    ("bfloat16", DType::BFloat16),
+    ("float8_e5m2", DType::Float8E5M2),
+    ("float8_e4m3fn", DType::Float8E4M3Fn),
+    ("int4", DType::Int4),
+    ("uint4", DType::UInt4),
+];
+
+/// The numpy dtype of an element type.
+pub(crate) fn descr_of(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
+    static KNOWN: PyOnceLock<Py<pyo3::types::PyDict>> = PyOnceLock::new();
+    let known = KNOWN.get_or_init(py, || pyo3::types::PyDict::new(py).unbind()).bind(py);
+    let key = dtype as u8;
+    if let Some(descr) = known.get_item(key)? {
+        return Ok(descr);
+    }
+    let descr = make_descr(py, dtype)?;
+    known.set_item(key, &descr)?;
+    Ok(descr)
+}
+
+fn make_descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
+    let make = |what: Bound<'_, PyAny>| numpy(py)?.getattr("dtype")?.call1((what,)).map(Bound::unbind);
+    if let Some((name, _)) = ML_DTYPES.iter().find(|(_, known)| *known == dtype) {
+        let module = py.import("ml_dtypes").map_err(|_| {
+            PyTypeError::new_err(format!("numpy knows {name} only with the package ml_dtypes; pip install ml_dtypes"))
+        })?;
+        return Ok(make(module.getattr(*name)?)?.into_bound(py));
+    }
+    let name = match dtype {
+        DType::Float32 => "float32",
+        DType::Float64 => "float64",
+        DType::Float16 => "float16",
+        DType::Int8 | DType::QInt8 => "int8",
+        DType::Int16 | DType::QInt16 => "int16",
+        DType::Int32 | DType::QInt32 => "int32",
+        DType::Int64 => "int64",
+        DType::UInt8 | DType::QUInt8 => "uint8",
+        DType::UInt16 | DType::QUInt16 => "uint16",
+        DType::UInt32 => "uint32",
+        DType::UInt64 => "uint64",
+        DType::Bool => "bool",
+        DType::Complex64 => "complex64",
+        DType::Complex128 => "complex128",
+        DType::String => "object",
+        DType::BFloat16 | DType::Float8E5M2 | DType::Float8E4M3Fn | DType::Int4 | DType::UInt4 => "void",
+    };
+    Ok(make(PyString::new(py, name).into_any())?.into_bound(py))
+}
+
+fn unsupported(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
+    PyTypeError::new_err(format!("numpy arrays of {descr} cannot be stored: incompatible function arguments"))
+}
+
+fn tensor(made: Result<Tensor, relive_tensor::TensorError>) -> PyResult<Tensor> {
+    made.map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+}
+
+pub(crate) fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static NUMPY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    NUMPY.get_or_try_init(py, || py.import("numpy").map(Bound::unbind)).map(|module| module.bind(py))
+}
+
+fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string())
+}
+
+/// A sequence of numbers as floats.
+pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object, "float64"))?;
+    elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
+}
+
+/// A sequence of integers.
+pub(crate) fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object, "int64"))?;
+    elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
+}
+
+/// Keys: an array of `uint64`, or a sequence of non-negative integers.
+pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,))?;
+    let array = array.cast::<PyUntypedArray>()?;
+    if array.len() == 0 {
+        return Ok(Vec::new());
+    }
+    match kind_of(&array.dtype()) {
+        b'u' => elements(array.call_method1(intern!(object.py(), "astype"), ("uint64",))?.cast::<PyUntypedArray>()?),
+        _ => object
+            .try_iter()?
+            .map(|key| {
+                let key = key?;
+                key.extract::<u64>().map_err(|_| {
+                    PyTypeError::new_err(format!("a key is an integer from 0 to 2**64 - 1, but one is {key}"))
+                })
+            })
+            .collect(),
+    }
+}
+
+fn elements<T: relive_tensor::Element>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Vec<T>> {
+    array_to_tensor(array)?.to_vec().map_err(|error| PyTypeError::new_err(error.to_string()))
+}
+
+/// Keys as an array of `uint64`.
+pub(crate) fn from_keys<'py>(py: Python<'py>, keys: &[u64]) -> PyResult<Bound<'py, PyAny>> {
+    from_elements(py, keys)
+}
+
+/// Numbers as a one-dimensional array.
+pub(crate) fn from_elements<'py, T: relive_tensor::Element>(py: Python<'py>, values: &[T]) -> PyResult<Bound<'py, PyAny>> {
+    let bytes: &[u8] = bytemuck::cast_slice(values);
+    let mut block = buffer::Block::new(bytes.len());
+    block.bytes_mut().copy_from_slice(bytes);
+    buffer::into_array(py, block, T::DTYPE, &[values.len()], None)
+}

@@ -1,0 +1,138 @@
+//! Memory that Rust fills and numpy then owns, and that comes back for the next batch when numpy lets go of it.
+#![expect(unsafe_code, reason = "numpy's C interface takes pointers; each block says why it is sound")]
+
+use std::sync::Arc;
+
+use numpy::npyffi::{self, NPY_ARRAY_CARRAY, PY_ARRAY_API};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use relive_tensor::DType;
+
+use crate::array::descr_of;
+
+/// A cache line: what array memory is aligned to.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; LINE_BYTES]);
+
+const LINE_BYTES: usize = 64;
+
+/// Blocks of one pool that wait to be used again; more than a pipeline keeps in use at once.
+const MAX_IDLE_BLOCKS: usize = 32;
+
+/// Bytes that a pool keeps at most.
+const MAX_IDLE_BYTES: usize = 256 << 20;
+
+/// A run of bytes for the elements of one array.
+pub(crate) struct Block {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl Block {
+    pub(crate) fn new(len: usize) -> Block {
+        Block { lines: vec![Line([0; LINE_BYTES]); len.div_ceil(LINE_BYTES)], len }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
+        bytes.get_mut(..self.len).unwrap_or_default()
+    }
+}
+
+/// Blocks that numpy gave back. Fresh memory costs a page fault per 4 KiB, which for batches of megabytes is as much as
+/// filling them.
+#[derive(Default)]
+pub(crate) struct Pool {
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    blocks: Vec<Vec<Line>>,
+    bytes: usize,
+}
+
+impl Pool {
+    /// A block of `len` bytes with unspecified content.
+    pub(crate) fn take(&self, len: usize) -> Block {
+        let wanted = len.div_ceil(LINE_BYTES);
+        let mut idle = self.idle.lock();
+        let found = idle.blocks.iter().rposition(|lines| lines.len() == wanted);
+        let Some(lines) = found.map(|index| idle.blocks.swap_remove(index)) else {
+            drop(idle);
+            return Block::new(len);
+        };
+        idle.bytes -= lines.len() * LINE_BYTES;
+        Block { lines, len }
+    }
+
+    fn give_back(&self, lines: Vec<Line>) {
+        let bytes = lines.len() * LINE_BYTES;
+        let mut idle = self.idle.lock();
+        if idle.blocks.len() < MAX_IDLE_BLOCKS && idle.bytes + bytes <= MAX_IDLE_BYTES {
+            idle.bytes += bytes;
+            idle.blocks.push(lines);
+        }
+    }
+}
+
+/// What an array's memory belongs to.
+#[pyclass(frozen, module = "relive._native")]
+struct Owner {
+    lines: Mutex<Vec<Line>>,
+    pool: Option<Arc<Pool>>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Some(pool) = &self.pool {
+            pool.give_back(std::mem::take(self.lines.get_mut()));
+        }
+    }
+}
+
+/// A block as a writable array of `dims`, which must take exactly its bytes. When the array and all views of it are gone,
+/// the block returns to `pool`.
+pub(crate) fn into_array<'py>(
+    py: Python<'py>,
+    block: Block,
+    dtype: DType,
+    dims: &[usize],
+    pool: Option<&Arc<Pool>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let elements: usize = dims.iter().product();
+    assert_eq!(Some(block.len), dtype.size_bytes().map(|size| size * elements), "a block holds exactly its array");
+    let descr = descr_of(py, dtype)?;
+    let mut lines = block.lines;
+    if lines.is_empty() {
+        // numpy wants a pointer even for no elements.
+        lines.push(Line([0; LINE_BYTES]));
+    }
+    let data = lines.as_mut_ptr();
+    let owner = Bound::new(py, Owner { lines: Mutex::new(lines), pool: pool.map(Arc::clone) })?;
+    let mut shape: Vec<npyffi::npy_intp> = dims.iter().map(|&dim| dim.cast_signed()).collect();
+    let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
+    // SAFETY: `data` points to at least as many bytes as `dims` and the dtype need (asserted), aligned to 64. They live
+    // in a Vec inside `owner`, which is never touched while `owner` lives and which the array keeps alive as its base;
+    // nothing else has a reference to them. NewFromDescr steals the reference to the descriptor, SetBaseObject the one
+    // to the owner.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            rank,
+            shape.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data.cast(),
+            NPY_ARRAY_CARRAY,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(array)
+    }
+}

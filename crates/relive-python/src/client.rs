@@ -1,0 +1,401 @@
+//! The client: an address, and the connection that is made when it is needed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_client::{
+    BatchOptions, Client as RustClient, ClientOptions, SamplerOptions, TrajectoryWriterOptions, Transport, Waiter, WaiterOperation,
+};
+use relive_engine::Engine;
+
+use crate::array;
+use crate::batch::BatchIterator;
+use crate::error::{OrRaise, invalid};
+use crate::nest;
+use crate::sampler::Sampler;
+use crate::server::local_engine;
+use crate::structured::{self, StructuredWriter};
+use crate::table::info_dict;
+use crate::wait;
+use crate::writer::TrajectoryWriter;
+
+/// Names of this machine that mean this very process may serve the address.
+const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"];
+
+/// A client of one server.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct Client {
+    address: String,
+    choice: Choice,
+    connected: Mutex<Option<Connected>>,
+    /// By table: whether items stay when they are sampled.
+    keeps_sampled_items: Mutex<HashMap<String, bool>>,
+}
+
+/// What the user allows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Auto,
+    Tcp,
+    InProcess,
+}
+
+struct Connected {
+    process: u32,
+    client: RustClient,
+    /// The engine of this process that the client is connected to.
+    engine: Option<Engine>,
+}
+
+impl Connected {
+    fn is_of(&self, engine: Option<&Engine>) -> bool {
+        match (&self.engine, engine) {
+            (Some(mine), Some(other)) => Arc::ptr_eq(mine.ledger(), other.ledger()),
+            (mine, other) => mine.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Client {
+    /// The connection, made anew after a fork and when a server begins or ends in this process.
+    pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
+        let process = std::process::id();
+        let local = (self.choice != Choice::Tcp).then(|| self.local_port().and_then(local_engine)).flatten();
+        let mut connected = self.connected.lock();
+        if let Some(current) = &*connected
+            && current.process == process
+            && current.is_of(local.as_ref())
+        {
+            return Ok(current.client.clone());
+        }
+        let engine = local.clone();
+        let client = match local {
+            Some(engine) => RustClient::in_process_with(engine, options()),
+            None if self.choice == Choice::InProcess => {
+                return Err(PyValueError::new_err(format!("no server of this process serves {}", self.address)));
+            }
+            None => {
+                let runtime = wait::runtime()?;
+                let _inside = runtime.enter();
+                RustClient::connect_with(&self.address, options()).or_raise(py)?
+            }
+        };
+        let old = connected.replace(Connected { process, client: client.clone(), engine });
+        if let Some(old) = old
+            && old.process != process
+        {
+            // The parent's connection: its tasks are not here.
+            std::mem::forget(old);
+        }
+        Ok(client)
+    }
+
+    /// Whether sampling an item never deletes it. An unknown table is left to the call that asks for its samples.
+    fn keeps_sampled_items(
+        &self,
+        py: Python<'_>,
+        client: &RustClient,
+        table: &str,
+        timeout: Duration,
+    ) -> PyResult<bool> {
+        if let Some(keeps) = self.keeps_sampled_items.lock().get(table) {
+            return Ok(*keeps);
+        }
+        let info = wait::wait(py, "sample", client.server_info_with_timeout(timeout))?.or_raise(py)?;
+        let mut known = self.keeps_sampled_items.lock();
+        known.extend(info.tables.iter().map(|table| (table.config.name.clone(), table.config.max_times_sampled < 1)));
+        Ok(known.get(table).copied().unwrap_or(false))
+    }
+
+    fn local_port(&self) -> Option<u16> {
+        let (host, port) = self.address.rsplit_once(':')?;
+        LOCAL_HOSTS.contains(&host).then(|| port.parse().ok()).flatten()
+    }
+}
+
+fn options() -> ClientOptions {
+    ClientOptions::default().timeout(wait::FOREVER)
+}
+
+/// Seconds as a duration; none means for ever.
+pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
+    match timeout {
+        None => Ok(wait::FOREVER),
+        Some(seconds) => Duration::try_from_secs_f64(seconds.max(0.0)).map_err(invalid),
+    }
+}
+
+#[pymethods]
+impl Client {
+    /// `transport` is `auto`, `tcp` or `in-process`.
+    #[new]
+    #[pyo3(signature = (address, transport = "auto"))]
+    fn new(address: &str, transport: &str) -> PyResult<Client> {
+        let choice = match transport {
+            "auto" => Choice::Auto,
+            "tcp" => Choice::Tcp,
+            "in-process" => Choice::InProcess,
+            other => {
+                let message = format!("transport must be 'auto', 'tcp' or 'in-process', not {other:?}");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        Ok(Client { address: single_address(address).to_owned(), choice, connected: Mutex::default(), keeps_sampled_items: Mutex::default() })
+    }
+
+    /// Which way is in use now.
+    #[getter]
+    fn transport(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.connect(py)?.transport().to_string())
+    }
+
+    /// The tables, each as what `TableInfo` is made of.
+    fn server_info<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let info = wait::wait(py, "server_info", client.server_info_with_timeout(timeout))?.or_raise(py)?;
+        info.tables.iter().map(|table| info_dict(py, table)).collect()
+    }
+
+    /// The tables with their waiters and bytes, and the server's totals; Relive's servers only.
+    fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let status = wait::wait(py, "status", client.status_with_timeout(timeout))?.or_raise(py)?;
+        let dict = PyDict::new(py);
+        dict.set_item("version", &status.version)?;
+        dict.set_item("uptime_s", status.uptime.as_secs_f64())?;
+        dict.set_item("num_chunks", status.chunks.chunks)?;
+        dict.set_item("encoded_bytes", status.chunks.encoded_bytes)?;
+        dict.set_item("raw_bytes", status.chunks.raw_bytes)?;
+        let mut tables = Vec::with_capacity(status.tables.len());
+        for table in &status.tables {
+            let made = info_dict(py, &table.info)?;
+            made.set_item("limiter_cursor", table.limiter_cursor)?;
+            made.set_item("referenced_bytes", table.referenced_bytes)?;
+            made.set_item("undelivered_samples", table.undelivered_samples)?;
+            let waiters = table.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
+            made.set_item("waiters", waiters)?;
+            tables.push(made);
+        }
+        dict.set_item("tables", tables)?;
+        Ok(dict)
+    }
+
+    /// Sets priorities and deletes items.
+    fn mutate_priorities(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        keys: &Bound<'_, PyAny>,
+        priorities: &Bound<'_, PyAny>,
+        deletes: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let (keys, priorities, deletes) = (array::keys(keys)?, array::floats(priorities)?, array::keys(deletes)?);
+        if keys.len() != priorities.len() {
+            let message = format!("{} keys, but {} priorities; each key needs one", keys.len(), priorities.len());
+            return Err(PyValueError::new_err(message));
+        }
+        let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let call = client.mutate_priorities_with_timeout(table, &updates, &deletes, timeout);
+        wait::now_or_wait(py, "mutate_priorities", call, no_server)?.or_raise(py)
+    }
+
+    fn reset(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        wait::wait(py, "reset", client.reset_with_timeout(table, timeout))?.or_raise(py)
+    }
+
+    fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        wait::wait(py, "checkpoint", client.checkpoint_with_timeout(timeout))?.or_raise(py)
+    }
+
+    /// Writes one step as an item of each table in `priorities`.
+    fn insert(
+        &self,
+        data: &Bound<'_, PyAny>,
+        priorities: &Bound<'_, PyDict>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let py = data.py();
+        let step = nest::to_nest(data, &mut array::to_tensor)?;
+        let priorities: Vec<(String, f64)> =
+            priorities.iter().map(|(table, priority)| Ok((table.extract()?, priority.extract()?))).collect::<PyResult<_>>()?;
+        let priorities: Vec<(&str, f64)> =
+            priorities.iter().map(|(table, priority)| (table.as_str(), *priority)).collect();
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let first = priorities.first().map(|(table, _)| (*table).to_owned()).unwrap_or_default();
+        let why = || {
+            let (client, first) = (client.clone(), first.clone());
+            Box::pin(async move { wait::reason_of(&client, &first).await }) as wait::Reason<'_>
+        };
+        wait::now_or_wait(py, "insert", client.insert_with_timeout(&step, &priorities, timeout), why)?.or_raise(py)
+    }
+
+    #[pyo3(signature = (num_keep_alive_refs, *, validate_items = true, chunk_length = None, max_pending_items = None,
+                        max_pending_bytes = None, delta_encoded = false))]
+    #[expect(clippy::too_many_arguments, reason = "the options of a writer, named in Python")]
+    fn trajectory_writer(
+        &self,
+        py: Python<'_>,
+        num_keep_alive_refs: u32,
+        validate_items: bool,
+        chunk_length: Option<u32>,
+        max_pending_items: Option<usize>,
+        max_pending_bytes: Option<usize>,
+        delta_encoded: bool,
+    ) -> PyResult<TrajectoryWriter> {
+        let mut options = TrajectoryWriterOptions::new(num_keep_alive_refs)
+            .validate_items(validate_items)
+            .delta_encoded(delta_encoded);
+        if let Some(steps) = chunk_length {
+            options = options.chunk_length(steps);
+        }
+        if let Some(items) = max_pending_items {
+            options = options.max_pending_items(items);
+        }
+        if let Some(bytes) = max_pending_bytes {
+            options = options.max_pending_bytes(bytes);
+        }
+        let (client, runtime) = (self.connect(py)?, wait::runtime()?);
+        let _inside = runtime.enter();
+        let writer = client.trajectory_writer(options).or_raise(py)?;
+        Ok(TrajectoryWriter::over(client, writer))
+    }
+
+    /// A writer that makes items by itself; see `structured::to_config` for what a configuration is.
+    fn structured_writer(&self, py: Python<'_>, configs: Vec<Bound<'_, PyDict>>) -> PyResult<StructuredWriter> {
+        let configs = structured::to_configs(&configs)?;
+        let (client, runtime) = (self.connect(py)?, wait::runtime()?);
+        let _inside = runtime.enter();
+        Ok(StructuredWriter::over(client.structured_writer(configs).or_raise(py)?))
+    }
+
+    /// A reader of samples. A `rate_limiter_timeout_ms` below 0 means none, a `max_samples` or `max_samples_per_stream`
+    /// below 1 no bound.
+    #[pyo3(signature = (table, *, max_in_flight_samples_per_worker = 100, num_workers = -1,
+                        max_samples_per_stream = -1, rate_limiter_timeout_ms = -1, max_samples = -1))]
+    #[expect(clippy::too_many_arguments, reason = "the options of a sampler, named in Python")]
+    fn sampler(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        max_in_flight_samples_per_worker: usize,
+        num_workers: i64,
+        max_samples_per_stream: i64,
+        rate_limiter_timeout_ms: i64,
+        max_samples: i64,
+    ) -> PyResult<Sampler> {
+        let mut options =
+            SamplerOptions::default().max_in_flight_samples_per_worker(max_in_flight_samples_per_worker);
+        if let Some(workers) = positive(num_workers) {
+            options = options.num_workers(workers);
+        }
+        if let Some(samples) = positive(max_samples_per_stream) {
+            options = options.max_samples_per_stream(samples);
+        }
+        if let Some(samples) = positive(max_samples) {
+            options = options.max_samples(samples);
+        }
+        if let Ok(ms) = u64::try_from(rate_limiter_timeout_ms) {
+            options = options.rate_limiter_timeout(Duration::from_millis(ms));
+        }
+        let (client, runtime) = (self.connect(py)?, wait::runtime()?);
+        let _inside = runtime.enter();
+        let sampler = client.sampler(table, options.unavailable_timeout(wait::FOREVER)).or_raise(py)?;
+        Ok(Sampler::over(client, sampler))
+    }
+
+    /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are asked for before
+    /// they are wanted, and none of a table whose items are deleted by being sampled.
+    #[pyo3(signature = (table, num_samples, ahead, timeout = None))]
+    fn samples(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        num_samples: usize,
+        ahead: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Sampler> {
+        let client = self.connect(py)?;
+        let timeout = seconds(timeout)?;
+        let reads_ahead = num_samples > 1
+            && client.transport() == Transport::Tcp
+            && self.keeps_sampled_items(py, &client, table, timeout)?;
+        let options = SamplerOptions::default()
+            .max_samples(num_samples)
+            .max_in_flight_samples_per_worker(if reads_ahead { ahead.min(num_samples) } else { 1 })
+            .unavailable_timeout(wait::FOREVER);
+        let runtime = wait::runtime()?;
+        let _inside = runtime.enter();
+        let sampler = client.sampler(table, options).or_raise(py)?;
+        Ok(Sampler::over(client, sampler).with_timeout(timeout))
+    }
+
+    /// An iterator of batches; see `batch::BatchIterator`.
+    #[pyo3(signature = (table, batch_size, *, timeout = None, prefetch = None, num_workers = 1, max_batches = None,
+                        pad = false))]
+    #[expect(clippy::too_many_arguments, reason = "the options of batches, named in Python")]
+    fn batches(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        batch_size: usize,
+        timeout: Option<f64>,
+        prefetch: Option<usize>,
+        num_workers: usize,
+        max_batches: Option<usize>,
+        pad: bool,
+    ) -> PyResult<BatchIterator> {
+        let mut options = BatchOptions::new(batch_size).num_workers(num_workers);
+        if let Some(timeout) = timeout {
+            options = options.timeout(seconds(Some(timeout))?);
+        }
+        if let Some(batches) = prefetch {
+            options = options.prefetch(batches);
+        }
+        if let Some(batches) = max_batches {
+            options = options.max_batches(batches);
+        }
+        let (client, runtime) = (self.connect(py)?, wait::runtime()?);
+        let _inside = runtime.enter();
+        let sampler = client.batch_sampler(table, options).or_raise(py)?;
+        Ok(BatchIterator::over(client, sampler, pad))
+    }
+}
+
+fn positive(value: i64) -> Option<usize> {
+    usize::try_from(value).ok().filter(|&value| value > 0)
+}
+
+pub(crate) fn no_server<'r>() -> wait::Reason<'r> {
+    Box::pin(std::future::ready("no server answers".to_owned()))
+}
+
+/// Addresses of one server in gRPC's notation, without it.
+fn single_address(address: &str) -> &str {
+    let prefixes = ["dns:///", "ipv4:", "ipv6:"];
+    let found = prefixes.iter().find_map(|prefix| address.strip_prefix(prefix));
+    found.filter(|rest| !rest.contains(',')).unwrap_or(address)
+}
+
+fn waiter_dict<'py>(py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyDict>> {
+    let operation = match waiter.operation {
+        WaiterOperation::Insert => "insert",
+        WaiterOperation::Sample => "sample",
+        _ => return Err(PyTypeError::new_err("the server tells of an operation that this version does not know")),
+    };
+    let dict = PyDict::new(py);
+    dict.set_item("operation", operation)?;
+    dict.set_item("who", &waiter.who)?;
+    dict.set_item("waiting_s", waiter.waiting.as_secs_f64())?;
+    dict.set_item("reason", &waiter.reason)?;
+    dict.set_item("wanted", waiter.wanted)?;
+    Ok(dict)
+}

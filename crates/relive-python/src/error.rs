@@ -1,0 +1,64 @@
+//! From errors of the Rust crates to Python's exceptions, which `relive/errors.py` declares.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use relive_client::{Error, ErrorKind};
+
+/// The exception class of each kind.
+fn class_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Timeout => "DeadlineExceededError",
+        ErrorKind::Unavailable => "UnavailableError",
+        ErrorKind::InvalidArgument => "InvalidArgumentError",
+        ErrorKind::NotFound => "NotFoundError",
+        ErrorKind::DataLoss => "DataLossError",
+        ErrorKind::Cancelled => "CancelledError",
+        ErrorKind::Closed => "ClosedError",
+        ErrorKind::Protocol => "ProtocolError",
+        ErrorKind::Unimplemented => "UnimplementedError",
+        ErrorKind::ResourceExhausted => "ResourceExhaustedError",
+        ErrorKind::PermissionDenied => "PermissionDeniedError",
+        ErrorKind::FailedPrecondition => "FailedPreconditionError",
+        _ => "InternalError",
+    }
+}
+
+/// The exception of a client's error.
+pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    raise_kind(py, error.kind(), error.to_string())
+}
+
+/// An exception of a kind with a text of its own.
+pub(crate) fn raise_kind(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
+    static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = ERRORS.get_or_try_init(py, || py.import("relive.errors").map(Bound::unbind));
+    match module.and_then(|module| module.bind(py).getattr(class_name(kind))) {
+        Ok(class) => match class.call1((text,)) {
+            Ok(exception) => PyErr::from_value(exception),
+            Err(error) => error,
+        },
+        Err(_) => PyRuntimeError::new_err(text),
+    }
+}
+
+/// Turns a Rust result into a Python one.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for Result<T, Error> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| raise(py, &error))
+    }
+}
+
+/// A `ValueError` with the text of `error`.
+pub(crate) fn invalid(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The exception of a refused append, with the path as Python has it.
+pub(crate) fn raise_append(py: Python<'_>, error: &Error, _paths: &[crate::layout::Path]) -> PyErr {
+    raise(py, error)
+}

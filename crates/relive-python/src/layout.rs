@@ -1,0 +1,330 @@
+//! Where the leaves of a writer's steps belong: the union of the structures of all steps so far.
+//!
+//! A new leaf gets a new column, numbered in the order of first appearance. A step may lack leaves, or have `None` in
+//! their place.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use smallvec::SmallVec;
+
+use crate::nest::{Container, MAX_DEPTH, sorted_keys, too_deep};
+
+/// Leaves of a step with the numbers of their columns.
+pub(crate) type Leaves<'py> = SmallVec<[(usize, Bound<'py, PyAny>); 8]>;
+
+#[derive(Default)]
+pub(crate) struct Layout {
+    root: Node,
+    paths: Vec<Path>,
+}
+
+/// The way to a column: as Python has it, and as text joined by `/`.
+pub(crate) struct Path {
+    pub(crate) parts: Py<PyTuple>,
+    pub(crate) text: String,
+}
+
+#[derive(Default)]
+enum Node {
+    /// Nothing but `None` was seen here.
+    #[default]
+    Vacant,
+    Column(usize),
+    List(Vec<Node>),
+    Tuple(Vec<Node>),
+    Named(Py<PyType>, Vec<Node>),
+    /// In the order of first appearance.
+    Mapping(Py<PyType>, Vec<(Py<PyAny>, Node)>),
+}
+
+impl Layout {
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self.root, Node::Vacant)
+    }
+
+    pub(crate) fn paths(&self) -> &[Path] {
+        &self.paths
+    }
+
+    /// The leaves of `step`, if it has no place that is not known yet.
+    pub(crate) fn place<'py>(&self, step: &Bound<'py, PyAny>) -> PyResult<Option<Leaves<'py>>> {
+        let mut leaves = Leaves::new();
+        Ok(self.root.place(step, &mut leaves)?.then_some(leaves))
+    }
+
+    /// A layout that also has the places of `step`.
+    pub(crate) fn grown(&self, step: &Bound<'_, PyAny>) -> PyResult<Layout> {
+        let py = step.py();
+        let mut grown = Layout {
+            root: self.root.clone_ref(py),
+            paths: self.paths.iter().map(|path| path.clone_ref(py)).collect(),
+        };
+        let Layout { root, paths } = &mut grown;
+        grow_node(root, step, &mut Vec::new(), paths)?;
+        Ok(grown)
+    }
+
+    /// The structure with `leaf(column)` in the place of each column.
+    pub(crate) fn map<'py>(
+        &self,
+        py: Python<'py>,
+        leaf: &mut impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.root.map(py, leaf)
+    }
+}
+
+impl Path {
+    fn new(parts: &[Bound<'_, PyAny>], py: Python<'_>) -> PyResult<Path> {
+        let texts = parts.iter().map(|part| Ok(part.str()?.to_string())).collect::<PyResult<Vec<_>>>()?;
+        Ok(Path { parts: PyTuple::new(py, parts)?.unbind(), text: texts.join("/") })
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Path {
+        Path { parts: self.parts.clone_ref(py), text: self.text.clone() }
+    }
+}
+
+impl Node {
+    fn clone_ref(&self, py: Python<'_>) -> Node {
+        let all = |nodes: &[Node]| nodes.iter().map(|node| node.clone_ref(py)).collect();
+        match self {
+            Node::Vacant => Node::Vacant,
+            Node::Column(column) => Node::Column(*column),
+            Node::List(parts) => Node::List(all(parts)),
+            Node::Tuple(parts) => Node::Tuple(all(parts)),
+            Node::Named(class, parts) => Node::Named(class.clone_ref(py), all(parts)),
+            Node::Mapping(class, parts) => {
+                let parts = parts.iter().map(|(key, node)| (key.clone_ref(py), node.clone_ref(py)));
+                Node::Mapping(class.clone_ref(py), parts.collect())
+            }
+        }
+    }
+
+    /// Adds the leaves of `object`; false if it has a place that this node has not.
+    fn place<'py>(&self, object: &Bound<'py, PyAny>, leaves: &mut Leaves<'py>) -> PyResult<bool> {
+        if object.is_none() {
+            return Ok(true);
+        }
+        match self {
+            Node::Vacant => Ok(false),
+            Node::Column(column) => {
+                leaves.push((*column, object.clone()));
+                // A container in the place of a leaf is found out when it is turned into a tensor or grown.
+                Ok(matches!(Container::of(object)?, Container::Leaf))
+            }
+            Node::List(parts) => match object.cast::<PyList>() {
+                Ok(list) if list.len() <= parts.len() => place_all(parts, list.iter(), leaves),
+                _ => Ok(false),
+            },
+            Node::Tuple(parts) | Node::Named(_, parts) => match object.cast::<PyTuple>() {
+                Ok(tuple) if tuple.len() <= parts.len() => place_all(parts, tuple.iter(), leaves),
+                _ => Ok(false),
+            },
+            Node::Mapping(_, parts) => place_mapping(parts, object, leaves),
+        }
+    }
+
+    fn map<'py>(
+        &self,
+        py: Python<'py>,
+        leaf: &mut impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let all = |parts: &[Node], leaf: &mut dyn FnMut(usize) -> PyResult<Bound<'py, PyAny>>| {
+            parts.iter().map(|part| part.map_dyn(py, leaf)).collect::<PyResult<Vec<_>>>()
+        };
+        match self {
+            Node::Vacant => Ok(py.None().into_bound(py)),
+            Node::Column(column) => leaf(*column),
+            Node::List(parts) => Ok(PyList::new(py, all(parts, leaf)?)?.into_any()),
+            Node::Tuple(parts) => Ok(PyTuple::new(py, all(parts, leaf)?)?.into_any()),
+            Node::Named(class, parts) => class.bind(py).call1(PyTuple::new(py, all(parts, leaf)?)?),
+            Node::Mapping(class, parts) => {
+                let dict = PyDict::new(py);
+                for (key, part) in parts {
+                    dict.set_item(key, part.map_dyn(py, leaf)?)?;
+                }
+                if class.bind(py).is(dict.get_type()) { Ok(dict.into_any()) } else { class.bind(py).call1((dict,)) }
+            }
+        }
+    }
+
+    fn map_dyn<'py>(
+        &self,
+        py: Python<'py>,
+        mut leaf: &mut dyn FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.map(py, &mut leaf)
+    }
+}
+
+fn place_all<'py>(
+    parts: &[Node],
+    objects: impl Iterator<Item = Bound<'py, PyAny>>,
+    leaves: &mut Leaves<'py>,
+) -> PyResult<bool> {
+    for (part, object) in parts.iter().zip(objects) {
+        if !part.place(&object, leaves)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn place_mapping<'py>(
+    parts: &[(Py<PyAny>, Node)],
+    object: &Bound<'py, PyAny>,
+    leaves: &mut Leaves<'py>,
+) -> PyResult<bool> {
+    let mut known = 0;
+    if let Ok(dict) = object.cast::<PyDict>() {
+        for (key, part) in parts {
+            let Some(value) = dict.get_item(key)? else { continue };
+            known += 1;
+            if !part.place(&value, leaves)? {
+                return Ok(false);
+            }
+        }
+        return Ok(known == dict.len());
+    }
+    if !matches!(Container::of(object)?, Container::Mapping(_)) {
+        return Ok(false);
+    }
+    for (key, part) in parts {
+        if !object.contains(key)? {
+            continue;
+        }
+        known += 1;
+        if !part.place(&object.get_item(key)?, leaves)? {
+            return Ok(false);
+        }
+    }
+    Ok(known == object.len()?)
+}
+
+type PathParts = Vec<Py<PyAny>>;
+
+/// Gives `node` the places that `object` has and it has not.
+fn grow_node(
+    node: &mut Node,
+    object: &Bound<'_, PyAny>,
+    path: &mut PathParts,
+    paths: &mut Vec<Path>,
+) -> PyResult<()> {
+    if object.is_none() {
+        return Ok(());
+    }
+    if path.len() > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    let py = object.py();
+    let container = Container::of(object)?;
+    if matches!(node, Node::Vacant) {
+        *node = empty_node(&container, path, paths, py)?;
+    }
+    match (node, container) {
+        (Node::Column(_), Container::Leaf) => Ok(()),
+        (Node::List(parts), Container::List(list)) => grow_parts(parts, list.iter(), path, paths),
+        (Node::Tuple(parts), Container::Tuple(tuple)) => grow_parts(parts, tuple.iter(), path, paths),
+        (Node::Named(class, parts), Container::Named(tuple)) => {
+            let fields: Vec<Bound<'_, PyAny>> = class.bind(py).getattr("_fields")?.try_iter()?.collect::<PyResult<_>>()?;
+            if fields.len() != tuple.len() {
+                return Err(PyValueError::new_err(format!("{} is not a {}", tuple.get_type(), class.bind(py))));
+            }
+            grow_fields(parts, &fields, tuple.iter(), path, paths)
+        }
+        (Node::Mapping(_, parts), Container::Mapping(mapping)) => grow_mapping(parts, &mapping, path, paths),
+        (Node::Column(_), _) => Err(changed(path, py, "a tensor", "a container", object)),
+        (_, Container::Leaf) => Err(changed(path, py, "a container", "a tensor", object)),
+        (_, _) => Err(changed(path, py, "one kind of container", "another", object)),
+    }
+}
+
+fn empty_node(
+    container: &Container<'_>,
+    path: &PathParts,
+    paths: &mut Vec<Path>,
+    py: Python<'_>,
+) -> PyResult<Node> {
+    Ok(match container {
+        Container::Leaf => {
+            let parts: Vec<_> = path.iter().map(|part| part.bind(py).clone()).collect();
+            paths.push(Path::new(&parts, py)?);
+            Node::Column(paths.len() - 1)
+        }
+        Container::List(_) => Node::List(Vec::new()),
+        Container::Tuple(_) => Node::Tuple(Vec::new()),
+        Container::Named(tuple) => Node::Named(tuple.get_type().unbind(), Vec::new()),
+        Container::Mapping(mapping) => Node::Mapping(mapping.get_type().unbind(), Vec::new()),
+    })
+}
+
+fn grow_parts<'py>(
+    parts: &mut Vec<Node>,
+    objects: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+    path: &mut PathParts,
+    paths: &mut Vec<Path>,
+) -> PyResult<()> {
+    for (index, object) in objects.enumerate() {
+        if parts.len() <= index {
+            parts.push(Node::Vacant);
+        }
+        path.push(index.into_pyobject(object.py())?.into_any().unbind());
+        if let Some(part) = parts.get_mut(index) {
+            grow_node(part, &object, path, paths)?;
+        }
+        path.pop();
+    }
+    Ok(())
+}
+
+fn grow_fields<'py>(
+    parts: &mut Vec<Node>,
+    fields: &[Bound<'py, PyAny>],
+    objects: impl Iterator<Item = Bound<'py, PyAny>>,
+    path: &mut PathParts,
+    paths: &mut Vec<Path>,
+) -> PyResult<()> {
+    parts.resize_with(fields.len(), Node::default);
+    for ((part, field), object) in parts.iter_mut().zip(fields).zip(objects) {
+        path.push(field.clone().unbind());
+        grow_node(part, &object, path, paths)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+fn grow_mapping(
+    parts: &mut Vec<(Py<PyAny>, Node)>,
+    mapping: &Bound<'_, PyAny>,
+    path: &mut PathParts,
+    paths: &mut Vec<Path>,
+) -> PyResult<()> {
+    let (_, order) = sorted_keys(mapping)?;
+    for (_, key) in order {
+        let mut index = None;
+        for (position, (known, _)) in parts.iter().enumerate() {
+            if known.bind(key.py()).eq(&key)? {
+                index = Some(position);
+            }
+        }
+        let index = index.unwrap_or_else(|| {
+            parts.push((key.clone().unbind(), Node::Vacant));
+            parts.len() - 1
+        });
+        let value = mapping.get_item(&key)?;
+        path.push(key.unbind());
+        if let Some((_, part)) = parts.get_mut(index) {
+            grow_node(part, &value, path, paths)?;
+        }
+        path.pop();
+    }
+    Ok(())
+}
+
+fn changed(path: &PathParts, py: Python<'_>, was: &str, is: &str, object: &Bound<'_, PyAny>) -> PyErr {
+    let path = PyTuple::new(py, path).map_or_else(|_| "?".to_owned(), |path| path.to_string());
+    let kind = object.get_type();
+    PyTypeError::new_err(format!("at {path} earlier steps had {was}, this one has {is} ({kind})"))
+}

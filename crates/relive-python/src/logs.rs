@@ -1,0 +1,155 @@
+//! Events of the Rust crates as records of Python's `logging`.
+//!
+//! Events come from any thread, some of which hold locks; they must not wait for the interpreter. So they go into a queue,
+//! and a thread of its own hands them to the logger `relive`.
+
+use std::fmt::{self, Write};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Records that may wait to be delivered; beyond it they are dropped, as nobody could read them anyway.
+const MAX_WAITING: usize = 1_000;
+
+/// How long the end of the process waits for the last records.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Names of the crates whose events are passed on.
+const TARGET_PREFIX: &str = "relive";
+
+enum Message {
+    Record { level: u8, target: String, text: String },
+    /// Everything before it was delivered.
+    Flush(Sender<()>),
+}
+
+/// The queue of this process, and the process: the thread that empties it does not survive a fork.
+static QUEUE: Mutex<Option<(u32, SyncSender<Message>)>> = Mutex::new(None);
+
+/// Passes events on from now, unless the process has a subscriber already.
+#[pyfunction]
+pub(crate) fn install_logging() {
+    // Somebody who embeds Python in a Rust program may have one; theirs stays.
+    let _ = tracing::subscriber::set_global_default(ToPython);
+}
+
+/// Waits until what was logged so far is delivered, for a moment at most.
+#[pyfunction]
+pub(crate) fn flush_logs(py: Python<'_>) {
+    let queue = QUEUE.lock().as_ref().filter(|(process, _)| *process == std::process::id()).map(|(_, q)| q.clone());
+    if let Some(queue) = queue {
+        let (done, delivered) = channel();
+        if queue.try_send(Message::Flush(done)).is_ok() {
+            // No answer in time means that nobody reads; there is nothing left to do about it.
+            let _ = py.detach(move || delivered.recv_timeout(LAST_WORDS));
+        }
+    }
+}
+
+fn send(message: Message) {
+    let process = std::process::id();
+    let mut queue = QUEUE.lock();
+    if queue.as_ref().is_none_or(|(owner, _)| *owner != process) {
+        let (sender, receiver) = sync_channel(MAX_WAITING);
+        let started = std::thread::Builder::new().name("relive-log".to_owned()).spawn(move || deliver(&receiver));
+        if started.is_err() {
+            return;
+        }
+        *queue = Some((process, sender));
+    }
+    if let Some((_, sender)) = &*queue {
+        match sender.try_send(message) {
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
+    }
+}
+
+fn deliver(messages: &Receiver<Message>) {
+    while let Ok(message) = messages.recv() {
+        match message {
+            Message::Flush(done) => drop(done.send(())),
+            Message::Record { level, target, text } => {
+                // None: the interpreter is ending.
+                let Some(()) = Python::try_attach(|py| {
+                    if let Err(error) = log(py, level, &target, &text) {
+                        error.write_unraisable(py, None);
+                    }
+                }) else {
+                    return;
+                };
+            }
+        }
+    }
+}
+
+fn log(py: Python<'_>, level: u8, target: &str, text: &str) -> PyResult<()> {
+    let logger = py.import("logging")?.call_method1("getLogger", (target.replace("::", "."),))?;
+    logger.call_method1("log", (level, "%s", text))?;
+    Ok(())
+}
+
+/// Python's number of a level.
+fn python_level(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 40,
+        Level::WARN => 30,
+        Level::INFO => 20,
+        Level::DEBUG | Level::TRACE => 10,
+    }
+}
+
+/// The subscriber; spans are not used by the crates, so they have no meaning here.
+struct ToPython;
+
+impl Subscriber for ToPython {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::DEBUG && metadata.target().starts_with(TARGET_PREFIX)
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        let target = event.metadata().target();
+        // The one logger that users look for; the crate is its child.
+        let target = match target {
+            "relive" => target.to_owned(),
+            crate_path => format!("relive.{}", crate_path.trim_start_matches("relive_")),
+        };
+        let level = python_level(*event.metadata().level());
+        send(Message::Record { level, target, text: format!("{}{}", text.message, text.fields) });
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// An event as text: the message, then `name=value` of the fields.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a String cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
+    }
+}

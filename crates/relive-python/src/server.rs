@@ -1,0 +1,175 @@
+//! A server in this process.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use relive_engine::{Engine, EngineBuilder};
+use relive_server::{ServerOptions, bind, serve};
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+
+use crate::client::seconds;
+use crate::error::invalid;
+use crate::table::Table;
+use crate::wait;
+
+/// The servers of this process by port, for clients that need not go through the network. With the process that they
+/// belong to: after a fork they are the parent's.
+static LOCAL: Mutex<Option<HashMap<u16, (u32, Engine)>>> = Mutex::new(None);
+
+/// Time that connections get to end when a server stops.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// The engine of this process that serves `port`.
+pub(crate) fn local_engine(port: u16) -> Option<Engine> {
+    let local = LOCAL.lock();
+    let (process, engine) = local.as_ref()?.get(&port)?;
+    (*process == std::process::id()).then(|| engine.clone())
+}
+
+/// Tables served on a port and, within the process, through memory.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct Server {
+    port: u16,
+    engine: Engine,
+    running: Mutex<Option<Running>>,
+    ended: watch::Receiver<bool>,
+    process: u32,
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+#[pymethods]
+impl Server {
+    /// Binds `port` of `host` (0: a free one) and serves `tables`.
+    #[new]
+    fn new(py: Python<'_>, tables: Vec<Py<Table>>, host: Option<&str>, port: u16) -> PyResult<Server> {
+        let engine = build_engine(&tables)?;
+        let runtime = runtime_of_server()?;
+        let listener = py.detach(|| runtime.block_on(listen(host, port)))?;
+        for (table, handle) in tables.iter().zip(engine.tables()) {
+            table.get().serve_as(handle)?;
+        }
+        let port = listener.local_addr()?.port();
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = watch::channel(false);
+        let served = engine.clone();
+        let thread = std::thread::Builder::new().name("relive-server".to_owned()).spawn(move || {
+            let options = ServerOptions::default().drain_timeout(DRAIN);
+            let ended = runtime.block_on(serve(listener, served, options, async { drop(stopped.await) }));
+            if let Err(error) = ended {
+                tracing::error!(target: "relive", "the server on port {port} broke: {error}");
+            }
+            end.send_replace(true);
+        })?;
+        let process = std::process::id();
+        LOCAL.lock().get_or_insert_default().insert(port, (process, engine.clone()));
+        Ok(Server { port, engine, running: Mutex::new(Some(Running { stop, thread })), ended, process })
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    #[getter]
+    fn is_running(&self) -> bool {
+        self.process == std::process::id() && self.running.lock().is_some()
+    }
+
+    /// Stops serving; clients that wait get an error. A second call does nothing.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
+        let Some(running) = self.running.lock().take() else { return Ok(()) };
+        self.forget();
+        py.detach(|| {
+            self.engine.close();
+            drop(running.stop);
+            running.thread.join()
+        })
+        .map_err(|_| PyRuntimeError::new_err("the server's thread had ended with a panic"))
+    }
+
+    /// Waits until the server is stopped from another thread, or for `timeout` seconds; whether it was stopped.
+    #[pyo3(signature = (timeout = None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let timeout = seconds(timeout)?;
+        let mut ended = self.ended.clone();
+        // A sender that is gone means the same as a message.
+        let ended = async move { drop(ended.wait_for(|ended| *ended).await) };
+        wait::wait_quietly(py, tokio::time::timeout(timeout, ended)).map(|waited| waited.is_ok())
+    }
+}
+
+impl Server {
+    fn forget(&self) {
+        let mut local = LOCAL.lock();
+        if let Some(servers) = local.as_mut()
+            && servers.get(&self.port).is_some_and(|(process, _)| *process == self.process)
+        {
+            servers.remove(&self.port);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // A fork's copy: the threads are the parent's.
+            if let Some(running) = self.running.get_mut().take() {
+                std::mem::forget(running);
+            }
+            return;
+        }
+        if let Some(running) = self.running.get_mut().take() {
+            self.forget();
+            self.engine.close();
+            drop(running.stop);
+            Python::attach(|py| py.detach(|| running.thread.join().ok()));
+        }
+    }
+}
+
+fn build_engine(tables: &[Py<Table>]) -> PyResult<Engine> {
+    if let Some(table) = tables.iter().find(|table| table.get().is_served()) {
+        return Err(PyValueError::new_err(format!(
+            "table {:?} was given to a server before; Table.replace() makes an empty one of the same rules",
+            table.get().config().name
+        )));
+    }
+    let add = |builder: EngineBuilder, table: &Py<Table>| {
+        let table = table.get();
+        builder.table_with_extensions(table.config().clone(), table.build_extensions())
+    };
+    tables.iter().fold(Engine::builder(), add).build().map_err(invalid)
+}
+
+fn runtime_of_server() -> PyResult<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Both address families if the machine has both, as dm-reverb does.
+async fn listen(host: Option<&str>, port: u16) -> PyResult<TcpListener> {
+    let Some(host) = host else {
+        let all_v6 = SocketAddr::new(IpAddr::from([0_u16; 8]), port);
+        return match bind(all_v6).await {
+            Err(error) if error.source.kind() != std::io::ErrorKind::AddrInUse => {
+                bind(SocketAddr::new(IpAddr::from([0_u8; 4]), port)).await.map_err(invalid)
+            }
+            bound => bound.map_err(invalid),
+        };
+    };
+    let mut addresses = tokio::net::lookup_host((host, port)).await?;
+    let address = addresses.next().ok_or_else(|| PyValueError::new_err(format!("host {host:?} has no address")))?;
+    bind(address).await.map_err(invalid)
+}

@@ -1,0 +1,189 @@
+//! The structured writer.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use relive_client::{
+    Condition, OperandBuilder, PatternNode, PriorityFn, SourceColumn, StructuredConfig,
+    StructuredWriter as RustWriter,
+};
+use relive_tensor::{Nest, Tensor};
+
+use crate::array;
+use crate::column::busy;
+use crate::error::{OrRaise, raise};
+use crate::wait::{self, Reason};
+
+/// Appends flat steps and makes items from patterns.
+#[pyclass(frozen, subclass, module = "relive._native", name = "StructuredWriter")]
+pub(crate) struct StructuredWriter {
+    inner: Mutex<Option<RustWriter>>,
+}
+
+impl StructuredWriter {
+    pub(crate) fn over(writer: RustWriter) -> StructuredWriter {
+        StructuredWriter { inner: Mutex::new(Some(writer)) }
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut RustWriter) -> PyResult<R>) -> PyResult<R> {
+        let mut inner = self.inner.try_lock().ok_or_else(busy)?;
+        act(inner.as_mut().ok_or_else(|| PyRuntimeError::new_err("the writer is closed"))?)
+    }
+}
+
+#[pymethods]
+impl StructuredWriter {
+    /// Appends the leaves of a step; `None` for the ones that it lacks.
+    fn append(&self, py: Python<'_>, flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
+        let tensors = flat
+            .iter()
+            .map(|leaf| leaf.as_ref().map(array::to_tensor).transpose())
+            .collect::<PyResult<Vec<Option<Tensor>>>>()?;
+        self.with(|writer| {
+            wait::now_or_wait(py, "append", writer.append_flat(&tensors, partial), no_reason)?
+                .map_err(|error| raise(py, &error))
+        })
+    }
+
+    #[getter]
+    fn step_is_open(&self) -> PyResult<bool> {
+        self.with(|writer| Ok(writer.step_is_open()))
+    }
+
+    #[getter]
+    fn pending_items(&self) -> PyResult<usize> {
+        self.with(|writer| Ok(writer.pending_items()))
+    }
+
+    #[pyo3(signature = (block_until_num_items = 0, timeout_ms = None))]
+    fn flush(&self, py: Python<'_>, block_until_num_items: i64, timeout_ms: Option<i64>) -> PyResult<()> {
+        let items = usize::try_from(block_until_num_items).map_err(|_| {
+            PyValueError::new_err(format!("block_until_num_items must be >= 0, but it is {block_until_num_items}"))
+        })?;
+        let timeout = at_once_or(timeout_ms);
+        self.with(|writer| {
+            wait::now_or_wait(py, "flush", writer.flush_until(items, timeout), no_reason)?.or_raise(py)
+        })
+    }
+
+    #[pyo3(signature = (clear_buffers = true, timeout_ms = None))]
+    fn end_episode(&self, py: Python<'_>, clear_buffers: bool, timeout_ms: Option<i64>) -> PyResult<()> {
+        let timeout = at_once_or(timeout_ms);
+        self.with(|writer| {
+            wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?.or_raise(py)
+        })
+    }
+
+    /// Ends the writer; what is not confirmed is dropped, with a warning.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let writer = self.inner.try_lock().ok_or_else(busy)?.take();
+        py.detach(|| drop(writer));
+        Ok(())
+    }
+}
+
+/// Zero is "at once", nothing is "for ever".
+fn at_once_or(timeout_ms: Option<i64>) -> Duration {
+    timeout_ms.map_or(wait::FOREVER, |ms| u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis))
+}
+
+fn no_reason<'r>() -> Reason<'r> {
+    Box::pin(std::future::ready("the server has not confirmed all items; a rate limiter may hold them back".to_owned()))
+}
+
+/// The configurations, from dicts of `table`, `nodes`, `priority` and `conditions`.
+pub(crate) fn to_configs(configs: &[Bound<'_, PyDict>]) -> PyResult<Vec<StructuredConfig>> {
+    let named = |(position, config): (usize, &Bound<'_, PyDict>)| {
+        to_config(config).map_err(|error| {
+            let text = error.value(config.py()).to_string();
+            PyValueError::new_err(format!("Invalid configuration at position {position}: {text}"))
+        })
+    };
+    configs.iter().enumerate().map(named).collect()
+}
+
+fn to_config(config: &Bound<'_, PyDict>) -> PyResult<StructuredConfig> {
+    let part = |name: &str| {
+        config.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("the configuration has no {name}")))
+    };
+    let nodes: Vec<Node> = part("nodes")?.extract()?;
+    let nodes = nodes.into_iter().map(|node| to_node(config.py(), node)).collect::<PyResult<Vec<_>>>()?;
+    let pattern = Nest::List(nodes.into_iter().map(Nest::Leaf).collect());
+    let table: String = part("table")?.extract()?;
+    let mut made = StructuredConfig::new(table, pattern).priority(to_priority(&part("priority")?)?);
+    for condition in part("conditions")?.try_iter()? {
+        made = made.condition(to_condition(&condition?)?);
+    }
+    Ok(made)
+}
+
+/// Source column, start, stop and step of a pattern's node.
+type Node = (i64, Option<i32>, Option<i32>, Option<i32>);
+
+fn to_node(py: Python<'_>, (source, start, stop, step): Node) -> PyResult<PatternNode> {
+    let source = u32::try_from(source)
+        .map_err(|_| PyValueError::new_err(format!("flat_source_index must be >= 0, but it is {source}")))?;
+    let column = SourceColumn::at(source);
+    let node = match (start, stop, step) {
+        (None, Some(stop), None) => column.step(stop),
+        (None, _, Some(_)) => return Err(PyValueError::new_err("a step is only allowed together with a start")),
+        (None, None, None) => return Err(PyValueError::new_err("a node needs a start or a stop")),
+        (Some(start), stop, step) => {
+            let stride = u32::try_from(step.unwrap_or(1)).unwrap_or(0);
+            match stop {
+                None | Some(0) => column.strided(start.., stride),
+                Some(stop) => column.strided(start..stop, stride),
+            }
+        }
+    };
+    node.or_raise(py)
+}
+
+fn to_priority(priority: &Bound<'_, PyAny>) -> PyResult<PriorityFn> {
+    let priority = priority.cast::<PyTuple>()?;
+    let kind: String = priority.get_item(0)?.extract()?;
+    match kind.as_str() {
+        "constant" => Ok(PriorityFn::Constant(priority.get_item(1)?.extract()?)),
+        "td_error" => Ok(PriorityFn::TdError {
+            max_priority_weight: priority.get_item(1)?.extract()?,
+            source: priority.get_item(2)?.extract()?,
+        }),
+        other => Err(PyValueError::new_err(format!("there is no priority function {other:?}"))),
+    }
+}
+
+fn to_condition(condition: &Bound<'_, PyAny>) -> PyResult<Condition> {
+    let (left, source, comparison, arguments, inverse): (String, Option<u32>, String, Vec<i64>, bool) =
+        condition.extract()?;
+    let operand = match left.as_str() {
+        "step_index" => Condition::step_index(),
+        "steps_since_applied" => Condition::steps_since_applied(),
+        "buffer_length" => Condition::buffer_length(),
+        "is_end_episode" => return end_of_episode(&comparison, &arguments, inverse),
+        "data" => Condition::data(source.unwrap_or(0)),
+        other => return Err(PyValueError::new_err(format!("a condition cannot look at {other:?}"))),
+    };
+    compared(operand, &comparison, &arguments, inverse)
+}
+
+fn compared(operand: OperandBuilder, comparison: &str, arguments: &[i64], inverse: bool) -> PyResult<Condition> {
+    Ok(match (comparison, arguments, inverse) {
+        ("eq", &[value], false) => operand.eq(value),
+        ("eq", &[value], true) => operand.ne(value),
+        ("ge", &[value], false) => operand.ge(value),
+        ("ge", &[value], true) => operand.lt(value),
+        ("mod_eq", &[modulus, remainder], false) => operand.modulo(modulus, remainder),
+        ("mod_eq", &[modulus, remainder], true) => operand.not_modulo(modulus, remainder),
+        _ => return Err(PyValueError::new_err(format!("a condition cannot compare by {comparison:?} {arguments:?}"))),
+    })
+}
+
+fn end_of_episode(comparison: &str, arguments: &[i64], inverse: bool) -> PyResult<Condition> {
+    match (comparison, arguments, inverse) {
+        ("eq", &[1], false) => Ok(Condition::is_end_episode()),
+        _ => Err(PyValueError::new_err("is_end_episode can only be asked to hold (eq 1, not inverse)")),
+    }
+}

@@ -1,0 +1,180 @@
+//! A table's configuration, and its state once a server serves it.
+
+use std::sync::OnceLock;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use relive_engine::{Operation, TableHandle, WaiterInfo};
+use relive_table::{Extension, RateLimiterConfig, SelectorKind, Table as PureTable, TableConfig, TableInfo};
+
+use crate::error::invalid;
+use crate::extension::TableExtension;
+use crate::spec;
+
+/// One table of a server.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct Table {
+    config: TableConfig,
+    extensions: Vec<Py<TableExtension>>,
+    /// Set when a server begins to serve the table.
+    handle: OnceLock<TableHandle>,
+}
+
+impl Table {
+    pub(crate) fn config(&self) -> &TableConfig {
+        &self.config
+    }
+
+    pub(crate) fn build_extensions(&self) -> Vec<Box<dyn Extension>> {
+        self.extensions.iter().map(|extension| extension.get().build()).collect()
+    }
+
+    /// Binds the table to its server; an error if it has one already.
+    pub(crate) fn serve_as(&self, handle: &TableHandle) -> PyResult<()> {
+        self.handle.set(handle.clone()).map_err(|_| {
+            PyValueError::new_err(format!(
+                "table {:?} was given to a server before; Table.replace() makes an empty one of the same rules",
+                self.config.name
+            ))
+        })
+    }
+
+    pub(crate) fn is_served(&self) -> bool {
+        self.handle.get().is_some()
+    }
+
+    /// A table of the same rules that nobody serves, for questions about its limiter.
+    fn idle(&self) -> PyResult<PureTable> {
+        PureTable::new(self.config.clone(), Vec::new()).map_err(invalid)
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// `sampler` and `remover` are `(kind, *arguments)`, `limiter` is `(samples_per_insert, min_size_to_sample,
+    /// min_diff, max_diff)`, `signature` a nest of array specs, `extensions` what else the table runs.
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "the rules of a table, which Python names")]
+    fn new(
+        name: String,
+        sampler: &Bound<'_, PyTuple>,
+        remover: &Bound<'_, PyTuple>,
+        max_size: u64,
+        max_times_sampled: i32,
+        limiter: (f64, i64, f64, f64),
+        signature: &Bound<'_, PyAny>,
+        extensions: Vec<Py<TableExtension>>,
+    ) -> PyResult<Table> {
+        let (samples_per_insert, min_size_to_sample, min_diff, max_diff) = limiter;
+        let mut config = TableConfig::new(name)
+            .sampler(selector(sampler)?)
+            .remover(selector(remover)?)
+            .max_size(max_size)
+            .max_times_sampled(max_times_sampled)
+            .rate_limiter(RateLimiterConfig { samples_per_insert, min_size_to_sample, min_diff, max_diff });
+        if let Some(signature) = spec::to_signature(signature)? {
+            config = config.signature(signature);
+        }
+        config.validate().map_err(invalid)?;
+        Ok(Table { config, extensions, handle: OnceLock::new() })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Rules, sizes and counters, and who waits for what.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Some(handle) = self.handle.get() else { return info_dict(py, &self.idle()?.info()) };
+        let status = py.detach(|| handle.status());
+        let dict = info_dict(py, &status.info)?;
+        dict.set_item("limiter_cursor", status.limiter_cursor)?;
+        dict.set_item("referenced_bytes", status.referenced_bytes)?;
+        dict.set_item("undelivered_samples", status.undelivered_samples)?;
+        let waiters = status.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
+        dict.set_item("waiters", waiters)?;
+        Ok(dict)
+    }
+
+    fn can_sample(&self, py: Python<'_>, count: i64) -> PyResult<bool> {
+        match self.handle.get() {
+            Some(handle) => py.detach(|| handle.can_sample(count)).map_err(invalid),
+            None => self.idle()?.can_sample(count).map_err(invalid),
+        }
+    }
+
+    fn can_insert(&self, py: Python<'_>, count: i64) -> PyResult<bool> {
+        match self.handle.get() {
+            Some(handle) => py.detach(|| handle.can_insert(count)).map_err(invalid),
+            None => self.idle()?.can_insert(count).map_err(invalid),
+        }
+    }
+}
+
+fn selector(spec: &Bound<'_, PyTuple>) -> PyResult<SelectorKind> {
+    let kind: String = spec.get_item(0)?.extract()?;
+    Ok(match kind.as_str() {
+        "fifo" => SelectorKind::Fifo,
+        "lifo" => SelectorKind::Lifo,
+        "uniform" => SelectorKind::Uniform,
+        "min_heap" => SelectorKind::MinHeap,
+        "max_heap" => SelectorKind::MaxHeap,
+        "prioritized" => SelectorKind::Prioritized { exponent: spec.get_item(1)?.extract()? },
+        other => return Err(PyTypeError::new_err(format!("there is no selector {other:?}"))),
+    })
+}
+
+fn selector_tuple<'py>(py: Python<'py>, kind: SelectorKind) -> PyResult<Bound<'py, PyTuple>> {
+    let name = match kind {
+        SelectorKind::Fifo => "fifo",
+        SelectorKind::Lifo => "lifo",
+        SelectorKind::Uniform => "uniform",
+        SelectorKind::MinHeap => "min_heap",
+        SelectorKind::MaxHeap => "max_heap",
+        SelectorKind::Prioritized { exponent } => return ("prioritized", exponent).into_pyobject(py),
+    };
+    (name,).into_pyobject(py)
+}
+
+/// What `relive.reverb_types.TableInfo` is made of.
+pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Bound<'py, PyDict>> {
+    let config = &info.config;
+    let limiter = &config.rate_limiter;
+    let dict = PyDict::new(py);
+    dict.set_item("name", &config.name)?;
+    dict.set_item("sampler", selector_tuple(py, config.sampler)?)?;
+    dict.set_item("remover", selector_tuple(py, config.remover)?)?;
+    dict.set_item("max_size", config.max_size)?;
+    dict.set_item("max_times_sampled", config.max_times_sampled)?;
+    dict.set_item("samples_per_insert", limiter.samples_per_insert)?;
+    dict.set_item("min_size_to_sample", limiter.min_size_to_sample)?;
+    dict.set_item("min_diff", limiter.min_diff)?;
+    dict.set_item("max_diff", limiter.max_diff)?;
+    dict.set_item("insert_completed", info.inserts)?;
+    dict.set_item("sample_completed", info.samples)?;
+    let signature = config.signature.as_ref().map(|signature| spec::from_signature(py, signature)).transpose()?;
+    dict.set_item("signature", signature)?;
+    dict.set_item("current_size", info.current_size)?;
+    dict.set_item("num_episodes", info.num_episodes)?;
+    dict.set_item("num_deleted_episodes", info.num_deleted_episodes)?;
+    dict.set_item("num_unique_samples", info.num_unique_samples)?;
+    dict.set_item("worker_time_ms", (0, 0, 0, 0, 0, 0))?;
+    Ok(dict)
+}
+
+fn waiter_dict<'py>(py: Python<'py>, waiter: &WaiterInfo) -> PyResult<Bound<'py, PyDict>> {
+    let operation = match waiter.operation {
+        Operation::Insert => "insert",
+        Operation::Sample => "sample",
+    };
+    let reason = waiter.shortfall.as_ref().map_or_else(|| "others come first".to_owned(), ToString::to_string);
+    let dict = PyDict::new(py);
+    dict.set_item("operation", operation)?;
+    dict.set_item("who", &*waiter.who)?;
+    dict.set_item("waiting_s", waiter.waiting.as_secs_f64())?;
+    dict.set_item("reason", reason)?;
+    dict.set_item("wanted", waiter.wanted)?;
+    Ok(dict)
+}

@@ -1,0 +1,155 @@
+//! Waiting without the interpreter: signals are looked at, forks are noticed, and long waits are told of.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
+/// How long a wait goes on before Python's signal handlers get their chance: what Ctrl-C takes at most.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// After how long a wait is first told of in the log; then after twice as long each time.
+const FIRST_NOTICE: Duration = Duration::from_secs(5);
+
+/// Threads of the runtime: one can decode messages while the other waits for a socket.
+const WORKER_THREADS: usize = 2;
+
+/// The runtime of this process and the process that it belongs to: its threads do not survive a fork.
+static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
+
+/// The runtime of this process, started at the first use.
+pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
+    let process = std::process::id();
+    let mut current = RUNTIME.lock();
+    if let Some((owner, runtime)) = &*current
+        && *owner == process
+    {
+        return Ok(Arc::clone(runtime));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        .thread_name("relive-client")
+        .enable_all()
+        .build()?;
+    let runtime = Arc::new(runtime);
+    // The parent's runtime has no threads here; ending it would wait for them.
+    std::mem::forget(current.replace((process, Arc::clone(&runtime))));
+    Ok(runtime)
+}
+
+/// Says what a call waits for; asked for when the wait is long.
+pub(crate) type Reason<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
+
+/// Waits for `future` with the interpreter released.
+///
+/// # Errors
+/// Whatever a signal handler raised, `KeyboardInterrupt` for one; the future is dropped then, which cancels it.
+pub(crate) fn wait<F>(py: Python<'_>, what: &str, future: F) -> PyResult<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    wait_because(py, what, future, || Box::pin(std::future::ready(String::new())))
+}
+
+/// [`wait`] with a reason that the log gets when it takes long.
+pub(crate) fn wait_because<'r, F>(
+    py: Python<'_>,
+    what: &str,
+    future: F,
+    reason: impl Fn() -> Reason<'r> + Sync,
+) -> PyResult<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let runtime = runtime()?;
+    let started = Instant::now();
+    let mut next_notice = FIRST_NOTICE;
+    wait_in_slices(py, &runtime, future, || {
+        if started.elapsed() >= next_notice {
+            tell(py, &runtime, what, next_notice, reason());
+            next_notice *= 2;
+        }
+    })
+}
+
+/// [`wait`] for what is meant to take long: nothing is logged.
+pub(crate) fn wait_quietly<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    wait_in_slices(py, &*runtime()?, future, || {})
+}
+
+fn wait_in_slices<F>(
+    py: Python<'_>,
+    runtime: &Runtime,
+    future: F,
+    mut between: impl FnMut(),
+) -> PyResult<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let mut future = pin!(future);
+    loop {
+        let slice = py.detach(|| runtime.block_on(async { tokio::time::timeout(SLICE, future.as_mut()).await }));
+        if let Ok(output) = slice {
+            return Ok(output);
+        }
+        py.check_signals()?;
+        between();
+    }
+}
+
+fn tell(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, reason: Reason<'_>) {
+    let reason = py.detach(|| runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), reason).await }));
+    let reason = reason.unwrap_or_else(|_| "the server does not say why".to_owned());
+    tracing::warn!(target: "relive", "{what} has waited for {} s: {reason}", waited.as_secs());
+}
+
+/// Longer than any process lives: for calls that have no timeout, as in dm-reverb.
+pub(crate) const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// [`wait_because`] for what mostly does not wait: looks once without letting go of the interpreter.
+pub(crate) fn now_or_wait<'r, F>(
+    py: Python<'_>,
+    what: &str,
+    future: F,
+    reason: impl Fn() -> Reason<'r> + Sync,
+) -> PyResult<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let runtime = runtime()?;
+    let mut future = pin!(future);
+    {
+        let _inside = runtime.enter();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Ok(output);
+        }
+    }
+    wait_because(py, what, future, reason)
+}
+
+/// What operations on `table` wait for now, as its server says.
+pub(crate) async fn reason_of(client: &relive_client::Client, table: &str) -> String {
+    let status = match client.status_with_timeout(Duration::from_secs(1)).await {
+        Ok(status) => status,
+        Err(error) => return format!("the server does not say why ({error})"),
+    };
+    let Some(table) = status.tables.iter().find(|known| known.info.config.name == table) else {
+        return format!("the server has no table {table:?}");
+    };
+    let reasons: Vec<String> = table.waiters.iter().take(3).map(|waiter| waiter.reason.clone()).collect();
+    if reasons.is_empty() { "nobody waits in the table".to_owned() } else { reasons.join("; ") }
+}

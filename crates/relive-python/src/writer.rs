@@ -1,0 +1,319 @@
+//! The trajectory writer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use relive_client::{Client, Column, TrajectoryWriter as RustWriter};
+use relive_tensor::Tensor;
+use smallvec::SmallVec;
+
+use crate::array;
+use crate::column::{ColumnHistory, TrajectoryColumn, busy};
+use crate::error::{OrRaise, raise_append, raise_kind};
+use crate::layout::{Layout, Leaves};
+use crate::nest;
+use crate::wait::{self, Reason};
+
+/// What a writer and the columns of its history share.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    /// None once the writer is closed.
+    writer: Option<RustWriter>,
+    layout: Layout,
+    client: Client,
+}
+
+impl Shared {
+    /// The state, unless another thread uses it now: waiting for it with the interpreter in hand could wait for ever.
+    pub(crate) fn lock(&self, _py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+        self.state.try_lock().ok_or_else(busy)
+    }
+}
+
+impl State {
+    pub(crate) fn writer(&self, py: Python<'_>) -> PyResult<&RustWriter> {
+        self.writer.as_ref().ok_or_else(|| closed(py))
+    }
+
+    fn writer_mut(&mut self, py: Python<'_>) -> PyResult<&mut RustWriter> {
+        self.writer.as_mut().ok_or_else(|| closed(py))
+    }
+
+    pub(crate) fn history_len(&self) -> usize {
+        self.writer.as_ref().map_or(0, |writer| usize::try_from(writer.history().len()).unwrap_or(usize::MAX))
+    }
+
+    /// The leaves of a step by column; new places become new columns.
+    fn place<'py>(&mut self, step: &Bound<'py, PyAny>) -> PyResult<(Leaves<'py>, Option<Layout>)> {
+        if let Some(leaves) = self.layout.place(step)? {
+            return Ok((leaves, None));
+        }
+        let grown = self.layout.grown(step)?;
+        let leaves = grown.place(step)?.ok_or_else(|| PyValueError::new_err("the step changes while it is read"))?;
+        Ok((leaves, Some(grown)))
+    }
+}
+
+/// Writes steps and makes items that refer to them.
+#[pyclass(frozen, subclass, module = "relive._native", name = "TrajectoryWriter")]
+pub(crate) struct TrajectoryWriter {
+    shared: Arc<Shared>,
+    /// The history as Python sees it, until a step with new places comes.
+    history: Mutex<Option<Py<PyAny>>>,
+}
+
+type Tensors = SmallVec<[(usize, Tensor); 8]>;
+
+impl TrajectoryWriter {
+    pub(crate) fn over(client: Client, writer: RustWriter) -> TrajectoryWriter {
+        let state = State { writer: Some(writer), layout: Layout::default(), client };
+        TrajectoryWriter { shared: Arc::new(Shared { state: Mutex::new(state) }), history: Mutex::new(None) }
+    }
+
+    fn append_with(
+        &self,
+        data: &Bound<'_, PyAny>,
+        store: impl FnOnce(&mut RustWriter, &[(usize, &Tensor)]) -> relive_client::Result<()>,
+    ) -> PyResult<()> {
+        let py = data.py();
+        let mut state = self.shared.lock(py)?;
+        state.writer(py)?;
+        let (leaves, grown) = state.place(data)?;
+        let paths = grown.as_ref().unwrap_or(&state.layout).paths();
+        let mut tensors = Tensors::with_capacity(leaves.len());
+        for (column, leaf) in &leaves {
+            let tensor = array::to_tensor(leaf).map_err(|error| at_path(py, error, paths.get(*column)))?;
+            tensors.push((*column, tensor));
+        }
+        let cells: SmallVec<[(usize, &Tensor); 8]> = tensors.iter().map(|(column, tensor)| (*column, tensor)).collect();
+        if let Some(grown) = grown {
+            let known = state.layout.paths().len();
+            let new: Vec<String> =
+                grown.paths().iter().skip(known).map(|path| path.text.clone()).collect();
+            let writer = state.writer_mut(py)?;
+            writer.check_cells(&cells).map_err(|error| raise_append(py, &error, grown.paths()))?;
+            writer.add_columns(&new).or_raise(py)?;
+            state.layout = grown;
+            *self.history.lock() = None;
+        }
+        let stored = store(state.writer_mut(py)?, &cells);
+        stored.map_err(|error| raise_append(py, &error, state.layout.paths()))
+    }
+
+    /// The columns of an item, checked to be of some writer.
+    fn columns(trajectory: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
+        let (_, leaves) = nest::flatten(trajectory)?;
+        leaves.iter().map(column_of).collect()
+    }
+
+    fn timeout(timeout_ms: Option<i64>) -> PyResult<Duration> {
+        match timeout_ms {
+            None | Some(0) => Ok(wait::FOREVER),
+            Some(ms) => Ok(u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis)),
+        }
+    }
+}
+
+fn column_of(leaf: &Bound<'_, PyAny>) -> PyResult<Column> {
+    let Ok(column) = leaf.cast::<TrajectoryColumn>() else {
+        return Err(PyTypeError::new_err(format!(
+            "an item's trajectory is made of TrajectoryColumns, as writer.history gives them, but one leaf is a {}",
+            leaf.get_type()
+        )));
+    };
+    let column = column.get();
+    column.own().cloned().ok_or_else(|| {
+        let why = if column.is_empty() { "has no steps" } else { "refers to something else than this writer's history" };
+        PyValueError::new_err(format!("the column at {} {why}", column.path_text(leaf.py())))
+    })
+}
+
+#[pymethods]
+impl TrajectoryWriter {
+    /// Appends a step, or with `partial_step` a part of one.
+    #[pyo3(signature = (data, *, partial_step = false))]
+    fn append(&self, data: &Bound<'_, PyAny>, partial_step: bool) -> PyResult<()> {
+        self.append_with(data, |writer, cells| writer.append_cells(cells, partial_step))
+    }
+
+    /// Appends as many steps as the leaves' leading dimension says.
+    fn append_sequence(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.append_with(data, |writer, cells| writer.append_sequence_cells(cells))
+    }
+
+    /// A column for each leaf, in the structure of the steps.
+    #[getter]
+    fn history(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if let Some(history) = &*self.history.lock() {
+            return Ok(history.clone_ref(py));
+        }
+        let state = self.shared.lock(py)?;
+        if state.layout.is_empty() {
+            return Err(PyRuntimeError::new_err("the history has no structure before the first append"));
+        }
+        let history = state.layout.map(py, &mut |column| {
+            let path = state.layout.paths().get(column).map(|path| path.parts.clone_ref(py));
+            let path = path.unwrap_or_else(|| PyTuple::empty(py).unbind());
+            let column = ColumnHistory { shared: Arc::clone(&self.shared), column, path };
+            Ok(Bound::new(py, column)?.into_any())
+        })?;
+        drop(state);
+        *self.history.lock() = Some(history.clone().unbind());
+        Ok(history.unbind())
+    }
+
+    #[getter]
+    fn episode_steps(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.shared.lock(py)?.writer(py)?.episode_steps())
+    }
+
+    #[getter]
+    fn step_is_open(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.shared.lock(py)?.writer(py)?.step_is_open())
+    }
+
+    /// Items that the server has not confirmed.
+    #[getter]
+    fn pending_items(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.shared.lock(py)?.writer.as_ref().map_or(0, RustWriter::pending_items))
+    }
+
+    /// Makes an item and gives its key.
+    fn create_item(&self, table: &str, priority: f64, trajectory: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let py = trajectory.py();
+        let columns = Self::columns(trajectory)?;
+        let mut state = self.shared.lock(py)?;
+        let State { writer, client, .. } = &mut *state;
+        let writer = writer.as_mut().ok_or_else(|| closed(py))?;
+        let made = wait::now_or_wait(py, "create_item", writer.create_item(table, priority, columns), || {
+            why_inserts_wait(client, table)
+        })?;
+        made.or_raise(py)
+    }
+
+    /// Makes an item of each of `trajectories`, which have one priority each, and gives their keys.
+    fn create_items<'py>(
+        &self,
+        py: Python<'py>,
+        table: &str,
+        priorities: &Bound<'py, PyAny>,
+        trajectories: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let priorities = array::floats(priorities)?;
+        let trajectories =
+            trajectories.try_iter()?.map(|item| Ok(Self::columns(&item?)?.into())).collect::<PyResult<Vec<_>>>()?;
+        let mut state = self.shared.lock(py)?;
+        let State { writer, client, .. } = &mut *state;
+        let writer = writer.as_mut().ok_or_else(|| closed(py))?;
+        let made = wait::now_or_wait(py, "create_items", writer.create_items(table, &priorities, &trajectories), || {
+            why_inserts_wait(client, table)
+        })?;
+        array::from_keys(py, &made.or_raise(py)?)
+    }
+
+    /// Makes an item of all columns for each of the steps `ends`: the `length` steps up to it.
+    #[pyo3(signature = (table, priorities, ends, *, length = 1, squeeze = false))]
+    fn create_window_items<'py>(
+        &self,
+        py: Python<'py>,
+        table: &str,
+        priorities: &Bound<'py, PyAny>,
+        ends: &Bound<'py, PyAny>,
+        length: usize,
+        squeeze: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let priorities = array::floats(priorities)?;
+        let ends = array::integers(ends)?;
+        let mut state = self.shared.lock(py)?;
+        let State { writer, client, .. } = &mut *state;
+        let writer = writer.as_mut().ok_or_else(|| closed(py))?;
+        let items = writer.create_window_items(table, &priorities, &ends, length, squeeze);
+        let made = wait::now_or_wait(py, "create_window_items", items, || why_inserts_wait(client, table))?;
+        array::from_keys(py, &made.or_raise(py)?)
+    }
+
+    /// Waits until at most `block_until_num_items` items are not confirmed.
+    #[pyo3(signature = (block_until_num_items = 0, timeout_ms = None))]
+    fn flush(&self, py: Python<'_>, block_until_num_items: i64, timeout_ms: Option<i64>) -> PyResult<()> {
+        let items = usize::try_from(block_until_num_items).map_err(|_| {
+            PyValueError::new_err(format!("block_until_num_items must be >= 0, but it is {block_until_num_items}"))
+        })?;
+        let timeout = Self::timeout(timeout_ms)?;
+        let mut state = self.shared.lock(py)?;
+        let writer = state.writer_mut(py)?;
+        wait::now_or_wait(py, "flush", writer.flush_until(items, timeout), no_reason)?.or_raise(py)
+    }
+
+    /// Waits until all items are confirmed and begins a new episode.
+    #[pyo3(signature = (clear_buffers = true, timeout_ms = None))]
+    fn end_episode(&self, py: Python<'_>, clear_buffers: bool, timeout_ms: Option<i64>) -> PyResult<()> {
+        // Zero is "at once" here and "for ever" in flush, as in dm-reverb.
+        let timeout = match timeout_ms {
+            Some(0) => Duration::ZERO,
+            other => Self::timeout(other)?,
+        };
+        let mut state = self.shared.lock(py)?;
+        let writer = state.writer_mut(py)?;
+        wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?.or_raise(py)
+    }
+
+    /// Sets how many steps the column at `path` keeps and how many a chunk gets.
+    #[pyo3(signature = (path, *, num_keep_alive_refs, max_chunk_length))]
+    fn configure(
+        &self,
+        py: Python<'_>,
+        path: &Bound<'_, PyTuple>,
+        num_keep_alive_refs: i64,
+        max_chunk_length: Option<i64>,
+    ) -> PyResult<()> {
+        let number = |name: &str, value: i64| {
+            u32::try_from(value)
+                .ok()
+                .filter(|&value| value >= 1)
+                .ok_or_else(|| PyValueError::new_err(format!("{name} must be a positive integer, but it is {value}")))
+        };
+        let kept = number("num_keep_alive_refs", num_keep_alive_refs)?;
+        let chunk = max_chunk_length.map(|length| number("max_chunk_length", length)).transpose()?;
+        let parts = path.iter().map(|part| Ok(part.str()?.to_string())).collect::<PyResult<Vec<_>>>()?;
+        self.shared.lock(py)?.writer_mut(py)?.configure(&parts.join("/"), kept, chunk).or_raise(py)
+    }
+
+    /// Ends the writer. Items that are not confirmed are dropped, with a warning.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let writer = self.shared.lock(py)?.writer.take();
+        py.detach(|| drop(writer));
+        Ok(())
+    }
+
+    #[getter]
+    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.shared.lock(py)?.writer.is_none())
+    }
+}
+
+/// Why a table lets no inserts through.
+fn why_inserts_wait<'r>(client: &Client, table: &str) -> Reason<'r> {
+    let (client, table) = (client.clone(), table.to_owned());
+    Box::pin(async move { wait::reason_of(&client, &table).await })
+}
+
+fn no_reason<'r>() -> Reason<'r> {
+    Box::pin(std::future::ready("the server has not confirmed all items; a rate limiter may hold them back".to_owned()))
+}
+
+fn at_path(py: Python<'_>, error: PyErr, path: Option<&crate::layout::Path>) -> PyErr {
+    let Some(path) = path else { return error };
+    let text = format!("at {}: {}", path.parts.bind(py), error.value(py));
+    PyErr::from_type(error.get_type(py), text)
+}
+
+fn closed(py: Python<'_>) -> PyErr {
+    raise_kind(py, relive_client::ErrorKind::Closed, "TrajectoryWriter::Close has been called.".to_owned())
+}

@@ -1,0 +1,96 @@
+"""Relive: an experience-replay data server, and clients for it.
+
+The names are those of dm-reverb, so that ``import relive as reverb`` runs what was written for it; no TensorFlow is
+needed. Beyond them: :meth:`Client.batches` (stacked arrays), :meth:`Client.update_priorities` (arrays of keys),
+:meth:`TrajectoryWriter.append_sequence`, :mod:`relive.torch`, :mod:`relive.jax` and :mod:`relive.gymnasium`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from relive import _native
+from relive import checkpointers
+from relive import item_selectors
+from relive import item_selectors as selectors
+from relive import rate_limiters
+from relive._native import __version__
+from relive.batches import Batch, BatchIterator
+from relive.client import Client, ItemInfo
+from relive.errors import DeadlineExceededError, ReverbError
+from relive.replay_sample import ReplaySample, SampleInfo
+from relive.server import Server, Table
+from relive.specs import ArraySpec, BoundedArraySpec
+from relive.trajectory_writer import TrajectoryColumn, TrajectoryWriter
+from relive.writer import Writer
+
+if TYPE_CHECKING:
+    from relive import structured_writer as structured
+    from relive.pattern_dataset import PatternDataset
+    from relive.structured_writer import StructuredWriter
+    from relive.tf_client import TFClient
+    from relive.timestep_dataset import TimestepDataset
+    from relive.trajectory_dataset import TrajectoryDataset
+
+__all__ = [
+    "ArraySpec",
+    "Batch",
+    "BatchIterator",
+    "BoundedArraySpec",
+    "Client",
+    "DeadlineExceededError",
+    "ItemInfo",
+    "PatternDataset",
+    "ReplaySample",
+    "ReverbError",
+    "SampleInfo",
+    "Server",
+    "StructuredWriter",
+    "TFClient",
+    "Table",
+    "TimestepDataset",
+    "TrajectoryColumn",
+    "TrajectoryDataset",
+    "TrajectoryWriter",
+    "Writer",
+    "__version__",
+    "checkpointers",
+    "item_selectors",
+    "rate_limiters",
+    "selectors",
+    "structured",
+]
+
+# What needs more imports than most programs want; loaded when it is first asked for.
+_LAZY = {
+    "PatternDataset": ("relive.pattern_dataset", "PatternDataset"),
+    "StructuredWriter": ("relive.structured_writer", "StructuredWriter"),
+    "TFClient": ("relive.tf_client", "TFClient"),
+    "TimestepDataset": ("relive.timestep_dataset", "TimestepDataset"),
+    "TrajectoryDataset": ("relive.trajectory_dataset", "TrajectoryDataset"),
+    "structured": ("relive.structured_writer", None),
+}
+_LAZY_MODULES = frozenset({
+    "errors", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "reverb_types",
+    "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "trajectory_dataset",
+})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        module_name, attribute = _LAZY[name]
+        module = importlib.import_module(module_name)
+        value = module if attribute is None else getattr(module, attribute)
+        globals()[name] = value
+        return value
+    if name in _LAZY_MODULES:
+        return importlib.import_module(f"relive.{name}")
+    raise AttributeError(f"module 'relive' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LAZY_MODULES})
+
+
+_native.install_logging()

@@ -1,0 +1,99 @@
+"""Batches of items as stacked arrays."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from relive import nest
+from relive.replay_sample import SampleInfo
+
+if TYPE_CHECKING:
+    from relive.client import Client
+
+
+class Batch(NamedTuple):
+    """``B`` items of a table.
+
+    The arrays belong to the caller, who may write to them; their memory is used again for later batches once the
+    last reference is gone.
+    """
+
+    info: SampleInfo
+    """Arrays ``[B]`` of key (uint64), probability (float64), table_size (int64), priority (float64) and times_sampled
+    (int32)."""
+    data: Any
+    """The columns, each ``[B, steps, …]``, or ``[B, …]`` for squeezed ones."""
+    lengths: Any = None
+    """With padding: for each column the number of steps of each item (int64, ``[B]``), ``None`` for squeezed ones."""
+
+
+class BatchIterator:
+    """Iterates over batches; made by :meth:`relive.Client.batches`.
+
+    It is also a context manager: leaving it ends the streams at once.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        table: str,
+        batch_size: int,
+        *,
+        timeout: float | None,
+        prefetch: int | None,
+        num_workers: int,
+        max_batches: int | None,
+        pad: bool,
+    ) -> None:
+        for name, value, least in (
+            ("batch_size", batch_size, 1),
+            ("prefetch", prefetch, 0),
+            ("num_workers", num_workers, 1),
+            ("max_batches", max_batches, 0),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, but it is {value}")
+        self._client = client
+        self._table = table
+        self._timeout = timeout
+        self._structure: Any = None
+        self._asked_for_structure = False
+        self._native = client._native.batches(
+            table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
+            max_batches=max_batches, pad=pad,
+        )
+
+    def __iter__(self) -> BatchIterator:
+        return self
+
+    def __next__(self) -> Batch:
+        info, columns, lengths = next(self._native)
+        if not self._asked_for_structure:
+            # After the first batch: a table that has items knows what they look like.
+            self._structure = self._client._structure(self._table, self._timeout)
+            self._asked_for_structure = True
+        structure = self._structure
+        ragged = None if all(rows is None for rows in lengths) else lengths
+        if structure is None:
+            return Batch(SampleInfo(*info), columns, ragged)
+        if ragged is not None:
+            ragged = nest.unflatten_as(structure, ragged)
+        return Batch(SampleInfo(*info), nest.unflatten_as(structure, columns), ragged)
+
+    @property
+    def prefetched(self) -> tuple[int, int]:
+        """Complete batches that wait to be taken, and samples that were asked for and have not come yet."""
+        return self._native.prefetched
+
+    def close(self) -> None:
+        """Ends the iterator; items that were fetched ahead are dropped."""
+        self._native.close()
+
+    def __enter__(self) -> BatchIterator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,362 @@
+"""The client of a replay server."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _native, nest
+from relive.batches import BatchIterator
+from relive.replay_sample import ReplaySample, SampleInfo
+from relive.reverb_types import TableInfo
+from relive.trajectory_writer import TrajectoryWriter
+from relive.writer import Writer
+
+if TYPE_CHECKING:
+    from relive.structured_writer import StructuredWriter
+
+# Samples that `Client.sample` asks for ahead of the caller.
+_MAX_SAMPLES_AHEAD = 64
+
+# Items of one page of `Client.items`.
+_ITEMS_PER_PAGE = 1_000
+
+
+class ItemInfo(NamedTuple):
+    """What a table knows about an item, without its data."""
+
+    key: int
+    priority: float
+    times_sampled: int
+    inserted_at: float
+    """Seconds since the epoch, by the server's clock."""
+
+
+class Client:
+    """A client of the server at ``server_address``, ``host:port``.
+
+    Nothing is connected before the first call. A server of the same process is reached through memory, unless
+    ``transport`` is ``"tcp"``; the property :attr:`transport` says which way is in use. Clients can be pickled, and go on
+    after a fork with connections of their own.
+
+    Every call that waits can be interrupted by Ctrl-C, lets other threads run, and takes a ``timeout`` in seconds;
+    without one it waits as long as it takes and says in the log of :mod:`logging` (logger ``relive``) what it waits for.
+    """
+
+    def __init__(self, server_address: str, *, transport: str = "auto") -> None:
+        self._server_address = server_address
+        self._transport = transport
+        self._native = _native.Client(server_address, transport)
+        self._structures: dict[str, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _client, (self._server_address, self._transport)
+
+    def __repr__(self) -> str:
+        return f"Client, server_address={self._server_address}"
+
+    @property
+    def server_address(self) -> str:
+        """The address as it was given."""
+        return self._server_address
+
+    @property
+    def transport(self) -> str:
+        """How the server is reached now: ``"in-process"`` or ``"tcp"``."""
+        return self._native.transport
+
+    # Writing.
+
+    def insert(self, data: Any, priorities: Mapping[str, float], *, timeout: float | None = None) -> None:
+        """Writes one step as one item of each table in ``priorities``, and waits until the server has confirmed it.
+
+        The columns of the items keep a leading dimension of 1.
+
+        Raises:
+          ValueError: no priorities, an unknown table, a step that the table's signature does not allow, a NaN priority.
+          DeadlineExceededError: not confirmed within ``timeout`` seconds.
+        """
+        if not priorities:
+            raise ValueError("priorities must name at least one table with a priority")
+        self._native.insert(data, dict(priorities), timeout)
+
+    def writer(
+        self,
+        max_sequence_length: int,
+        delta_encoded: bool = False,
+        chunk_length: int | None = None,
+        max_in_flight_items: int | None = 25,
+    ) -> Writer:
+        """A writer whose items are the newest steps of all columns; :meth:`trajectory_writer` can do more.
+
+        Raises:
+          ValueError: a length or bound below 1, or a ``chunk_length`` above ``max_sequence_length``.
+        """
+        return Writer(
+            self._native,
+            max_sequence_length=max_sequence_length,
+            delta_encoded=delta_encoded,
+            chunk_length=chunk_length,
+            max_in_flight_items=max_in_flight_items,
+        )
+
+    def trajectory_writer(
+        self,
+        num_keep_alive_refs: int,
+        *,
+        validate_items: bool = True,
+        chunk_length: int | None = None,
+        max_pending_items: int | None = None,
+        max_pending_bytes: int | None = None,
+    ) -> TrajectoryWriter:
+        """A writer of steps and of items that refer to any of the newest ``num_keep_alive_refs`` steps of a column.
+
+        Args:
+          num_keep_alive_refs: steps of each column that items can refer to, at least 1.
+          validate_items: whether items are checked against their table's signature before they are sent.
+          chunk_length: steps that are stored together; tuned to the items unless given.
+          max_pending_items: items that may wait for the server's confirmation before ``create_item`` waits; 10,000.
+          max_pending_bytes: bytes that may; 256 MiB.
+
+        Raises:
+          ValueError: an option out of range.
+        """
+        if num_keep_alive_refs < 1:
+            raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
+        return TrajectoryWriter(
+            self._native.trajectory_writer(
+                num_keep_alive_refs,
+                validate_items=validate_items,
+                chunk_length=chunk_length,
+                max_pending_items=max_pending_items,
+                max_pending_bytes=max_pending_bytes,
+            )
+        )
+
+    def structured_writer(self, configs: Sequence[Any]) -> StructuredWriter:
+        """A writer that makes items by itself, from the patterns of :mod:`relive.structured`.
+
+        Raises:
+          ValueError: no configuration, or one that is wrong; the error names its position.
+        """
+        from relive.structured_writer import StructuredWriter
+
+        return StructuredWriter.from_configs(self._native, configs)
+
+    # Reading.
+
+    def sample(
+        self,
+        table: str,
+        num_samples: int = 1,
+        *,
+        emit_timesteps: bool = True,
+        unpack_as_table_signature: bool = False,
+        timeout: float | None = None,
+    ) -> Generator[Any, None, None]:
+        """Samples ``num_samples`` items one after the other.
+
+        Args:
+          table: the table.
+          num_samples: how many items, at least 1.
+          emit_timesteps: whether an item comes as a list of one :class:`ReplaySample` per step, or as one
+            :class:`ReplaySample` whose columns have a leading dimension.
+          unpack_as_table_signature: whether data has the structure of the table's signature, or is a list of columns.
+          timeout: how many seconds to wait for each item.
+
+        Raises:
+          RuntimeError: there is no such table.
+          ValueError: ``num_samples`` below 1; columns of different lengths with ``emit_timesteps``.
+          DeadlineExceededError: no item came within ``timeout`` seconds.
+        """
+        if num_samples < 1:
+            raise ValueError(f"max_samples ({num_samples}) must be at least 1: num_samples is the number of items")
+        structure = self._structure(table, timeout, required=True) if unpack_as_table_signature else None
+        for info, columns in self._native.samples(table, num_samples, _MAX_SAMPLES_AHEAD, timeout):
+            sample_info = SampleInfo(*info)
+            if emit_timesteps:
+                yield _timesteps(sample_info, columns, structure)
+            else:
+                yield ReplaySample(sample_info, _packed(columns, structure))
+
+    def batches(
+        self,
+        table: str,
+        batch_size: int,
+        *,
+        timeout: float | None = None,
+        prefetch: int | None = None,
+        num_workers: int = 1,
+        max_batches: int | None = None,
+        pad: bool = False,
+    ) -> BatchIterator:
+        """An iterator of batches: data columns ``[batch_size, steps, …]`` and arrays of what is known of the items.
+
+        A squeezed column has no dimension for the steps. Data has the structure that the items were written with.
+
+        Args:
+          table: the table.
+          batch_size: items of a batch, at least 1.
+          timeout: seconds that a batch may take; a batch that is incomplete by then loses nothing, the next call goes
+            on with it.
+          prefetch: batches that are asked for before they are wanted. 0 is exact: only what is handed out is sampled,
+            as the table is at that moment. By default 0 within the process and 2 over a network.
+          num_workers: streams that fetch at the same time.
+          max_batches: ends after that many; by default never.
+          pad: whether items of different lengths are padded with zeros to the longest of the batch; their lengths are
+            in ``batch.lengths``. Without it they are an error.
+
+        Raises:
+          ValueError: a number out of range. While iterating: items of different shapes.
+          DeadlineExceededError: while iterating, no complete batch within ``timeout`` seconds.
+          RuntimeError: while iterating, there is no such table, or the server stopped.
+        """
+        return BatchIterator(
+            self, table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
+            max_batches=max_batches, pad=pad,
+        )
+
+    def items(self, table: str, *, timeout: float | None = None) -> Iterator[ItemInfo]:
+        """All items of ``table`` in the order of their insertion, without their data and without sampling them.
+
+        Pages are read one after the other; items that are inserted or deleted meanwhile may or may not appear.
+        """
+        cursor: int | None = None
+        while True:
+            page, cursor = self._native.items(table, cursor, _ITEMS_PER_PAGE, timeout)
+            yield from (ItemInfo(*item) for item in page)
+            if cursor is None:
+                return
+
+    def get_items(
+        self, table: str, keys: Sequence[int] | npt.NDArray[np.uint64], *, timeout: float | None = None
+    ) -> list[ReplaySample | None]:
+        """The items with these keys, ``None`` for those that the table does not have. It does not count as sampling."""
+        structure = self._structure(table, timeout)
+        found = self._native.get_items(table, keys, timeout)
+        return [
+            None if item is None else ReplaySample(SampleInfo(*item[0]), _packed(item[1], structure))
+            for item in found
+        ]
+
+    # Changing.
+
+    def mutate_priorities(
+        self,
+        table: str,
+        updates: Mapping[int, float] | None = None,
+        deletes: Sequence[int] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Deletes the items ``deletes``, then sets the priorities ``updates``. Unknown keys are passed over.
+
+        Raises:
+          RuntimeError: there is no such table.
+          ValueError: a priority that the table's selectors do not take; the ones before it are set.
+          TypeError: a key that is no integer of 64 bits.
+        """
+        updates = updates or {}
+        self._native.mutate_priorities(
+            table, list(updates), list(updates.values()), list(deletes or ()), timeout
+        )
+
+    def update_priorities(
+        self,
+        table: str,
+        keys: npt.ArrayLike,
+        priorities: npt.ArrayLike,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Sets the priorities of the items ``keys``; both are arrays or sequences of the same length.
+
+        Raises:
+          As :meth:`mutate_priorities`, and ValueError for different lengths.
+        """
+        self._native.mutate_priorities(table, keys, priorities, (), timeout)
+
+    def delete_items(self, table: str, keys: npt.ArrayLike, *, timeout: float | None = None) -> None:
+        """Deletes the items ``keys``; unknown keys are passed over."""
+        self._native.mutate_priorities(table, (), (), keys, timeout)
+
+    def reset(self, table: str, *, timeout: float | None = None) -> None:
+        """Removes all items of ``table`` and sets its counters to 0."""
+        self._native.reset(table, timeout)
+
+    # Asking.
+
+    def server_info(self, timeout: float | None = None) -> dict[str, TableInfo]:
+        """The tables by name. Waits for a server to be there; no ``timeout`` or one of 0 means for ever.
+
+        Raises:
+          DeadlineExceededError: no server answered within ``timeout`` seconds.
+        """
+        limit = timeout if timeout is not None and timeout > 0 else None
+        infos = [TableInfo._from_native(info) for info in self._native.server_info(limit)]
+        return {info.name: info for info in infos}
+
+    def status(self, timeout: float | None = None) -> dict[str, Any]:
+        """What a Relive server holds: version, uptime, bytes, and ``tables``: :class:`TableInfo` by name, each with its
+        ``waiters``: who waits for what, and since when.
+
+        Raises:
+          NotImplementedError: the server is not Relive's.
+        """
+        status = dict(self._native.status(timeout))
+        infos = [TableInfo._from_native(info) for info in status["tables"]]
+        status["tables"] = {info.name: info for info in infos}
+        return status
+
+    def checkpoint(self, *, timeout: float | None = None) -> str:
+        """Makes the server write a checkpoint, and gives its path on the server's machine.
+
+        Raises:
+          ValueError: the server has nowhere to write to.
+          RuntimeError: there is no server, or writing failed.
+        """
+        return self._native.checkpoint(timeout)
+
+    def _sampler(self, table: str, **options: Any) -> _native.Sampler:
+        """The reader behind the datasets."""
+        return self._native.sampler(table, **options)
+
+    def _structure(self, table: str, timeout: float | None, *, required: bool = False) -> Any:
+        """What the items of ``table`` look like, as a nest; ``None`` if that is not known."""
+        known = self._structures.get(table)
+        if known is None:
+            infos = self.server_info(timeout)
+            if table not in infos and required:
+                raise ValueError(
+                    f"the server at {self._server_address} has no table {table!r}; its tables are {sorted(infos)}"
+                )
+            info = infos.get(table)
+            known = None if info is None else info.structure
+            if known is None:
+                known = self._native.structure(table, timeout)
+            if known is not None:
+                self._structures[table] = known
+        return known
+
+
+def _client(server_address: str, transport: str) -> Client:
+    return Client(server_address, transport=transport)
+
+
+def _packed(columns: list[Any], structure: Any) -> Any:
+    return columns if structure is None else nest.unflatten_as(structure, columns)
+
+
+def _timesteps(info: SampleInfo, columns: list[Any], structure: Any) -> list[ReplaySample]:
+    """One sample per step; all have the same information."""
+    lengths = {column.shape[0] if getattr(column, "ndim", 0) else None for column in columns}
+    if len(lengths) != 1 or None in lengths:
+        shapes = [np.shape(column) for column in columns]
+        raise ValueError(
+            f"the item cannot be split into timesteps, its columns have the shapes {shapes}; "
+            "sample it with emit_timesteps=False"
+        )
+    return [ReplaySample(info, _packed([column[step] for column in columns], structure)) for step in range(lengths.pop())]

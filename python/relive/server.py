@@ -1,0 +1,258 @@
+"""Tables, and the server that holds them."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from relive import _native, item_selectors, rate_limiters, specs
+from relive.checkpointers import CheckpointerBase
+from relive.client import Client
+from relive.reverb_types import TableInfo
+
+# The largest size of a table: clients of dm-reverb hold it as a signed 32-bit number.
+_MAX_TABLE_SIZE = 2**31 - 1
+
+
+class TableExtensionBase(abc.ABC):
+    """What can be added to a table; see :mod:`relive.extensions` for what there is."""
+
+    @abc.abstractmethod
+    def build_internal_extensions(self, table_name: str) -> Sequence[Any]:
+        """The parts that the server runs; called once, when the table is made."""
+
+
+class Table:
+    """Items, and the rules by which they are sampled, removed and held back.
+
+    Args:
+      name: the name by which clients ask for the table; not empty.
+      sampler: which item is sampled next.
+      remover: which item leaves when there are more than ``max_size``.
+      max_size: items that the table keeps, at least 1.
+      rate_limiter: how far samples and inserts may run apart.
+      max_times_sampled: an item is deleted after that many samples; below 1 never.
+      extensions: what else happens with items.
+      signature: a nest of array specs (:class:`relive.ArraySpec`, ``tf.TensorSpec``, ``dm_env.specs.Array``,
+        ``gymnasium.spaces`` …) that items are checked against, and that gives sampled data its structure.
+
+    Raises:
+      ValueError: an empty name, a ``max_size`` below 1, a signature with a leaf that is no spec.
+      TypeError: an argument of another type.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sampler: item_selectors.ItemSelector,
+        remover: item_selectors.ItemSelector,
+        max_size: int,
+        rate_limiter: rate_limiters.RateLimiter,
+        max_times_sampled: int = 0,
+        extensions: Sequence[TableExtensionBase] = (),
+        signature: Any = None,
+    ) -> None:
+        _check_arguments(name, sampler, remover, max_size, rate_limiter)
+        self._sampler = sampler
+        self._remover = remover
+        self._rate_limiter = rate_limiter
+        self._extensions = tuple(extensions)
+        self._signature = signature
+        internal = [part for extension in extensions for part in extension.build_internal_extensions(name)]
+        self._native = _native.Table(
+            name,
+            sampler._spec,
+            remover._spec,
+            max_size,
+            max_times_sampled,
+            (
+                rate_limiter.samples_per_insert,
+                rate_limiter.min_size_to_sample,
+                rate_limiter.min_diff,
+                rate_limiter.max_diff,
+            ),
+            specs.as_signature(signature),
+            internal,
+        )
+
+    @classmethod
+    def queue(
+        cls, name: str, max_size: int, extensions: Sequence[TableExtensionBase] = (), signature: Any = None
+    ) -> Table:
+        """A table that hands out every item once, the oldest first; inserts wait while it is full."""
+        return cls(
+            name=name,
+            sampler=item_selectors.Fifo(),
+            remover=item_selectors.Fifo(),
+            max_size=max_size,
+            max_times_sampled=1,
+            rate_limiter=rate_limiters.Queue(max_size),
+            extensions=extensions,
+            signature=signature,
+        )
+
+    @classmethod
+    def stack(
+        cls, name: str, max_size: int, extensions: Sequence[TableExtensionBase] = (), signature: Any = None
+    ) -> Table:
+        """A table that hands out every item once, the newest first; inserts wait while it is full."""
+        return cls(
+            name=name,
+            sampler=item_selectors.Lifo(),
+            remover=item_selectors.Lifo(),
+            max_size=max_size,
+            max_times_sampled=1,
+            rate_limiter=rate_limiters.Stack(max_size),
+            extensions=extensions,
+            signature=signature,
+        )
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._native.name
+
+    @property
+    def info(self) -> TableInfo:
+        """Rules, sizes and counters at this moment, and who waits for what."""
+        return TableInfo._from_native(self._native.info())
+
+    @property
+    def internal_table(self) -> _native.Table:
+        """The compiled table."""
+        return self._native
+
+    def can_sample(self, num: int) -> bool:
+        """Whether the rate limiter lets ``num`` samples through now.
+
+        Raises:
+          ValueError: ``num`` is below 1.
+        """
+        return self._native.can_sample(num)
+
+    def can_insert(self, num: int) -> bool:
+        """Whether the rate limiter lets ``num`` inserts through now.
+
+        Raises:
+          ValueError: ``num`` is below 1.
+        """
+        return self._native.can_insert(num)
+
+    def replace(
+        self,
+        name: str | None = None,
+        sampler: item_selectors.ItemSelector | None = None,
+        remover: item_selectors.ItemSelector | None = None,
+        max_size: int | None = None,
+        rate_limiter: rate_limiters.RateLimiter | None = None,
+        max_times_sampled: int | None = None,
+        extensions: Sequence[TableExtensionBase] | None = None,
+        signature: Any = None,
+    ) -> Table:
+        """An empty table of the same rules, but for those given."""
+        info = self._native.info()
+        return Table(
+            name=self.name if name is None else name,
+            sampler=self._sampler if sampler is None else sampler,
+            remover=self._remover if remover is None else remover,
+            max_size=info["max_size"] if max_size is None else max_size,
+            rate_limiter=self._rate_limiter if rate_limiter is None else rate_limiter,
+            max_times_sampled=info["max_times_sampled"] if max_times_sampled is None else max_times_sampled,
+            extensions=self._extensions if extensions is None else extensions,
+            signature=self._signature if signature is None else signature,
+        )
+
+    def __repr__(self) -> str:
+        info = self._native.info()
+        return (
+            f"Table(name={self.name!r}, sampler={self._sampler!r}, remover={self._remover!r}, "
+            f"max_size={info['max_size']}, current_size={info['current_size']})"
+        )
+
+
+def _check_arguments(
+    name: str,
+    sampler: item_selectors.ItemSelector,
+    remover: item_selectors.ItemSelector,
+    max_size: int,
+    rate_limiter: rate_limiters.RateLimiter,
+) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, not {name!r}")
+    if not name:
+        raise ValueError("name must not be empty")
+    for role, selector in (("sampler", sampler), ("remover", remover)):
+        if not isinstance(selector, item_selectors.ItemSelector):
+            raise TypeError(f"{role} must be one of relive.selectors, not {selector!r}")
+    if not isinstance(rate_limiter, rate_limiters.RateLimiter):
+        raise TypeError(f"rate_limiter must be one of relive.rate_limiters, not {rate_limiter!r}")
+    if isinstance(max_size, bool) or not hasattr(max_size, "__index__"):
+        raise TypeError(f"max_size must be an int, not {max_size!r}")
+    if max_size <= 0:
+        raise ValueError(f"max_size ({max_size}) must be a positive integer")
+    if max_size > _MAX_TABLE_SIZE:
+        raise TypeError(f"max_size ({max_size}) must be at most {_MAX_TABLE_SIZE}")
+
+
+class Server:
+    """Serves tables on a port, and within the process through memory.
+
+    Args:
+      tables: the tables, each of another name.
+      port: the port, on all addresses of the machine; ``None`` and 0 take a free one, which :attr:`port` tells.
+      checkpointer: where checkpoints are written and read from; a fresh temporary folder by default.
+      host: the address to serve on, instead of all.
+
+    Raises:
+      ValueError: no tables, two of one name, a port that cannot be had.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table] | None = None,
+        port: int | None = None,
+        checkpointer: CheckpointerBase | None = None,
+        *,
+        host: str | None = None,
+    ) -> None:
+        if not tables:
+            raise ValueError("a server needs at least one table")
+        names = [table.name for table in tables]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ValueError(f"every table needs a name of its own, but several are called {doubled}")
+        if port is not None and not 0 <= port <= 65535:
+            raise ValueError(f"port must be from 0 to 65535, but it is {port}")
+        self._tables = tuple(tables)
+        self._native = _native.Server([table._native for table in tables], host, port or 0)
+
+    @property
+    def port(self) -> int:
+        """The port that is served."""
+        return self._native.port
+
+    def stop(self) -> None:
+        """Stops serving. Calls that wait get an error; a second stop does nothing."""
+        self._native.stop()
+
+    def wait(self) -> None:
+        """Waits until the server is stopped, or Ctrl-C raises ``KeyboardInterrupt``."""
+        self._native.wait()
+
+    def localhost_client(self) -> Client:
+        """A client of this server."""
+        return Client(f"localhost:{self.port}")
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "running" if self._native.is_running else "stopped"
+        return f"Server(tables={[table.name for table in self._tables]}, port={self.port}, {state})"

@@ -1,0 +1,170 @@
+"""dm-reverb's first writer: items are the newest steps of all columns."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from relive import _native, nest
+
+# Steps of a chunk, unless chosen or bounded by the sequence.
+_DEFAULT_CHUNK_LENGTH = 10
+
+# "No bound", as dm-reverb has it.
+_UNBOUNDED_ITEMS = 1_000_000
+
+
+class Writer:
+    """Writes steps of one structure; made by :meth:`relive.Client.writer`.
+
+    Unlike dm-reverb's, :meth:`flush` and :meth:`close` wait until the server has confirmed all items, and raise what went
+    wrong.
+    """
+
+    def __init__(
+        self,
+        client: _native.Client,
+        *,
+        max_sequence_length: int,
+        delta_encoded: bool,
+        chunk_length: int | None,
+        max_in_flight_items: int | None,
+    ) -> None:
+        if max_sequence_length < 1:
+            raise ValueError(f"max_sequence_length ({max_sequence_length}) must be a positive integer")
+        if chunk_length is None:
+            chunk_length = min(_DEFAULT_CHUNK_LENGTH, max_sequence_length)
+        if not 1 <= chunk_length <= max_sequence_length:
+            raise ValueError(
+                f"chunk_length ({chunk_length}) must be from 1 to max_sequence_length ({max_sequence_length})"
+            )
+        if max_in_flight_items is None:
+            max_in_flight_items = _UNBOUNDED_ITEMS
+        if max_in_flight_items < 1:
+            raise ValueError(f"max_in_flight_items ({max_in_flight_items}) must be a positive integer")
+        self._max_sequence_length = max_sequence_length
+        self._num_leaves: int | None = None
+        self._steps = 0
+        self._closed = False
+        self._writer = client.trajectory_writer(
+            max_sequence_length,
+            chunk_length=chunk_length,
+            max_pending_items=max_in_flight_items,
+            delta_encoded=delta_encoded,
+        )
+
+    def append(self, data: Any) -> None:
+        """Appends one step: a nest of tensors, with as many leaves as the ones before.
+
+        Raises:
+          ValueError: another number of leaves, or a leaf of another type or shape than before.
+          TypeError: a leaf that is no tensor.
+          RuntimeError: the writer is closed.
+        """
+        leaves = self._flat(data)
+        self._writer.append(leaves)
+        self._steps += 1
+
+    def append_sequence(self, sequence: Any) -> None:
+        """Appends several steps: a nest of arrays whose leading dimension, the steps, is the same.
+
+        Raises:
+          ValueError: no steps, a leaf without a leading dimension, different leading dimensions.
+        """
+        leaves = [np.asarray(leaf) for leaf in self._flat(sequence)]
+        if not leaves:
+            raise ValueError("append_sequence needs at least one tensor")
+        shapes = [leaf.shape for leaf in leaves]
+        if not all(shapes):
+            raise ValueError(f"every tensor of a sequence needs a leading dimension, the steps; the shapes are {shapes}")
+        lengths = {shape[0] for shape in shapes}
+        if len(lengths) != 1:
+            raise ValueError(f"the tensors of a sequence must have the same leading dimension; the shapes are {shapes}")
+        if 0 in lengths:
+            raise ValueError("the sequence has no steps")
+        self._writer.append_sequence(leaves)
+        self._steps += lengths.pop()
+
+    def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
+        """Makes an item of the newest ``num_timesteps`` steps.
+
+        Raises:
+          ValueError: less than 1 step, more than were appended or are kept, a NaN priority, an unknown table, steps that
+            the table's signature does not allow.
+        """
+        self._check_open()
+        if num_timesteps < 1:
+            raise ValueError(f"num_timesteps ({num_timesteps}) must be a positive integer")
+        if num_timesteps > self._max_sequence_length:
+            raise ValueError(
+                f"num_timesteps ({num_timesteps}) must not exceed max_sequence_length ({self._max_sequence_length})"
+            )
+        if num_timesteps > self._steps:
+            raise ValueError(f"num_timesteps ({num_timesteps}) exceeds the {self._steps} steps that were appended")
+        if math.isnan(priority):
+            raise ValueError("the priority is NaN")
+        self._writer.create_item(table, priority, [column[-num_timesteps:] for column in self._writer.history])
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Waits until all items are confirmed.
+
+        Raises:
+          DeadlineExceededError: they are not within ``timeout`` seconds.
+        """
+        self._check_open()
+        self._writer.flush(0, _milliseconds(timeout))
+
+    def close(self, retry_on_unavailable: bool = True, *, timeout: float | None = None) -> None:
+        """Waits until all items are confirmed, and ends the writer.
+
+        Args:
+          retry_on_unavailable: whether to wait for a server that is away; without it, no longer than a second.
+          timeout: seconds to wait at most.
+
+        Raises:
+          ValueError: the writer is closed already.
+        """
+        if self._closed:
+            raise ValueError("the writer is closed already")
+        self._closed = True
+        if timeout is None and not retry_on_unavailable:
+            timeout = 1.0
+        try:
+            self._writer.flush(0, _milliseconds(timeout))
+        finally:
+            self._writer.close()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._closed:
+            self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self.close(timeout=1.0)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the writer is closed")
+
+    def _flat(self, data: Any) -> list[Any]:
+        self._check_open()
+        leaves = nest.flatten(data)
+        if self._num_leaves is None:
+            self._num_leaves = len(leaves)
+        if len(leaves) != self._num_leaves:
+            raise ValueError(
+                f"a step has {len(leaves)} tensors, but the first one had {self._num_leaves}; all steps must look alike"
+            )
+        return leaves
+
+
+def _milliseconds(timeout: float | None) -> int | None:
+    return None if timeout is None else max(1, round(timeout * 1000))
