@@ -74,6 +74,18 @@ impl TableHandle {
         self.shared.state.lock().table.can_sample(count)
     }
 
+    /// What holds an insert back now; `None` if the rate limiter allows one.
+    #[must_use]
+    pub fn insert_shortfall(&self) -> Option<Shortfall> {
+        self.shared.state.lock().table.insert_shortfall()
+    }
+
+    /// What holds a sample back now; `None` if the rate limiter allows one.
+    #[must_use]
+    pub fn sample_shortfall(&self) -> Option<Shortfall> {
+        self.shared.state.lock().table.sample_shortfall()
+    }
+
     /// Everything there is to say about the table.
     #[must_use]
     pub fn status(&self) -> TableStatus {

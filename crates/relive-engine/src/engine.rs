@@ -1,17 +1,19 @@
 //! A set of tables under one roof.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rand::rngs::SysRng;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{ConfigError, Extension, Table, TableConfig};
+use relive_table::{ConfigError, Extension, RestoreError, Snapshot, Table, TableConfig};
 use relive_tensor::Ledger;
 
 use crate::EngineError;
 use crate::handle::TableHandle;
 use crate::limits::MAX_TABLES;
+use crate::snapshot::Checkpointing;
 
 /// The tables by name.
 pub(crate) type Tables = HashMap<String, TableHandle>;
@@ -22,6 +24,7 @@ pub struct Engine {
     tables: Arc<Tables>,
     order: Arc<[TableHandle]>,
     ledger: Arc<Ledger>,
+    checkpointing: Option<Arc<Checkpointing>>,
 }
 
 /// Collects the tables of an [`Engine`].
@@ -29,6 +32,7 @@ pub struct Engine {
 pub struct EngineBuilder {
     tables: Vec<(TableConfig, Vec<Box<dyn Extension>>)>,
     seed: Option<u64>,
+    checkpointing: Option<Arc<Checkpointing>>,
 }
 
 /// Why an engine cannot be made.
@@ -53,6 +57,17 @@ pub enum BuildError {
         /// How many were given.
         got: usize,
     },
+    /// A snapshot has a table that the engine was not given.
+    #[error("the checkpoint has a table `{name}`, which is not configured; the tables are: {known}")]
+    UnknownTable {
+        /// Name of the table.
+        name: String,
+        /// The tables given, joined with commas.
+        known: String,
+    },
+    /// A table's state in a snapshot is one that no table can be in.
+    #[error("the checkpoint cannot be restored: {0}")]
+    Restore(#[from] RestoreError),
 }
 
 impl EngineBuilder {
@@ -77,11 +92,41 @@ impl EngineBuilder {
         self
     }
 
+    /// Has `save` write the checkpoints that are asked for; it gives the path of what it wrote. It is called on the thread
+    /// that asks, by one caller at a time.
+    #[must_use]
+    pub fn checkpointer(
+        mut self,
+        save: impl Fn(&Snapshot) -> Result<PathBuf, EngineError> + Send + Sync + 'static,
+    ) -> Self {
+        self.checkpointing = Some(Arc::new(Checkpointing::new(Box::new(save))));
+        self
+    }
+
     /// Makes the engine.
     ///
     /// # Errors
     /// No tables, two tables of one name, or a configuration out of range.
     pub fn build(self) -> Result<Engine, BuildError> {
+        self.assemble(Arc::default(), |config, extensions, rng| {
+            Ok(TableHandle::new(Table::new(config, extensions)?, rng))
+        })
+    }
+
+    pub(crate) fn configs(&self) -> impl Iterator<Item = &TableConfig> {
+        self.tables.iter().map(|(config, _)| config)
+    }
+
+    /// Makes the engine out of tables that `make` makes, each with a random stream of its own.
+    pub(crate) fn assemble(
+        self,
+        ledger: Arc<Ledger>,
+        mut make: impl FnMut(
+            TableConfig,
+            Vec<Box<dyn Extension>>,
+            Xoshiro256PlusPlus,
+        ) -> Result<TableHandle, BuildError>,
+    ) -> Result<Engine, BuildError> {
         match self.tables.len() {
             0 => return Err(BuildError::NoTables),
             got if got > MAX_TABLES => return Err(BuildError::TooManyTables { got }),
@@ -92,14 +137,13 @@ impl EngineBuilder {
         let mut order = Vec::with_capacity(self.tables.len());
         for (config, extensions) in self.tables {
             let name = config.name.clone();
-            let table = Table::new(config, extensions)?;
-            let handle = TableHandle::new(table, Xoshiro256PlusPlus::from_rng(&mut rng));
+            let handle = make(config, extensions, Xoshiro256PlusPlus::from_rng(&mut rng))?;
             order.push(handle.clone());
             if tables.insert(name.clone(), handle).is_some() {
                 return Err(BuildError::DuplicateName { name });
             }
         }
-        Ok(Engine::new(tables, order))
+        Ok(Engine::new(tables, order, ledger, self.checkpointing))
     }
 }
 
@@ -114,13 +158,18 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    fn new(tables: Tables, order: Vec<TableHandle>) -> Self {
+    fn new(
+        tables: Tables,
+        order: Vec<TableHandle>,
+        ledger: Arc<Ledger>,
+        checkpointing: Option<Arc<Checkpointing>>,
+    ) -> Self {
         let tables = Arc::new(tables);
         for table in &order {
             // Each handle is fresh, so that its cell is empty.
             let _ = table.shared.peers.set(Arc::downgrade(&tables));
         }
-        Self { tables, order: order.into(), ledger: Arc::default() }
+        Self { tables, order: order.into(), ledger, checkpointing }
     }
 
     /// The table `name`.
@@ -153,6 +202,10 @@ impl Engine {
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
+    }
+
+    pub(crate) fn checkpointing(&self) -> Option<&Checkpointing> {
+        self.checkpointing.as_deref()
     }
 
     /// Closes every table; see [`TableHandle::close`].

@@ -1,5 +1,7 @@
 //! What can go wrong with an operation on a table.
 
+use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use relive_table::{InsertError, PriorityError};
@@ -62,6 +64,18 @@ pub enum EngineError {
         /// The bound.
         limit: usize,
     },
+    /// There is nothing that could write a checkpoint of this kind.
+    #[error("{reason}")]
+    CheckpointRefused {
+        /// What is missing, or not supported.
+        reason: String,
+    },
+    /// A checkpoint could not be written. Earlier ones stay valid.
+    #[error("the checkpoint was not written: {source}")]
+    Checkpoint {
+        /// What went wrong.
+        source: Arc<dyn Error + Send + Sync>,
+    },
     /// A number of samples that cannot be taken at once.
     #[error("num_samples must be between 1 and {limit}, got {got}")]
     SampleCount {
@@ -84,11 +98,18 @@ pub enum ErrorKind {
     Timeout,
     /// The table is closed.
     Closed,
+    /// Something outside of the tables failed, such as a disk.
+    Internal,
     /// A limit is reached; later the same call may work.
     Exhausted,
 }
 
 impl EngineError {
+    /// The error of a checkpointer that failed with `error`.
+    pub fn checkpoint(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Checkpoint { source: Arc::new(error) }
+    }
+
     /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -96,9 +117,11 @@ impl EngineError {
             Self::UnknownTable { .. } => ErrorKind::NotFound,
             Self::Closed { .. } => ErrorKind::Closed,
             Self::Timeout { .. } => ErrorKind::Timeout,
-            Self::Priority { .. } | Self::Insert { .. } | Self::SampleCount { .. } => {
-                ErrorKind::InvalidArgument
-            }
+            Self::Priority { .. }
+            | Self::Insert { .. }
+            | Self::SampleCount { .. }
+            | Self::CheckpointRefused { .. } => ErrorKind::InvalidArgument,
+            Self::Checkpoint { .. } => ErrorKind::Internal,
             Self::QueueFull { .. } => ErrorKind::Exhausted,
         }
     }

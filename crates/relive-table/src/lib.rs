@@ -12,6 +12,7 @@ mod freed;
 mod item;
 mod items;
 mod random;
+mod snapshot;
 mod table;
 mod time;
 
@@ -22,5 +23,6 @@ pub use freed::Freed;
 pub use item::{ItemData, ItemView, NewItem, Sampled};
 pub use limiter::{CountError, ErrorBuffer, RateLimiter, RateLimiterConfig, RateLimiterError, Shortfall};
 pub use selector::{Pick, Rank, Select, Selector, SelectorKind, Slot};
-pub use table::{InsertOutcome, Table, TableInfo};
+pub use snapshot::{Snapshot, StoredItem, TableCounters, TableSnapshot};
+pub use table::{InsertOutcome, RestoreError, Table, TableInfo};
 pub use time::Timestamp;

@@ -12,6 +12,7 @@ pub(super) fn of_engine(error: &EngineError) -> Status {
             Status::new(Code::DeadlineExceeded, format!("{} ({error})", text::SAMPLE_TIMEOUT))
         }
         ErrorKind::Closed => Status::new(Code::Cancelled, text::TABLE_CLOSED),
+        ErrorKind::Internal => Status::new(Code::Internal, error.to_string()),
         ErrorKind::Exhausted => Status::new(Code::ResourceExhausted, error.to_string()),
         _ => Status::new(Code::InvalidArgument, error.to_string()),
     }

@@ -26,6 +26,10 @@ pub trait Extension: Send {
     /// All items are about to leave the table; `on_delete` does not run for them.
     fn on_reset(&mut self) {}
 
+    /// An item is in the table from the beginning, because the table was restored. It counts as no insert, and its
+    /// priority stays what it was.
+    fn on_restore(&mut self, _item: ItemView<'_>) {}
+
     /// What the extension has measured, for people and dashboards.
     fn metrics(&self) -> Vec<Metric> {
         Vec::new()

@@ -119,6 +119,10 @@ impl Extension for PriorityDiffusion {
         }
     }
 
+    fn on_restore(&mut self, item: ItemView<'_>) {
+        self.in_time.extend(Position::of(item.data));
+    }
+
     fn on_reset(&mut self) {
         self.in_time.clear();
     }

@@ -131,6 +131,11 @@ impl RateLimiter {
         *self = Self { config: self.config, inserts: 0, samples: 0, deletes: 0 };
     }
 
+    /// A limiter of the same bounds with these counts.
+    pub(crate) fn with_counters(&self, inserts: i64, samples: i64, deletes: i64) -> Self {
+        Self { config: self.config, inserts, samples, deletes }
+    }
+
     /// The limiter after so many more inserts and samples.
     pub(super) fn with_counts(&self, more_inserts: i64, more_samples: i64) -> Self {
         let inserts = self.inserts.saturating_add(more_inserts);

@@ -45,6 +45,18 @@ impl Table {
         self.fulfil();
     }
 
+    /// Runs `on_restore` of every extension for every item, in the order of their insertion.
+    pub(super) fn notify_restored(&mut self) {
+        if self.extensions.is_empty() {
+            return;
+        }
+        let mut records: Vec<&Record> = self.state.contents.items.records().collect();
+        records.sort_unstable_by_key(|record| record.data.sequence);
+        for record in records {
+            self.extensions.iter_mut().for_each(|extension| extension.on_restore(record.view()));
+        }
+    }
+
     /// Runs `on_reset` of every extension before the items go.
     pub(super) fn notify_reset(&mut self) {
         for extension in &mut self.extensions {

@@ -4,12 +4,14 @@ mod hooks;
 mod info;
 mod insert;
 mod remove;
+mod restore;
 mod sample;
 mod state;
 mod update;
 
 pub use info::TableInfo;
 pub use insert::InsertOutcome;
+pub use restore::RestoreError;
 pub(crate) use state::Contents;
 pub(crate) use state::State;
 pub use state::Table;

@@ -1,0 +1,97 @@
+//! What two configurations of a table do not have in common.
+
+use std::fmt;
+
+use relive_table::TableConfig;
+
+/// A rule of a table that its snapshot and its configuration do not agree on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Name of the table.
+    pub table: String,
+    /// Which rule, as it is called in configurations.
+    pub rule: &'static str,
+    /// The snapshot's value.
+    pub stored: String,
+    /// The configuration's value.
+    pub given: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, rule, stored, given } = self;
+        write!(f, "table {table}: {rule} is {stored} in the checkpoint and {given} in the configuration")
+    }
+}
+
+pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Difference> {
+    let both = rules(stored).into_iter().zip(rules(given));
+    let mut found: Vec<Difference> = both
+        .filter(|((_, stored), (_, given))| stored != given)
+        .map(|((rule, stored), (_, now))| Difference { table: given.name.clone(), rule, stored, given: now })
+        .collect();
+    if stored.signature != given.signature {
+        let told = |config: &TableConfig| match &config.signature {
+            Some(signature) => format!("one of {} columns", signature.len()),
+            None => "none".to_owned(),
+        };
+        let (table, stored, given) = (given.name.clone(), told(stored), told(given));
+        found.push(Difference { table, rule: "signature", stored, given });
+    }
+    found
+}
+
+/// Every rule but the signature, as text.
+fn rules(config: &TableConfig) -> [(&'static str, String); 8] {
+    let limiter = &config.rate_limiter;
+    [
+        ("sampler", config.sampler.to_string()),
+        ("remover", config.remover.to_string()),
+        ("max_size", config.max_size.to_string()),
+        ("max_times_sampled", config.max_times_sampled.to_string()),
+        ("samples_per_insert", limiter.samples_per_insert.to_string()),
+        ("min_size_to_sample", limiter.min_size_to_sample.to_string()),
+        ("min_diff", format!("{:?}", limiter.min_diff)),
+        ("max_diff", format!("{:?}", limiter.max_diff)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_table::{RateLimiterConfig, SelectorKind};
+    use relive_tensor::{DType, Nest, TensorSpec};
+
+    fn told(stored: TableConfig, given: TableConfig) -> Vec<String> {
+        differences(&stored, &given).iter().map(|found| found.to_string()).collect()
+    }
+
+    #[test]
+    fn each_rule_is_compared_and_told() {
+        let table = || TableConfig::new("t");
+        assert_eq!(told(table(), table()), Vec::<String>::new());
+        let spec = TensorSpec::new("", DType::Int8, None);
+        let other = table()
+            .sampler(SelectorKind::Prioritized { exponent: 0.5 })
+            .remover(SelectorKind::Lifo)
+            .max_size(5)
+            .max_times_sampled(3)
+            .rate_limiter(RateLimiterConfig {
+                samples_per_insert: 2.5,
+                min_size_to_sample: 4,
+                min_diff: -1.0,
+                max_diff: 8.0,
+            })
+            .signature(Nest::List(vec![Nest::Leaf(spec)]));
+        let found = told(other, table());
+        assert_eq!(found.len(), 9, "{found:?}");
+        assert_eq!(
+            found[0],
+            "table t: sampler is Prioritized(0.5) in the checkpoint and Uniform in the configuration"
+        );
+        assert_eq!(
+            found[8],
+            "table t: signature is one of 1 columns in the checkpoint and none in the configuration"
+        );
+    }
+}

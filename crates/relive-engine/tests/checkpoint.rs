@@ -1,0 +1,184 @@
+//! Snapshots of engines, engines of snapshots, and the checkpointer.
+
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
+mod common;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Waker};
+
+use common::{Writer, request};
+use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, ErrorKind, Rules};
+use relive_table::{SelectorKind, Snapshot, TableConfig};
+
+fn fifo(name: &str) -> TableConfig {
+    TableConfig::new(name).sampler(SelectorKind::Fifo)
+}
+
+fn builder(tables: &[TableConfig]) -> EngineBuilder {
+    tables.iter().cloned().fold(Engine::builder().seed(3), EngineBuilder::table)
+}
+
+fn write(engine: &Engine, table: &str, keys: impl IntoIterator<Item = u64>) -> usize {
+    Writer::new(engine.table(table).expect("tests name tables that are there")).insert(keys)
+}
+
+/// Samples so many items, which must be allowed.
+fn sample(engine: &Engine, table: &str, count: usize) -> Vec<u64> {
+    let future = engine.table(table).expect("tests name tables that are there").sample(request(count));
+    let polled = std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(samples) = polled else { panic!("the limiter of {table} forbids it") };
+    samples.expect("the table is open").iter().map(|sample| sample.item.key).collect()
+}
+
+fn keys(snapshot: &Snapshot, table: &str) -> Vec<u64> {
+    snapshot
+        .table(table)
+        .expect("tests name tables that are there")
+        .items
+        .iter()
+        .map(|item| item.data.key)
+        .collect()
+}
+
+#[test]
+fn an_engine_of_a_snapshot_goes_on_where_the_other_stood() {
+    let tables = [fifo("a").max_times_sampled(1), TableConfig::queue("b", 3), fifo("c")];
+    let engine = builder(&tables).build().unwrap();
+    write(&engine, "a", [5, 3, 4]);
+    assert_eq!(write(&engine, "b", 0..5), 2, "two inserts wait");
+    assert_eq!(sample(&engine, "a", 1), [5]);
+    let snapshot = engine.snapshot();
+    assert_eq!((keys(&snapshot, "a"), keys(&snapshot, "b")), (vec![3, 4], vec![0, 1, 2]));
+    let restored = builder(&tables).build_from(snapshot, Rules::Stored).unwrap();
+    assert_eq!(restored.differences, []);
+    let again = restored.engine;
+    for (old, new) in engine.tables().iter().zip(again.tables()) {
+        let told = |table: &relive_engine::TableHandle| {
+            let status = table.status();
+            let info = status.info;
+            let counters = (info.current_size, info.inserts, info.samples, info.deletes, info.num_episodes);
+            (info.config, counters, status.referenced_bytes, status.limiter_cursor)
+        };
+        assert_eq!(told(new), told(old));
+    }
+    assert_eq!(write(&again, "b", [9]), 1, "the queue is full, as it was");
+    assert_eq!((sample(&again, "a", 2), sample(&again, "b", 3)), (vec![3, 4], vec![0, 1, 2]));
+}
+
+#[test]
+fn chunks_of_a_snapshot_count_in_the_engine_made_of_it() {
+    let engine = builder(&[fifo("a")]).build().unwrap();
+    let snapshot = engine.snapshot();
+    let ledger = Arc::clone(&snapshot.ledger);
+    let again = builder(&[fifo("a")]).build_from(snapshot, Rules::Stored).unwrap().engine;
+    assert!(Arc::ptr_eq(again.ledger(), &ledger));
+}
+
+#[test]
+fn the_rules_of_either_side_may_win_and_the_differences_are_told() {
+    let engine = builder(&[fifo("a").max_size(10)]).build().unwrap();
+    write(&engine, "a", 0..5);
+    let smaller = [fifo("a").max_size(2)];
+    for (rules, size, max_size) in [(Rules::Stored, 5, 10), (Rules::Given, 2, 2)] {
+        let restored = builder(&smaller).build_from(engine.snapshot(), rules).unwrap();
+        let status = restored.engine.table("a").unwrap().status();
+        assert_eq!((status.info.current_size, status.info.config.max_size), (size, max_size));
+        let each = engine.table("a").unwrap().status().referenced_bytes / 5;
+        assert_eq!(status.referenced_bytes, each * size);
+        let told: Vec<_> = restored.differences.iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["table a: max_size is 10 in the checkpoint and 2 in the configuration"]);
+    }
+}
+
+#[test]
+fn snapshots_that_do_not_fit_are_refused() {
+    let engine = builder(&[fifo("a"), fifo("b")]).build().unwrap();
+    write(&engine, "a", 0..3);
+    let refusal = |tables: &[TableConfig], snapshot| -> BuildError {
+        builder(tables).build_from(snapshot, Rules::Stored).map(drop).unwrap_err()
+    };
+    let unknown = refusal(&[fifo("b"), fifo("c")], engine.snapshot());
+    let expected = "the checkpoint has a table `a`, which is not configured; the tables are: b, c";
+    assert_eq!(unknown.to_string(), expected);
+    let mut twice = engine.snapshot();
+    twice.tables.push(twice.tables[0].clone());
+    assert!(refusal(&[fifo("a"), fifo("b")], twice).to_string().contains("two tables are named `a`"));
+    let mut full = engine.snapshot();
+    Arc::make_mut(&mut full.tables[0].config).max_size = 2;
+    let full = refusal(&[fifo("a"), fifo("b")], full).to_string();
+    assert!(full.ends_with("table \"a\": there are 3 items, and max_size is 2"), "{full}");
+}
+
+#[test]
+fn a_snapshot_is_of_one_moment() {
+    let engine = builder(&[fifo("second"), fifo("first"), fifo("third")]).build().unwrap();
+    let done = AtomicBool::new(false);
+    let start = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            start.wait();
+            for key in 0..20_000 {
+                ["first", "second", "third"]
+                    .into_iter()
+                    .for_each(|table| assert_eq!(write(&engine, table, [key]), 0));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        start.wait();
+        while !done.load(Ordering::Relaxed) {
+            let sizes = engine.snapshot().tables.iter().map(|table| table.items.len()).collect::<Vec<_>>();
+            let [second, first, third] = sizes[..] else { panic!("three tables") };
+            assert!(first >= second && second >= third && first <= third + 1, "{sizes:?}");
+        }
+    });
+}
+
+#[test]
+fn the_checkpointer_gets_a_snapshot_and_gives_a_path() {
+    let save = |snapshot: &Snapshot| Ok(PathBuf::from(format!("{} items", snapshot.tables[0].items.len())));
+    let engine = builder(&[fifo("a")]).checkpointer(save).build().unwrap();
+    write(&engine, "a", 0..4);
+    engine.close();
+    assert_eq!(engine.checkpoint().unwrap(), PathBuf::from("4 items"));
+}
+
+#[test]
+fn without_a_checkpointer_and_after_a_failure_an_error_says_why() {
+    let error = builder(&[fifo("a")]).build().unwrap().checkpoint().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().starts_with("no checkpointer is configured"), "{error}");
+    let full = |_: &Snapshot| Err(EngineError::checkpoint(std::io::Error::other("disk full")));
+    let error = builder(&[fifo("a")]).checkpointer(full).build().unwrap().checkpoint().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::Internal, "the checkpoint was not written: disk full")
+    );
+}
+
+#[test]
+fn two_checkpoints_are_never_written_at_once() {
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let save = {
+        let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+        move |_: &Snapshot| {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::yield_now();
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(PathBuf::new())
+        }
+    };
+    let engine = builder(&[fifo("a")]).checkpointer(save).build().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..200).for_each(|_| drop(engine.checkpoint().unwrap())));
+        }
+    });
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}

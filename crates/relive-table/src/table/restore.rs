@@ -1,0 +1,161 @@
+//! Taking a table's state out, and making a table of it again.
+
+use std::sync::Arc;
+
+use rand_core::Rng;
+use thiserror::Error;
+
+use super::state::{Contents, Counters, State};
+use crate::items::Record;
+use crate::selector::Select;
+use crate::{
+    ConfigError, Extension, Freed, PriorityError, StoredItem, Table, TableConfig, TableCounters,
+    TableSnapshot,
+};
+
+/// Why a state cannot become a table.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum RestoreError {
+    /// The rules are out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Counters that no history of the items can have led to.
+    #[error(
+        "table {table:?}: {inserts} inserts less {deletes} deletes leave {} items, but there are {items}",
+        .inserts.saturating_sub(*.deletes)
+    )]
+    Counters {
+        /// Name of the table.
+        table: String,
+        /// The inserts counted.
+        inserts: i64,
+        /// The deletes counted.
+        deletes: i64,
+        /// The items given.
+        items: usize,
+    },
+    /// More items than the rules allow.
+    #[error("table {table:?}: there are {items} items, and max_size is {limit}")]
+    Full {
+        /// Name of the table.
+        table: String,
+        /// The items given.
+        items: u64,
+        /// The table's `max_size`.
+        limit: u64,
+    },
+    /// Two items have one key.
+    #[error("table {table:?}: two items have the key {key}")]
+    DuplicateKey {
+        /// Name of the table.
+        table: String,
+        /// Their key.
+        key: u64,
+    },
+    /// An item is not in the order of insertion.
+    #[error("table {table:?}: item {key} is not in the order of insertion")]
+    Order {
+        /// Name of the table.
+        table: String,
+        /// The item.
+        key: u64,
+    },
+    /// A selector of the table does not take an item's priority.
+    #[error("table {table:?}, item {key}: {source}")]
+    Priority {
+        /// Name of the table.
+        table: String,
+        /// The item.
+        key: u64,
+        /// The selector's reason.
+        source: PriorityError,
+    },
+}
+
+impl Table {
+    /// Rules, counters and items. The items are in no order: [`TableSnapshot::sort`] is for when no lock is held.
+    pub fn snapshot(&self) -> TableSnapshot {
+        let State { config, limiter, contents, counters, .. } = &self.state;
+        let stored = |record: &Record| StoredItem {
+            data: Arc::clone(&record.data),
+            priority: record.priority,
+            times_sampled: record.times_sampled,
+        };
+        let mut items = Vec::with_capacity(contents.items.len());
+        items.extend(contents.items.records().map(stored));
+        let counters = TableCounters {
+            inserts: limiter.inserts(),
+            samples: limiter.samples(),
+            deletes: limiter.deletes(),
+            deleted_episodes: counters.deleted_episodes,
+            unique_samples: counters.unique_samples,
+        };
+        TableSnapshot { config: Arc::clone(config), counters, items }
+    }
+
+    /// A table of the rules `config` with the items and counters of `snapshot`, whose own rules are not looked at.
+    ///
+    /// The rate limiter is not asked. Items beyond `config.max_size` leave by the remover's choice. Extensions are told of
+    /// the items that stay, by [`Extension::on_restore`].
+    ///
+    /// # Errors
+    /// Rules out of range; items that are not in the order of insertion, share a key or have a priority that a selector
+    /// refuses; counters that contradict the number of items.
+    pub fn restored<R: Rng + ?Sized>(
+        config: TableConfig,
+        extensions: Vec<Box<dyn Extension>>,
+        snapshot: TableSnapshot,
+        rng: &mut R,
+        freed: &mut Freed,
+    ) -> Result<Self, RestoreError> {
+        let mut table = Self::new(config, Vec::new())?;
+        table.state.adopt(snapshot)?;
+        while table.len() > table.state.config.max_size {
+            let Some(pick) = table.state.contents.remover.pick(rng) else { break };
+            table.remove_slot(pick.slot, freed);
+        }
+        table.extensions = extensions;
+        table.notify_restored();
+        Ok(table)
+    }
+}
+
+impl State {
+    fn adopt(&mut self, snapshot: TableSnapshot) -> Result<(), RestoreError> {
+        let TableSnapshot { counters, items, .. } = snapshot;
+        let TableCounters { inserts, samples, deletes, deleted_episodes, unique_samples } = counters;
+        let table = || self.config.name.clone();
+        let size = inserts.checked_sub(deletes).and_then(|size| usize::try_from(size).ok());
+        if size != Some(items.len()) || samples < 0 || deletes < 0 {
+            return Err(RestoreError::Counters { table: table(), inserts, deletes, items: items.len() });
+        }
+        for item in items {
+            let StoredItem { data, priority, times_sampled } = item;
+            let key = data.key;
+            if data.sequence < self.next_sequence {
+                return Err(RestoreError::Order { table: table(), key });
+            }
+            if self.contents.items.find(key).is_some() {
+                return Err(RestoreError::DuplicateKey { table: table(), key });
+            }
+            self.next_sequence = data.sequence.saturating_add(1);
+            let record = Record { data, key, priority, times_sampled };
+            let admitted = self.contents.place(record);
+            admitted.map_err(|source| RestoreError::Priority { table: table(), key, source })?;
+        }
+        self.limiter = self.limiter.with_counters(inserts, samples, deletes);
+        self.counters = Counters { deleted_episodes, unique_samples, ..Counters::default() };
+        Ok(())
+    }
+}
+
+impl Contents {
+    /// Adds a record whose key is not there yet.
+    fn place(&mut self, record: Record) -> Result<(), PriorityError> {
+        let admitted = self.admit(None, record.priority)?;
+        self.episodes.add(&record.data.trajectory);
+        let slot = self.items.insert(record);
+        self.select(slot, admitted);
+        Ok(())
+    }
+}
