@@ -1,0 +1,90 @@
+"""The history of a column of a writer that is made of foreign parts."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from relive import nest
+from relive._native import TrajectoryColumn
+
+
+class ColumnHistory:
+    """References to the steps of one column since the history was last cleared.
+
+    It is as long as the history, but only the newest `buffer_size` references are kept. Steps that had no data and
+    steps that are not kept any more are `None`, and no item can contain them.
+
+    Args:
+      path: where the column is in a step.
+      buffer_size: references to keep.
+      history_padding: steps before the first one of this column.
+    """
+
+    def __init__(self, path: nest.Path, buffer_size: int, history_padding: int = 0) -> None:
+        self._path = tuple(path)
+        self._kept: collections.deque[Any] = collections.deque(maxlen=max(1, buffer_size))
+        self._length = 0
+        for _ in range(history_padding):
+            self.append(None)
+
+    def path(self) -> nest.Path:
+        """Where the column is in a step."""
+        return self._path
+
+    def append(self, ref: Any | None) -> None:
+        """Adds a step; `None` for one without data."""
+        self._kept.append(ref)
+        self._length += 1
+
+    def reset(self) -> None:
+        """Forgets all steps."""
+        self._kept.clear()
+        self._length = 0
+
+    def set_last(self, ref: Any) -> None:
+        """Gives the newest step its data.
+
+        Raises `RuntimeError` if there is no step, or it has data already.
+        """
+        if not self._kept:
+            raise RuntimeError("set_last called on empty history column")
+        if not self.can_set_last:
+            raise RuntimeError("set_last called on already set cell")
+        self._kept[-1] = ref
+
+    @property
+    def can_set_last(self) -> bool:
+        """Whether the newest step has no data yet."""
+        return bool(self._kept) and self._kept[-1] is None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any | None]:
+        forgotten = self._length - len(self._kept)
+        return itertools.chain(itertools.repeat(None, forgotten), iter(self._kept))
+
+    def __getitem__(self, key: int | slice | list[int]) -> TrajectoryColumn:
+        """The column of one step without leading dimension, or of several.
+
+        Raises:
+          TypeError: a key that is no int, slice or list of ints.
+          IndexError: a step that was never there.
+          ValueError: a step without data, or one that is not kept any more.
+        """
+        path = (*self._path, key)
+        steps = list(self)
+        if isinstance(key, slice):
+            return TrajectoryColumn(steps[key], path=path)
+        if isinstance(key, list):
+            return TrajectoryColumn([steps[operator.index(index)] for index in key], path=path)
+        if not hasattr(key, "__index__"):
+            raise TypeError(f"a history is indexed by an int, a slice or a list of ints, not by a {type(key)}")
+        return TrajectoryColumn([steps[key]], squeeze=True, path=path)
+
+    def __str__(self) -> str:
+        return f"_ColumnHistory(path={self._path}, refs={list(self)})"

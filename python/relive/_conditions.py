@@ -1,0 +1,108 @@
+"""Conditions: which steps make an item of a pattern."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from relive import _protos, nest
+
+
+class ConditionBuilder:
+    """A number that a condition looks at; comparing it with an integer gives the `Condition` message.
+
+    `==`, `!=`, `<`, `<=`, `>` and `>=` compare; `% n` takes the remainder first, which only `==` and `!=` can follow.
+    Anything but an integer is a `TypeError`.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, put_operand: Callable[[Any], None], modulus: int | None = None) -> None:
+        self._put_operand = put_operand
+        self._modulus = modulus
+
+    def __mod__(self, modulus: int) -> ConditionBuilder:
+        modulus = operator.index(modulus)
+        if modulus < 1:
+            raise ValueError(f"the number after % must be at least 1, but it is {modulus}")
+        if self._modulus is not None:
+            raise ValueError("a condition can take one remainder only")
+        return ConditionBuilder(self._put_operand, modulus)
+
+    def __eq__(self, value: object) -> Any:
+        return self._equals(value, inverse=False)
+
+    def __ne__(self, value: object) -> Any:
+        return self._equals(value, inverse=True)
+
+    def __ge__(self, value: int) -> Any:
+        return self._at_least(operator.index(value), inverse=False)
+
+    def __gt__(self, value: int) -> Any:
+        return self._at_least(operator.index(value) + 1, inverse=False)
+
+    def __lt__(self, value: int) -> Any:
+        return self._at_least(operator.index(value), inverse=True)
+
+    def __le__(self, value: int) -> Any:
+        return self._at_least(operator.index(value) + 1, inverse=True)
+
+    def _equals(self, value: Any, *, inverse: bool) -> Any:
+        value = operator.index(value)
+        condition = self._condition(inverse)
+        if self._modulus is None:
+            condition.eq = value
+            return condition
+        if value < 0:
+            raise ValueError(f"a remainder is never negative, so it cannot be compared with {value}")
+        condition.mod_eq.mod = self._modulus
+        condition.mod_eq.eq = value
+        return condition
+
+    def _at_least(self, value: int, *, inverse: bool) -> Any:
+        if self._modulus is not None:
+            raise ValueError("a remainder can only be compared with == and !=")
+        condition = self._condition(inverse)
+        condition.ge = value
+        return condition
+
+    def _condition(self, inverse: bool) -> Any:
+        condition = _protos.message(_protos.PATTERNS, "Condition")()
+        self._put_operand(condition)
+        if inverse:
+            condition.inverse = True
+        return condition
+
+
+class Condition:
+    """What conditions can look at."""
+
+    @staticmethod
+    def step_index() -> ConditionBuilder:
+        """The number of the newest step in its episode, from 0."""
+        return ConditionBuilder(_flag("step_index"))
+
+    @staticmethod
+    def steps_since_applied() -> ConditionBuilder:
+        """Steps since the pattern last made an item."""
+        return ConditionBuilder(_flag("steps_since_applied"))
+
+    @staticmethod
+    def is_end_episode() -> Any:
+        """Holds when the episode ends; a whole condition, to be compared with nothing."""
+        return ConditionBuilder(_flag("is_end_episode")) == 1
+
+    @staticmethod
+    def data(step_structure: Any) -> Any:
+        """A nest like `step_structure` of the values in the newest step, which must be single integers or booleans."""
+        columns = iter(range(len(nest.flatten(step_structure))))
+        return nest.map_structure(lambda _: ConditionBuilder(_column(next(columns))), step_structure)
+
+
+def _flag(name: str) -> Callable[[Any], None]:
+    return lambda condition: setattr(condition, name, True)
+
+
+def _column(column: int) -> Callable[[Any], None]:
+    return lambda condition: setattr(condition, "flat_source_index", column)

@@ -1,0 +1,157 @@
+"""Patterns: which steps of which columns make an item."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relive import _protos, _structured_value, nest
+
+Pattern = Any
+"""A nest of `PatternNode` messages."""
+
+ReferenceStep = Any
+"""A nest of nodes to be indexed."""
+
+
+class ReferenceNode:
+    """Stands for a column of a step; indexing it says which steps of the column are meant, from the newest back.
+
+    `node[-1]` is the newest step, without a leading dimension; `node[-3:]` the newest three, `node[-3:-1]` the two before
+    the newest, `node[-6::2]` every other one of six.
+    """
+
+    __slots__ = ("_column",)
+
+    def __init__(self, column: int) -> None:
+        self._column = column
+
+    def __getitem__(self, key: int | slice) -> Any:
+        """The `PatternNode` message for the steps `key`.
+
+        Raises:
+          ValueError: a key that is neither an integer nor a slice, or a slice without a start.
+          TypeError: a slice of something that is no integer.
+        """
+        node = _protos.message(_protos.PATTERNS, "PatternNode")(flat_source_index=self._column)
+        if hasattr(key, "__index__"):
+            node.stop = operator.index(key)
+        elif isinstance(key, slice):
+            _put_slice(node, key)
+        else:
+            raise ValueError(f"a pattern's column is indexed by an int or a slice, not by {key!r} (type {type(key)})")
+        return node
+
+    def __repr__(self) -> str:
+        return f"ReferenceNode({self._column})"
+
+
+def create_reference_step(step_structure: Any) -> ReferenceStep:
+    """A nest like `step_structure` whose leaves can be indexed to make patterns.
+
+    >>> step = create_reference_step({"obs": None, "action": None})
+    >>> pattern = {"history": step["obs"][-4:], "action": step["action"][-1]}
+    """
+    columns = iter(range(len(nest.flatten(step_structure))))
+    return nest.map_structure(lambda _: ReferenceNode(next(columns)), step_structure)
+
+
+def pattern_from_transform(step_structure: Any, transform: Callable[[ReferenceStep], Pattern]) -> Pattern:
+    """The pattern that `transform` makes of a reference step."""
+    return transform(create_reference_step(step_structure))
+
+
+def create_config(
+    pattern: Pattern, table: str, conditions: Sequence[Any] = (), priority: Any | None = None
+) -> Any:
+    """A configuration of a structured writer, a `StructuredWriterConfig` message.
+
+    Args:
+      pattern: a nest of what indexing a reference step gives; items get its structure.
+      table: the table that items are written to.
+      conditions: what must hold, all of it, for a step to make an item; see `Condition`.
+      priority: the priority of the items, 1 by default; see `constant_priority_fn` and `td_error`.
+
+    Raises:
+      TypeError: a leaf of the pattern, a condition or a priority of another type; the error names its path.
+    """
+    config = _protos.message(_protos.PATTERNS, "StructuredWriterConfig")(table=table)
+    for path, node in nest.flatten_with_path(pattern):
+        config.flat.append(_message("PatternNode", node, f"the leaf of the pattern at {path}"))
+    config.pattern_structure.CopyFrom(_structured_value.encode_structure(pattern))
+    for position, condition in enumerate(conditions):
+        config.conditions.append(_message("Condition", condition, f"the condition at position {position}"))
+    if priority is None:
+        priority = constant_priority_fn(1.0)
+    config.priority.CopyFrom(_message("Priority", priority, "the priority"))
+    return config
+
+
+def unpack_pattern(config: Any) -> Pattern:
+    """The pattern of a configuration: a nest of `PatternNode`, or a list of them if it says nothing of a structure.
+
+    Raises `ValueError` if the structure has another number of leaves than there are nodes.
+    """
+    if not config.HasField("pattern_structure"):
+        return list(config.flat)
+    return _structured_value.fill_structure(config.pattern_structure, list(config.flat))
+
+
+def constant_priority_fn(value: float) -> Any:
+    """Gives every item the priority `value`, as a `Priority` message."""
+    priority = _protos.message(_protos.PATTERNS, "Priority")()
+    priority.constant_fn.value = value
+    return priority
+
+
+def td_error(
+    max_priority_weight: float, step_structure: Any, get_field_from_step_fn: Callable[[Any], Any]
+) -> Any:
+    """Gives items the priority w max|x| + (1 - w) mean|x| of a column x of temporal-difference errors.
+
+    That is equation (4) of Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
+
+    Args:
+      max_priority_weight: w, from 0 to 1.
+      step_structure: a nest like the steps.
+      get_field_from_step_fn: picks the column out of a step.
+
+    Raises:
+      ValueError: w out of its range.
+      TypeError: what was picked is not one leaf of the step.
+    """
+    if not 0 <= max_priority_weight <= 1:
+        raise ValueError(f"max_priority_weight must be from 0 to 1, but it is {max_priority_weight}")
+    columns = iter(range(len(nest.flatten(step_structure))))
+    column = get_field_from_step_fn(nest.map_structure(lambda _: next(columns), step_structure))
+    if not isinstance(column, int):
+        raise TypeError(f"get_field_from_step_fn must pick one leaf of the step, but it gave {column!r}")
+    priority = _protos.message(_protos.PATTERNS, "Priority")()
+    priority.td_error.max_priority_weight = max_priority_weight
+    priority.td_error.flat_source_index = column
+    return priority
+
+
+def _put_slice(node: Any, key: slice) -> None:
+    if key.start is None:
+        raise ValueError(
+            f"a slice of a pattern's column needs a start, but {key} has none; "
+            "x[-2] is one step, x[-5:-2] are the three before it"
+        )
+    node.start = key.start
+    if key.stop is not None:
+        node.stop = key.stop
+    if key.step is not None:
+        node.step = key.step
+
+
+def _message(name: str, value: Any, what: str) -> Any:
+    """`value` as a message of our own type; messages of the same name from dm-reverb's own files are taken too."""
+    wanted = _protos.message(_protos.PATTERNS, name)
+    if isinstance(value, wanted):
+        return value
+    descriptor = getattr(value, "DESCRIPTOR", None)
+    if descriptor is None or getattr(descriptor, "full_name", None) != wanted.DESCRIPTOR.full_name:
+        raise TypeError(f"{what} must be a {name}, but it is {value!r} (type {type(value).__name__})")
+    return wanted.FromString(value.SerializeToString())

@@ -1,0 +1,202 @@
+"""Nests as `tensorflow.StructuredValue` messages, which signatures and patterns are on dm-reverb's wire and disk."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _protos, nest, specs
+from relive.specs import ArraySpec, BoundedArraySpec
+
+# TensorFlow's numbers of data types.
+_DTYPE_NUMBERS = {
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "object": 7,
+    "complex64": 8,
+    "int64": 9,
+    "bool": 10,
+    "bfloat16": 14,
+    "uint16": 17,
+    "complex128": 18,
+    "float16": 19,
+    "uint32": 22,
+    "uint64": 23,
+    "float8_e5m2": 24,
+    "float8_e4m3fn": 25,
+    "int4": 29,
+    "uint4": 30,
+}
+_DTYPE_NAMES = {number: name for name, number in _DTYPE_NUMBERS.items()}
+
+# Where TensorFlow keeps the elements of small tensors.
+_VALUE_FIELDS = {
+    "float32": "float_val",
+    "float64": "double_val",
+    "int32": "int_val",
+    "uint8": "int_val",
+    "int16": "int_val",
+    "int8": "int_val",
+    "uint16": "int_val",
+    "int64": "int64_val",
+    "bool": "bool_val",
+    "uint32": "uint32_val",
+    "uint64": "uint64_val",
+    "object": "string_val",
+}
+
+
+def encode_signature(signature: Any) -> Any:
+    """A nest of specs as a message.
+
+    Raises `ValueError` for a leaf that is no spec, and a container that the message type does not know.
+    """
+    return _encode(specs.as_spec(signature), _put_spec)
+
+
+def decode_signature(message: Any) -> Any:
+    """The nest of `ArraySpec` that a message stands for, `None` for an empty message."""
+    return None if message.WhichOneof("kind") is None else _decode(message, _take_spec)
+
+
+def encode_structure(structure: Any) -> Any:
+    """The containers of a nest as a message; its leaves are left out."""
+    return _encode(structure, lambda value, _: value.none_value.SetInParent())
+
+
+def fill_structure(message: Any, leaves: list[Any]) -> Any:
+    """The nest whose containers are in a message, around `leaves`.
+
+    Raises `ValueError` if the message has another number of leaves.
+    """
+    return nest.unflatten_as(_decode(message, lambda _: None), leaves)
+
+
+def _encode(structure: Any, put_leaf: Callable[[Any, Any], None]) -> Any:
+    value = _protos.message(_protos.STRUCT, "StructuredValue")()
+    if isinstance(structure, Mapping):
+        _encode_mapping(value, structure, put_leaf)
+    elif nest.is_namedtuple(structure):
+        value.named_tuple_value.name = type(structure).__name__
+        for name, part in zip(type(structure)._fields, structure, strict=True):
+            value.named_tuple_value.values.add(key=name, value=_encode(part, put_leaf))
+    elif isinstance(structure, list):
+        value.list_value.SetInParent()
+        value.list_value.values.extend(_encode(part, put_leaf) for part in structure)
+    elif isinstance(structure, tuple):
+        value.tuple_value.SetInParent()
+        value.tuple_value.values.extend(_encode(part, put_leaf) for part in structure)
+    elif nest.is_nested(structure):
+        raise ValueError(f"a {type(structure).__name__} cannot be sent; use dict, list, tuple or namedtuple")
+    else:
+        put_leaf(value, structure)
+    return value
+
+
+def _encode_mapping(value: Any, mapping: Mapping[Any, Any], put_leaf: Callable[[Any, Any], None]) -> None:
+    value.dict_value.SetInParent()
+    for key, part in mapping.items():
+        if not isinstance(key, str):
+            raise ValueError(f"the keys of a mapping that is sent must be strings, but one is {key!r}")
+        value.dict_value.fields[key].CopyFrom(_encode(part, put_leaf))
+
+
+def _decode(value: Any, take_leaf: Callable[[Any], Any]) -> Any:
+    kind = value.WhichOneof("kind")
+    if kind == "list_value":
+        return [_decode(part, take_leaf) for part in value.list_value.values]
+    if kind == "tuple_value":
+        return tuple(_decode(part, take_leaf) for part in value.tuple_value.values)
+    if kind == "dict_value":
+        fields = value.dict_value.fields
+        return {key: _decode(fields[key], take_leaf) for key in sorted(fields)}
+    if kind == "named_tuple_value":
+        pairs = value.named_tuple_value.values
+        made = _namedtuple(value.named_tuple_value.name, tuple(pair.key for pair in pairs))
+        return made(*(_decode(pair.value, take_leaf) for pair in pairs))
+    return take_leaf(value)
+
+
+@functools.cache
+def _namedtuple(name: str, fields: tuple[str, ...]) -> Any:
+    """The same class each time, so that structures that were read twice compare as the same type."""
+    return collections.namedtuple(name, fields)  # type: ignore[misc]
+
+
+def _put_spec(value: Any, spec: ArraySpec) -> None:
+    bounded = isinstance(spec, BoundedArraySpec)
+    target = value.bounded_tensor_spec_value if bounded else value.tensor_spec_value
+    target.SetInParent()
+    target.name = spec.name or ""
+    target.dtype = _DTYPE_NUMBERS[spec.dtype.name]
+    _put_shape(target.shape, spec.shape)
+    if isinstance(spec, BoundedArraySpec):
+        _put_array(target.minimum, spec.minimum)
+        _put_array(target.maximum, spec.maximum)
+
+
+def _put_shape(target: Any, shape: specs.Shape | None) -> None:
+    target.SetInParent()
+    target.unknown_rank = shape is None
+    for size in shape or ():
+        target.dim.add(size=-1 if size is None else size)
+
+
+def _put_array(target: Any, array: npt.NDArray[Any]) -> None:
+    target.dtype = _DTYPE_NUMBERS[array.dtype.name]
+    _put_shape(target.tensor_shape, array.shape)
+    target.tensor_content = np.ascontiguousarray(array).tobytes()
+
+
+def _take_spec(value: Any) -> ArraySpec:
+    kind = value.WhichOneof("kind")
+    if kind == "tensor_spec_value":
+        spec = value.tensor_spec_value
+        return ArraySpec(_shape_of(spec.shape), _dtype_of(spec.dtype), spec.name or None)
+    if kind == "bounded_tensor_spec_value":
+        spec = value.bounded_tensor_spec_value
+        return BoundedArraySpec(
+            _shape_of(spec.shape),
+            _dtype_of(spec.dtype),
+            _array_of(spec.minimum),
+            _array_of(spec.maximum),
+            spec.name or None,
+        )
+    raise ValueError(f"a signature must have specs of tensors as its leaves, but one is a {kind}")
+
+
+def _shape_of(shape: Any) -> specs.Shape | None:
+    if shape.unknown_rank:
+        return None
+    return tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
+
+
+def _dtype_of(number: int) -> np.dtype[Any]:
+    name = _DTYPE_NAMES.get(number)
+    if name is None:
+        raise ValueError(f"unknown data type number {number}")
+    return np.dtype(name)
+
+
+def _array_of(tensor: Any) -> npt.NDArray[Any]:
+    """A tensor message as an array; a single value in it stands for all elements."""
+    dtype = _dtype_of(tensor.dtype)
+    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
+    if tensor.tensor_content:
+        return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
+    if tensor.half_val:
+        bits = np.array(list(tensor.half_val), np.uint16).view(dtype)
+        return np.broadcast_to(bits if bits.size != 1 else bits[0], shape)
+    if dtype.name not in _VALUE_FIELDS:
+        raise ValueError(f"bounds of type {dtype.name} can only be read as bytes")
+    values = np.array(list(getattr(tensor, _VALUE_FIELDS[dtype.name])), dtype)
+    return np.broadcast_to(values if values.size != 1 else values[0], shape)

@@ -1,0 +1,81 @@
+"""The union of the structures of several steps: every place that one of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from relive import nest
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Any = _Nothing()
+"""The structure before the first step."""
+
+
+def union(known: Any, step: Any, path: nest.Path = ()) -> Any:
+    """`known` with the places that only `step` has; its leaves are `None`.
+
+    A `None` in the step fits everything, as what is missing.
+
+    Raises:
+      ValueError: what is a leaf in one is none in the other, or a mapping is a sequence; the error names the path.
+    """
+    if known is NOTHING:
+        return nest.map_structure(lambda _: None, step)
+    if step is None or not (nest.is_nested(known) or nest.is_nested(step)):
+        return known
+    if _kind(known) != _kind(step):
+        raise ValueError(
+            f"the step does not fit the ones before at {path}: a {_kind(step)} there, but a {_kind(known)} before"
+        )
+    if isinstance(known, Mapping):
+        return _union_of_mappings(known, step, path)
+    if nest.is_namedtuple(known) or nest.is_namedtuple(step):
+        return _union_of_namedtuples(known, step, path)
+    if isinstance(known, (list, tuple)):
+        return type(known)(_union_of_parts(known, step, range(max(len(known), len(step))), path))
+    return nest.rebuild(known, _union_of_attributes(known, step, path))
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "mapping"
+    if isinstance(value, (list, tuple)):
+        return "sequence"
+    return type(value).__name__ if nest.is_nested(value) else "leaf"
+
+
+def _union_of_mappings(known: Mapping[Any, Any], step: Mapping[Any, Any], path: nest.Path) -> Any:
+    keys = [*known, *(key for key in step if key not in known)]
+    parts = {key: union(known.get(key, NOTHING), step.get(key), (*path, key)) for key in keys}
+    return nest.mapping_like(known, parts)
+
+
+def _union_of_namedtuples(known: Any, step: Any, path: nest.Path) -> Any:
+    """Takes the class with more fields; the fields that both have must be in the same places."""
+    wider = known if len(known) >= len(step) else step
+    names = getattr(known, "_fields", ()), getattr(step, "_fields", ())
+    if any(name != other for name, other in zip(*names, strict=False)) or not all(names):
+        raise ValueError(f"the step does not fit the ones before at {path}: {type(step)} there, {type(known)} before")
+    return nest.rebuild(wider, _union_of_parts(known, step, wider._fields, path))
+
+
+def _union_of_parts(known: Any, step: Any, names: Iterable[Any], path: nest.Path) -> list[Any]:
+    return [
+        union(
+            known[index] if index < len(known) else NOTHING,
+            step[index] if index < len(step) else None,
+            (*path, name),
+        )
+        for index, name in enumerate(names)
+    ]
+
+
+def _union_of_attributes(known: Any, step: Any, path: nest.Path) -> list[Any]:
+    parts = zip(nest.children(known), nest.children(step), strict=True)
+    return [union(one, other, (*path, name)) for (name, one), (_, other) in parts]

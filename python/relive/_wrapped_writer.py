@@ -1,0 +1,205 @@
+"""A trajectory writer over any object with the calls of dm-reverb's compiled writer.
+
+Test suites of programs written for dm-reverb put stand-ins for the compiled writer underneath its Python class, to see
+what is written without a server. This class serves them: `Append` and `AppendPartial` get one list of leaves per step,
+in the order in which the columns first appeared, with `None` for what is missing, and give a reference for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from relive import _union, errors, nest
+from relive._chunker_options import AutoTunedChunkerOptions, ChunkerOptions, ConstantChunkerOptions
+from relive._column_history import ColumnHistory
+from relive.trajectory_writer import TrajectoryColumn, TrajectoryWriter
+
+_COLUMN = re.compile(r"(?<= for column )\d+\b")
+
+# dm-reverb's weight of sent bytes against stored ones.
+_THROUGHPUT_WEIGHT = 1.0
+
+# What `Flush` takes for "no limit".
+_NO_TIMEOUT_MS = -1
+
+
+class WrappedWriter(TrajectoryWriter):
+    """The calls of `relive.TrajectoryWriter`, over an object with `Append`, `AppendPartial`, `CreateItem`, `Flush`,
+    `EndEpisode`, `Close`, `ConfigureChunker`, `max_num_keep_alive_refs` and `episode_steps`."""
+
+    def __init__(self, internal_writer: Any) -> None:
+        self._writer = internal_writer
+        self._structure: Any = _union.NOTHING
+        self._columns: list[ColumnHistory] = []
+        self._index_of_path: dict[nest.Path, int] = {}
+        self._chunker_options: dict[nest.Path, ChunkerOptions] = {}
+        self._step_is_open = False
+
+    @property
+    def history(self) -> Any:
+        """The columns of all steps since the history was last cleared, in the structure of the steps.
+
+        Raises `RuntimeError` before the first step.
+        """
+        if self._structure is _union.NOTHING:
+            raise RuntimeError("history cannot be accessed before `append` is called at least once")
+        return nest.map_structure_with_path(
+            lambda path, _: self._columns[self._index_of_path[path]], self._structure
+        )
+
+    @property
+    def episode_steps(self) -> int:
+        """Complete steps of the episode."""
+        steps: int = self._writer.episode_steps
+        return steps
+
+    @property
+    def step_is_open(self) -> bool:
+        """Whether the newest step is partial."""
+        return self._step_is_open
+
+    def append(self, data: Any, *, partial_step: bool = False) -> None:
+        """Appends a step, or with `partial_step` a part of one that the next call goes on with.
+
+        Raises:
+          ValueError: a leaf that the open step has already, a structure that does not fit the ones before, or a leaf
+            that the writer refuses; the error names its path.
+        """
+        self._grow(data)
+        leaves: list[Any] = [None] * len(self._columns)
+        for path, leaf in nest.flatten_with_path(data):
+            if leaf is not None:
+                self._check_unset(path, leaf)
+                leaves[self._index_of_path[path]] = leaf
+        append = self._writer.AppendPartial if partial_step else self._writer.Append
+        try:
+            references = append(leaves)
+        except ValueError as error:
+            raise self._with_path(error) from error
+        self._remember(references)
+        self._step_is_open = partial_step
+
+    def create_item(self, table: str, priority: float, trajectory: Any) -> Any:
+        """Makes an item of a nest of columns, and gives what the writer gives for it.
+
+        Raises `TypeError` for a leaf that is no `TrajectoryColumn`.
+        """
+        columns = nest.flatten(trajectory)
+        if not all(isinstance(column, TrajectoryColumn) for column in columns):
+            raise TypeError(f"all leaves of `trajectory` must be TrajectoryColumn, but it is {trajectory}")
+        squeezed = [column.is_squeezed for column in columns]
+        return self._writer.CreateItem(table, priority, [list(column) for column in columns], squeezed)
+
+    def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
+        """Waits until at most `block_until_num_items` items are not confirmed.
+
+        Raises:
+          ValueError: `block_until_num_items` is negative.
+          DeadlineExceededError: there are still more after `timeout_ms`; without it the call waits for ever.
+        """
+        if block_until_num_items < 0:
+            raise ValueError(f"block_until_num_items must be >= 0, got {block_until_num_items}")
+        limit = _NO_TIMEOUT_MS if timeout_ms is None else timeout_ms
+        try:
+            self._writer.Flush(block_until_num_items, limit)
+        except RuntimeError as error:
+            raise _deadline("flush", timeout_ms, error) from error
+
+    def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
+        """Flushes and begins a new episode; with `clear_buffers` the history is forgotten.
+
+        Raises `DeadlineExceededError` if not all items are confirmed after `timeout_ms`; the episode then goes on.
+        """
+        try:
+            self._writer.EndEpisode(clear_buffers, timeout_ms)
+        except RuntimeError as error:
+            raise _deadline("end_episode", timeout_ms, error) from error
+        self._step_is_open = False
+        if clear_buffers:
+            for column in self._columns:
+                column.reset()
+
+    def configure(self, path: Sequence[Any], *, num_keep_alive_refs: int, max_chunk_length: int | None) -> None:
+        """Sets how a column is chunked, now or when it first appears.
+
+        Args:
+          path: where the column is in a step.
+          num_keep_alive_refs: steps that items can refer to, at least 1.
+          max_chunk_length: steps stored together, from 1 to `num_keep_alive_refs`; `None` tunes it.
+
+        Raises:
+          ValueError: a number out of range.
+        """
+        options = _chunker_options(num_keep_alive_refs, max_chunk_length)
+        path = tuple(path)
+        if path in self._index_of_path:
+            self._writer.ConfigureChunker(self._index_of_path[path], options)
+        else:
+            self._chunker_options[path] = options
+
+    def close(self) -> None:
+        """Closes the writer."""
+        self._writer.Close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_writer"):
+            self.close()
+
+    def _grow(self, data: Any) -> None:
+        """Makes columns for the places of `data` that are new."""
+        union = _union.union(self._structure, data)
+        for path, _ in nest.flatten_with_path(union):
+            if path not in self._index_of_path:
+                self._add_column(path)
+        self._structure = union
+
+    def _add_column(self, path: nest.Path) -> None:
+        index = len(self._columns)
+        length = len(self._columns[0]) if self._columns else 0
+        self._columns.append(ColumnHistory(path, self._writer.max_num_keep_alive_refs, length))
+        self._index_of_path[path] = index
+        if path in self._chunker_options:
+            self._writer.ConfigureChunker(index, self._chunker_options.pop(path))
+
+    def _check_unset(self, path: nest.Path, leaf: Any) -> None:
+        if self._step_is_open and not self._columns[self._index_of_path[path]].can_set_last:
+            raise ValueError(
+                f"Field {path} has already been set in the active step by previous (partial) append call and thus "
+                f"must be omitted or set to None but got: {leaf}"
+            )
+
+    def _remember(self, references: Sequence[Any]) -> None:
+        for column, reference in zip(self._columns, references, strict=True):
+            if not self._step_is_open:
+                column.append(reference)
+            elif reference is not None:
+                column.set_last(reference)
+
+    def _with_path(self, error: ValueError) -> ValueError:
+        def place(match: re.Match[str]) -> str:
+            index = int(match[0])
+            return str(self._columns[index].path()) if index < len(self._columns) else match[0]
+
+        return ValueError(_COLUMN.sub(place, str(error)))
+
+
+def _chunker_options(num_keep_alive_refs: int, max_chunk_length: int | None) -> ChunkerOptions:
+    if num_keep_alive_refs < 1:
+        raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
+    if max_chunk_length is None:
+        return AutoTunedChunkerOptions(num_keep_alive_refs, _THROUGHPUT_WEIGHT)
+    if not 1 <= max_chunk_length <= num_keep_alive_refs:
+        raise ValueError(
+            f"max_chunk_length ({max_chunk_length}) must be None or from 1 to num_keep_alive_refs "
+            f"({num_keep_alive_refs})"
+        )
+    return ConstantChunkerOptions(max_chunk_length, num_keep_alive_refs)
+
+
+def _deadline(call: str, timeout_ms: int | None, error: RuntimeError) -> Exception:
+    """The error for callers: a timeout of the writer as its own kind, everything else as it is."""
+    if "Timeout exceeded" not in str(error):
+        return error
+    return errors.DeadlineExceededError(f"{call} was not done within {timeout_ms} ms: {error}")

@@ -1,0 +1,1 @@
+"""dm-reverb's message classes, under the names of its C++ sources."""

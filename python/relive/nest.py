@@ -1,0 +1,174 @@
+"""Nested structures: lists, tuples, named tuples, mappings and attrs classes around leaves.
+
+A step, a trajectory and a signature are such structures. Everything else is a leaf, `None` included. The order of the
+leaves is the one that dm-tree and dm-reverb use: by position, and in mappings by sorted key.
+
+>>> flatten({"b": (1, 2), "a": 3})
+[3, 1, 2]
+>>> unflatten_as({"b": (0, 0), "a": 0}, [3, 1, 2])
+{'b': (1, 2), 'a': 3}
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+Path = tuple[Any, ...]
+"""Where a leaf is: keys of mappings, positions in lists and tuples, names of fields and attributes."""
+
+
+def is_namedtuple(value: object) -> bool:
+    """Whether `value` is an instance of a named tuple class."""
+    return isinstance(value, tuple) and hasattr(type(value), "_fields")
+
+
+def is_nested(value: object) -> bool:
+    """Whether `value` is a container and not a leaf."""
+    return isinstance(value, (list, tuple, Mapping)) or _is_attrs(value)
+
+
+def children(container: Any) -> list[tuple[Any, Any]]:
+    """(path element, part) of each direct part of a container, in flattening order.
+
+    Raises `TypeError` if the keys of a mapping cannot be sorted.
+    """
+    if isinstance(container, Mapping):
+        return [(key, container[key]) for key in sorted_keys(container)]
+    if _is_attrs(container):
+        return [(name, getattr(container, name)) for name in _attrs_names(container)]
+    if is_namedtuple(container):
+        return list(zip(container._fields, container, strict=True))
+    return list(enumerate(container))
+
+
+def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
+    """The keys of a mapping in the order in which its parts are flattened."""
+    try:
+        return sorted(mapping)
+    except TypeError as error:
+        raise TypeError(
+            f"the keys of a mapping must be sortable, which is the order of its leaves: {list(mapping)!r}"
+        ) from error
+
+
+def flatten(structure: Any) -> list[Any]:
+    """The leaves of a structure in order."""
+    leaves: list[Any] = []
+    _collect(structure, leaves)
+    return leaves
+
+
+def flatten_with_path(structure: Any) -> list[tuple[Path, Any]]:
+    """(path, leaf) of each leaf in order. The path of a structure that is a leaf itself is `()`."""
+    return list(iterate(structure))
+
+
+def iterate(structure: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yields (path, leaf) of each leaf in order."""
+    if not is_nested(structure):
+        yield path, structure
+        return
+    for name, part in children(structure):
+        yield from iterate(part, (*path, name))
+
+
+def unflatten_as(structure: Any, leaves: Iterable[Any]) -> Any:
+    """`structure` with its leaves replaced by `leaves`; the containers keep their types.
+
+    Raises `ValueError` if there are more or fewer leaves than places.
+    """
+    wanted = len(flatten(structure))
+    given = list(leaves)
+    if len(given) != wanted:
+        raise ValueError(f"a structure of {wanted} leaves cannot be filled with {len(given)}")
+    rest = iter(given)
+    return map_structure(lambda _: next(rest), structure)
+
+
+def map_structure(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
+    """`function(leaf, *leaves of the others)` for each leaf, in a structure like the first one.
+
+    Raises `ValueError`, naming the path, if the others do not have the structure of the first.
+    """
+    return map_structure_with_path(lambda _, *leaves: function(*leaves), structure, *others)
+
+
+def map_structure_with_path(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
+    """Like `map_structure`, with the path of the leaf as the first argument."""
+    return _map(function, (), structure, others)
+
+
+def assert_same_structure(first: Any, second: Any) -> None:
+    """Raises `ValueError` naming the first path at which the two structures have other parts.
+
+    Lists and tuples count as the same kind, as all that matters is the order of the leaves.
+    """
+    _map(lambda *_: None, (), first, (second,))
+
+
+def path_text(path: Path) -> str:
+    """The path joined with `/`, as names of flattened columns are written: `('a', 0)` is `a/0`."""
+    return "/".join(str(element) for element in path)
+
+
+def rebuild(container: Any, parts: list[Any]) -> Any:
+    """A container like `container` around other direct parts, given in flattening order."""
+    if isinstance(container, Mapping):
+        by_key = dict(zip(sorted_keys(container), parts, strict=True))
+        return mapping_like(container, {key: by_key[key] for key in container})
+    if _is_attrs(container) or is_namedtuple(container):
+        return type(container)(*parts)
+    return type(container)(parts)
+
+
+def mapping_like(mapping: Mapping[Any, Any], content: dict[Any, Any]) -> Any:
+    """`content` as a mapping of the same type as `mapping`."""
+    if isinstance(mapping, collections.defaultdict):
+        return type(mapping)(mapping.default_factory, content)
+    return content if type(mapping) is dict else type(mapping)(content)  # type: ignore[call-arg]
+
+
+def _collect(structure: Any, leaves: list[Any]) -> None:
+    """Like `iterate` without the paths, which are most of its cost: writers do this for each step."""
+    if not is_nested(structure):
+        leaves.append(structure)
+        return
+    for _, part in children(structure):
+        _collect(part, leaves)
+
+
+def _map(function: Callable[..., Any], path: Path, first: Any, others: tuple[Any, ...]) -> Any:
+    if not is_nested(first):
+        for other in others:
+            if is_nested(other):
+                raise ValueError(f"the structures differ at {path}: {first!r} is a leaf, {other!r} is not")
+        return function(path, first, *others)
+    parts = children(first)
+    other_parts = [_matching(path, first, parts, other) for other in others]
+    mapped = [
+        _map(function, (*path, name), part, tuple(other[index] for other in other_parts))
+        for index, (name, part) in enumerate(parts)
+    ]
+    return rebuild(first, mapped)
+
+
+def _matching(path: Path, first: Any, parts: list[tuple[Any, Any]], other: Any) -> list[Any]:
+    if not is_nested(other) or isinstance(first, Mapping) != isinstance(other, Mapping):
+        raise ValueError(
+            f"the structures differ at {path}: a {type(first).__name__} in one is a {type(other).__name__} in the other"
+        )
+    found = children(other)
+    names, other_names = [name for name, _ in parts], [name for name, _ in found]
+    if names != other_names:
+        raise ValueError(f"the structures differ at {path}: one has the parts {names}, the other {other_names}")
+    return [part for _, part in found]
+
+
+def _is_attrs(value: object) -> bool:
+    return hasattr(type(value), "__attrs_attrs__")
+
+
+def _attrs_names(value: Any) -> list[str]:
+    return [attribute.name for attribute in type(value).__attrs_attrs__]

@@ -1,0 +1,5 @@
+"""dm-reverb's name for the checkpointers of `relive.checkpointers`."""
+
+from relive.checkpointers import CheckpointerBase, DefaultCheckpointer, TempDirCheckpointer
+
+__all__ = ["CheckpointerBase", "DefaultCheckpointer", "TempDirCheckpointer"]

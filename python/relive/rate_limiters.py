@@ -1,0 +1,188 @@
+"""Rate limiters: how far sampling and inserting may run apart.
+
+A table counts its inserts i, its samples s, and holds n items. With samples per insert r, minimum size m and bounds
+`min_diff` and `max_diff`:
+
+* an insert may pass while n < m, or else if (i + 1) r - s <= max_diff;
+* a sample may pass if n >= m and i r - s - 1 >= min_diff.
+
+What may not pass waits. A limiter is a description: the same object may be used for several tables.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import operator
+import sys
+from typing import Any
+
+_log = logging.getLogger("relive")
+
+# "No bound" as dm-reverb writes it, so that it reads the same everywhere.
+_NO_BOUND = sys.float_info.max
+
+
+class RateLimiter:
+    """A limiter given by its four numbers; the subclasses are easier to use.
+
+    Args:
+      samples_per_insert: how often an item should be sampled on average, above 0.
+      min_size_to_sample: items that the table must hold before anything is sampled, at least 1.
+      min_diff: samples wait when `inserts * samples_per_insert - samples` would fall below it.
+      max_diff: inserts wait when it would rise above it.
+
+    Raises:
+      ValueError: a number out of its range, or NaN.
+      TypeError: something that is no number, or a fraction for `min_size_to_sample`.
+    """
+
+    __slots__ = ("max_diff", "min_diff", "min_size_to_sample", "samples_per_insert")
+
+    samples_per_insert: float
+    min_size_to_sample: int
+    min_diff: float
+    max_diff: float
+
+    def __init__(
+        self, samples_per_insert: float, min_size_to_sample: int, min_diff: float, max_diff: float
+    ) -> None:
+        self.samples_per_insert = _number("samples_per_insert", samples_per_insert)
+        self.min_size_to_sample = _whole("min_size_to_sample", min_size_to_sample)
+        self.min_diff = _number("min_diff", min_diff)
+        self.max_diff = _number("max_diff", max_diff)
+        if not self.samples_per_insert > 0:
+            raise ValueError(f"samples_per_insert ({samples_per_insert}) must be > 0")
+        _check_min_size(self.min_size_to_sample)
+
+    @property
+    def internal_limiter(self) -> RateLimiter:
+        """The limiter itself; dm-reverb keeps another object here."""
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"RateLimiter(samples_per_insert={self.samples_per_insert:g}, min_diff_={self.min_diff:g}, "
+            f"max_diff={self.max_diff:g}, min_size_to_sample={self.min_size_to_sample})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RateLimiter) and self._numbers() == other._numbers()
+
+    def __hash__(self) -> int:
+        return hash(self._numbers())
+
+    def _numbers(self) -> tuple[float, int, float, float]:
+        return (self.samples_per_insert, self.min_size_to_sample, self.min_diff, self.max_diff)
+
+
+class MinSize(RateLimiter):
+    """Samples wait until the table holds `min_size_to_sample` items; inserts never wait."""
+
+    __slots__ = ()
+
+    def __init__(self, min_size_to_sample: int) -> None:
+        _check_min_size(min_size_to_sample)
+        super().__init__(1.0, min_size_to_sample, -_NO_BOUND, _NO_BOUND)
+
+
+class SampleToInsertRatio(RateLimiter):
+    """Keeps the samples of an item near `samples_per_insert` on average, within `error_buffer`.
+
+    Args:
+      samples_per_insert: the wished average, above 0.
+      min_size_to_sample: items that the table must hold before anything is sampled.
+      error_buffer: how many samples too few or too many are allowed, counted from the moment when the table holds
+        `min_size_to_sample` items; or the pair `(min_diff, max_diff)`.
+
+    Raises:
+      ValueError: a number out of its range, or an `error_buffer` with which nothing could move.
+      TypeError: something that is no number.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, samples_per_insert: float, min_size_to_sample: int, error_buffer: float | tuple[float, float]
+    ) -> None:
+        if samples_per_insert <= 0:
+            raise ValueError(f"samples_per_insert ({samples_per_insert}) must be > 0")
+        centre = samples_per_insert * min_size_to_sample
+        min_diff, max_diff = _bounds(error_buffer, centre)
+        _check_bounds(min_diff, max_diff, samples_per_insert, centre)
+        _check_min_size(min_size_to_sample)
+        super().__init__(samples_per_insert, min_size_to_sample, min_diff, max_diff)
+
+
+class Queue(RateLimiter):
+    """Each item is sampled once, and inserts wait while `size` items were not.
+
+    Meant for tables with `max_times_sampled=1`, as `Table.queue` makes them.
+
+    Raises:
+      ValueError: `size` is below 1, so that nothing could ever be inserted.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, size: int) -> None:
+        if size < 1:
+            raise ValueError(f"size ({size}) must be at least 1, else nothing can ever be inserted")
+        super().__init__(1.0, 1, 0.0, size)
+
+
+class Stack(Queue):
+    """The same limiter as `Queue`; the order comes from the selectors, see `Table.stack`."""
+
+    __slots__ = ()
+
+
+def _bounds(error_buffer: Any, centre: float) -> tuple[float, float]:
+    if isinstance(error_buffer, (int, float)):
+        return centre - error_buffer, centre + error_buffer
+    try:
+        min_diff, max_diff = error_buffer
+    except TypeError as error:
+        raise TypeError(f"error_buffer must be a number or a pair of numbers, not {error_buffer!r}") from error
+    return min_diff, max_diff
+
+
+def _check_bounds(min_diff: float, max_diff: float, samples_per_insert: float, centre: float) -> None:
+    least = 2 * max(1.0, samples_per_insert)
+    if max_diff - min_diff < least:
+        raise ValueError(
+            f"error_buffer allows a range of {max_diff - min_diff:g}, from {min_diff:g} to {max_diff:g}, but at least "
+            f"2 * max(1, samples_per_insert) = {least:g} is needed, or inserts and samples could block each other"
+        )
+    if max_diff < centre:
+        _log.warning(
+            "the upper bound %g of error_buffer is below samples_per_insert * min_size_to_sample = %g: unless something "
+            "samples while the first min_size_to_sample items are inserted, inserts will wait for ever",
+            max_diff,
+            centre,
+        )
+    if min_diff > centre:
+        raise ValueError(
+            f"the lower bound {min_diff:g} of error_buffer is above samples_per_insert * min_size_to_sample = "
+            f"{centre:g}, so that samples would still wait when min_size_to_sample items are there"
+        )
+
+
+def _check_min_size(min_size_to_sample: int) -> None:
+    if min_size_to_sample < 1:
+        raise ValueError(f"min_size_to_sample ({min_size_to_sample}) must be a positive integer")
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if math.isnan(value):
+        raise ValueError(f"{name} must not be NaN")
+    return float(value)
+
+
+def _whole(name: str, value: int) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{name} must be an int, not {value!r}") from error

@@ -1,0 +1,215 @@
+"""Tables as servers describe them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from relive import _protos, item_selectors, specs
+from relive.item_selectors import ItemSelector
+
+SpecNest = Any
+"""A nest of specs; see `relive.specs`."""
+
+SelectorType = ItemSelector
+
+_WORKER_TIMES = (
+    "running_ms",
+    "sampling_ms",
+    "inserting_ms",
+    "sleeping_ms",
+    "waiting_for_sampling_ms",
+    "waiting_for_inserts_ms",
+)
+
+
+@dataclasses.dataclass
+class TableInfo:
+    """Rules, sizes and counters of a table at one moment.
+
+    The fields that hold protobuf messages are made when they are first read, so that reading the others does not need
+    protobuf. The fields without the word "Relive" are dm-reverb's.
+    """
+
+    name: str
+    """The table's name."""
+    sampler_options: Any
+    """The sampler as a `KeyDistributionOptions` message; the property `sampler` has it as an object."""
+    remover_options: Any
+    """The remover as a `KeyDistributionOptions` message; the property `remover` has it as an object."""
+    max_size: int
+    """Items that the table keeps."""
+    max_times_sampled: int
+    """Samples after which an item is deleted; below 1 never."""
+    rate_limiter_info: Any
+    """The limiter's parameters and counters as a `RateLimiterInfo` message."""
+    signature: SpecNest | None
+    """The signature as a nest of specs, or `None`. The specs are `tf.TensorSpec` if the program has imported TensorFlow
+    when the field is first read, else `relive.ArraySpec`; `structure` always has the latter."""
+    current_size: int
+    """Items in the table."""
+    num_episodes: int
+    """Episodes that these items refer to."""
+    num_deleted_episodes: int
+    """Episodes that no item refers to any more."""
+    num_unique_samples: int
+    """Items that were sampled at least once since the last reset."""
+    table_worker_time: Any
+    """Milliseconds spent per activity, as a `TableWorkerTime` message."""
+    waiters: Any = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: who waits for what, and since when, as a list of mappings; `None` from other servers."""
+    limiter_cursor: float | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: `inserts * samples_per_insert - samples`, which the limiter keeps between its bounds."""
+    referenced_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: bytes of the stored chunks that the items refer to."""
+    undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: samples that were taken for callers that had gone by then."""
+
+    @classmethod
+    def from_serialized_proto(cls, proto_string: bytes) -> TableInfo:
+        """The info of a serialised `TableInfo` message.
+
+        Raises `ValueError` if the signature has a leaf that is no tensor.
+        """
+        from relive import _structured_value
+
+        proto = _protos.message(_protos.SCHEMA, "TableInfo").FromString(proto_string)
+        signature = _structured_value.decode_signature(proto.signature)
+        info = cls(
+            name=proto.name,
+            sampler_options=proto.sampler_options,
+            remover_options=proto.remover_options,
+            max_size=proto.max_size,
+            max_times_sampled=proto.max_times_sampled,
+            rate_limiter_info=proto.rate_limiter_info,
+            signature=specs.in_callers_terms(signature),
+            current_size=proto.current_size,
+            num_episodes=proto.num_episodes,
+            num_deleted_episodes=proto.num_deleted_episodes,
+            num_unique_samples=proto.num_unique_samples,
+            table_worker_time=proto.table_worker_time,
+        )
+        vars(info)["_native"] = {"signature": signature}
+        return info
+
+    @classmethod
+    def _from_native(cls, native: dict[str, Any]) -> TableInfo:
+        """The info of what `relive._native` tells; what is missing in `vars` is made by `__getattr__`."""
+        info = cls.__new__(cls)
+        fields = {field.name for field in dataclasses.fields(cls)} - _LAZY.keys()
+        vars(info).update({name: native[name] for name in fields if name in native})
+        vars(info)["_native"] = native
+        return info
+
+    def __getattr__(self, name: str) -> Any:
+        make = _LAZY.get(name)
+        if make is None or not self._raw():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = make(self._raw())
+        setattr(self, name, value)
+        return value
+
+    @property
+    def sampler(self) -> ItemSelector:
+        """The selector that chooses what is sampled."""
+        return self._selector("sampler")
+
+    @property
+    def remover(self) -> ItemSelector:
+        """The selector that chooses what leaves a full table."""
+        return self._selector("remover")
+
+    @property
+    def structure(self) -> SpecNest | None:
+        """The signature as a nest of `relive.ArraySpec`, or `None`."""
+        raw = self._raw()
+        return raw["signature"] if "signature" in raw else specs.as_signature(self.signature)
+
+    @property
+    def num_inserts(self) -> int:
+        """Inserts that the limiter has counted since the last reset."""
+        return self._counter("insert")
+
+    @property
+    def num_samples(self) -> int:
+        """Samples that the limiter has counted since the last reset."""
+        return self._counter("sample")
+
+    def _counter(self, name: str) -> int:
+        raw = self._raw()
+        if f"{name}_completed" in raw:
+            return int(raw[f"{name}_completed"])
+        return int(getattr(self.rate_limiter_info, f"{name}_stats").completed)
+
+    def _selector(self, role: str) -> ItemSelector:
+        raw = self._raw()
+        if role in raw:
+            return item_selectors.from_spec(raw[role])
+        return selector_from_options(getattr(self, f"{role}_options"))
+
+    def _raw(self) -> dict[str, Any]:
+        """What the compiled module told, if the info came from there."""
+        raw: dict[str, Any] = vars(self).get("_native", {})
+        return raw
+
+
+def options_of(spec: item_selectors.Spec) -> Any:
+    """A selector's plain values as a `KeyDistributionOptions` message."""
+    options = _protos.message(_protos.SCHEMA, "KeyDistributionOptions")()
+    name, *parameters = spec
+    options.is_deterministic = name in ("fifo", "lifo", "min_heap", "max_heap")
+    if name == "prioritized":
+        options.prioritized.priority_exponent = parameters[0]
+    elif name in ("min_heap", "max_heap"):
+        options.heap.min_heap = name == "min_heap"
+    else:
+        # Sampling without replacement is uniform for those who do not know it.
+        setattr(options, "uniform" if name == "without_replacement" else name, True)
+    return options
+
+
+def selector_from_options(options: Any) -> ItemSelector:
+    """The selector that a `KeyDistributionOptions` message describes.
+
+    Raises:
+      ValueError: a selector is named, but switched off.
+      NotImplementedError: none is named.
+    """
+    kind = options.WhichOneof("distribution")
+    if kind is None:
+        raise NotImplementedError("the options name no selector: distribution=None")
+    if kind == "prioritized":
+        return item_selectors.Prioritized(options.prioritized.priority_exponent)
+    if kind == "heap":
+        return item_selectors.MinHeap() if options.heap.min_heap else item_selectors.MaxHeap()
+    if not getattr(options, kind):
+        raise ValueError(f"distribution={kind} is set to false; leave it out, or set it to true")
+    return item_selectors.from_spec((kind,))
+
+
+def _limiter_info(native: dict[str, Any]) -> Any:
+    info = _protos.message(_protos.SCHEMA, "RateLimiterInfo")(
+        samples_per_insert=native["samples_per_insert"],
+        min_diff=native["min_diff"],
+        max_diff=native["max_diff"],
+        min_size_to_sample=native["min_size_to_sample"],
+    )
+    for stats, name in ((info.insert_stats, "insert_completed"), (info.sample_stats, "sample_completed")):
+        stats.SetInParent()
+        stats.completed = native[name]
+    return info
+
+
+def _worker_time(native: dict[str, Any]) -> Any:
+    times = dict(zip(_WORKER_TIMES, native["worker_time_ms"], strict=True))
+    return _protos.message(_protos.SCHEMA, "TableWorkerTime")(**times)
+
+
+_LAZY: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "sampler_options": lambda native: options_of(native["sampler"]),
+    "remover_options": lambda native: options_of(native["remover"]),
+    "rate_limiter_info": _limiter_info,
+    "signature": lambda native: specs.in_callers_terms(native["signature"]),
+    "table_worker_time": _worker_time,
+}

@@ -1,0 +1,55 @@
+"""Tables from the messages of a server's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from relive import _structured_value, rate_limiters, reverb_types
+from relive.item_selectors import ItemSelector
+from relive.server import Table
+
+
+def selector_from_proto(options: Any) -> ItemSelector:
+    """The selector of a `KeyDistributionOptions` message.
+
+    Raises:
+      ValueError: a selector is named, but switched off.
+      NotImplementedError: none is named.
+    """
+    return reverb_types.selector_from_options(options)
+
+
+def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
+    """The limiter of a `RateLimiterCheckpoint` message; bounds that are left out are 0.
+
+    Raises `ValueError` for numbers out of range.
+    """
+    return rate_limiters.RateLimiter(
+        samples_per_insert=proto.samples_per_insert,
+        min_size_to_sample=proto.min_size_to_sample,
+        min_diff=proto.min_diff,
+        max_diff=proto.max_diff,
+    )
+
+
+def tables_from_proto(configs: Sequence[Any]) -> list[Table]:
+    """Empty tables of `PriorityTableCheckpoint` messages. Counters in them are not used, signatures are.
+
+    Raises:
+      ValueError: a number out of range, an empty name, or a selector that is switched off.
+      NotImplementedError: a selector is missing.
+    """
+    return [_table(config) for config in configs]
+
+
+def _table(config: Any) -> Table:
+    return Table(
+        name=config.table_name,
+        sampler=selector_from_proto(config.sampler),
+        remover=selector_from_proto(config.remover),
+        max_size=config.max_size,
+        max_times_sampled=config.max_times_sampled,
+        rate_limiter=rate_limiter_from_proto(config.rate_limiter),
+        signature=_structured_value.decode_signature(config.signature),
+    )
