@@ -3,7 +3,9 @@
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use relive_client::{Error, ErrorKind};
+use relive_client::{AppendFault, AppendMismatch, Error, ErrorKind};
+
+use crate::layout::{Leaves, Path};
 
 /// The exception class of each kind.
 fn class_name(kind: ErrorKind) -> &'static str {
@@ -58,7 +60,18 @@ pub(crate) fn invalid(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The exception of a refused append, with the path as Python has it.
-pub(crate) fn raise_append(py: Python<'_>, error: &Error, _paths: &[crate::layout::Path]) -> PyErr {
-    raise(py, error)
+/// The exception of a refused step: with the column's path as Python has it, and the value that cannot be set twice.
+pub(crate) fn raise_append(py: Python<'_>, error: &Error, paths: &[Path], leaves: &Leaves<'_>) -> PyErr {
+    let source = std::error::Error::source(error);
+    let Some(mismatch) = source.and_then(|source| source.downcast_ref::<AppendMismatch>()) else {
+        return raise(py, error);
+    };
+    let path = paths.get(mismatch.column).map_or_else(|| "?".to_owned(), |path| path.parts.bind(py).to_string());
+    let value = leaves.iter().find(|(column, _)| *column == mismatch.column);
+    let value = match (&mismatch.fault, value) {
+        (AppendFault::SetTwice, Some((_, value))) => format!("; the value given now is {value}"),
+        _ => String::new(),
+    };
+    let text = format!("append: column {} (path={path}) {}{value}", mismatch.column, mismatch.fault);
+    raise_kind(py, error.kind(), text)
 }

@@ -301,8 +301,7 @@ fn grow_mapping(
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
-    let (_, order) = sorted_keys(mapping)?;
-    for (_, key) in order {
+    for key in sorted_keys(mapping)? {
         let mut index = None;
         for (position, (known, _)) in parts.iter().enumerate() {
             if known.bind(key.py()).eq(&key)? {

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyMapping, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyMapping, PyTuple};
 use relive_tensor::Nest;
 
 /// Structures deeper than this are refused; recursion would end the process at some depth.
@@ -38,118 +38,40 @@ impl<'py> Container<'py> {
     }
 }
 
-/// A structure without its leaves, which can be put around others.
-#[derive(Debug)]
-pub(crate) enum Structure {
-    Leaf,
-    List(Vec<Structure>),
-    Tuple(Vec<Structure>),
-    Named(Py<PyType>, Vec<Structure>),
-    /// Keys in the order of the original; the parts in sorted order, each with the position of its key.
-    Mapping { class: Py<PyType>, keys: Vec<Py<PyAny>>, parts: Vec<(usize, Structure)> },
+/// The leaves of `object` in flattening order.
+pub(crate) fn leaves<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let mut found = Vec::new();
+    add_leaves(object, &mut found, 0)?;
+    Ok(found)
 }
 
-/// The leaves of `object` in flattening order, and the structure around them.
-pub(crate) fn flatten<'py>(object: &Bound<'py, PyAny>) -> PyResult<(Structure, Vec<Bound<'py, PyAny>>)> {
-    let mut leaves = Vec::new();
-    let structure = flatten_into(object, &mut leaves, 0)?;
-    Ok((structure, leaves))
-}
-
-fn flatten_into<'py>(
-    object: &Bound<'py, PyAny>,
-    leaves: &mut Vec<Bound<'py, PyAny>>,
-    depth: usize,
-) -> PyResult<Structure> {
+fn add_leaves<'py>(object: &Bound<'py, PyAny>, found: &mut Vec<Bound<'py, PyAny>>, depth: usize) -> PyResult<()> {
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
-    let mut part = |object: Bound<'py, PyAny>| flatten_into(&object, leaves, depth + 1);
-    Ok(match Container::of(object)? {
+    let mut add = |part: Bound<'py, PyAny>| add_leaves(&part, found, depth + 1);
+    match Container::of(object)? {
         Container::Leaf => {
-            leaves.push(object.clone());
-            Structure::Leaf
+            found.push(object.clone());
+            Ok(())
         }
-        Container::List(list) => Structure::List(list.iter().map(part).collect::<PyResult<_>>()?),
-        Container::Tuple(tuple) => Structure::Tuple(tuple.iter().map(part).collect::<PyResult<_>>()?),
-        Container::Named(tuple) => {
-            Structure::Named(tuple.get_type().unbind(), tuple.iter().map(part).collect::<PyResult<_>>()?)
-        }
+        Container::List(list) => list.iter().try_for_each(add),
+        Container::Tuple(tuple) | Container::Named(tuple) => tuple.iter().try_for_each(add),
         Container::Mapping(mapping) => {
-            let (keys, order) = sorted_keys(&mapping)?;
-            let mut parts = Vec::with_capacity(order.len());
-            for (position, key) in order {
-                parts.push((position, part(mapping.get_item(key)?)?));
-            }
-            Structure::Mapping {
-                class: mapping.get_type().unbind(),
-                keys: keys.into_iter().map(Bound::unbind).collect(),
-                parts,
-            }
+            sorted_keys(&mapping)?.into_iter().try_for_each(|key| add(mapping.get_item(key)?))
         }
-    })
+    }
 }
 
-type Keys<'py> = Vec<Bound<'py, PyAny>>;
-
-/// The keys of a mapping as they come, and with their positions in sorted order.
-pub(crate) fn sorted_keys<'py>(
-    mapping: &Bound<'py, PyAny>,
-) -> PyResult<(Keys<'py>, Vec<(usize, Bound<'py, PyAny>)>)> {
-    let keys: Keys<'py> = mapping.try_iter()?.collect::<PyResult<_>>()?;
-    let sorted = PyList::new(mapping.py(), &keys)?;
-    sorted.sort().map_err(|error| {
+/// The keys of a mapping in the order of its leaves.
+pub(crate) fn sorted_keys<'py>(mapping: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let keys: Vec<Bound<'py, PyAny>> = mapping.try_iter()?.collect::<PyResult<_>>()?;
+    let keys = PyList::new(mapping.py(), keys)?;
+    keys.sort().map_err(|error| {
         let message = format!("the keys of a mapping must be sortable, which is the order of the columns: {error}");
         PyTypeError::new_err(message)
     })?;
-    let mut order = Vec::with_capacity(keys.len());
-    for key in sorted.iter() {
-        let position = keys.iter().position(|known| known.is(&key)).unwrap_or(0);
-        order.push((position, key));
-    }
-    Ok((keys, order))
-}
-
-impl Structure {
-    /// Puts the structure around `leaves`, which must be as many as it has places.
-    pub(crate) fn unflatten<'py>(
-        &self,
-        py: Python<'py>,
-        leaves: &mut impl Iterator<Item = Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Structure::Leaf => {
-                leaves.next().ok_or_else(|| PyValueError::new_err("the structure has more leaves than columns"))
-            }
-            Structure::List(parts) => Ok(PyList::new(py, unflatten_all(parts, py, leaves)?)?.into_any()),
-            Structure::Tuple(parts) => Ok(PyTuple::new(py, unflatten_all(parts, py, leaves)?)?.into_any()),
-            Structure::Named(class, parts) => {
-                class.bind(py).call1(PyTuple::new(py, unflatten_all(parts, py, leaves)?)?)
-            }
-            Structure::Mapping { class, keys, parts } => {
-                let mut values: Vec<Option<Bound<'py, PyAny>>> = keys.iter().map(|_| None).collect();
-                for (position, part) in parts {
-                    let value = part.unflatten(py, leaves)?;
-                    if let Some(place) = values.get_mut(*position) {
-                        *place = Some(value);
-                    }
-                }
-                let dict = PyDict::new(py);
-                for (key, value) in keys.iter().zip(values) {
-                    dict.set_item(key, value)?;
-                }
-                if class.bind(py).is(dict.get_type()) { Ok(dict.into_any()) } else { class.bind(py).call1((dict,)) }
-            }
-        }
-    }
-}
-
-fn unflatten_all<'py>(
-    parts: &[Structure],
-    py: Python<'py>,
-    leaves: &mut impl Iterator<Item = Bound<'py, PyAny>>,
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    parts.iter().map(|part| part.unflatten(py, leaves)).collect()
+    Ok(keys.iter().collect())
 }
 
 pub(crate) fn too_deep() -> PyErr {

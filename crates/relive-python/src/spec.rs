@@ -7,7 +7,6 @@ use pyo3::types::PyTuple;
 use relive_tensor::{Signature, TensorSpec};
 
 use crate::array::{self, dtype_of};
-use crate::error::invalid;
 use crate::nest;
 
 /// A nest of `relive.specs.ArraySpec` as a signature; `None` and empty structures mean none.
@@ -57,13 +56,5 @@ fn from_spec<'py>(py: Python<'py>, specs: &Bound<'py, PyModule>, spec: &TensorSp
             kwargs.set_item("name", name)?;
             specs.getattr("BoundedArraySpec")?.call((shape, dtype), Some(&kwargs))
         }
-    }
-}
-
-/// A number of steps or items that must be at least 1.
-pub(crate) fn at_least_one(name: &str, value: i64) -> PyResult<usize> {
-    match usize::try_from(value) {
-        Ok(value) if value >= 1 => Ok(value),
-        _ => Err(invalid(format!("{name} ({value}) must be a positive integer, at least 1"))),
     }
 }

@@ -10,11 +10,11 @@ use relive_client::{
     Condition, OperandBuilder, PatternNode, PriorityFn, SourceColumn, StructuredConfig,
     StructuredWriter as RustWriter,
 };
-use relive_tensor::{Nest, Tensor};
+use relive_tensor::Nest;
 
 use crate::array;
 use crate::column::busy;
-use crate::error::{OrRaise, raise};
+use crate::error::OrRaise;
 use crate::wait::{self, Reason};
 
 /// Appends flat steps and makes items from patterns.
@@ -38,13 +38,16 @@ impl StructuredWriter {
 impl StructuredWriter {
     /// Appends the leaves of a step; `None` for the ones that it lacks.
     fn append(&self, py: Python<'_>, flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
-        let tensors = flat
-            .iter()
-            .map(|leaf| leaf.as_ref().map(array::to_tensor).transpose())
-            .collect::<PyResult<Vec<Option<Tensor>>>>()?;
+        let leaf = |leaf: &Option<Bound<'_, PyAny>>| match leaf {
+            Some(leaf) => array::to_tensor(leaf).map(Nest::Leaf),
+            None => Ok(Nest::None),
+        };
+        let step = Nest::List(flat.iter().map(leaf).collect::<PyResult<_>>()?);
         self.with(|writer| {
-            wait::now_or_wait(py, "append", writer.append_flat(&tensors, partial), no_reason)?
-                .map_err(|error| raise(py, &error))
+            let appended = async {
+                if partial { writer.append_partial(&step).await } else { writer.append(&step).await }
+            };
+            wait::now_or_wait(py, "append", appended, no_reason)?.or_raise(py)
         })
     }
 

@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use relive_client::{Client, Column, TrajectoryWriter as RustWriter};
+use relive_client::{Client, Column, TrajectoryWriter as RustWriter, Windows};
 use relive_tensor::Tensor;
 use smallvec::SmallVec;
 
@@ -95,22 +95,21 @@ impl TrajectoryWriter {
         let cells: SmallVec<[(usize, &Tensor); 8]> = tensors.iter().map(|(column, tensor)| (*column, tensor)).collect();
         if let Some(grown) = grown {
             let known = state.layout.paths().len();
-            let new: Vec<String> =
-                grown.paths().iter().skip(known).map(|path| path.text.clone()).collect();
+            let new: Vec<Arc<str>> =
+                grown.paths().iter().skip(known).map(|path| Arc::from(path.text.as_str())).collect();
             let writer = state.writer_mut(py)?;
-            writer.check_cells(&cells).map_err(|error| raise_append(py, &error, grown.paths()))?;
+            writer.check_cells(&cells).map_err(|error| raise_append(py, &error, grown.paths(), &leaves))?;
             writer.add_columns(&new).or_raise(py)?;
             state.layout = grown;
             *self.history.lock() = None;
         }
         let stored = store(state.writer_mut(py)?, &cells);
-        stored.map_err(|error| raise_append(py, &error, state.layout.paths()))
+        stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves))
     }
 
     /// The columns of an item, checked to be of some writer.
     fn columns(trajectory: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
-        let (_, leaves) = nest::flatten(trajectory)?;
-        leaves.iter().map(column_of).collect()
+        nest::leaves(trajectory)?.iter().map(column_of).collect()
     }
 
     fn timeout(timeout_ms: Option<i64>) -> PyResult<Duration> {
@@ -234,7 +233,15 @@ impl TrajectoryWriter {
         let mut state = self.shared.lock(py)?;
         let State { writer, client, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
-        let items = writer.create_window_items(table, &priorities, &ends, length, squeeze);
+        let windows = match (squeeze, length) {
+            (false, length) => Windows::of(length, &ends),
+            (true, 1) => Windows::steps(&ends),
+            (true, length) => {
+                let message = format!("only windows of one step can be squeezed, but length is {length}");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let items = writer.create_window_items(table, &priorities, windows);
         let made = wait::now_or_wait(py, "create_window_items", items, || why_inserts_wait(client, table))?;
         array::from_keys(py, &made.or_raise(py)?)
     }

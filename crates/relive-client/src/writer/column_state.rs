@@ -104,8 +104,9 @@ impl ColumnName {
 }
 
 impl ColumnState {
-    pub(crate) fn new(name: ColumnName, length: ChunkLength) -> Result<ColumnState> {
-        let chunker = ColumnChunker::new(length, false).map_err(|error| invalid(&name.path, error))?;
+    pub(crate) fn new(name: ColumnName, length: ChunkLength, delta_encoded: bool) -> Result<ColumnState> {
+        let chunker =
+            ColumnChunker::new(length, delta_encoded).map_err(|error| invalid(&name.path, error))?;
         Ok(ColumnState {
             name,
             spec: None,

@@ -22,6 +22,7 @@ pub struct TrajectoryWriterOptions {
     pub(crate) max_pending_items: usize,
     pub(crate) max_pending_bytes: usize,
     pub(crate) validate_items: bool,
+    pub(crate) delta_encoded: bool,
 }
 
 impl TrajectoryWriterOptions {
@@ -40,6 +41,7 @@ impl TrajectoryWriterOptions {
             max_pending_items: Self::DEFAULT_MAX_PENDING_ITEMS,
             max_pending_bytes: Self::DEFAULT_MAX_PENDING_BYTES,
             validate_items: true,
+            delta_encoded: false,
         }
     }
 
@@ -70,6 +72,14 @@ impl TrajectoryWriterOptions {
     #[must_use]
     pub fn validate_items(mut self, validate: bool) -> TrajectoryWriterOptions {
         self.validate_items = validate;
+        self
+    }
+
+    /// Whether integers are stored as differences from step to step before they are compressed, which makes slowly changing
+    /// ones smaller; no.
+    #[must_use]
+    pub fn delta_encoded(mut self, delta_encoded: bool) -> TrajectoryWriterOptions {
+        self.delta_encoded = delta_encoded;
         self
     }
 

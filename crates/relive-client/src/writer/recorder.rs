@@ -19,6 +19,7 @@ pub(crate) struct Recorder {
     encoder: Encoder,
     columns: Vec<ColumnState>,
     default_length: ChunkLength,
+    delta_encoded: bool,
     configured: HashMap<String, ChunkLength>,
     episode_id: u64,
     /// Completed steps of the episode.
@@ -41,6 +42,7 @@ impl Recorder {
             rng,
             columns: Vec::new(),
             default_length,
+            delta_encoded: false,
             configured: HashMap::new(),
             episode_steps: 0,
             history_steps: 0,
@@ -77,6 +79,11 @@ impl Recorder {
         self.episode_id
     }
 
+    /// Codes integers of columns to come as differences before compression.
+    pub(crate) fn delta_encoded(self, delta_encoded: bool) -> Recorder {
+        Recorder { delta_encoded, ..self }
+    }
+
     /// A fresh key for an item.
     pub(crate) fn draw_key(&mut self) -> u64 {
         draw_key(&mut self.rng)
@@ -93,7 +100,7 @@ impl Recorder {
     pub(crate) fn add_named_columns(&mut self, names: impl Iterator<Item = ColumnName>) -> Result<()> {
         for name in names {
             let length = *self.configured.get(&*name.path).unwrap_or(&self.default_length);
-            self.columns.push(ColumnState::new(name, length)?);
+            self.columns.push(ColumnState::new(name, length, self.delta_encoded)?);
         }
         Ok(())
     }

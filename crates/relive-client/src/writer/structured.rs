@@ -139,7 +139,7 @@ impl StructuredWriter {
         let position = self.writer.recorder().next_position();
         let starts_step = !self.writer.step_is_open();
         self.values.check(&flat)?;
-        self.writer.append_flat(&self.stored(&flat), partial)?;
+        self.writer.append_cells(&self.stored(&flat), partial)?;
         self.values.record(&flat, position, starts_step);
         let step = self.writer.episode_steps() - u64::from(!partial);
         self.apply(step, false)

@@ -1,6 +1,7 @@
 //! The writer that users hold.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::SeedableRng;
@@ -63,7 +64,7 @@ impl TrajectoryWriter {
         let link = Link::new(&client, limits);
         Ok(TrajectoryWriter {
             client,
-            recorder: Recorder::new(length, rng, link.encoder()),
+            recorder: Recorder::new(length, rng, link.encoder()).delta_encoded(options.delta_encoded),
             structure: Structure::default(),
             tuning: Tuning::default(),
             link,
@@ -121,7 +122,7 @@ impl TrajectoryWriter {
         let (cells, grown) = self.structure.place(step)?;
         self.recorder.check(&cells)?;
         self.grow(grown)?;
-        self.append_cells(&cells, partial)
+        self.store(&cells, partial)
     }
 
     /// Adds the columns that a step has for the first time.
@@ -134,17 +135,48 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Appends checked cells of known columns.
-    fn append_cells(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<()> {
+    /// Stores checked cells of known columns.
+    fn store(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<()> {
         let finished = self.recorder.append(cells, partial)?;
         self.link.chunks_were_cut(&finished)
     }
 
-    /// Appends cells by column number, for writers that place leaves themselves.
-    pub(super) fn append_flat(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<()> {
+    /// Adds columns of these paths behind the others, for callers that place the leaves of steps themselves
+    /// ([`append_cells`](Self::append_cells)), and not with [`append`](Self::append).
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the options leave no chunk length for a column.
+    pub fn add_columns(&mut self, paths: &[Arc<str>]) -> Result<()> {
+        self.recorder.add_columns(paths)
+    }
+
+    /// Whether [`append_cells`](Self::append_cells) would take `cells`, also of columns to come. Nothing is stored.
+    ///
+    /// # Errors
+    /// As [`append_cells`](Self::append_cells).
+    pub fn check_cells(&mut self, cells: &[(usize, &Tensor)]) -> Result<()> {
         self.link.check()?;
-        self.recorder.check(cells)?;
-        self.append_cells(cells, partial)
+        self.recorder.check(cells)
+    }
+
+    /// [`append`](Self::append) of values by the numbers of their columns; `partial` leaves the step open.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn append_cells(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<()> {
+        self.check_cells(cells)?;
+        self.store(cells, partial)
+    }
+
+    /// [`append_sequence`](Self::append_sequence) of values by the numbers of their columns.
+    ///
+    /// # Errors
+    /// As [`append_sequence`](Self::append_sequence).
+    pub fn append_sequence_cells(&mut self, cells: &[(usize, &Tensor)]) -> Result<()> {
+        self.link.check()?;
+        let Some(count) = self.recorder.check_sequence(cells)? else { return Ok(()) };
+        let finished = self.recorder.append_sequence(cells, count)?;
+        self.link.chunks_were_cut(&finished)
     }
 
     pub(super) fn recorder_mut(&mut self) -> &mut Recorder {
