@@ -44,8 +44,8 @@ def _from_space(space: Any) -> Any:
     if _is_a(space, "Box"):
         return specs.BoundedArraySpec(space.shape, space.dtype, space.low, space.high)
     if _is_a(space, "Discrete"):
-        start = int(getattr(space, "start", 0))
-        return specs.BoundedArraySpec((), space.dtype, start, start + int(space.n) - 1)
+        first = int(getattr(space, "start", 0))
+        return specs.BoundedArraySpec((), space.dtype, first, first + int(space.n) - 1)
     if _is_a(space, "MultiDiscrete"):
         start = np.asarray(getattr(space, "start", 0))
         return specs.BoundedArraySpec(space.shape, space.dtype, start, start + space.nvec - 1)

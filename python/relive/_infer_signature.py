@@ -24,7 +24,7 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
       ValueError: no configurations, several tables, several structures, or columns that differ between patterns in data
         type, rank or a dimension that is not the leading one.
     """
-    _check(configs)
+    check_configs(configs)
     steps = nest.flatten(specs.as_spec(step_spec))
     of_tensorflow = any(specs.is_tensorflow_spec(leaf) for leaf in nest.flatten(step_spec))
     structure = _patterns.unpack_pattern(configs[0])
@@ -37,7 +37,8 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
     return nest.map_structure(_tensor_spec, signature) if of_tensorflow else signature
 
 
-def _check(configs: Sequence[Any]) -> None:
+def check_configs(configs: Sequence[Any]) -> None:
+    """Raises `ValueError` if there are no configurations, or they differ in table or structure."""
     # Existing tests compare these texts word by word.
     if not configs:
         raise ValueError("At least one config must be provided.")

@@ -129,7 +129,7 @@ def _decode(value: Any, take_leaf: Callable[[Any], Any]) -> Any:
 @functools.cache
 def _namedtuple(name: str, fields: tuple[str, ...]) -> Any:
     """The same class each time, so that structures that were read twice compare as the same type."""
-    return collections.namedtuple(name, fields)  # type: ignore[misc]
+    return collections.namedtuple(name, fields)
 
 
 def _put_spec(value: Any, spec: ArraySpec) -> None:

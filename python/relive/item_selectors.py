@@ -163,7 +163,7 @@ def from_spec(spec: Spec) -> ItemSelector:
     """
     name, *parameters = spec
     if name == "prioritized":
-        return PrioritizedSelector(*parameters)  # type: ignore[arg-type]
+        return PrioritizedSelector(*parameters)
     if name not in _PLAIN:
         raise ValueError(f"unknown selector {name!r}; known are {sorted([*_PLAIN, 'prioritized'])}")
     return _PLAIN[name]()

@@ -100,6 +100,15 @@ def map_structure_with_path(function: Callable[..., Any], structure: Any, *other
     return _map(function, (), structure, others)
 
 
+def map_structure_up_to(function: Callable[..., Any], shallow: Any, *others: Any) -> Any:
+    """Like `map_structure`, but what the others have where `shallow` has a leaf may be nested itself.
+
+    >>> map_structure_up_to(len, {"a": None}, {"a": [1, 2]})
+    {'a': 2}
+    """
+    return _map(lambda _, __, *parts: function(*parts), (), shallow, others, up_to=True)
+
+
 def assert_same_structure(first: Any, second: Any) -> None:
     """Raises `ValueError` naming the first path at which the two structures have other parts.
 
@@ -139,16 +148,18 @@ def _collect(structure: Any, leaves: list[Any]) -> None:
         _collect(part, leaves)
 
 
-def _map(function: Callable[..., Any], path: Path, first: Any, others: tuple[Any, ...]) -> Any:
+def _map(
+    function: Callable[..., Any], path: Path, first: Any, others: tuple[Any, ...], *, up_to: bool = False
+) -> Any:
     if not is_nested(first):
         for other in others:
-            if is_nested(other):
+            if is_nested(other) and not up_to:
                 raise ValueError(f"the structures differ at {path}: {first!r} is a leaf, {other!r} is not")
         return function(path, first, *others)
     parts = children(first)
     other_parts = [_matching(path, first, parts, other) for other in others]
     mapped = [
-        _map(function, (*path, name), part, tuple(other[index] for other in other_parts))
+        _map(function, (*path, name), part, tuple(other[index] for other in other_parts), up_to=up_to)
         for index, (name, part) in enumerate(parts)
     ]
     return rebuild(first, mapped)

@@ -156,7 +156,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
       ValueError: a type that no column can have, such as dates.
       TypeError: something that is no data type.
     """
-    found = np.dtype(_numpy_name(dtype))
+    found: np.dtype[Any] = np.dtype(_numpy_name(dtype))
     if found.kind in _TEXT_KINDS:
         return np.dtype(object)
     if found.kind in "biu" or found.name in _EXTENSION_DTYPES:
@@ -224,10 +224,10 @@ def _as_size(size: Any) -> int | None:
     size = getattr(size, "value", size)
     if size is None:
         return None
-    size = operator.index(size)
-    if size < 0:
-        raise ValueError(f"sizes must not be negative, but one is {size}; None means any size")
-    return size
+    number = operator.index(size)
+    if number < 0:
+        raise ValueError(f"sizes must not be negative, but one is {number}; None means any size")
+    return number
 
 
 def _numpy_name(dtype: Any) -> Any:

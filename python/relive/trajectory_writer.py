@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -17,7 +16,7 @@ from relive._native import TrajectoryColumn
 __all__ = ["TrajectoryColumn", "TrajectoryWriter", "_ColumnHistory"]
 
 
-class TrajectoryWriter(abc.ABC):
+class TrajectoryWriter:
     """Appends steps and makes items; made by `Client.trajectory_writer`.
 
     A step is a nest of tensors. The nest of one step may lack places of another, as mappings without a key, shorter
@@ -45,7 +44,6 @@ class TrajectoryWriter(abc.ABC):
         """Only the classes that `__new__` chooses from are ever made."""
 
     @property
-    @abc.abstractmethod
     def history(self) -> Any:
         """The columns of the steps since the history was last cleared, in the structure of the steps.
 
@@ -55,18 +53,18 @@ class TrajectoryWriter(abc.ABC):
 
         Raises `RuntimeError` before the first append.
         """
+        raise NotImplementedError
 
     @property
-    @abc.abstractmethod
     def episode_steps(self) -> int:
         """Complete steps of the episode."""
+        raise NotImplementedError
 
     @property
-    @abc.abstractmethod
     def step_is_open(self) -> bool:
         """Whether the newest step is partial."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def append(self, data: Any, *, partial_step: bool = False) -> None:
         """Appends a step, or with `partial_step` a part of one, which the next call goes on with.
 
@@ -76,6 +74,7 @@ class TrajectoryWriter(abc.ABC):
           TypeError: a leaf that is no tensor.
           RuntimeError: the writer is closed, or has failed.
         """
+        raise NotImplementedError
 
     def append_sequence(self, data: Any) -> None:
         """Appends as many steps as the leading dimension of all leaves of `data` says.
@@ -93,7 +92,6 @@ class TrajectoryWriter(abc.ABC):
         for step in range(len(arrays[0])):
             self.append(nest.unflatten_as(data, [array[step] for array in arrays]))
 
-    @abc.abstractmethod
     def create_item(self, table: str, priority: float, trajectory: Any) -> int:
         """Makes an item of a nest of columns of `history`, and gives its key.
 
@@ -105,6 +103,7 @@ class TrajectoryWriter(abc.ABC):
             unknown table, or a trajectory that the table's signature does not allow.
           RuntimeError: the writer is closed, or the server has refused an item.
         """
+        raise NotImplementedError
 
     def create_items(
         self, table: str, priorities: npt.ArrayLike, trajectories: Iterable[Any]
@@ -140,7 +139,6 @@ class TrajectoryWriter(abc.ABC):
 
         return self.create_items(table, priorities, [window(end) for end in ends])
 
-    @abc.abstractmethod
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         """Waits until at most `block_until_num_items` items are not confirmed by the server.
 
@@ -153,8 +151,8 @@ class TrajectoryWriter(abc.ABC):
           DeadlineExceededError: there are still more items after `timeout_ms`.
           RuntimeError: the server has refused an item.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
         """Flushes and begins a new episode.
 
@@ -166,8 +164,8 @@ class TrajectoryWriter(abc.ABC):
           DeadlineExceededError: not all items are confirmed after `timeout_ms`; the episode goes on.
           RuntimeError: the server has refused an item.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def configure(
         self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None
     ) -> None:
@@ -182,10 +180,11 @@ class TrajectoryWriter(abc.ABC):
           ValueError: a number out of range.
           RuntimeError: the column holds steps that are not stored yet.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def close(self) -> None:
         """Ends the writer; items that are not confirmed are dropped. A second close does nothing."""
+        raise NotImplementedError
 
     def __enter__(self) -> TrajectoryWriter:
         return self

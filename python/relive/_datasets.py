@@ -1,0 +1,307 @@
+"""What the datasets that sample from a table have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import errors, nest, specs
+from relive.client import Client
+from relive.replay_sample import ReplaySample, SampleInfo
+from relive.specs import ArraySpec
+
+_log = logging.getLogger("relive")
+
+# How long an iterator waits for the table's signature before it goes on without comparing.
+_SIGNATURE_TIMEOUT_SECONDS = 30.0
+
+_INFO_DTYPES = (np.uint64, np.float64, np.int64, np.float64, np.int32)
+
+_Self = TypeVar("_Self", bound="SampleDataset")
+
+
+class SamplerOptions(NamedTuple):
+    """How a dataset samples; -1 stands for a default or for no limit."""
+
+    max_in_flight_samples_per_worker: int
+    num_workers: int
+    max_samples_per_stream: int
+    rate_limiter_timeout_ms: int
+    max_samples: int
+
+    def check(self) -> None:
+        """Raises `ValueError` for a number out of range."""
+        if self.max_in_flight_samples_per_worker < 1:
+            raise ValueError(
+                f"max_in_flight_samples_per_worker ({self.max_in_flight_samples_per_worker}) must be a positive integer"
+            )
+        _check_positive("num_workers_per_iterator", self.num_workers)
+        _check_positive("max_samples_per_stream", self.max_samples_per_stream)
+        _check_positive("max_samples", self.max_samples)
+        if self.rate_limiter_timeout_ms < -1:
+            raise ValueError(f"rate_limiter_timeout_ms ({self.rate_limiter_timeout_ms}) must be an integer >= -1")
+
+
+class SampleDataset:
+    """Samples of a table, taken whenever the dataset is iterated."""
+
+    _timesteps: ClassVar[bool]
+
+    def __init__(
+        self,
+        server_address: str | Client,
+        table: str,
+        dtypes: Any,
+        shapes: Any,
+        max_in_flight_samples_per_worker: int,
+        num_workers_per_iterator: int = -1,
+        max_samples_per_stream: int = -1,
+        rate_limiter_timeout_ms: int = -1,
+        max_samples: int = -1,
+    ) -> None:
+        """Nothing is connected before the dataset is iterated.
+
+        Args:
+          server_address: the server, `host:port`, or a client of it.
+          table: the table.
+          dtypes: a nest of data types, one per column; the data of samples gets its structure, with tuples for lists.
+          shapes: a nest of the same structure of shapes, `None` for sizes that are not known.
+          max_in_flight_samples_per_worker: samples that a worker may have asked for and not handed out, at least 1.
+          num_workers_per_iterator: streams that fetch at the same time; -1 for one.
+          max_samples_per_stream: samples after which a stream is replaced by a new one; -1 for 10,000.
+          rate_limiter_timeout_ms: milliseconds without a sample after which the dataset ends; -1 for never.
+          max_samples: samples after which the dataset ends; -1 for never.
+
+        Raises:
+          ValueError: a number out of range, different structures, or a data type that no column can have.
+        """
+        self._options = SamplerOptions(
+            max_in_flight_samples_per_worker,
+            num_workers_per_iterator,
+            max_samples_per_stream,
+            rate_limiter_timeout_ms,
+            max_samples,
+        )
+        self._options.check()
+        self._address = server_address
+        self._table = table
+        pairs = nest.map_structure_up_to(lambda dtype, shape: ArraySpec(shape, dtype), dtypes, dtypes, shapes)
+        self._data_spec = lists_to_tuples(pairs)
+
+    @classmethod
+    def from_table_signature(
+        cls: type[_Self],
+        server_address: str | Client,
+        table: str,
+        max_in_flight_samples_per_worker: int,
+        num_workers_per_iterator: int = -1,
+        max_samples_per_stream: int = -1,
+        rate_limiter_timeout_ms: int = -1,
+        get_signature_timeout_secs: float | None = None,
+        max_samples: int = -1,
+        *,
+        get_signature_timeout_ms: int | None = None,
+    ) -> _Self:
+        """A dataset with the data types and shapes of the table's signature.
+
+        Args:
+          server_address: as for the constructor, like everything that is not listed here.
+          get_signature_timeout_secs: seconds to wait for the server; `None` waits for ever.
+          get_signature_timeout_ms: the same in milliseconds, as Acme passes it.
+
+        Raises:
+          ValueError: the table does not exist, or has no signature.
+          DeadlineExceededError: the server did not answer in time.
+        """
+        if get_signature_timeout_secs is None and get_signature_timeout_ms is not None:
+            get_signature_timeout_secs = get_signature_timeout_ms / 1000
+        client = _client(server_address)
+        signature = _required_signature(client, table, get_signature_timeout_secs)
+        return cls(
+            server_address,
+            table,
+            nest.map_structure(lambda spec: spec.dtype, signature),
+            nest.map_structure(lambda spec: spec.shape, signature),
+            max_in_flight_samples_per_worker,
+            num_workers_per_iterator,
+            max_samples_per_stream,
+            rate_limiter_timeout_ms,
+            max_samples,
+        )
+
+    @property
+    def element_spec(self) -> ReplaySample:
+        """What an element looks like, as nests of `ArraySpec`."""
+        info = SampleInfo(*(ArraySpec((), dtype) for dtype in _INFO_DTYPES))
+        return ReplaySample(info, self._data_spec)
+
+    def __iter__(self) -> Iterator[ReplaySample]:
+        """Samples until the table or the options end it; the information is numpy scalars.
+
+        Raises, when iterated:
+          ValueError: what was asked for, or a sample, does not fit the table's signature; or a sample does not fit what
+            was asked for.
+          RuntimeError: there is no such table, or the server stopped.
+        """
+        client = _client(self._address)
+        check = self._check(client)
+        options = self._options._asdict()
+        if self._timesteps:
+            # Also a squeezed column counts as one step.
+            options["keep_rows"] = True
+        with contextlib.closing(client._sampler(self._table, **options)) as sampler:
+            while True:
+                try:
+                    info, columns = sampler.next()
+                except StopIteration:
+                    return
+                except errors.DeadlineExceededError:
+                    if self._options.rate_limiter_timeout_ms < 0:
+                        raise
+                    return
+                yield from self._elements(_info(info), columns, check)
+
+    def as_tf_dataset(self) -> Any:
+        """The same samples as a `tf.data.Dataset`; TensorFlow must be installed."""
+        from relive._tf import datasets
+        from relive._tf.specs import dtypes_and_shapes
+
+        made = datasets.TimestepDataset if self._timesteps else datasets.TrajectoryDataset
+        address = self._address if isinstance(self._address, str) else self._address.server_address
+        options = self._options
+        return made(
+            address,
+            self._table,
+            *dtypes_and_shapes(self._data_spec),
+            options.max_in_flight_samples_per_worker,
+            options.num_workers,
+            options.max_samples_per_stream,
+            options.rate_limiter_timeout_ms,
+            options.max_samples,
+        )
+
+    def _elements(
+        self, info: SampleInfo, columns: list[npt.NDArray[Any]], check: Check
+    ) -> Iterator[ReplaySample]:
+        """The elements that one sample makes."""
+        raise NotImplementedError
+
+    def _pack(self, columns: Sequence[Any]) -> Any:
+        return nest.unflatten_as(self._data_spec, columns)
+
+    def _check(self, client: Client) -> Check:
+        requested = nest.flatten(self._data_spec)
+        signature = _signature(client, self._table)
+        if signature is not None:
+            _check_request(self._table, requested, signature)
+        return Check(self._table, requested, signature)
+
+
+class Check:
+    """Compares samples with what was asked for, and with the table's signature if it has one."""
+
+    def __init__(self, table: str, requested: Sequence[ArraySpec], signature: Sequence[ArraySpec] | None) -> None:
+        self._table = table
+        self._requested = requested
+        self._signature = signature
+        # Most samples look like the one before them.
+        self._last: list[tuple[Any, ...]] | None = None
+
+    def __call__(self, columns: Sequence[npt.NDArray[Any]]) -> None:
+        """Raises `InvalidArgumentError` if the columns do not fit."""
+        layout = [(column.dtype, column.shape) for column in columns]
+        if layout == self._last:
+            return
+        if self._signature is not None:
+            _check_sample(self._table, layout, self._signature)
+        _check_sample(self._table, layout, self._requested)
+        self._last = layout
+
+
+def lists_to_tuples(structure: Any) -> Any:
+    """The structure with tuples for lists, as datasets of TensorFlow have it."""
+    if not nest.is_nested(structure):
+        return structure
+    parts = [lists_to_tuples(part) for _, part in nest.children(structure)]
+    return tuple(parts) if isinstance(structure, list) else nest.rebuild(structure, parts)
+
+
+def _check_positive(name: str, value: int) -> None:
+    if value != -1 and value < 1:
+        raise ValueError(f"{name} ({value}) must be a positive integer or -1")
+
+
+def _client(server: str | Client) -> Client:
+    return server if isinstance(server, Client) else Client(server)
+
+
+def _info(info: tuple[Any, ...]) -> SampleInfo:
+    return SampleInfo(*(dtype(value) for dtype, value in zip(_INFO_DTYPES, info, strict=True)))
+
+
+def _required_signature(client: Client, table: str, timeout: float | None) -> Any:
+    tables = client.server_info(timeout)
+    if table not in tables:
+        raise ValueError(
+            f"the server at {client.server_address} has no table {table!r}; its tables are {sorted(tables)}"
+        )
+    signature = tables[table].structure
+    if signature is None:
+        raise ValueError(
+            f"table {table!r} of the server at {client.server_address} has no signature; its tables are {sorted(tables)}"
+        )
+    return signature
+
+
+def _signature(client: Client, table: str) -> list[ArraySpec] | None:
+    try:
+        info = client.server_info(_SIGNATURE_TIMEOUT_SECONDS).get(table)
+    except errors.DeadlineExceededError:
+        _log.warning("no signature of table %r came in time; its samples are not compared with it", table)
+        return None
+    # Whoever samples from an unknown table is told so by the server.
+    return None if info is None or info.structure is None else nest.flatten(info.structure)
+
+
+def _check_request(table: str, requested: Sequence[ArraySpec], signature: Sequence[ArraySpec]) -> None:
+    if len(requested) != len(signature):
+        raise errors.InvalidArgumentError(
+            f"{len(requested)} columns were requested from table {table!r}, but its signature has {len(signature)}: "
+            f"{_columns_text(signature)}"
+        )
+    for index, (want, have) in enumerate(zip(requested, signature, strict=True)):
+        if not want.accepts(have.shape, have.dtype):
+            raise errors.InvalidArgumentError(
+                f"column {index} of table {table!r} is not as requested: requested (dtype, shape): "
+                f"{_text(want.dtype, want.shape)}, signature (dtype, shape): {_text(have.dtype, have.shape)}; "
+                f"the signature has {_columns_text(signature)}"
+            )
+
+
+def _check_sample(table: str, layout: Sequence[tuple[Any, ...]], expected: Sequence[ArraySpec]) -> None:
+    if len(layout) != len(expected):
+        raise errors.InvalidArgumentError(
+            f"a sample of table {table!r} has {len(layout)} columns, but {len(expected)} are expected: "
+            f"{_columns_text(expected)}"
+        )
+    for index, ((dtype, shape), want) in enumerate(zip(layout, expected, strict=True)):
+        if not want.accepts(shape, dtype):
+            raise errors.InvalidArgumentError(
+                f"column {index} of a sample of table {table!r} is not as specified: specification (dtype, shape): "
+                f"{_text(want.dtype, want.shape)}, tensor (dtype, shape): {_text(dtype, shape)}"
+            )
+
+
+def _columns_text(columns: Sequence[ArraySpec]) -> str:
+    return ", ".join(
+        f"{index}: {column.name or '?'} {_text(column.dtype, column.shape)}" for index, column in enumerate(columns)
+    )
+
+
+def _text(dtype: np.dtype[Any], shape: specs.Shape | None) -> str:
+    return f"({specs.dtype_text(dtype)}, {specs.shape_text(shape)})"

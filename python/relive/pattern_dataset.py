@@ -1,0 +1,145 @@
+"""Items cut out of a sequence of steps, without a table in between."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from relive import _datasets, _infer_signature, nest, specs, structured_writer
+from relive.client import Client
+from relive.replay_sample import ReplaySample, SampleInfo
+from relive.server import Server, Table
+
+# Items are taken out after each step, which makes at most one per configuration and another when the episode ends.
+_ITEMS_PER_CONFIG = 2
+
+
+class PatternDataset:
+    """Iterates over the items that a structured writer with `configs` would make of the steps of `input_dataset`.
+
+    Args:
+      input_dataset: the steps: nests of tensors. The dataset can be iterated as often as this can.
+      configs: what `relive.structured.create_config` makes, with one table and one structure of patterns.
+      respect_episode_boundaries: whether no item may hold steps of two episodes.
+      is_end_of_episode: says of a step whether it is the last one of its episode.
+
+    Raises:
+      ValueError: no configurations, or such that do not fit each other. While iterating: steps of different structures,
+        or an `is_end_of_episode` that gives something else than one boolean.
+    """
+
+    def __init__(
+        self,
+        input_dataset: Iterable[Any],
+        configs: Sequence[Any],
+        respect_episode_boundaries: bool,
+        is_end_of_episode: Callable[[Any], Any],
+    ) -> None:
+        _infer_signature.check_configs(configs)
+        self._steps = input_dataset
+        self._configs = list(configs)
+        self._respect_episode_boundaries = respect_episode_boundaries
+        self._is_end_of_episode = is_end_of_episode
+        self._structure = _datasets.lists_to_tuples(structured_writer.unpack_pattern(self._configs[0]))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yields the items' data, in the structure of the patterns with tuples for lists."""
+        with _Items(self._configs) as items:
+            for step in self._steps:
+                items.append(step)
+                yield from map(self._pack, items.take())
+                if _boolean(self._is_end_of_episode(step)):
+                    items.end_episode(clear_buffers=self._respect_episode_boundaries)
+                    yield from map(self._pack, items.take())
+
+    def as_tf_dataset(self, step_spec: Any = None) -> Any:
+        """The same items as a `tf.data.Dataset`; TensorFlow must be installed.
+
+        Args:
+          step_spec: a nest of specs of the steps; by default it is that of the first step.
+
+        Raises:
+          ValueError: no `step_spec`, and steps that can be iterated only once, or none at all.
+        """
+        import tensorflow as tf
+
+        from relive._tf.specs import tensor_spec
+
+        if step_spec is None:
+            step_spec = self._spec_of_first_step()
+        signature = _infer_signature.infer_signature(self._configs, step_spec)
+        output = nest.map_structure(lambda spec: tensor_spec(spec.with_name(None)), specs.as_spec(signature))
+        return tf.data.Dataset.from_generator(lambda: iter(self), output_signature=_datasets.lists_to_tuples(output))
+
+    def _pack(self, columns: list[Any]) -> Any:
+        return nest.unflatten_as(self._structure, columns)
+
+    def _spec_of_first_step(self) -> Any:
+        steps = iter(self._steps)
+        if steps is self._steps:
+            raise ValueError("step_spec is needed for steps that can be iterated only once")
+        first = next(steps, None)
+        if first is None:
+            raise ValueError("step_spec is needed, since there are no steps")
+        return specs.as_spec(nest.map_structure(np.asarray, first))
+
+
+def pattern_dataset_with_info(
+    input_dataset: Iterable[Any],
+    configs: Sequence[Any],
+    respect_episode_boundaries: bool,
+    is_end_of_episode: Callable[[Any], Any],
+) -> Iterator[ReplaySample]:
+    """The items of a `PatternDataset`, each as a `ReplaySample` whose information is zeros."""
+    dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
+    return (ReplaySample(SampleInfo.zeros(), data) for data in dataset)
+
+
+class _Items:
+    """A structured writer, and the queue of a private server that its items come out of."""
+
+    def __init__(self, configs: Sequence[Any]) -> None:
+        self._name: str = configs[0].table
+        self._table = Table.queue(self._name, _ITEMS_PER_CONFIG * len(configs))
+        self._taken = 0
+        self._stack = contextlib.ExitStack()
+        server = self._stack.enter_context(Server([self._table], host="127.0.0.1"))
+        client: Client = server.localhost_client()
+        self._writer = self._stack.enter_context(contextlib.closing(client.structured_writer(configs)))
+        self._sampler = self._stack.enter_context(
+            contextlib.closing(client._sampler(self._name, max_in_flight_samples_per_worker=1))
+        )
+
+    def append(self, step: Any) -> None:
+        """Adds a step."""
+        self._writer.append(step)
+
+    def end_episode(self, *, clear_buffers: bool) -> None:
+        """Ends the episode, which can make items too."""
+        self._writer.end_episode(clear_buffers)
+
+    def take(self) -> Iterator[list[Any]]:
+        """The columns of the items that were made since the last call, in their order."""
+        self._writer.flush()
+        made = self._table.info.num_inserts
+        for _ in range(made - self._taken):
+            self._taken += 1
+            yield self._sampler.next()[1]
+
+    def __enter__(self) -> _Items:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._stack.close()
+
+
+def _boolean(end: Any) -> bool:
+    value = np.asarray(end)
+    if value.shape != () or value.dtype != np.bool_:
+        raise ValueError(
+            f"is_end_of_episode must give one boolean, not {value.dtype} of shape {value.shape}"
+        )
+    return bool(value)
