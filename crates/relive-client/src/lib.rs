@@ -25,7 +25,7 @@ pub use pattern::{
 };
 pub use relive_table::TableInfo;
 pub use relive_tensor::{DType, Nest, Shape, Tensor};
-pub use sampler::{Sample, SampleInfo, Sampler, SamplerOptions};
+pub use sampler::{Sample, SampleCall, SampleInfo, Sampler, SamplerOptions};
 pub use writer::{
     AppendFault, AppendMismatch, StructuredWriter, TrajectoryColumns, TrajectoryWriter,
     TrajectoryWriterOptions, Windows,

@@ -6,7 +6,7 @@ mod server;
 pub use relive_client::{
     AppendFault, AppendMismatch, BatchOptions, BatchSampler, CellState, ChunkTotals, Client, ClientOptions,
     Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind, History, Operand,
-    OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch, SampleInfo, Sampler,
+    OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch, SampleCall, SampleInfo, Sampler,
     SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
     TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, Transport, Waiter,
     WaiterOperation, WeakCell, Windows, blocking, reference_step,

@@ -153,7 +153,7 @@ impl Client {
     /// # Errors
     /// As [`crate::Client::sample`].
     pub fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
-        self.runtime.block_on(self.inner.sample(table, num_samples))
+        self.sample_with_timeout(table, num_samples, self.inner.options().timeout)
     }
 
     /// [`sample`](Self::sample) with a time of its own.
@@ -166,7 +166,7 @@ impl Client {
         num_samples: usize,
         timeout: Duration,
     ) -> Result<Vec<Sample>> {
-        self.runtime.block_on(self.inner.sample_with_timeout(table, num_samples, timeout))
+        self.inner.sample_call(table, num_samples, Some(timeout))?.finish()
     }
 
     /// A writer of steps and items.

@@ -6,6 +6,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::ClientOptions;
 use super::address::to_uri;
+use crate::sampler::StreamPool;
 use crate::{Error, ErrorKind, Result};
 
 /// dm-reverb's protocol on our connection.
@@ -18,7 +19,10 @@ const MAX_FRAME_BYTES: u32 = 1 << 20;
 /// A server at an address. Nothing is connected before the first call.
 pub(crate) struct Remote {
     uri: String,
+    endpoint: Endpoint,
     channel: Channel,
+    /// Connections for calls that have one to themselves.
+    streams: StreamPool,
 }
 
 impl Remote {
@@ -28,19 +32,27 @@ impl Remote {
             let text = format!("cannot use the server address {address:?}: {error}");
             Error::with_source(ErrorKind::InvalidArgument, text, error)
         })?;
-        let channel = endpoint
+        let endpoint = endpoint
             .connect_timeout(options.connect_timeout)
             .tcp_nodelay(true)
             .tcp_keepalive(Some(options.tcp_keepalive))
             .initial_stream_window_size(options.stream_window_bytes)
             .initial_connection_window_size(options.connection_window_bytes)
-            .max_frame_size(MAX_FRAME_BYTES)
-            .connect_lazy();
-        Ok(Remote { uri, channel })
+            .max_frame_size(MAX_FRAME_BYTES);
+        let channel = endpoint.connect_lazy();
+        Ok(Remote { uri, endpoint, channel, streams: StreamPool::default() })
     }
 
     pub(crate) fn uri(&self) -> &str {
         &self.uri
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    pub(crate) fn streams(&self) -> &StreamPool {
+        &self.streams
     }
 
     pub(crate) fn channel(&self) -> Channel {

@@ -3,6 +3,8 @@
 //! The workers and the sampler share one lock ([`shared::Shared`]). Samples cross it in batches: a worker adds what one message
 //! held, the sampler takes all there is.
 
+mod broken;
+mod call;
 mod local;
 mod options;
 mod reader;
@@ -14,10 +16,12 @@ mod shared_model;
 mod stream;
 mod worker;
 
+pub use call::SampleCall;
 pub use options::SamplerOptions;
 pub use reader::Sampler;
 pub use sample::{Sample, SampleInfo};
 
+pub(crate) use call::StreamPool;
 pub(crate) use local::LocalFeed;
 pub(crate) use remote::RemoteFeed;
 pub(crate) use sample::SampleData;

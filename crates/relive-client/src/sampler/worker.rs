@@ -2,37 +2,17 @@
 
 use std::sync::Arc;
 
-use relive_wire::WireError;
 use relive_wire::sample::Assembler;
 use tokio::time::{Instant, sleep};
-use tonic::Status;
 use tonic::transport::Channel;
 
 use super::Sample;
+use super::broken::Broken;
 use super::shared::{Requests, Shared};
 use super::stream::Responses;
+use crate::Error;
 use crate::backoff::Backoff;
 use crate::error::{is_limiter_timeout, is_transient_status};
-use crate::{Error, ErrorKind};
-
-/// Why a stream ended before its time.
-enum Broken {
-    Status(Status),
-    Permanent(Error),
-}
-
-impl From<Status> for Broken {
-    fn from(status: Status) -> Broken {
-        Broken::Status(status)
-    }
-}
-
-impl From<WireError> for Broken {
-    fn from(error: WireError) -> Broken {
-        let text = format!("sample: {error}");
-        Broken::Permanent(Error::with_source(ErrorKind::Protocol, text, error))
-    }
-}
 
 /// Opens streams until all samples are there, the server refuses for good, or the sampler is gone.
 pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut channel: Channel) {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod batches;
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod errors;

@@ -1,0 +1,160 @@
+//! A call of a table of a server.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use relive_wire::reverb::{SampleStreamRequest, Timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tonic::Status;
+
+use super::sample_call::Wish;
+use super::stream::{Exchange, OwnStream};
+use crate::backoff::Backoff;
+use crate::client::{Client, Connection};
+use crate::error::{is_limiter_timeout, is_transient_status};
+use crate::sampler::broken::Broken;
+use crate::{Error, ErrorKind, Result, Sample};
+
+/// How much later than the server's rate limiter the client gives up: time for the server's own word on it to arrive.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A wait beyond which a moment cannot be named on every system.
+const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+pub(super) struct RemoteCall {
+    client: Client,
+    /// Its own connection; none before the first wait.
+    stream: Option<OwnStream>,
+    progress: Progress,
+}
+
+/// How far the call is.
+struct Progress {
+    wish: Wish,
+    started: Instant,
+    got: VecDeque<Sample>,
+    backoff: Backoff,
+    /// Why there is no stream, and when to try again.
+    trouble: Option<(Status, Instant)>,
+}
+
+impl RemoteCall {
+    pub(super) fn new(client: Client, wish: Wish) -> RemoteCall {
+        let (got, backoff) = (VecDeque::new(), Backoff::new());
+        let progress = Progress { wish, started: Instant::now(), got, backoff, trouble: None };
+        RemoteCall { client, stream: None, progress }
+    }
+
+    pub(super) fn wish(&self) -> &Wish {
+        &self.progress.wish
+    }
+
+    pub(super) fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
+        let Connection::Remote(remote) = self.client.connection() else { return Some(Ok(Vec::new())) };
+        let stream = match self.stream.take().or_else(|| remote.streams().take()) {
+            Some(stream) => stream,
+            None => match OwnStream::new(remote.endpoint()) {
+                Ok(stream) => stream,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let stream = self.stream.insert(stream);
+        let progress = &mut self.progress;
+        let until = Instant::now() + at_most.min(FAR);
+        let give_up = progress.give_up_at();
+        let done = stream.drive(|exchange| async {
+            let until = give_up.map_or(until, |at| at.min(until));
+            timeout_at(until, progress.run(exchange)).await.ok()
+        });
+        if done.is_none() && give_up.is_some_and(|at| at <= Instant::now()) {
+            return Some(self.progress.end(None));
+        }
+        done
+    }
+}
+
+impl Progress {
+    /// When to give up. A server that is there says itself when the limiter's time is over.
+    fn give_up_at(&self) -> Option<Instant> {
+        let timeout = self.wish.timeout?;
+        let grace = if self.trouble.is_some() { Duration::ZERO } else { GRACE };
+        self.started.checked_add(timeout.saturating_add(grace))
+    }
+
+    /// Asks and receives until the samples are there. Dropping the future loses nothing.
+    async fn run(&mut self, mut exchange: Exchange<'_>) -> Result<Vec<Sample>> {
+        while self.got.len() < self.wish.samples {
+            if let Some((_, again)) = &self.trouble
+                && exchange.owed() == 0
+            {
+                sleep_until(*again).await;
+            }
+            if exchange.owed() == 0 {
+                let missing = self.wish.samples - self.got.len();
+                exchange.ask(missing, self.request(missing));
+            }
+            match exchange.receive(&mut self.got).await {
+                Ok(()) => self.trouble = None,
+                Err(Broken::Status(status)) if is_limiter_timeout(&status) => return self.end(Some(status)),
+                Err(Broken::Status(status)) if is_transient_status(&status) => {
+                    if self.is_hopeless(status) {
+                        return self.end(None);
+                    }
+                }
+                Err(Broken::Status(status)) => return Err(Error::from_status("sample", status)),
+                Err(Broken::Permanent(error)) => return Err(error),
+            }
+        }
+        Ok(self.got.drain(..).collect())
+    }
+
+    /// Notes that there is no stream, and for how long to leave it at that; whether the call's time is over before.
+    fn is_hopeless(&mut self, status: Status) -> bool {
+        tracing::debug!(%status, "sample stream broke");
+        let again = Instant::now() + self.backoff.wait_after(Duration::ZERO);
+        self.trouble = Some((status, again));
+        self.give_up_at().is_some_and(|at| at <= again)
+    }
+
+    fn request(&self, samples: usize) -> SampleStreamRequest {
+        let left = self.wish.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
+        let milliseconds = left.map_or(-1, |left| i64::try_from(left.as_millis()).map_or(-1, |ms| ms.max(1)));
+        SampleStreamRequest {
+            table: self.wish.table.clone(),
+            num_samples: i64::try_from(samples).unwrap_or(i64::MAX),
+            rate_limiter_timeout: Some(Timeout { milliseconds }),
+        }
+    }
+
+    /// The end of a call whose time is up: with the samples that there are.
+    fn end(&mut self, status: Option<Status>) -> Result<Vec<Sample>> {
+        if !self.got.is_empty() {
+            return Ok(self.got.drain(..).collect());
+        }
+        if let Some(status) = status {
+            return Err(Error::from_status("sample", status));
+        }
+        let (table, waited) = (&self.wish.table, self.started.elapsed());
+        Err(match &self.trouble {
+            Some((status, _)) => {
+                let text =
+                    format!("sample: no server for table {table:?} since {waited:?}: {}", status.message());
+                Error::new(ErrorKind::Unavailable, text)
+            }
+            None => {
+                let text = format!("sample: Deadline Exceeded after {waited:?}: the server did not answer");
+                Error::new(ErrorKind::Timeout, text)
+            }
+        })
+    }
+}
+
+impl Drop for RemoteCall {
+    /// A connection on which something is owed is ended, which takes the request back; any other serves the next call.
+    fn drop(&mut self) {
+        let Some(stream) = self.stream.take().filter(OwnStream::is_idle) else { return };
+        if let Connection::Remote(remote) = self.client.connection() {
+            remote.streams().put(stream);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A connection with one sample stream, driven by the thread that calls.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use relive_wire::reverb::SampleStreamRequest;
+use relive_wire::sample::{Assembler, ReceivedSample};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::sampler::broken::Broken;
+use crate::sampler::stream::Responses;
+use crate::{Error, ErrorKind, Result, Sample};
+
+/// A connection that makes progress only while a call waits on it.
+pub(super) struct OwnStream {
+    // Dropped before the runtime, whose connection it uses.
+    stream: Option<Stream>,
+    channel: Channel,
+    runtime: OwnRuntime,
+}
+
+/// A scheduler of one thread: whichever waits.
+struct OwnRuntime(Option<Runtime>);
+
+/// An open sample stream.
+struct Stream {
+    requests: UnboundedSender<SampleStreamRequest>,
+    responses: State,
+    assembler: Assembler,
+    received: Vec<ReceivedSample>,
+    /// Samples asked for that have not come.
+    owed: usize,
+}
+
+enum State {
+    Opening(Pin<Box<dyn Future<Output = std::result::Result<Responses, Status>> + Send>>),
+    Open(Responses),
+}
+
+impl OwnStream {
+    pub(super) fn new(endpoint: &Endpoint) -> Result<OwnStream> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| {
+            let text = format!("sample: cannot make a connection: {error}");
+            Error::with_source(ErrorKind::ResourceExhausted, text, error)
+        })?;
+        let channel = {
+            let _inside = runtime.enter();
+            endpoint.connect_lazy()
+        };
+        Ok(OwnStream { stream: None, channel, runtime: OwnRuntime(Some(runtime)) })
+    }
+
+    /// Runs what `act` makes of the connection on this thread.
+    pub(super) fn drive<'a, F: Future>(&'a mut self, act: impl FnOnce(Exchange<'a>) -> F) -> F::Output {
+        let OwnStream { stream, channel, runtime } = self;
+        let runtime = runtime.0.as_ref().expect("it is taken when it is dropped");
+        runtime.block_on(act(Exchange { stream, channel }))
+    }
+
+    /// Whether the server owes nothing, so that another call can go on with it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stream.as_ref().is_none_or(|stream| stream.owed == 0 && !stream.assembler.is_mid_sample())
+    }
+}
+
+/// What a call does with a connection.
+pub(super) struct Exchange<'a> {
+    stream: &'a mut Option<Stream>,
+    channel: &'a Channel,
+}
+
+impl Exchange<'_> {
+    /// Samples asked for that have not come.
+    pub(super) fn owed(&self) -> usize {
+        self.stream.as_ref().map_or(0, |stream| stream.owed)
+    }
+
+    /// Asks for samples, on the open stream or on a new one.
+    pub(super) fn ask(&mut self, samples: usize, request: SampleStreamRequest) {
+        let stream = self.stream.get_or_insert_with(|| Stream::open(self.channel));
+        stream.owed += samples;
+        // A stream whose other end is gone tells so when its answers are read.
+        let _ = stream.requests.send(request);
+    }
+
+    /// Waits for a message and adds its samples. Dropping the future loses nothing. After an error the stream is gone.
+    pub(super) async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), Broken> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let received = stream.receive(into).await;
+        if received.is_err() {
+            *self.stream = None;
+        }
+        received
+    }
+}
+
+impl Stream {
+    fn open(channel: &Channel) -> Stream {
+        let (requests, queue) = unbounded_channel();
+        let mut channel = channel.clone();
+        let opening = async move { Responses::open(&mut channel, Queue(queue)).await };
+        Stream {
+            requests,
+            responses: State::Opening(Box::pin(opening)),
+            assembler: Assembler::default(),
+            received: Vec::new(),
+            owed: 0,
+        }
+    }
+
+    async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), Broken> {
+        let message = match &mut self.responses {
+            State::Opening(opening) => {
+                self.responses = State::Open(opening.as_mut().await?);
+                return Ok(());
+            }
+            State::Open(responses) => responses.message().await?,
+        };
+        let message = message.ok_or_else(|| Status::unavailable("the server ended the stream"))?;
+        self.assembler.push(&message, &mut self.received)?;
+        let owed = self.owed.checked_sub(self.received.len()).ok_or_else(Broken::too_many)?;
+        self.owed = owed;
+        into.extend(self.received.drain(..).map(Sample::received));
+        Ok(())
+    }
+}
+
+/// The requests of a stream.
+struct Queue(UnboundedReceiver<SampleStreamRequest>);
+
+impl futures_core::Stream for Queue {
+    type Item = SampleStreamRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SampleStreamRequest>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        // The last owner may be a task of another runtime, which must not wait.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Calls that block their thread: the same on both ways to a table.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{LONG, TestServer, leaf, values};
+use relive::blocking;
+use relive::{Client, ErrorKind, Result, Sample, SampleCall, SelectorKind, TableConfig};
+
+const SHORT: Duration = Duration::from_millis(20);
+
+async fn start() -> TestServer {
+    TestServer::start([TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1)]).await
+}
+
+async fn insert(server: &TestServer, items: std::ops::Range<i64>) {
+    for item in items {
+        server.client().insert(&leaf(item), &[("t", 1.0)]).await.unwrap();
+    }
+}
+
+/// Runs something that blocks where it may.
+async fn on_a_thread<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(act).await.unwrap()
+}
+
+async fn sample(client: &Client, samples: usize, timeout: Duration) -> Result<Vec<Sample>> {
+    let client = client.clone();
+    on_a_thread(move || client.sample_call("t", samples, Some(timeout))?.finish()).await
+}
+
+async fn wait(mut call: SampleCall, at_most: Duration) -> (SampleCall, Option<Result<Vec<Sample>>>) {
+    on_a_thread(move || {
+        let got = call.wait(at_most);
+        (call, got)
+    })
+    .await
+}
+
+/// The only waiter of the table is there.
+async fn somebody_waits(server: &TestServer) {
+    while server.client_in_process().status().await.unwrap().tables[0].waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn nobody_waits(server: &TestServer) {
+    while !server.client_in_process().status().await.unwrap().tables[0].waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn one_after_the_other_and_several_at_once() {
+    let server = start().await;
+    insert(&server, 0..20).await;
+    for (client, first) in [(server.client(), 0), (server.client_in_process(), 10)] {
+        for item in first..first + 5 {
+            assert_eq!(values(&sample(&client, 1, LONG).await.unwrap()), [[item]]);
+        }
+        let several = values(&sample(&client, 5, LONG).await.unwrap()).concat();
+        assert_eq!(several, (first + 5..first + 10).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_gives_what_there_is_and_an_error_if_there_is_nothing() {
+    let server = start().await;
+    for client in [server.client(), server.client_in_process()] {
+        insert(&server, 0..2).await;
+        assert_eq!(values(&sample(&client, 3, SHORT).await.unwrap()), [[0], [1]]);
+        let error = sample(&client, 1, SHORT).await.unwrap_err();
+        assert!(error.is_timeout());
+        assert!(error.to_string().contains("Rate Limiter: Timeout exceeded"), "{error}");
+        assert!(error.to_string().contains("needs 1 more items in the table"), "{error}");
+        // The next call is not disturbed by it.
+        insert(&server, 5..6).await;
+        assert_eq!(values(&sample(&client, 1, LONG).await.unwrap()), [[5]]);
+    }
+}
+
+#[tokio::test]
+async fn a_wait_in_parts_goes_on_where_it_was() {
+    let server = start().await;
+    for client in [server.client(), server.client_in_process()] {
+        let call = client.sample_call("t", 2, None).unwrap();
+        let (call, got) = wait(call, SHORT).await;
+        assert!(got.is_none());
+        insert(&server, 0..1).await;
+        let (call, got) = wait(call, SHORT).await;
+        assert!(got.is_none(), "one of two");
+        insert(&server, 1..2).await;
+        let (_, got) = wait(call, LONG).await;
+        assert_eq!(values(&got.unwrap().unwrap()), [[0], [1]]);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_call_takes_its_request_back() {
+    let server = start().await;
+    for client in [server.client(), server.client_in_process()] {
+        let call = client.sample_call("t", 1, None).unwrap();
+        let waiting = tokio::spawn(wait(call, Duration::from_millis(300)));
+        somebody_waits(&server).await;
+        let (call, got) = waiting.await.unwrap();
+        assert!(got.is_none());
+        on_a_thread(move || drop(call)).await;
+        nobody_waits(&server).await;
+        insert(&server, 7..8).await;
+        assert_eq!(values(&sample(&client, 1, LONG).await.unwrap()), [[7]]);
+    }
+    assert_eq!(server.client().status().await.unwrap().tables[0].undelivered_samples, 0);
+}
+
+#[tokio::test]
+async fn many_threads_call_at_once() {
+    let server = start().await;
+    insert(&server, 0..60).await;
+    for (client, first) in [(server.client(), 0), (server.client_in_process(), 30)] {
+        let calls: Vec<_> = (0..30)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { sample(&client, 1, LONG).await })
+            })
+            .collect();
+        let mut seen = Vec::new();
+        for call in calls {
+            seen.extend(values(&call.await.unwrap().unwrap()).concat());
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (first..first + 30).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_found_again() {
+    let server = start().await;
+    let (client, address) = (server.client(), server.address);
+    insert(&server, 0..1).await;
+    assert_eq!(values(&sample(&client, 1, LONG).await.unwrap()), [[0]]);
+    server.stop().await;
+
+    let error = sample(&client, 1, SHORT).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let early = client.clone();
+    let waiting = tokio::spawn(async move { sample(&early, 1, LONG).await });
+    let table = TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1);
+    let server = TestServer::start_at(address, [table]).await;
+    insert(&server, 1..2).await;
+    assert_eq!(values(&waiting.await.unwrap().unwrap()), [[1]]);
+}
+
+#[tokio::test]
+async fn a_closed_table_ends_a_wait_at_once() {
+    let server = start().await;
+    let client = server.client_in_process();
+    let waiting = tokio::spawn(async move { (sample(&client, 1, LONG).await, Instant::now()) });
+    somebody_waits(&server).await;
+    server.stop().await;
+    let error = waiting.await.unwrap().0.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!(error.to_string().contains("RateLimiter has been cancelled"), "{error}");
+}
+
+#[tokio::test]
+async fn wrong_calls() {
+    let server = start().await;
+    for client in [server.client(), server.client_in_process()] {
+        let error = client.sample_call("t", 0, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let unknown = on_a_thread(move || client.sample_call("no", 1, Some(LONG))?.finish()).await;
+        assert_eq!(unknown.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn the_blocking_client_uses_them() {
+    let server = start().await;
+    insert(&server, 0..3).await;
+    let address = server.address.to_string();
+    let samples = on_a_thread(move || blocking::Client::connect(&address)?.sample("t", 3)).await;
+    assert_eq!(values(&samples.unwrap()), [[0], [1], [2]]);
+}
