@@ -15,11 +15,11 @@ fn rng() -> Xoshiro256PlusPlus {
 }
 
 fn filled(config: TableConfig, keys: std::ops::Range<u64>) -> Table {
-    let mut table = Table::new(config, Vec::new()).unwrap();
+    let mut table = Table::new(config, Vec::new()).expect("tests configure tables validly");
     for key in keys {
         let item = data::item(key, key as f64);
-        let now = Timestamp::from_nanos(key.try_into().unwrap());
-        table.insert(item, now, &mut rng(), &mut Freed::default()).unwrap();
+        let now = Timestamp::from_parts(1, 7).expect("a second is in range");
+        table.insert(item, now, &mut rng(), &mut Freed::default()).expect("the priorities are valid");
     }
     table
 }
@@ -36,7 +36,7 @@ fn restored(snapshot: TableSnapshot) -> Result<Table, RestoreError> {
 }
 
 fn sample(table: &mut Table) -> Sampled {
-    table.sample(&mut rng(), &mut Freed::default()).unwrap()
+    table.sample(&mut rng(), &mut Freed::default()).expect("the limiter allows it")
 }
 
 #[test]

@@ -93,6 +93,20 @@ pub enum WireError {
         /// What does not fit.
         source: TrajectoryError,
     },
+    /// An item of a checkpoint that no table can have held.
+    #[error("item {item}: {reason}")]
+    StoredItem {
+        /// The item.
+        item: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Bytes of a checkpoint that are not the message they should be.
+    #[error("not a message of this kind: {reason}")]
+    Record {
+        /// What the parser met.
+        reason: String,
+    },
     /// A signature that is not a nest of tensor specs.
     #[error("signature at `{path}`: {reason}")]
     Signature {

@@ -103,6 +103,11 @@ impl<'a> Fields<'a> {
         Ok(Some(Field { number, value }))
     }
 
+    /// Where the next field begins.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
     fn varint(&mut self) -> Result<u64, MalformedMessage> {
         let rest = self.buffer.get(self.at..self.end).unwrap_or_default();
         let (value, used) = varint(rest)?;

@@ -1,0 +1,72 @@
+//! What can go wrong with a checkpoint.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Why a checkpoint was not written or not read. The text names the file, and the record where there is one.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    text: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What kind of failure an [`Error`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The file system refused something.
+    Io,
+    /// A file is missing, broken, or says what no server can have written.
+    Damaged,
+}
+
+/// The text of a file that is not whole.
+pub(crate) type Reason = Box<dyn StdError + Send + Sync>;
+
+impl Error {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The system refused to do `what` with `path`.
+    pub(crate) fn io(what: &str, path: &Path, source: io::Error) -> Self {
+        let text = format!("cannot {what} {}: {source}", path.display());
+        Self { kind: ErrorKind::Io, text, source: Some(Box::new(source)) }
+    }
+
+    /// The checkpoint or file at `path` is not whole.
+    pub(crate) fn damaged(path: &Path, place: Option<Place>, reason: impl Into<Reason>) -> Self {
+        let reason = reason.into();
+        let text = match place {
+            Some(Place { record, offset }) => {
+                format!("{}: record {record}, at byte {offset} of the content: {reason}", path.display())
+            }
+            None => format!("{}: {reason}", path.display()),
+        };
+        Self { kind: ErrorKind::Damaged, text, source: Some(reason) }
+    }
+}
+
+/// A record by number, and the byte at which it begins once the file is decompressed. Both count from 0.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) record: u64,
+    pub(crate) offset: u64,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}

@@ -1,0 +1,18 @@
+#![forbid(unsafe_code)]
+//! Checkpoints: snapshots of tables on disk.
+//!
+//! [`reverb`] is dm-reverb's format, so that either server loads what the other has written. Only this crate knows files.
+//!
+//! A checkpoint appears whole or not at all: it is written into a hidden folder beside the others, made durable, and then
+//! renamed. Until that moment, and whatever fails, the checkpoint before it is the newest and valid.
+//!
+//! Reading trusts nothing. Every record has two checksums, every compressed file a third one, and the number of items must
+//! be what the tables have counted. What is not whole is refused, with the file, the record and the place in it.
+
+mod disk;
+mod error;
+mod limits;
+mod record;
+pub mod reverb;
+
+pub use error::{Error, ErrorKind};

@@ -1,0 +1,8 @@
+//! Bounds on what is read, each with the reason for its number.
+
+/// Most bytes of a record: 2 GiB - 1, the limit of a protobuf message. Memory is taken as bytes come, not as a length
+/// announces them.
+pub(crate) const MAX_RECORD_BYTES: u64 = 0x7fff_ffff;
+
+/// Most bytes of an item's record. Columns and slices of an item are limited, and 65,536 of each take less than 4 MiB.
+pub(crate) const MAX_ITEM_RECORD_BYTES: u64 = 64 << 20;

@@ -1,0 +1,96 @@
+//! A checkpoint that is being written.
+
+use std::path::{Path, PathBuf};
+
+use super::folders::{draft_name, remove_draft};
+use super::{DONE, name::Time};
+use crate::Error;
+use crate::disk::{Disk, DurableFile};
+use crate::record::RecordWriter;
+
+/// A folder of records that becomes a checkpoint when it is [published](Self::publish). Dropped before, it is removed.
+pub(super) struct Draft<'a> {
+    disk: &'a dyn Disk,
+    root: PathBuf,
+    folder: PathBuf,
+    name: String,
+    /// Files that are written. They stay open, and with it locked, until nobody can take them for a leftover any more.
+    files: Vec<Box<dyn DurableFile>>,
+    is_published: bool,
+}
+
+/// A file of records of a [`Draft`].
+pub(super) struct Records {
+    path: PathBuf,
+    writer: RecordWriter<Box<dyn DurableFile>>,
+}
+
+impl<'a> Draft<'a> {
+    /// Begins the checkpoint of `time` in `root`, which is made if it is not there.
+    pub(super) fn begin(disk: &'a dyn Disk, root: &Path, time: Time) -> Result<Self, Error> {
+        let name = time.to_name();
+        let folder = root.join(draft_name(&name));
+        disk.create_folders(&folder).map_err(|source| Error::io("make the folder", &folder, source))?;
+        let (root, files) = (root.to_owned(), Vec::with_capacity(4));
+        Ok(Self { disk, root, folder, name, files, is_published: false })
+    }
+
+    pub(super) fn records(&self, file: &str) -> Result<Records, Error> {
+        let path = self.folder.join(file);
+        Ok(Records { writer: RecordWriter::new(self.create(&path)?), path })
+    }
+
+    /// Ends a file and makes it last.
+    pub(super) fn finish(&mut self, records: Records) -> Result<(), Error> {
+        let Records { path, writer } = records;
+        let file = writer.finish().map_err(|source| Error::io("write", &path, source))?;
+        self.keep(&path, file)
+    }
+
+    /// Makes it the newest checkpoint; gives its path.
+    pub(super) fn publish(mut self) -> Result<PathBuf, Error> {
+        let done = self.folder.join(DONE);
+        let file = self.create(&done)?;
+        self.keep(&done, file)?;
+        self.sync(&self.folder)?;
+        let path = self.root.join(&self.name);
+        let renamed = self.disk.rename(&self.folder, &path);
+        renamed.map_err(|source| Error::io("publish the checkpoint as", &path, source))?;
+        self.is_published = true;
+        self.sync(&self.root)?;
+        Ok(path)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn DurableFile>, Error> {
+        self.disk.create_file(path).map_err(|source| Error::io("write", path, source))
+    }
+
+    fn keep(&mut self, path: &Path, mut file: Box<dyn DurableFile>) -> Result<(), Error> {
+        file.sync().map_err(|source| Error::io("write", path, source))?;
+        self.files.push(file);
+        Ok(())
+    }
+
+    fn sync(&self, folder: &Path) -> Result<(), Error> {
+        self.disk.sync_folder(folder).map_err(|source| Error::io("write the folder", folder, source))
+    }
+}
+
+impl Records {
+    pub(super) fn append(&mut self, payload: &[u8]) -> Result<(), Error> {
+        self.writer.append(payload).map_err(|source| Error::io("write", &self.path, source))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.is_published {
+            self.files.clear();
+            remove_draft(self.disk, &self.folder);
+        }
+    }
+}

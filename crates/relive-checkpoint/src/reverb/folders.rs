@@ -1,0 +1,120 @@
+//! What lies in the folder of checkpoints.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::name::Time;
+use super::{DONE, FILES};
+use crate::Error;
+use crate::disk::{Disk, is_being_written};
+
+/// The checkpoints of a root, and what was left behind by writers that did not get to their end.
+#[derive(Debug, Default)]
+pub(super) struct Folders {
+    /// Whole checkpoints, the oldest first.
+    pub(super) whole: Vec<(Time, PathBuf)>,
+    /// Folders named as checkpoints that lack their last file.
+    pub(super) incomplete: Vec<(Time, PathBuf)>,
+    /// Folders in which a checkpoint was being written, or removed.
+    pub(super) drafts: Vec<PathBuf>,
+}
+
+impl Folders {
+    /// Looks into `root`; a root that does not exist is empty.
+    pub(super) fn list(root: &Path) -> Result<Self, Error> {
+        let broken = |source| Error::io("list", root, source);
+        let mut found = Self::default();
+        let entries = match fs::read_dir(root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+            entries => entries.map_err(broken)?,
+        };
+        for entry in entries {
+            let path = entry.map_err(broken)?.path();
+            if path.is_dir() {
+                found.sort_in(path);
+            }
+        }
+        found.whole.sort();
+        found.incomplete.sort();
+        Ok(found)
+    }
+
+    fn sort_in(&mut self, path: PathBuf) {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
+        if let Some(time) = Time::from_name(name) {
+            if path.join(DONE).exists() { &mut self.whole } else { &mut self.incomplete }.push((time, path));
+        } else if is_draft(name) {
+            self.drafts.push(path);
+        }
+    }
+
+    /// The latest time of a checkpoint, whole or not.
+    pub(super) fn latest_time(&self) -> Option<Time> {
+        let last = |folders: &[(Time, PathBuf)]| folders.last().map(|(time, _)| *time);
+        last(&self.whole).max(last(&self.incomplete))
+    }
+}
+
+/// The name of the folder in which the checkpoint `name` is written. Loaders pass over it.
+pub(super) fn draft_name(name: &str) -> String {
+    format!(".{name}.tmp")
+}
+
+fn is_draft(name: &str) -> bool {
+    let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
+    name.and_then(Time::from_name).is_some()
+}
+
+/// Removes what an interrupted writer has left, unless somebody is writing there or it holds files that are not ours.
+pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
+    if FILES.iter().any(|file| is_being_written(&folder.join(file))) {
+        return;
+    }
+    if let Err(error) = remove(disk, folder) {
+        tracing::warn!(folder = %folder.display(), %error, "cannot remove what is left of an unfinished checkpoint");
+    }
+}
+
+/// Removes a checkpoint, unless it holds files that are not ours. From the first moment on it is no checkpoint any more.
+pub(super) fn remove_checkpoint(disk: &dyn Disk, folder: &Path) {
+    let removed = match foreign_file(folder) {
+        Ok(Some(name)) => {
+            tracing::warn!(folder = %folder.display(), file = name, "an old checkpoint stays: it holds a file of others");
+            return;
+        }
+        Ok(None) => remove_whole(disk, folder),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed {
+        tracing::warn!(folder = %folder.display(), %error, "cannot remove an old checkpoint");
+    }
+}
+
+fn remove_whole(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let draft = folder.with_file_name(draft_name(name));
+    disk.rename(folder, &draft)?;
+    remove(disk, &draft)
+}
+
+/// Removes our files and then the folder, which fails if others are left.
+fn remove(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    for file in FILES {
+        match disk.remove_file(&folder.join(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    disk.remove_folder(folder)
+}
+
+fn foreign_file(folder: &Path) -> io::Result<Option<String>> {
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if !FILES.iter().any(|file| name == *file) {
+            return Ok(Some(name.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(None)
+}

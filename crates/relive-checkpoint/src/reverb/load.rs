@@ -1,0 +1,123 @@
+//! From records to a snapshot.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use relive_table::{Snapshot, TableSnapshot};
+use relive_tensor::{Chunk, Ledger};
+use relive_wire::checkpoint;
+use relive_wire::reverb::PrioritizedItem;
+
+use super::{CHUNKS, DONE, ITEMS, TABLES};
+use crate::Error;
+use crate::error::Reason;
+use crate::limits::MAX_ITEM_RECORD_BYTES;
+use crate::record::RecordReader;
+
+/// Reads the checkpoint in `folder`.
+pub(super) fn read(folder: &Path) -> Result<Snapshot, Error> {
+    if !folder.join(DONE).exists() {
+        return Err(Error::damaged(folder, None, "this is no whole checkpoint: it has no file DONE"));
+    }
+    let ledger = Arc::new(Ledger::default());
+    let mut loading = Loading { chunks: chunks(&folder.join(CHUNKS), &ledger)?, ..Loading::default() };
+    loading.read_tables(&folder.join(TABLES))?;
+    let items = folder.join(ITEMS);
+    // Where items lie in the records of their tables, there is no file of items.
+    if items.exists() {
+        loading.read_items(&items)?;
+    }
+    loading.check_counts(folder)?;
+    Ok(Snapshot { tables: loading.tables, ledger })
+}
+
+type Chunks = HashMap<u64, Arc<Chunk>>;
+
+/// The same chunk may come twice, as dm-reverb tells chunks apart by their addresses.
+fn chunks(path: &Path, ledger: &Arc<Ledger>) -> Result<Chunks, Error> {
+    let mut records = RecordReader::open(path)?;
+    let mut chunks = Chunks::new();
+    while let Some(record) = records.next()? {
+        let chunk = checkpoint::chunk_from_wire(record).map_err(|error| records.damaged(error))?;
+        chunks.entry(chunk.key()).or_insert_with(|| Arc::new(chunk.with_ledger(Arc::clone(ledger))));
+    }
+    Ok(chunks)
+}
+
+#[derive(Default)]
+struct Loading {
+    chunks: Chunks,
+    tables: Vec<TableSnapshot>,
+    /// Positions in `tables`.
+    by_name: HashMap<String, usize>,
+    /// Whether items came in the records of their tables.
+    has_old_items: bool,
+}
+
+impl Loading {
+    fn read_tables(&mut self, path: &Path) -> Result<(), Error> {
+        let mut records = RecordReader::open(path)?;
+        while let Some(record) = records.next()? {
+            let message = checkpoint::read_table(record).map_err(|error| records.damaged(error))?;
+            let read = checkpoint::table_from_wire(&message).map_err(|error| records.damaged(error))?;
+            let (config, counters) = read;
+            let name = config.name.clone();
+            self.tables.push(TableSnapshot { config: Arc::new(config), counters, items: Vec::new() });
+            if self.by_name.insert(name.clone(), self.tables.len() - 1).is_some() {
+                return Err(records.damaged(format!("there is a table `{name}` already")));
+            }
+            for item in &message.deprecated_items {
+                self.has_old_items = true;
+                self.add(&name, item).map_err(|error| records.damaged(error))?;
+            }
+        }
+        match self.tables.is_empty() {
+            true => Err(Error::damaged(path, None, "there is no table in it")),
+            false => Ok(()),
+        }
+    }
+
+    fn read_items(&mut self, path: &Path) -> Result<(), Error> {
+        let mut records = RecordReader::open(path)?.limit(MAX_ITEM_RECORD_BYTES);
+        while let Some(record) = records.next()? {
+            let message = checkpoint::read_item(record).map_err(|error| records.damaged(error))?;
+            if self.has_old_items {
+                return Err(records.damaged(format!("{TABLES} holds items, too")));
+            }
+            self.add(&message.table, &message).map_err(|error| records.damaged(error))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, table: &str, message: &PrioritizedItem) -> Result<(), Reason> {
+        let unknown = || format!("item {} is of table `{table}`, which {TABLES} does not have", message.key);
+        let position = self.by_name.get(table).copied();
+        let items = position.and_then(|at| self.tables.get_mut(at)).map(|table| &mut table.items);
+        let items = items.ok_or_else(unknown)?;
+        let sequence = items.len() as u64;
+        let chunks = &self.chunks;
+        items.push(checkpoint::item_from_wire(message, sequence, |key| chunks.get(&key).cloned())?);
+        Ok(())
+    }
+
+    /// A file that was cut between two records shows here, if it was not compressed.
+    fn check_counts(&mut self, folder: &Path) -> Result<(), Error> {
+        for table in &mut self.tables {
+            let counters = &mut table.counters;
+            let items = i64::try_from(table.items.len()).unwrap_or(i64::MAX);
+            if self.has_old_items {
+                // Servers of that time did not count deletes.
+                counters.deletes = counters.inserts.saturating_sub(items).max(0);
+                counters.inserts = counters.deletes.saturating_add(items);
+            }
+            let counted = counters.inserts.saturating_sub(counters.deletes);
+            if counted != items {
+                let name = &table.config.name;
+                let reason = format!("table `{name}` counts {counted} items, but {items} are there");
+                return Err(Error::damaged(folder, None, reason));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! dm-reverb's checkpoints, as versions 0.14 and later write them and as all versions read them.
+//!
+//! ```text
+//! <root>/2026-11-20T11:16:35.669974815+00:00/
+//!     tables.tfrecord  items.tfrecord  chunks.tfrecord  DONE
+//! ```
+//!
+//! | File | Records (protobuf, package `deepmind.reverb`) | Order |
+//! |---|---|---|
+//! | `tables.tfrecord` | a `PriorityTableCheckpoint` for each table: rules and counters | any |
+//! | `items.tfrecord` | a `PrioritizedItem` for each item of each table | of insertion, within a table |
+//! | `chunks.tfrecord` | every `ChunkData` that items refer to, once | any |
+//! | `DONE` | none, the file is empty: without it, the folder is no checkpoint | |
+//!
+//! Each file of records is one zlib stream. The folder's name is the time at which it was begun, in RFC 3339, and the
+//! latest time is the newest checkpoint. dm-reverb compares the names as text, so ours are in UTC with nine digits.
+//!
+//! What dm-reverb does otherwise, on purpose: folders that are not checkpoints are never touched; a damaged or incomplete
+//! checkpoint is an error, not an empty server; times of any offset are compared as times.
+//!
+//! Older forms are read, too: files that are not compressed, items in the records of their tables, items that name a range
+//! of rows, chunks that hold their tensors directly.
+
+mod draft;
+mod folders;
+mod load;
+mod name;
+mod save;
+mod shared_chunks;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use store::Store;
+
+const TABLES: &str = "tables.tfrecord";
+const ITEMS: &str = "items.tfrecord";
+const CHUNKS: &str = "chunks.tfrecord";
+const DONE: &str = "DONE";
+
+/// Every file of a checkpoint; without the last one it is none.
+const FILES: [&str; 4] = [TABLES, ITEMS, CHUNKS, DONE];

@@ -1,0 +1,57 @@
+//! From a snapshot to records.
+
+use relive_table::{Snapshot, StoredItem, TableSnapshot};
+use relive_wire::{Message, checkpoint};
+
+use super::draft::{Draft, Records};
+use super::shared_chunks::SharedChunks;
+use super::{CHUNKS, ITEMS, TABLES};
+use crate::Error;
+
+/// Writes `snapshot` record by record; nothing of it is copied as a whole.
+pub(super) fn write(draft: &mut Draft<'_>, snapshot: &Snapshot) -> Result<(), Error> {
+    let mut tables = draft.records(TABLES)?;
+    for table in &snapshot.tables {
+        tables.append(&checkpoint::table_to_wire(table).encode_to_vec())?;
+    }
+    draft.finish(tables)?;
+    let mut writer = ItemWriter {
+        items: draft.records(ITEMS)?,
+        chunks: draft.records(CHUNKS)?,
+        shared: SharedChunks::default(),
+        record: Vec::new(),
+    };
+    snapshot.tables.iter().try_for_each(|table| writer.table(table))?;
+    let ItemWriter { items, chunks, .. } = writer;
+    draft.finish(items)?;
+    draft.finish(chunks)
+}
+
+/// Writes items, and chunks as they are met.
+struct ItemWriter<'a> {
+    items: Records,
+    chunks: Records,
+    shared: SharedChunks<'a>,
+    /// The record in the making; one memory for all.
+    record: Vec<u8>,
+}
+
+impl<'a> ItemWriter<'a> {
+    fn table(&mut self, table: &'a TableSnapshot) -> Result<(), Error> {
+        table.items.iter().try_for_each(|item| self.item(&table.config.name, item))
+    }
+
+    fn item(&mut self, table: &str, item: &'a StoredItem) -> Result<(), Error> {
+        for chunk in item.data.trajectory.chunks() {
+            let Some(key) = self.shared.meet(chunk) else { continue };
+            self.record.clear();
+            let coded = checkpoint::put_chunk(chunk, key, &mut self.record);
+            coded.map_err(|error| Error::damaged(self.chunks.path(), None, error))?;
+            self.chunks.append(&self.record)?;
+        }
+        let message = checkpoint::item_to_wire(table, item, |chunk| self.shared.key_of(chunk));
+        self.record.clear();
+        message.encode(&mut self.record).expect("a vector has room");
+        self.items.append(&self.record)
+    }
+}

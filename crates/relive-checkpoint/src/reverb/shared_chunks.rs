@@ -1,0 +1,60 @@
+//! Chunks that several items share, each to be written once.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use relive_tensor::Chunk;
+
+/// The chunks met so far, by the keys under which they are written.
+///
+/// That is their own key, except if two chunks of different content have the same one. Keys are drawn at random, so this
+/// takes clients whose random numbers repeat, such as copies of one process; their items must not make a checkpoint
+/// that nobody can load.
+#[derive(Default)]
+pub(super) struct SharedChunks<'a> {
+    by_key: HashMap<u64, &'a Chunk>,
+    /// Chunks with a key of their own making, by address.
+    renamed: HashMap<*const Chunk, u64>,
+}
+
+impl<'a> SharedChunks<'a> {
+    /// Gives the key of a chunk that was not met before and is to be written.
+    pub(super) fn meet(&mut self, chunk: &'a Arc<Chunk>) -> Option<u64> {
+        match self.by_key.entry(chunk.key()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(chunk);
+                return Some(chunk.key());
+            }
+            Entry::Occupied(met) if is_same(met.get(), chunk) => return None,
+            Entry::Occupied(_) => {}
+        }
+        if self.renamed.contains_key(&Arc::as_ptr(chunk)) {
+            return None;
+        }
+        let mut key = chunk.key();
+        while self.by_key.contains_key(&key) {
+            key = key.wrapping_add(1);
+        }
+        self.by_key.insert(key, chunk);
+        self.renamed.insert(Arc::as_ptr(chunk), key);
+        Some(key)
+    }
+
+    /// The key of a chunk that was met.
+    pub(super) fn key_of(&self, chunk: &Arc<Chunk>) -> u64 {
+        if self.renamed.is_empty() {
+            return chunk.key();
+        }
+        self.renamed.get(&Arc::as_ptr(chunk)).copied().unwrap_or(chunk.key())
+    }
+}
+
+/// Whether a chunk is the other one, or was sent again by its writer.
+fn is_same(one: &Chunk, other: &Chunk) -> bool {
+    std::ptr::eq(one, other)
+        || (one.range() == other.range()
+            && one.is_delta_encoded() == other.is_delta_encoded()
+            && one.columns() == other.columns()
+            && one.frame() == other.frame())
+}

@@ -1,0 +1,121 @@
+//! The folder of a server's checkpoints.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use relive_table::Snapshot;
+
+use super::draft::Draft;
+use super::folders::{Folders, remove_checkpoint, remove_draft};
+use super::name::Time;
+use super::{DONE, load, save};
+use crate::Error;
+use crate::disk::{Disk, RealDisk};
+
+/// The checkpoints of a server in dm-reverb's format, in one folder.
+///
+/// ```
+/// use relive_checkpoint::reverb::Store;
+/// use relive_table::Snapshot;
+///
+/// # let root = std::env::temp_dir().join(format!("relive-store-{}", std::process::id()));
+/// let store = Store::new(&root);
+/// assert!(store.load_latest()?.is_none(), "a folder that is not there has no checkpoint");
+/// # Ok::<(), relive_checkpoint::Error>(())
+/// ```
+pub struct Store {
+    root: PathBuf,
+    fallback: Option<PathBuf>,
+    keep: usize,
+    disk: Box<dyn Disk>,
+    /// Held while a checkpoint is written.
+    writing: Mutex<()>,
+}
+
+impl Store {
+    /// The checkpoints in `root`, which is made when the first one is written.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self::on(Box::new(RealDisk), root.into())
+    }
+
+    pub(super) fn on(disk: Box<dyn Disk>, root: PathBuf) -> Self {
+        Self { root, fallback: None, keep: 1, disk, writing: Mutex::new(()) }
+    }
+
+    /// A checkpoint to load while `root` has none. Unlike `root`, it is the folder of the checkpoint itself. If it is no
+    /// whole checkpoint, it counts as none, as with dm-reverb.
+    #[must_use]
+    pub fn fallback(mut self, checkpoint: impl Into<PathBuf>) -> Self {
+        self.fallback = Some(checkpoint.into());
+        self
+    }
+
+    /// How many checkpoints to keep, at least the newest. Default: 1, as dm-reverb. Older ones are removed after a newer
+    /// one is whole; other files and folders in `root` are never touched, nor is a checkpoint that holds a file of others.
+    #[must_use]
+    pub fn keep(mut self, checkpoints: usize) -> Self {
+        self.keep = checkpoints.max(1);
+        self
+    }
+
+    /// The folder of the checkpoints.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of the newest whole checkpoint, or the fallback if there is none; `None` if there is no fallback either.
+    ///
+    /// # Errors
+    /// The folder of checkpoints cannot be read.
+    pub fn latest(&self) -> Result<Option<PathBuf>, Error> {
+        let found = Folders::list(&self.root)?;
+        for (_, folder) in &found.incomplete {
+            tracing::warn!(folder = %folder.display(), "not a checkpoint: its writer did not finish it");
+        }
+        let newest = found.whole.into_iter().next_back().map(|(_, folder)| folder);
+        Ok(newest.or_else(|| self.fallback.clone().filter(|folder| folder.join(DONE).exists())))
+    }
+
+    /// Reads the checkpoint that [`latest`](Self::latest) names; `None` if there is none.
+    ///
+    /// # Errors
+    /// The newest checkpoint is damaged, or cannot be read. An older one is not tried: remove or mend the newest first.
+    pub fn load_latest(&self) -> Result<Option<Snapshot>, Error> {
+        self.latest()?.map(|folder| Self::load(&folder)).transpose()
+    }
+
+    /// Reads the checkpoint in `folder`.
+    ///
+    /// # Errors
+    /// It is damaged, incomplete, or cannot be read. The error names file, record and place.
+    pub fn load(folder: &Path) -> Result<Snapshot, Error> {
+        load::read(folder)
+    }
+
+    /// Writes `snapshot` as the newest checkpoint, gives its folder, and removes older ones than are to be
+    /// [kept](Self::keep). Two calls at once are served one after the other.
+    ///
+    /// # Errors
+    /// The file system refused something. The checkpoints that were there are as valid as before.
+    pub fn save(&self, snapshot: &Snapshot) -> Result<PathBuf, Error> {
+        // A writer that panicked has left nothing but a draft.
+        let _writing = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let found = Folders::list(&self.root)?;
+        found.drafts.iter().for_each(|folder| remove_draft(self.disk.as_ref(), folder));
+        // A clock that was put back must not make the new checkpoint older than the others.
+        let time = found.latest_time().map_or_else(Time::now, |latest| latest.next().max(Time::now()));
+        let mut draft = Draft::begin(self.disk.as_ref(), &self.root, time)?;
+        save::write(&mut draft, snapshot)?;
+        let path = draft.publish()?;
+        let old = (found.whole.len() + 1).saturating_sub(self.keep);
+        found.whole.iter().take(old).for_each(|(_, folder)| remove_checkpoint(self.disk.as_ref(), folder));
+        Ok(path)
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("root", &self.root).field("keep", &self.keep).finish_non_exhaustive()
+    }
+}

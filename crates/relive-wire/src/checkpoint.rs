@@ -1,0 +1,271 @@
+//! Records of dm-reverb's checkpoints: tables, items and chunks.
+//!
+//! Checkpoints of 2020 hold two forms that were given up since: chunks with their tensors in the message itself
+//! (`deprecated_data`), and items that name chunks and a range of rows instead of a trajectory
+//! (`deprecated_chunk_keys`, `deprecated_sequence_range`). Both are read, neither is written.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
+use relive_table::{ItemData, StoredItem, TableConfig, TableCounters, TableSnapshot, Timestamp};
+use relive_tensor::{Chunk, Codec, DType, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk};
+
+use crate::item::{self, flat_trajectory};
+use crate::reader::{Field, Fields, MalformedMessage};
+use crate::reverb::{PrioritizedItem, PriorityTableCheckpoint, RateLimiterCheckpoint, SliceRange};
+use crate::{WireError, chunk, signature, table};
+
+/// A table's record, without its items.
+#[must_use]
+pub fn table_to_wire(snapshot: &TableSnapshot) -> PriorityTableCheckpoint {
+    let (config, counters) = (&snapshot.config, &snapshot.counters);
+    let limiter = &config.rate_limiter;
+    PriorityTableCheckpoint {
+        table_name: config.name.clone(),
+        deprecated_items: Vec::new(),
+        rate_limiter: Some(RateLimiterCheckpoint {
+            samples_per_insert: limiter.samples_per_insert,
+            min_diff: limiter.min_diff,
+            max_diff: limiter.max_diff,
+            min_size_to_sample: limiter.min_size_to_sample,
+            sample_count: counters.samples,
+            insert_count: counters.inserts,
+            delete_count: counters.deletes,
+        }),
+        sampler: Some(table::selector_to_wire(config.sampler)),
+        remover: Some(table::selector_to_wire(config.remover)),
+        max_size: i64::try_from(config.max_size).unwrap_or(i64::MAX),
+        max_times_sampled: config.max_times_sampled,
+        num_deleted_episodes: i64::try_from(counters.deleted_episodes).unwrap_or(i64::MAX),
+        signature: config.signature.as_deref().map(signature::to_wire),
+        num_unique_samples: i64::try_from(counters.unique_samples).unwrap_or(i64::MAX),
+    }
+}
+
+/// The rules and counters of a table's record.
+///
+/// # Errors
+/// As [`table::config_from_wire`]; a negative count.
+pub fn table_from_wire(message: &PriorityTableCheckpoint) -> Result<(TableConfig, TableCounters), WireError> {
+    let config = table::config_from_wire(message)?;
+    let limiter = message.rate_limiter.unwrap_or_default();
+    let count = |what: &str, count: i64| {
+        u64::try_from(count).map_err(|_| WireError::Table {
+            table: message.table_name.clone(),
+            reason: format!("its {what} is negative ({count})"),
+        })
+    };
+    let counters = TableCounters {
+        inserts: limiter.insert_count,
+        samples: limiter.sample_count,
+        deletes: limiter.delete_count,
+        deleted_episodes: count("num_deleted_episodes", message.num_deleted_episodes)?,
+        unique_samples: count("num_unique_samples", message.num_unique_samples)?,
+    };
+    Ok((config, counters))
+}
+
+/// An item's record. Its chunks are named as `key_of` says, which is by their own keys unless two have the same.
+#[must_use]
+pub fn item_to_wire(table: &str, item: &StoredItem, key_of: impl Fn(&Arc<Chunk>) -> u64) -> PrioritizedItem {
+    let (seconds, nanos) = item.data.inserted_at.to_parts();
+    let trajectory = &item.data.trajectory;
+    let mut flat = flat_trajectory(trajectory);
+    for (message, column) in flat.columns.iter_mut().zip(trajectory.columns()) {
+        for (message, slice) in message.chunk_slices.iter_mut().zip(column.slices()) {
+            message.chunk_key = column.chunk_of(slice).map_or(message.chunk_key, &key_of);
+        }
+    }
+    PrioritizedItem {
+        key: item.data.key,
+        table: table.to_owned(),
+        priority: item.priority,
+        times_sampled: item.times_sampled,
+        inserted_at: Some(prost_types::Timestamp { seconds, nanos: i32::try_from(nanos).unwrap_or(0) }),
+        flat_trajectory: Some(flat),
+        ..PrioritizedItem::default()
+    }
+}
+
+/// The item of a record, at place `sequence` of its table, over chunks found through `chunk_of`.
+///
+/// # Errors
+/// Both forms of a trajectory in one record, a time out of range, and as [`item::decode`].
+pub fn item_from_wire(
+    message: &PrioritizedItem,
+    sequence: u64,
+    chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>,
+) -> Result<StoredItem, WireError> {
+    let key = message.key;
+    let stored = |reason: String| WireError::StoredItem { item: key, reason };
+    let time = message.inserted_at.unwrap_or_default();
+    let inserted_at = u32::try_from(time.nanos)
+        .ok()
+        .and_then(|nanos| Timestamp::from_parts(time.seconds, nanos))
+        .ok_or_else(|| stored(format!("inserted_at {}.{:09} is out of range", time.seconds, time.nanos)))?;
+    let trajectory = match (&message.flat_trajectory, &message.deprecated_sequence_range) {
+        (Some(_), Some(_)) => {
+            return Err(stored("it has both flat_trajectory and deprecated_sequence_range".to_owned()));
+        }
+        (None, Some(range)) => old_trajectory(key, &message.deprecated_chunk_keys, range, chunk_of)?,
+        (flat, None) => {
+            let columns = flat.as_ref().map(|flat| flat.columns.as_slice()).unwrap_or_default();
+            item::trajectory(key, columns, chunk_of)?
+        }
+    };
+    let data = ItemData { key, sequence, inserted_at, trajectory };
+    let (priority, times_sampled) = (message.priority, message.times_sampled);
+    Ok(StoredItem { data: Arc::new(data), priority, times_sampled })
+}
+
+/// The trajectory of an item of the old form: of every column so many rows, from an offset into the first chunk on.
+fn old_trajectory(
+    item: u64,
+    keys: &[u64],
+    range: &SliceRange,
+    chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>,
+) -> Result<Trajectory, WireError> {
+    let find = |&chunk: &u64| chunk_of(chunk).ok_or(WireError::UnknownChunk { item, chunk });
+    let chunks = keys.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let columns = chunks.first().map_or(0, |chunk| chunk.num_columns());
+    let outside = || WireError::StoredItem {
+        item,
+        reason: format!(
+            "its {} rows from row {} on do not lie in its {} chunks",
+            range.length,
+            range.offset,
+            chunks.len()
+        ),
+    };
+    let (offset, length) =
+        u32::try_from(range.offset).ok().zip(u32::try_from(range.length).ok()).ok_or_else(outside)?;
+    let mut builder = TrajectoryBuilder::new();
+    for index in 0..columns {
+        builder.begin_column(false);
+        let (mut skip, mut left) = (offset, length);
+        for chunk in &chunks {
+            let rows = chunk.rows(index).ok_or_else(outside)?;
+            let taken = rows.saturating_sub(skip).min(left);
+            if taken > 0 {
+                let (number, index) =
+                    (builder.chunk(Arc::clone(chunk)), u32::try_from(index).unwrap_or(u32::MAX));
+                builder.slice(Slice { chunk: number, offset: skip, length: taken, index });
+            }
+            skip = skip.saturating_sub(rows);
+            left -= taken;
+        }
+        if left > 0 {
+            return Err(outside());
+        }
+    }
+    builder.build().map_err(|source| WireError::Trajectory { item, source })
+}
+
+/// Appends a chunk's record to `out`, under the key `key`.
+///
+/// Payloads are coded as dm-reverb reads them; a chunk whose codec it does not know is coded anew.
+///
+/// # Errors
+/// The chunk cannot be coded anew.
+pub fn put_chunk(chunk: &Chunk, key: u64, out: &mut Vec<u8>) -> Result<(), WireError> {
+    if chunk.columns().iter().all(|column| column.dtype == DType::String || column.codec == Codec::Snappy) {
+        chunk::put(chunk, out);
+    } else {
+        let columns: Vec<Tensor> =
+            (0..chunk.num_columns()).map(|index| chunk.decode_column(index)).collect::<Result<_, _>>()?;
+        let parts = encode_chunk(key, chunk.range(), &columns, chunk.is_delta_encoded(), Codec::Snappy)?;
+        chunk::put(&Chunk::new(parts)?, out);
+    }
+    if key != chunk.key() {
+        // Of a field that comes twice, the last one counts.
+        encode_key(1, WireType::Varint, out);
+        encode_varint(key, out);
+    }
+    Ok(())
+}
+
+/// The chunk of a record, in its present or its old form.
+///
+/// # Errors
+/// Both forms in one record, and as [`chunk::decode`].
+pub fn chunk_from_wire(message: &[u8]) -> Result<Chunk, WireError> {
+    match present_form(message)? {
+        Some(message) => chunk::decode(&message),
+        None => chunk::decode(message),
+    }
+}
+
+/// The record of an old chunk with its tensors where they belong now; `None` if they are there already.
+fn present_form(message: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
+    let malformed = |e: MalformedMessage| WireError::malformed(0, e);
+    let is_old = |found: bool, number| found || number == DEPRECATED_DATA;
+    if !fold_fields(message, false, |found, field, _| Ok(is_old(found, field.number))).map_err(malformed)? {
+        return Ok(None);
+    }
+    let (mut rest, mut data, mut has_both) = (Vec::new(), Vec::new(), false);
+    fold_fields(message, (), |(), field, whole| {
+        if field.number == DEPRECATED_DATA {
+            put_bytes(TENSORS, message.get(field.bytes()?).unwrap_or_default(), &mut data);
+        } else {
+            has_both |= field.number == u64::from(DATA) && !field.bytes()?.is_empty();
+            rest.extend_from_slice(message.get(whole).unwrap_or_default());
+        }
+        Ok(())
+    })
+    .map_err(malformed)?;
+    if has_both {
+        let reason = "it has both data and deprecated_data".to_owned();
+        return Err(WireError::MalformedChunk { key: 0, reason });
+    }
+    put_bytes(DATA, &data, &mut rest);
+    Ok(Some(rest))
+}
+
+/// Numbers of fields: of `ChunkData`, and of the tensors in `ChunkData.Data`.
+const DEPRECATED_DATA: u64 = 3;
+const DATA: u32 = 5;
+const TENSORS: u32 = 1;
+
+/// Goes through the fields of a message; `act` is also told where the whole field lies.
+fn fold_fields<T>(
+    message: &[u8],
+    mut folded: T,
+    mut act: impl FnMut(T, &Field, Range<usize>) -> Result<T, MalformedMessage>,
+) -> Result<T, MalformedMessage> {
+    let mut fields = Fields::new(message, 0..message.len());
+    let mut start = 0;
+    while let Some(field) = fields.next()? {
+        let end = fields.position();
+        folded = act(folded, &field, start..end)?;
+        start = end;
+    }
+    Ok(folded)
+}
+
+fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+/// Reads a record of tables.
+///
+/// # Errors
+/// Bytes that are no such message.
+pub fn read_table(message: &[u8]) -> Result<PriorityTableCheckpoint, WireError> {
+    PriorityTableCheckpoint::decode(message).map_err(unreadable)
+}
+
+/// Reads a record of items.
+///
+/// # Errors
+/// Bytes that are no such message.
+pub fn read_item(message: &[u8]) -> Result<PrioritizedItem, WireError> {
+    PrioritizedItem::decode(message).map_err(unreadable)
+}
+
+fn unreadable(error: impl std::fmt::Display) -> WireError {
+    WireError::Record { reason: error.to_string() }
+}
