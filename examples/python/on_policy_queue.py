@@ -1,0 +1,89 @@
+"""An on-policy queue: every unroll is learnt from once, in order, and actors cannot run ahead of the learner.
+
+Two actor threads play a game with the newest policy and write unrolls of 20 steps. The table is a queue of eight unrolls:
+when it is full, actors wait. The learner takes batches of four, improves the policy by REINFORCE, and publishes it.
+"""
+
+import threading
+
+import numpy as np
+
+import relive
+
+NUM_STATES = NUM_ACTIONS = 4
+UNROLL, BATCH_SIZE, QUEUE_SIZE, UPDATES, LEARNING_RATE = 20, 4, 8, 150, 2.0
+
+
+class Policy:
+    """Logits by state, and how often they were improved. A learner replaces `current`, actors read it."""
+
+    def __init__(self):
+        self.current = (0, np.zeros((NUM_STATES, NUM_ACTIONS), np.float32))
+
+
+def probabilities(logits):
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def act(client, policy, seed):
+    """Plays until the server is gone. The right action in a state is the state's own number."""
+    rng = np.random.default_rng(seed)
+    try:
+        # The bound is what holds an actor back: without it, it could have 10,000 unrolls on the way to a full queue.
+        with client.trajectory_writer(num_keep_alive_refs=UNROLL, max_pending_items=1) as writer:
+            while True:
+                version, logits = policy.current
+                states = rng.integers(NUM_STATES, size=UNROLL)
+                actions = np.array([rng.choice(NUM_ACTIONS, p=row) for row in probabilities(logits)[states]])
+                rewards = (actions == states).astype(np.float32)
+                writer.append_sequence({
+                    "version": np.full(UNROLL, version),
+                    "state": states,
+                    "action": actions,
+                    "reward": rewards,
+                })
+                whole = {name: column[-UNROLL:] for name, column in writer.history.items()}
+                writer.create_item("unrolls", priority=1.0, trajectory=whole)
+                writer.flush()  # waits while the queue is full
+    except relive.ReverbError:
+        pass  # the server stopped: there is nothing left to play for
+
+
+def improve(policy, data):
+    """One step of REINFORCE with the mean reward as the baseline, on a batch [BATCH_SIZE, UNROLL]."""
+    version, logits = policy.current
+    states, actions = data["state"].ravel(), data["action"].ravel()
+    advantages = data["reward"].ravel() - data["reward"].mean()
+    gradient = np.zeros_like(logits)
+    log_gradient = np.eye(NUM_ACTIONS, dtype=np.float32)[actions] - probabilities(logits)[states]
+    np.add.at(gradient, states, advantages[:, None] * log_gradient)
+    policy.current = (version + 1, logits + LEARNING_RATE * gradient / len(states))
+    return int((version - data["version"]).max())
+
+
+def main():
+    policy = Policy()
+    seen, worst_lag = set(), 0
+    with relive.Server([relive.Table.queue("unrolls", max_size=QUEUE_SIZE)]) as server:
+        actors = [threading.Thread(target=act, args=(server.localhost_client(), policy, seed)) for seed in range(2)]
+        for actor in actors:
+            actor.start()
+        # prefetch=0: a batch is taken from the queue when it is wanted, not earlier.
+        batches = server.localhost_client().batches("unrolls", BATCH_SIZE, prefetch=0, max_batches=UPDATES)
+        for update, (info, data, _) in enumerate(batches, start=1):
+            assert seen.isdisjoint(info.key.tolist()), "a queue gives every item once"
+            seen.update(info.key.tolist())
+            worst_lag = max(worst_lag, improve(policy, data))
+            if update % 50 == 0:
+                print(f"update {update}: mean reward {data['reward'].mean():.2f}")
+    for actor in actors:  # leaving the server's block stopped it, which ended the actors' waiting
+        actor.join()
+    print(f"{len(seen)} unrolls, each learnt from once; none was more than {worst_lag} policies old")
+    assert data["reward"].mean() > 0.8
+    # In the queue, on the way of each actor, and in the batch itself.
+    assert worst_lag <= QUEUE_SIZE // BATCH_SIZE + 2
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Batches as PyTorch tensors.
+
+>>> dataset = ReplayDataset("localhost:8000", "replay", batch_size=256, device="cuda")  # doctest: +SKIP
+>>> for info, data, _ in dataset:  # doctest: +SKIP
+...     loss = train(data["observation"], data["action"])
+
+The tensors use the memory into which the batch was gathered; there is no further copy on the CPU. For a CUDA device there
+are the two that it takes: into page-locked memory, and from there to the device, during which Python goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from relive import nest
+from relive.batches import Batch
+from relive.client import Client
+
+# Types of numpy's extension package ml_dtypes: the type of the same size that numpy shares with PyTorch, and PyTorch's own.
+_EXTENSION_DTYPES: dict[str, tuple[type[np.generic], torch.dtype]] = {
+    "bfloat16": (np.int16, torch.bfloat16),
+    "float8_e4m3fn": (np.uint8, torch.float8_e4m3fn),
+    "float8_e5m2": (np.uint8, torch.float8_e5m2),
+}
+
+
+class ReplayDataset(IterableDataset[Batch]):
+    """Endless batches of a table, as :meth:`relive.Client.batches` makes them, of PyTorch tensors.
+
+    Iterate over it directly, or through a ``torch.utils.data.DataLoader`` with ``batch_size=None``: the batches are made
+    already. Workers of a loader, forked or spawned, draw batches of their own over the network; ``max_batches`` is
+    divided among them. As the server samples and gathering runs without Python's lock, most programs need no workers.
+
+    Strings, and types that PyTorch does not have, stay numpy arrays. So does ``batch.info.key``, which goes back to the
+    client: ``client.update_priorities(table, batch.info.key, priorities)``.
+
+    Args:
+      server: a client, or the address of a server, ``host:port``.
+      table: the table.
+      batch_size: items of a batch, at least 1.
+      timeout: seconds that a batch may take.
+      prefetch: batches that are asked for before they are wanted; 0 samples only what is handed out. By default 0 within
+        the process and 2 over a network.
+      num_workers: streams that fetch at the same time, for each iterator.
+      max_batches: batches of one iteration over the dataset; by default it never ends.
+      pad: whether items of different lengths are padded with zeros to the longest of the batch.
+      device: where the tensors of ``data`` go, and those of ``info`` but the keys. Only in the process that iterates: not
+        with a loader's workers.
+      pin_memory: whether tensors on the CPU lie in page-locked memory. By default for a CUDA device. With a
+        ``DataLoader`` use the loader's own ``pin_memory``.
+
+    Raises:
+      ValueError: a number out of range.
+      As :meth:`relive.Client.batches`, while iterating.
+    """
+
+    def __init__(
+        self,
+        server: Client | str,
+        table: str,
+        batch_size: int,
+        *,
+        timeout: float | None = None,
+        prefetch: int | None = None,
+        num_workers: int = 1,
+        max_batches: int | None = None,
+        pad: bool = False,
+        device: torch.device | str | None = None,
+        pin_memory: bool | None = None,
+    ) -> None:
+        super().__init__()
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, but it is {batch_size}")
+        if max_batches is not None and max_batches < 0:
+            raise ValueError(f"max_batches must be at least 0, but it is {max_batches}")
+        self._client = Client(server) if isinstance(server, str) else server
+        self._table = table
+        self._batch_size = batch_size
+        self._max_batches = max_batches
+        self._options: dict[str, Any] = {
+            "timeout": timeout, "prefetch": prefetch, "num_workers": num_workers, "pad": pad,
+        }
+        self._device = None if device is None else torch.device(device)
+        self._pin_memory = pin_memory
+
+    def __iter__(self) -> Iterator[Batch]:
+        max_batches = self._max_batches
+        worker = get_worker_info()
+        if worker is not None:
+            self._check_worker()
+            if max_batches is not None:
+                max_batches = _share(max_batches, worker.id, worker.num_workers)
+        if max_batches == 0:
+            return
+        with self._client.batches(
+            self._table, self._batch_size, max_batches=max_batches, **self._options
+        ) as batches:
+            for batch in batches:
+                yield to_torch(batch, device=self._device, pin_memory=self._pin_memory)
+
+    def __len__(self) -> int:
+        """The number of batches, where it is bounded."""
+        if self._max_batches is None:
+            raise TypeError("the dataset has no length: it was made without max_batches")
+        return self._max_batches
+
+    def _check_worker(self) -> None:
+        if self._pin_memory or (self._device is not None and self._device.type != "cpu"):
+            raise ValueError(
+                f"device={self._device} and pin_memory={self._pin_memory} do not work in the workers of a DataLoader, "
+                "whose tensors travel through shared memory; use DataLoader(..., pin_memory=True) and move the batches in "
+                "the process that trains, or use no workers"
+            )
+
+
+def to_torch(
+    batch: Any, *, device: torch.device | str | None = None, pin_memory: bool | None = None
+) -> Any:
+    """A batch, or any nest of numpy arrays, with tensors instead of the arrays, which keep using their memory.
+
+    The arguments are those of :class:`ReplayDataset`. In a :class:`relive.Batch` the keys stay a numpy array.
+    """
+    target = None if device is None else torch.device(device)
+    pinned = pin_memory if pin_memory is not None else target is not None and target.type == "cuda"
+
+    def convert(leaf: Any) -> Any:
+        tensor = _tensor(leaf)
+        return _placed(tensor, target, pinned) if isinstance(tensor, torch.Tensor) else tensor
+
+    converted = nest.map_structure(convert, batch)
+    if isinstance(batch, Batch):
+        return converted._replace(info=converted.info._replace(key=batch.info.key))
+    return converted
+
+
+def _tensor(leaf: Any) -> Any:
+    """The leaf as a tensor over the same memory; the leaf itself if there is no such tensor."""
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    if leaf.dtype.name in _EXTENSION_DTYPES:
+        carrier, dtype = _EXTENSION_DTYPES[leaf.dtype.name]
+        return torch.from_numpy(leaf.view(carrier)).view(dtype)
+    try:
+        return torch.from_numpy(leaf)
+    except TypeError:
+        return leaf
+
+
+def _placed(tensor: torch.Tensor, device: torch.device | None, pinned: bool) -> torch.Tensor:
+    if pinned:
+        tensor = tensor.pin_memory()
+    if device is None:
+        return tensor
+    # PyTorch keeps pinned memory from being used again until the copy is done.
+    return tensor.to(device, non_blocking=True)
+
+
+def _share(total: int, worker: int, num_workers: int) -> int:
+    """The part of ``total`` of one of several workers; the first ones get what is left over."""
+    return total // num_workers + (worker < total % num_workers)

@@ -1,0 +1,68 @@
+"""The examples run, and so do the snippets of the documents."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
+DOCUMENTS = ["migrating-from-reverb.md", "python.md"]
+
+# A slow machine with other work on it; each takes seconds, the training loop up to a minute.
+TIMEOUT_S = 600
+
+
+def run(arguments: list[str], **extra_environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, **extra_environment},
+        check=False,
+    )
+    assert done.returncode == 0, f"{arguments} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def snippets(document: str) -> str:
+    """All Python blocks of a document as one program, each on the lines where it stands."""
+    program, inside = [], False
+    for line in (ROOT / "docs" / document).read_text().splitlines():
+        if re.match(r"^```", line):
+            inside = line == "```python"
+            program.append("")
+        else:
+            program.append(line if inside else "")
+    return "\n".join(program) + "\n"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example(example: pathlib.Path) -> None:
+    assert run([str(example)]).strip(), "an example says what it found"
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 6
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_snippets(document: str, tmp_path: pathlib.Path) -> None:
+    program = snippets(document)
+    assert program.strip()
+    script = tmp_path / f"{document.removesuffix('.md')}.py"
+    script.write_text(program)
+    # The stand-in of the module name `reverb`, for the snippets that use it.
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "python" / "relive-as-reverb")]))
+    run(["-W", "error", str(script)], PYTHONPATH=path, RELIVE_DOCUMENT_FOLDER=str(tmp_path))
+
+
+def test_snippets_are_cut_out_of_documents() -> None:
+    assert "import relive" in snippets("python.md")
+    assert "```" not in snippets("python.md")

@@ -1,0 +1,444 @@
+"""relive.gymnasium: what a recorder writes is compared with what a plain reading of the episode says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import relive
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from relive import nest
+from relive.gymnasium import Episodes, Kind, Recorder, Sequences, Transitions, signature
+
+FORMS = ["plain", "dict"]
+
+
+class Script(gymnasium.Env[Any, Any]):
+    """Episodes of given lengths. Observation t of episode e is 100·e + t, always in the same memory; the reward of step t
+    is t + 1."""
+
+    def __init__(self, lengths: list[int], *, truncates: bool = False, form: str = "plain") -> None:
+        box = spaces.Box(-1e6, 1e6, (2,), np.float32)
+        self._nested = form == "dict"
+        self.observation_space: Any = (
+            spaces.Dict({"position": box, "parts": spaces.Tuple((spaces.Discrete(1000), box))}) if self._nested else box
+        )
+        self.action_space: Any = spaces.Tuple((spaces.Discrete(9), box)) if self._nested else spaces.Discrete(9)
+        self._lengths = lengths
+        self._truncates = truncates
+        self._episode = -1
+        self._step = 0
+        self._memory = np.zeros(2, np.float32)
+        self.closed = 0
+
+    def _observe(self) -> Any:
+        number = 100 * self._episode + self._step
+        self._memory[:] = number
+        return {"position": self._memory, "parts": (number, self._memory)} if self._nested else self._memory
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._episode += 1
+        self._step = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._step += 1
+        over = self._step == self._lengths[self._episode]
+        return self._observe(), float(self._step), over and not self._truncates, over and self._truncates, {}
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def action_of(env: Script, step: int) -> Any:
+    """The action of step t is t modulo 9, with a list for an array."""
+    return (step % 9, [step, step]) if env._nested else step % 9
+
+
+class Setting:
+    """A server whose table is a queue with the signature of the items, and a client."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], kind: Kind, max_size: int = 1_000) -> None:
+        self.table = relive.Table.queue("items", max_size, signature=signature(env, kind))
+        self.server = relive.Server([self.table])
+        self.client = self.server.localhost_client()
+
+    def __enter__(self) -> Setting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.stop()
+
+    def items(self) -> list[Any]:
+        """All items in order, each without the dimension of a batch."""
+        count = self.table.info.current_size
+        if not count:
+            return []
+        with self.client.batches("items", 1, max_batches=count) as batches:
+            return [nest.map_structure(lambda column: column[0], batch.data) for batch in batches]
+
+
+def play(recorder: Recorder, env: Script, num_episodes: int) -> None:
+    for _ in range(num_episodes):
+        recorder.reset()
+        step, over = 0, False
+        while not over:
+            _, _, terminated, truncated, _ = recorder.step(action_of(env, step))
+            step, over = step + 1, terminated or truncated
+
+
+def first_number(observation: Any) -> np.ndarray[Any, Any]:
+    """The number that an observation shows, after a check that all its parts show it."""
+    leaves = nest.flatten(observation)
+    for leaf in leaves:
+        numbers = leaf[..., 0] if leaf.dtype == np.float32 else leaf
+        np.testing.assert_array_equal(numbers, leaves[-1][..., 0])
+    return leaves[-1][..., 0]
+
+
+def expected_transitions(episode: int, length: int, truncates: bool, kind: Transitions) -> list[dict[str, float]]:
+    expected = []
+    for start in range(length):
+        end = min(start + kind.n_steps, length)
+        terminated = end == length and not truncates
+        expected.append({
+            "observation": 100 * episode + start,
+            "action": start % 9,
+            "reward": sum(kind.discount**k * (start + k + 1) for k in range(end - start)),
+            "discount": 0.0 if terminated else kind.discount ** (end - start),
+            "next_observation": 100 * episode + end,
+        })
+    return expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n_steps=st.integers(1, 5),
+    lengths=st.lists(st.integers(1, 7), min_size=1, max_size=3),
+    truncates=st.booleans(),
+    form=st.sampled_from(FORMS),
+)
+def test_transitions(n_steps: int, lengths: list[int], truncates: bool, form: str) -> None:
+    kind = Transitions(n_steps=n_steps, discount=0.5)
+    env = Script(lengths, truncates=truncates, form=form)
+    with Setting(env, kind) as setting:
+        with Recorder(env, setting.client, "items", kind) as recorder:
+            play(recorder, env, len(lengths))
+        items = setting.items()
+    expected = [
+        row for episode, length in enumerate(lengths) for row in expected_transitions(episode, length, truncates, kind)
+    ]
+    found = [
+        {
+            "observation": first_number(item["observation"]),
+            "action": nest.flatten(item["action"])[0],
+            "reward": item["reward"],
+            "discount": item["discount"],
+            "next_observation": first_number(item["next_observation"]),
+        }
+        for item in items
+    ]
+    # Within an episode items come as their windows are complete, which is the order of their beginnings.
+    assert found == expected
+
+
+def expected_rows(episode: int, length: int, truncates: bool, padding: int = 0) -> list[tuple[float, ...]]:
+    """Observation, action, reward, terminated, truncated, mask of each row of an episode."""
+    rows: list[tuple[float, ...]] = [
+        (
+            100 * episode + step, step % 9, step + 1,
+            step + 1 == length and not truncates, step + 1 == length and truncates, True,
+        )
+        for step in range(length)
+    ]
+    return [*rows, (100 * episode + length, 0, 0, False, False, False), *[(0, 0, 0, False, False, False)] * padding]
+
+
+def found_rows(item: Any) -> list[tuple[float, ...]]:
+    columns = [first_number(item["observation"]), nest.flatten(item["action"])[0]]
+    columns += [item[name] for name in ("reward", "terminated", "truncated", "mask")]
+    return list(zip(*[column.tolist() for column in columns], strict=True))
+
+
+def expected_sequences(length: int, truncates: bool, kind: Sequences, episode: int) -> list[list[tuple[float, ...]]]:
+    rows = expected_rows(episode, length, truncates, padding=kind.length)
+    period = kind.period or kind.length
+    complete = [start for start in range(0, length + 1, period) if start + kind.length <= length + 1]
+    covered = complete[-1] + kind.length if complete else 0
+    if kind.pad and covered < length:
+        complete.append(complete[-1] + period if complete else 0)
+    return [rows[start : start + kind.length] for start in complete]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shape=st.integers(1, 6).flatmap(lambda length: st.tuples(st.just(length), st.none() | st.integers(1, length))),
+    pad=st.booleans(),
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    truncates=st.booleans(),
+    form=st.sampled_from(FORMS),
+)
+def test_sequences(
+    shape: tuple[int, int | None], pad: bool, lengths: list[int], truncates: bool, form: str
+) -> None:
+    kind = Sequences(length=shape[0], period=shape[1], pad=pad)
+    env = Script(lengths, truncates=truncates, form=form)
+    with Setting(env, kind) as setting:
+        with Recorder(env, setting.client, "items", kind) as recorder:
+            play(recorder, env, len(lengths))
+        found = [found_rows(item) for item in setting.items()]
+    assert found == [
+        rows for episode, length in enumerate(lengths) for rows in expected_sequences(length, truncates, kind, episode)
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("truncates", [False, True])
+def test_episodes(form: str, truncates: bool) -> None:
+    lengths, kind = [3, 1, 7], Episodes(max_length=7)
+    env = Script(lengths, truncates=truncates, form=form)
+    with Setting(env, kind) as setting:
+        with Recorder(env, setting.client, "items", kind) as recorder:
+            play(recorder, env, len(lengths))
+        found = [found_rows(item) for item in setting.items()]
+    assert found == [expected_rows(episode, length, truncates) for episode, length in enumerate(lengths)]
+
+
+def test_every_step_is_in_some_padded_sequence() -> None:
+    """The promise of `pad`, for all small cases, by the reading above."""
+    for length in range(1, 7):
+        for period in range(1, length + 1):
+            for steps in range(1, 15):
+                sequences = expected_sequences(steps, False, Sequences(length, period), 0)
+                assert {row[0] for rows in sequences for row in rows if row[-1]} == set(range(steps))
+
+
+@pytest.fixture
+def cartpole() -> Iterator[gymnasium.Env[Any, Any]]:
+    env = gymnasium.make("CartPole-v1", max_episode_steps=30)
+    yield env
+    env.close()
+
+
+def test_a_real_environment(cartpole: gymnasium.Env[Any, Any]) -> None:
+    kind = Transitions(n_steps=2)
+    with Setting(cartpole, kind) as setting:
+        recorder = Recorder(cartpole, setting.client, "items", kind)
+        observation, _ = recorder.reset(seed=1)
+        seen, over = [observation.copy()], False
+        while not over:
+            observation, _, terminated, truncated, _ = recorder.step(np.int64(len(seen) % 2))
+            seen.append(observation.copy())
+            over = terminated or truncated
+        items = setting.items()
+        recorder.close()
+    assert len(items) == len(seen) - 1
+    for step, item in enumerate(items):
+        np.testing.assert_array_equal(item["observation"], seen[step])
+        np.testing.assert_array_equal(item["next_observation"], seen[min(step + 2, len(seen) - 1)])
+    assert items[-1]["discount"] == 0
+
+
+def test_the_recorder_passes_everything_through(cartpole: gymnasium.Env[Any, Any]) -> None:
+    with Setting(cartpole, Transitions()) as setting:
+        recorder = Recorder(cartpole, setting.client, "items")
+        assert recorder.observation_space == cartpole.observation_space
+        assert recorder.unwrapped is cartpole.unwrapped
+        observation, info = recorder.reset(seed=3)
+        assert info == {}
+        again, _ = cartpole.reset(seed=3)
+        np.testing.assert_array_equal(observation, again)
+        recorder.close()
+
+
+def test_observations_are_stored_once() -> None:
+    """Transitions of overlapping windows refer to the same frames."""
+    class Noise(Script):
+        def __init__(self) -> None:
+            super().__init__([50])
+            self.observation_space = spaces.Box(0, 255, (64, 64), np.uint8)
+            self._rng = np.random.default_rng(0)
+
+        def _observe(self) -> Any:
+            return self._rng.integers(256, size=(64, 64), dtype=np.uint8)
+
+    env, kind = Noise(), Transitions(n_steps=3)
+    with Setting(env, kind) as setting, Recorder(env, setting.client, "items", kind) as recorder:
+        play(recorder, env, 1)
+        assert setting.table.info.current_size == 50
+        assert setting.client.status()["encoded_bytes"] < 1.1 * 51 * 64 * 64
+
+
+def test_a_function_gives_the_priority() -> None:
+    kind = Transitions(discount=1.0)
+    env = Script([4])
+
+    def priority(item: Any) -> float:
+        assert isinstance(item["observation"], np.ndarray)
+        return float(item["observation"][0] + item["reward"])
+
+    with Setting(env, kind) as setting:
+        with Recorder(env, setting.client, "items", kind, priority=priority) as recorder:
+            play(recorder, env, 1)
+        with setting.client.batches("items", 4, max_batches=1) as batches:
+            assert next(batches).info.priority.tolist() == [1, 3, 5, 7]
+
+
+def test_a_number_gives_the_priority() -> None:
+    env = Script([2])
+    with Setting(env, Transitions()) as setting:
+        with Recorder(env, setting.client, "items", priority=2.5) as recorder:
+            play(recorder, env, 1)
+        with setting.client.batches("items", 2, max_batches=1) as batches:
+            assert next(batches).info.priority.tolist() == [2.5, 2.5]
+
+
+@pytest.mark.parametrize("kind", [Transitions(n_steps=2), Sequences(length=3, period=1), Episodes(max_length=9)])
+def test_an_abandoned_episode_leaves_what_is_complete(kind: Kind) -> None:
+    env = Script([9, 2])
+    with Setting(env, kind) as setting:
+        with Recorder(env, setting.client, "items", kind) as recorder:
+            recorder.reset()
+            for step in range(4):
+                recorder.step(step)
+            play(recorder, env, 1)
+        numbers = [np.atleast_1d(first_number(item["observation"]))[0] for item in setting.items()]
+    abandoned = {Transitions: [0, 1, 2], Sequences: [0, 1], Episodes: []}[type(kind)]
+    assert numbers == [*abandoned, *([100, 101] if isinstance(kind, Transitions) else [100])]
+
+
+def test_close_ends_everything_once() -> None:
+    env = Script([9])
+    with Setting(env, Transitions()) as setting:
+        recorder = Recorder(env, setting.client, "items")
+        recorder.reset()
+        recorder.step(0)
+        recorder.close()
+        recorder.close()
+        assert env.closed == 1
+        assert setting.table.info.current_size == 1
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            recorder.step(0)
+
+
+def test_flush_brings_items_before_the_end_of_the_episode() -> None:
+    env = Script([9])
+    with Setting(env, Transitions()) as setting, Recorder(env, setting.client, "items") as recorder:
+        recorder.reset()
+        for step in range(3):
+            recorder.step(step)
+        recorder.flush()
+        assert setting.table.info.current_size == 3
+
+
+def test_a_full_table_runs_into_the_timeout_and_loses_nothing() -> None:
+    env = Script([3, 2])
+    with Setting(env, Transitions(), max_size=2) as setting:
+        recorder = Recorder(env, setting.client, "items", timeout=0.05)
+        with pytest.raises(relive.DeadlineExceededError):
+            play(recorder, env, 1)
+        assert setting.table.info.current_size == 2
+        with setting.client.batches("items", 3, max_batches=1) as batches:
+            assert next(batches).data["reward"].tolist() == [1, 2, 3]
+        play(recorder, env, 1)
+        assert [item["reward"] for item in setting.items()] == [1, 2]
+        recorder.close()
+
+
+def test_steps_need_an_episode() -> None:
+    env = Script([1, 1])
+    with Setting(env, Transitions()) as setting, Recorder(env, setting.client, "items") as recorder:
+        with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
+            recorder.step(0)
+        play(recorder, env, 1)
+        with pytest.raises(gymnasium.error.ResetNeeded, match="Autoreset"):
+            recorder.step(0)
+
+
+def test_autoreset_belongs_outside() -> None:
+    env = Script([2, 2, 2])
+    with Setting(env, Transitions()) as setting:
+        recorder = Recorder(env, setting.client, "items")
+        auto = gymnasium.wrappers.Autoreset(recorder)
+        auto.reset()
+        for _ in range(5):
+            auto.step(0)
+        recorder.close()
+        assert [first_number(item["observation"]) for item in setting.items()] == [0, 1, 100, 101]
+
+
+def test_a_vector_of_environments_is_refused_and_one_of_recorders_works() -> None:
+    kind = Transitions()
+    with Setting(Script([1]), kind) as setting:
+        def make() -> gymnasium.Env[Any, Any]:
+            return Recorder(Script([3, 3]), setting.client, "items", kind)
+
+        vector = gymnasium.vector.SyncVectorEnv([make, make])
+        vector.reset()
+        for _ in range(3):
+            vector.step(np.zeros(2, np.int64))
+        vector.close()
+        assert len(setting.items()) == 6
+        with pytest.raises(TypeError, match="vector of environments"):
+            Recorder(vector, setting.client, "items", kind)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="vector of environments"):
+            signature(vector, kind)  # type: ignore[arg-type]
+
+
+def test_what_is_no_environment_is_refused() -> None:
+    with pytest.raises(TypeError, match="gymnasium.Env"):
+        signature("CartPole-v1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="kind"):
+        signature(Script([1]), "transitions")  # type: ignore[arg-type]
+
+
+def test_spaces_without_a_shape_are_refused() -> None:
+    env = Script([1])
+    env.observation_space = spaces.Dict({"words": spaces.Text(5)})
+    with pytest.raises(ValueError, match="words"):
+        signature(env)
+
+
+def test_episodes_need_a_bound_and_keep_it(cartpole: gymnasium.Env[Any, Any]) -> None:
+    env = Script([3])
+    with Setting(env, Episodes(max_length=2)) as setting:
+        with pytest.raises(ValueError, match="max_length"):
+            Recorder(env, setting.client, "items", Episodes())
+        recorder = Recorder(env, setting.client, "items", Episodes(max_length=2))
+        with pytest.raises(ValueError, match="TimeLimit"):
+            play(recorder, env, 1)
+        recorder.close()
+        assert setting.items() == []
+        Recorder(cartpole, setting.client, "items", Episodes()).close()
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: Transitions(n_steps=0), "n_steps"),
+        (lambda: Transitions(discount=1.5), "discount"),
+        (lambda: Sequences(0), "length"),
+        (lambda: Sequences(3, period=4), "period"),
+        (lambda: Sequences(3, period=0), "period"),
+        (lambda: Episodes(max_length=0), "max_length"),
+    ],
+)
+def test_numbers_out_of_range(make: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        make()
+
+
+def test_signatures() -> None:
+    env = Script([1], form="dict")
+    transitions = signature(env, Transitions())
+    assert sorted(transitions) == ["action", "discount", "next_observation", "observation", "reward"]
+    assert transitions["next_observation"]["parts"][1] == relive.ArraySpec((2,), np.float32)
+    sequences = signature(env, Sequences(length=4))
+    assert sequences["observation"]["parts"][0] == relive.ArraySpec((4,), np.int64)
+    assert sequences["mask"] == relive.ArraySpec((4,), np.bool_)
+    assert signature(env, Episodes(max_length=9))["reward"] == relive.ArraySpec((None,), np.float32)
