@@ -140,7 +140,7 @@ impl TableStatus {
             limiter_cursor: status.limiter_cursor,
             deletes: u64::try_from(status.info.deletes).unwrap_or(0),
             referenced_bytes: status.referenced_bytes,
-            waiters: status.waiters.into_iter().map(Waiter::of_engine).collect(),
+            waiters: status.waiters.iter().map(Waiter::of_engine).collect(),
             waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
             undelivered_samples: status.undelivered_samples,
             info: status.info,
@@ -165,7 +165,7 @@ impl TableStatus {
 }
 
 impl Waiter {
-    fn of_engine(waiter: relive_engine::WaiterInfo) -> Waiter {
+    fn of_engine(waiter: &relive_engine::WaiterInfo) -> Waiter {
         let reason = waiter.shortfall.map(|shortfall| shortfall.to_string());
         Waiter {
             operation: match waiter.operation {

@@ -72,7 +72,7 @@ impl KeptCells {
                 last.length += length;
             }
             Some(_) | None => {
-                self.stretches.push_back(Stretch { start, length, chunk: chunk.clone(), offset })
+                self.stretches.push_back(Stretch { start, length, chunk: chunk.clone(), offset });
             }
         }
     }

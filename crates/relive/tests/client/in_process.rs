@@ -1,7 +1,12 @@
 //! A client of tables in the same process.
 
 use relive::engine::Engine;
-use relive::{Client, ErrorKind, SelectorKind, TableConfig, Transport};
+use relive::{
+    Client, ErrorKind, Nest, SelectorKind, SourceColumn, StructuredConfig, TableConfig, Tensor,
+    TrajectoryWriterOptions, Transport, Windows, blocking,
+};
+
+use crate::common::LONG;
 
 fn engine() -> Engine {
     Engine::builder().table(TableConfig::new("b")).table(TableConfig::new("a")).build().unwrap()
@@ -41,4 +46,26 @@ async fn unknown_and_closed_tables() {
     let error = client.reset("a").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     assert!(error.to_string().contains("RateLimiter has been cancelled"), "{error}");
+}
+
+#[test]
+fn the_blocking_face() {
+    let engine = engine();
+    let client = blocking::Client::in_process(engine.clone()).unwrap();
+    let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(3)).unwrap();
+    writer.append_sequence(&Nest::Leaf(Tensor::from_slice(&[0_i64, 1, 2], [3]).unwrap())).unwrap();
+    let newest = writer.history().column_at(0).unwrap().step(-1).unwrap();
+    writer.create_item("a", 1.0, newest.clone()).unwrap();
+    writer.create_items("a", &[1.0], &[newest.into()]).unwrap();
+    writer.create_window_items("a", &[1.0], Windows::of(3, &[-1])).unwrap();
+    writer.close().unwrap();
+    assert_eq!(writer.flush(LONG).unwrap_err().kind(), ErrorKind::Closed);
+
+    let config = StructuredConfig::new("b", Nest::Leaf(SourceColumn::at(0).step(-1).unwrap()));
+    let mut writer = client.structured_writer(vec![config]).unwrap();
+    writer.append(&Nest::Leaf(Tensor::scalar(1_i64))).unwrap();
+    writer.flush_until(0, LONG).unwrap();
+    writer.close().unwrap();
+    let sizes: Vec<u64> = engine.tables().iter().map(|table| table.info().current_size).collect();
+    assert_eq!(sizes, [1, 3]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relive::engine::{Engine, SampleRequest};
+use relive::engine::{Engine, EngineBuilder, SampleRequest};
 use relive::{Client, ClientOptions, TableConfig, Tensor, Transport};
 
 use crate::common::{LONG, TestServer, client};
@@ -26,7 +26,7 @@ impl Place {
     }
 
     pub(crate) fn local(tables: &[TableConfig]) -> Place {
-        let builder = tables.iter().cloned().fold(Engine::builder(), |builder, table| builder.table(table));
+        let builder = tables.iter().cloned().fold(Engine::builder(), EngineBuilder::table);
         let engine = builder.build().unwrap();
         let options = ClientOptions::default().timeout(LONG);
         Place { client: Client::in_process_with(engine.clone(), options), engine, server: None }

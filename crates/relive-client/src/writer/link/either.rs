@@ -1,0 +1,125 @@
+//! One of the ways.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::{Limits, LocalLink, RemoteLink};
+use crate::Result;
+use crate::client::{Client, Connection};
+use crate::writer::encode::Encoder;
+use crate::writer::item::PendingItem;
+use crate::writer::slot::ChunkSlot;
+use crate::writer::stream;
+
+/// Takes items in the order of their creation and knows which are confirmed.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// To a server: a task sends what is queued.
+    Remote {
+        /// What the task and the writer share.
+        link: Arc<RemoteLink>,
+        task: JoinHandle<()>,
+    },
+    /// To tables of this process: items are inserted by the calls that make them.
+    Local(Box<LocalLink>),
+}
+
+impl Link {
+    pub(crate) fn new(client: &Client, limits: Limits) -> Link {
+        match client.connection() {
+            Connection::Local(local) => Link::Local(Box::new(LocalLink::new(local, limits))),
+            Connection::Remote(remote) => {
+                let link = Arc::new(RemoteLink::new(limits));
+                let task = tokio::spawn(stream::run(Arc::clone(&link), remote.stub()));
+                Link::Remote { link, task }
+            }
+        }
+    }
+
+    /// What becomes of chunks on this way.
+    pub(crate) fn encoder(&self) -> Encoder {
+        match self {
+            Link::Remote { .. } => Encoder::Messages,
+            Link::Local(link) => Encoder::Shared(Arc::clone(link.ledger())),
+        }
+    }
+
+    /// The permanent error, if there is one.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        match self {
+            Link::Remote { link, .. } => link.check(),
+            Link::Local(link) => link.check(),
+        }
+    }
+
+    /// Whether items may be pushed now without waiting.
+    pub(crate) fn has_room(&mut self) -> Result<bool> {
+        match self {
+            Link::Remote { link, .. } => link.has_room(),
+            Link::Local(link) => link.has_room(),
+        }
+    }
+
+    /// Adds items behind all others, with or without room for them.
+    pub(crate) fn push(&mut self, items: impl Iterator<Item = PendingItem>) -> Result<()> {
+        match self {
+            Link::Remote { link, .. } => link.push(items),
+            Link::Local(link) => link.push(items),
+        }
+    }
+
+    /// Takes note of chunks that were cut.
+    pub(crate) fn chunks_were_cut(&mut self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
+        match self {
+            _ if chunks.is_empty() => Ok(()),
+            Link::Remote { link, .. } => link.chunks_were_cut(chunks),
+            Link::Local(link) => link.chunks_were_cut(chunks),
+        }
+    }
+
+    /// Waits until there is room for items.
+    pub(crate) async fn wait_for_room(&mut self, timeout: Duration) -> Result<()> {
+        match self {
+            Link::Remote { link, .. } => link.wait_for_room(timeout).await,
+            Link::Local(link) => link.wait_for_room(timeout).await,
+        }
+    }
+
+    /// Waits until at most `items` items are not confirmed.
+    pub(crate) async fn wait_for_pending(&mut self, items: usize, timeout: Duration) -> Result<()> {
+        match self {
+            Link::Remote { link, .. } => link.wait_for_pending(items, timeout).await,
+            Link::Local(link) => link.wait_for_pending(items, timeout).await,
+        }
+    }
+
+    /// Items that are not confirmed.
+    pub(crate) fn pending_items(&self) -> usize {
+        match self {
+            Link::Remote { link, .. } => link.pending_items(),
+            Link::Local(link) => link.pending_items(),
+        }
+    }
+
+    /// Refuses all further calls; what is on its way arrives.
+    pub(crate) fn close(&mut self) {
+        match self {
+            Link::Remote { link, .. } => link.close(),
+            Link::Local(link) => link.close(),
+        }
+    }
+
+    /// Refuses all further calls and gives up what was not handed over. Inserts that a table holds back already still
+    /// happen there.
+    pub(crate) fn abandon(&mut self) {
+        match self {
+            Link::Remote { link, task } => {
+                task.abort();
+                link.abandon();
+            }
+            Link::Local(link) => link.abandon(),
+        }
+    }
+}
