@@ -6,13 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from relive import specs
+from relive import nest, specs
 
 _SPACES = ("gymnasium.spaces", "gym.spaces")
 
 
-def convert(leaf: Any) -> Any:
-    """The `ArraySpec` of a foreign spec, or a nest of them for a space with parts.
+def without_spaces(structure: Any) -> Any:
+    """The structure with mappings and tuples for spaces that have parts; one of them is a mapping, but of spaces only."""
+    if _is_a(structure, "Dict"):
+        return {key: without_spaces(part) for key, part in structure.spaces.items()}
+    if _is_a(structure, "Tuple"):
+        return tuple(without_spaces(part) for part in structure.spaces)
+    if not nest.is_nested(structure):
+        return structure
+    return nest.rebuild(structure, [without_spaces(part) for _, part in nest.children(structure)])
+
+
+def convert(leaf: Any) -> specs.ArraySpec:
+    """The `ArraySpec` of a foreign spec.
 
     Raises:
       TypeError: it is nothing known.
@@ -24,23 +35,20 @@ def convert(leaf: Any) -> Any:
         raise ValueError("of TensorFlow's specs only TensorSpec can be a column")
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
         raise TypeError("expected an ArraySpec, an array, or a spec with a shape and a dtype")
-    name = getattr(leaf, "name", None) if _is_spec(leaf) else None
+    if not _has_names_and_bounds(leaf):
+        return specs.ArraySpec(leaf.shape, leaf.dtype)
+    name = getattr(leaf, "name", None)
     if hasattr(leaf, "minimum") and hasattr(leaf, "maximum"):
         return specs.BoundedArraySpec(leaf.shape, leaf.dtype, leaf.minimum, leaf.maximum, name)
     return specs.ArraySpec(leaf.shape, leaf.dtype, name)
 
 
-def _is_spec(leaf: Any) -> bool:
-    """Whether `name` says what the value is called; arrays of some packages use the attribute otherwise."""
+def _has_names_and_bounds(leaf: Any) -> bool:
+    """Whether `name`, `minimum` and `maximum` describe the value; tensors of some packages have methods of these names."""
     return specs.is_tensorflow_spec(leaf) or _module_is(leaf, "dm_env")
 
 
-def _from_space(space: Any) -> Any:
-    kind = type(space).__name__
-    if _is_a(space, "Dict"):
-        return specs.as_spec(dict(space.spaces))
-    if _is_a(space, "Tuple"):
-        return specs.as_spec(tuple(space.spaces))
+def _from_space(space: Any) -> specs.ArraySpec:
     if _is_a(space, "Box"):
         return specs.BoundedArraySpec(space.shape, space.dtype, space.low, space.high)
     if _is_a(space, "Discrete"):
@@ -51,7 +59,7 @@ def _from_space(space: Any) -> Any:
         return specs.BoundedArraySpec(space.shape, space.dtype, start, start + space.nvec - 1)
     if _is_a(space, "MultiBinary"):
         return specs.BoundedArraySpec(space.shape, space.dtype, 0, 1)
-    raise ValueError(f"a space of kind {kind} has no fixed shape and data type")
+    raise ValueError(f"a space of kind {type(space).__name__} has no fixed shape and data type")
 
 
 def _is_a(value: Any, name: str) -> bool:

@@ -128,14 +128,17 @@ def as_spec(structure: Any) -> Any:
     Raises:
       ValueError: a leaf that is none of these; the error names its path.
     """
-    return nest.map_structure_with_path(_leaf_as_spec, structure)
+    from relive import _foreign_specs
+
+    return nest.map_structure_with_path(_leaf_as_spec, _foreign_specs.without_spaces(structure))
 
 
 def as_signature(structure: Any) -> Any:
     """The signature of a table: as `as_spec`, and `None` for what has no leaves, `None` itself included."""
-    if structure is None or not nest.flatten(structure):
+    if structure is None:
         return None
-    return as_spec(structure)
+    signature = as_spec(structure)
+    return signature if nest.flatten(signature) else None
 
 
 def as_shape(shape: Any) -> Shape | None:

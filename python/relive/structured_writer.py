@@ -48,7 +48,8 @@ __all__ = [
     "unpack_pattern",
 ]
 
-_COLUMN = re.compile(r" for column (\d+)\b")
+# How the compiled writer, which knows columns by their numbers only, says what is wrong with a value.
+_MISMATCH = re.compile(r"column (\d+) \(path [^)]*\) got (dtype|shape) ([^ ,]+|\[[^\]]*\]), but expected ([^ ,]+|\[[^\]]*\])")
 
 
 class StructuredWriter:
@@ -101,7 +102,7 @@ class StructuredWriter:
         try:
             self._writer.append(leaves, partial_step)
         except ValueError as error:
-            raise _with_path(error, data) from error
+            raise _with_path(error, data) from None
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         """Waits until at most `block_until_num_items` items are not confirmed by the server.
@@ -155,14 +156,21 @@ class StructuredWriter:
 
 
 def _with_path(error: ValueError, data: Any) -> ValueError:
-    """The error with the place in the step beside the number of the column."""
-    paths = [path for path, _ in nest.flatten_with_path(data)]
-
-    def place(match: re.Match[str]) -> str:
-        column = int(match[1])
-        return f"{match[0]} (path={paths[column]})" if column < len(paths) else match[0]
-
-    return type(error)(_COLUMN.sub(place, str(error)))
+    """The error of a value that does not fit its column, with the place in the step."""
+    found = _MISMATCH.search(str(error))
+    if found is None:
+        return error
+    column, what, got, expected = int(found[1]), found[2], found[3], found[4]
+    path = nest.flatten_with_path(data)[column][0]
+    # Existing tests compare these texts word by word.
+    if what == "dtype":
+        text = f"Tensor of wrong dtype provided for column {column} (path={path}). Got {got} but expected {expected}."
+    else:
+        text = (
+            f"Tensor of incompatible shape provided for column {column} (path={path}). "
+            f"Got {got} which is incompatible with {expected}."
+        )
+    return type(error)(text)
 
 
 def _config_to_native(config: Any) -> dict[str, Any]:

@@ -1,0 +1,117 @@
+"""Nested structures, flattened as dm-tree does it."""
+
+import collections
+import types
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relive import nest
+
+
+class Point(NamedTuple):
+    y: Any
+    x: Any
+
+
+class Attrs:
+    """What a class made by the package attrs looks like."""
+
+    __attrs_attrs__ = (types.SimpleNamespace(name="b"), types.SimpleNamespace(name="a"))
+
+    def __init__(self, b: Any, a: Any) -> None:
+        self.b = b
+        self.a = a
+
+
+NESTS = st.recursive(
+    st.integers(),
+    lambda parts: st.one_of(
+        st.lists(parts, max_size=3),
+        st.lists(parts, max_size=3).map(tuple),
+        st.dictionaries(st.text(max_size=3), parts, max_size=3),
+        st.tuples(parts, parts).map(lambda pair: Point(*pair)),
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("structure", "paths"),
+    [
+        (7, [()]),
+        (None, [()]),
+        ([1, (2, 3)], [(0,), (1, 0), (1, 1)]),
+        ({"b": 1, "a": 2}, [("a",), ("b",)]),
+        (collections.OrderedDict(b=1, a=2), [("a",), ("b",)]),
+        (Point(1, 2), [("y",), ("x",)]),
+        (Attrs(1, [2]), [("b",), ("a", 0)]),
+        ([], []),
+        ({}, []),
+    ],
+)
+def test_paths_in_order(structure: Any, paths: list[nest.Path]) -> None:
+    assert [path for path, _ in nest.flatten_with_path(structure)] == paths
+
+
+@given(NESTS)
+def test_what_was_taken_apart_comes_together_again(structure: Any) -> None:
+    leaves = nest.flatten(structure)
+    assert nest.unflatten_as(structure, leaves) == structure
+    assert [leaf for _, leaf in nest.flatten_with_path(structure)] == leaves
+
+
+@given(NESTS)
+def test_mapping_keeps_the_containers(structure: Any) -> None:
+    mapped = nest.map_structure(lambda leaf: (leaf,), structure)
+    nest.assert_same_structure(structure, nest.map_structure(lambda _: 0, structure))
+    assert nest.flatten(nest.map_structure(lambda leaf: -leaf, structure)) == [-leaf for leaf in nest.flatten(structure)]
+    assert nest.map_structure_up_to(lambda leaf: leaf[0], structure, mapped) == structure
+
+
+def test_containers_keep_their_types() -> None:
+    for structure in (Point(1, 2), collections.OrderedDict(b=1, a=2), collections.defaultdict(list, b=1)):
+        made = nest.map_structure(str, structure)
+        assert type(made) is type(structure)
+    assert list(nest.map_structure(str, collections.OrderedDict(b=1, a=2))) == ["b", "a"]
+    assert nest.map_structure(str, collections.defaultdict(list, b=1))["new"] == []
+    attrs = nest.map_structure(str, Attrs(1, 2))
+    assert (attrs.b, attrs.a) == ("1", "2")
+
+
+def test_several_structures() -> None:
+    assert nest.map_structure(lambda a, b: a + b, {"x": [1]}, {"x": (2,)}) == {"x": [3]}
+    assert nest.map_structure_with_path(lambda path, leaf: (path, leaf), {"x": [1]}) == {"x": [(("x", 0), 1)]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ({"a": [1, 2]}, {"a": [1]}, r"\('a',\).*\[0, 1\].*\[0\]"),
+        ({"a": 1}, {"a": [1]}, r"\('a',\).*1 is a leaf"),
+        ({"a": [1]}, {"a": 1}, r"\('a',\).*list in one.*int in the other"),
+        ({"a": 1}, {"b": 1}, r"\(\).*\['a'\].*\['b'\]"),
+        ({"a": 1}, [1], r"\(\).*dict.*list"),
+    ],
+)
+def test_different_structures(first: Any, second: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        nest.assert_same_structure(first, second)
+
+
+@pytest.mark.parametrize("leaves", [[1], [1, 2, 3]])
+def test_wrong_number_of_leaves(leaves: list[int]) -> None:
+    with pytest.raises(ValueError, match=f"2 leaves cannot be filled with {len(leaves)}"):
+        nest.unflatten_as([0, 0], leaves)
+
+
+def test_keys_that_cannot_be_sorted() -> None:
+    with pytest.raises(TypeError, match="sortable.*'a'"):
+        nest.flatten({"a": 1, 2: 3})
+
+
+def test_path_text() -> None:
+    assert nest.path_text(("a", 0, "b")) == "a/0/b"
+    assert nest.path_text(()) == ""
