@@ -45,7 +45,7 @@ pub(super) struct Shared {
 /// The way to the tables.
 pub(crate) enum Connection {
     /// A server, over TCP.
-    Remote(Remote),
+    Remote(Box<Remote>),
     /// Tables of this process.
     Local(Local),
 }
@@ -65,7 +65,7 @@ impl Client {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
-        let connection = Connection::Remote(Remote::new(address, &options)?);
+        let connection = Connection::Remote(Box::new(Remote::new(address, &options)?));
         Ok(Client::with_connection(connection, options))
     }
 

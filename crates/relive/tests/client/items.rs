@@ -211,3 +211,44 @@ async fn a_call_with_many_items_counts_as_one() {
         assert_eq!(place.size("t"), 0);
     }
 }
+
+#[test]
+fn columns_are_read_on_other_threads_while_chunks_are_cut() {
+    let place = Place::local(&[fifo()]);
+    let options = TrajectoryWriterOptions::new(4).chunk_length(3);
+    let mut writer = place.client.trajectory_writer(options).unwrap();
+    let (send, receive) = std::sync::mpsc::channel::<(i64, Column)>();
+    let reader = std::thread::spawn(move || {
+        for (newest, column) in receive {
+            let first = newest + 1 - i64::try_from(column.len()).unwrap();
+            assert_eq!(data(&column), (first..=newest).collect::<Vec<_>>());
+        }
+    });
+    for i in 0..2_000_i64 {
+        writer.append(&leaf(i)).unwrap();
+        let kept = writer.history().column("").unwrap().slice(-(i + 1).min(4)..).unwrap();
+        send.send((i, kept)).unwrap();
+    }
+    drop(send);
+    reader.join().unwrap();
+}
+
+/// Every item is what was asked for, whatever chunk lengths the tuner finds.
+#[tokio::test]
+async fn tuned_chunks_in_bulk() {
+    for place in Place::both(&[fifo()]).await {
+        let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(50)).unwrap();
+        for first in (0..2_000_i64).step_by(50) {
+            let values: Vec<i64> = (first..first + 50).collect();
+            writer.append_sequence(&Nest::Leaf(Tensor::from_slice(&values, [50]).unwrap())).unwrap();
+            let ends: Vec<i64> = (-46..0).collect();
+            writer.create_window_items("t", &[1.0; 46], Windows::of(5, &ends)).await.unwrap();
+        }
+        writer.close().await.unwrap();
+        let read = place.read_values("t", 40 * 46).await;
+        for (number, item) in (0_i64..).zip(read) {
+            let first = number / 46 * 50 + number % 46;
+            assert_eq!(item, (first..first + 5).collect::<Vec<_>>());
+        }
+    }
+}
