@@ -2,7 +2,7 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-use relive_table::selector::{Direction, Fifo, Heap, Lifo, Prioritized, Uniform};
+use relive_table::selector::{Direction, Fifo, Heap, Lifo, Prioritized, Uniform, WithoutReplacement};
 use relive_table::{PriorityError, Select, Selector, SelectorKind};
 use relive_testkit::selector::{conformance, kinds};
 
@@ -18,6 +18,7 @@ fn every_selector_conforms_on_its_own() {
     conformance(SelectorKind::Fifo, Fifo::default);
     conformance(SelectorKind::Lifo, Lifo::default);
     conformance(SelectorKind::Uniform, Uniform::default);
+    conformance(SelectorKind::WithoutReplacement, WithoutReplacement::default);
     conformance(SelectorKind::MinHeap, || Heap::new(Direction::Min));
     conformance(SelectorKind::MaxHeap, || Heap::new(Direction::Max));
     conformance(SelectorKind::Prioritized { exponent: 0.8 }, || Prioritized::new(0.8));
@@ -53,4 +54,36 @@ fn a_negative_exponent_turns_the_order_around() {
     let pick = core::iter::repeat_with(|| selector.pick(&mut rng).unwrap()).find(|pick| pick.slot == 1);
     assert_eq!(pick.map(|pick| pick.probability), Some(0.2));
     assert_eq!(selector.admit(None, 1e-320), Err(PriorityError::Weight { selector: kind, priority: 1e-320 }));
+}
+
+#[test]
+fn without_replacement_every_slot_comes_once_in_an_epoch() {
+    let mut selector = WithoutReplacement::default();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
+    let add = |selector: &mut WithoutReplacement, slot| {
+        let rank = selector.admit(None, 1.0).unwrap();
+        assert!(selector.insert(slot, rank));
+    };
+    (0..50).for_each(|slot| add(&mut selector, slot));
+    for _epoch in 0..3 {
+        let mut seen: Vec<_> = (0..50).map(|_| selector.pick(&mut rng).unwrap().slot).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..50).collect::<Vec<_>>());
+        assert_eq!(selector.remaining(), 0);
+    }
+    // Of a half epoch: some that were picked and some that were not leave, others come.
+    let picked: Vec<_> = (0..25).map(|_| selector.pick(&mut rng).unwrap().slot).collect();
+    let mut left: Vec<_> = (0..50).filter(|slot| !picked.contains(slot)).collect();
+    assert!(selector.remove(picked[0]) && selector.remove(picked[24]));
+    assert!(selector.remove(left.remove(3)) && selector.remove(left.remove(17)));
+    add(&mut selector, 90);
+    add(&mut selector, picked[0]);
+    left.extend([90, picked[0]]);
+    assert_eq!(selector.remaining(), left.len());
+    let mut rest: Vec<_> = (0..left.len()).map(|_| selector.pick(&mut rng).unwrap().slot).collect();
+    (rest.sort_unstable(), left.sort_unstable());
+    assert_eq!(rest, left);
+    // The last of an epoch is certain, and after it all are possible again.
+    assert_eq!(selector.remaining(), 0);
+    assert_eq!(selector.pick(&mut rng).unwrap().probability, 1.0 / selector.len() as f64);
 }

@@ -17,7 +17,8 @@ pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
     let (distribution, is_deterministic) = match kind {
         SelectorKind::Fifo => (Distribution::Fifo(true), true),
         SelectorKind::Lifo => (Distribution::Lifo(true), true),
-        SelectorKind::Uniform => (Distribution::Uniform(true), false),
+        // dm-reverb's protocol has no name for the second, whose long-run frequencies are those of the first.
+        SelectorKind::Uniform | SelectorKind::WithoutReplacement => (Distribution::Uniform(true), false),
         SelectorKind::MinHeap => (Distribution::Heap(Heap { min_heap: true }), true),
         SelectorKind::MaxHeap => (Distribution::Heap(Heap { min_heap: false }), true),
         SelectorKind::Prioritized { exponent } => {

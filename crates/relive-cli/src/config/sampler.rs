@@ -8,6 +8,7 @@ use serde::Deserialize;
 #[serde(rename_all = "snake_case")]
 pub(super) enum SelectorEntry {
     Uniform,
+    WithoutReplacement,
     Fifo,
     Lifo,
     MinHeap,
@@ -19,6 +20,7 @@ impl From<SelectorEntry> for SelectorKind {
     fn from(entry: SelectorEntry) -> Self {
         match entry {
             SelectorEntry::Uniform => Self::Uniform,
+            SelectorEntry::WithoutReplacement => Self::WithoutReplacement,
             SelectorEntry::Fifo => Self::Fifo,
             SelectorEntry::Lifo => Self::Lifo,
             SelectorEntry::MinHeap => Self::MinHeap,

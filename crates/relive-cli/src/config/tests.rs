@@ -53,6 +53,7 @@ fn address_and_port_are_taken() {
 fn every_selector_has_a_name() {
     for (text, kind) in [
         ("'uniform'", SelectorKind::Uniform),
+        ("'without_replacement'", SelectorKind::WithoutReplacement),
         ("'fifo'", SelectorKind::Fifo),
         ("'lifo'", SelectorKind::Lifo),
         ("'min_heap'", SelectorKind::MinHeap),
@@ -171,8 +172,8 @@ fn bad_tables_are_told_with_the_key() {
         ),
         (
             "sampler = 'unfrm'",
-            "table[0].sampler: unknown variant `unfrm`, expected one of `uniform`, `fifo`, `lifo`, `min_heap`, \
-             `max_heap`, `prioritized`",
+            "table[0].sampler: unknown variant `unfrm`, expected one of `uniform`, `without_replacement`, `fifo`, \
+             `lifo`, `min_heap`, `max_heap`, `prioritized`",
         ),
         (
             "sampler = 'prioritized'",

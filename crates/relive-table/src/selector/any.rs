@@ -2,7 +2,10 @@
 
 use rand_core::Rng;
 
-use super::{Direction, Fifo, Heap, Lifo, Pick, Prioritized, Rank, Select, SelectorKind, Slot, Uniform};
+use super::{
+    Direction, Fifo, Heap, Lifo, Pick, Prioritized, Rank, Select, SelectorKind, Slot, Uniform,
+    WithoutReplacement,
+};
 use crate::PriorityError;
 
 /// A selector of any kind. An empty one owns no memory.
@@ -14,6 +17,8 @@ pub enum Selector {
     Lifo(Lifo),
     /// See [`SelectorKind::Uniform`].
     Uniform(Uniform),
+    /// See [`SelectorKind::WithoutReplacement`].
+    WithoutReplacement(WithoutReplacement),
     /// See [`SelectorKind::MinHeap`] and [`SelectorKind::MaxHeap`].
     Heap(Heap),
     /// See [`SelectorKind::Prioritized`].
@@ -26,6 +31,7 @@ macro_rules! each {
             Selector::Fifo($inner) => $call,
             Selector::Lifo($inner) => $call,
             Selector::Uniform($inner) => $call,
+            Selector::WithoutReplacement($inner) => $call,
             Selector::Heap($inner) => $call,
             Selector::Prioritized($inner) => $call,
         }
@@ -39,6 +45,7 @@ impl Selector {
             SelectorKind::Fifo => Self::Fifo(Fifo::default()),
             SelectorKind::Lifo => Self::Lifo(Lifo::default()),
             SelectorKind::Uniform => Self::Uniform(Uniform::default()),
+            SelectorKind::WithoutReplacement => Self::WithoutReplacement(WithoutReplacement::default()),
             SelectorKind::MinHeap => Self::Heap(Heap::new(Direction::Min)),
             SelectorKind::MaxHeap => Self::Heap(Heap::new(Direction::Max)),
             SelectorKind::Prioritized { exponent } => Self::Prioritized(Prioritized::new(exponent)),
@@ -67,11 +74,11 @@ impl Select for Selector {
         each!(self, inner => inner.remove(slot))
     }
 
-    fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick> {
+    fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick> {
         each!(self, inner => inner.pick(rng))
     }
 
-    fn pick_many<R: Rng + ?Sized>(&self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
+    fn pick_many<R: Rng + ?Sized>(&mut self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
         each!(self, inner => inner.pick_many(count, rng, picks));
     }
 }

@@ -51,15 +51,16 @@ pub trait Select {
     /// Takes a slot out. False, and no change, if it is not there.
     fn remove(&mut self, slot: Slot) -> bool;
 
-    /// Chooses a slot and leaves it in the set; `None` if and only if the set is empty.
+    /// Chooses a slot and leaves it in the set; `None` if and only if the set is empty. What a choice changes, if anything,
+    /// is the chances of later ones.
     ///
     /// Draws at most one 64-bit word, and how many it draws depends on the kind of the selector and on whether
     /// it is empty, never on the word's value.
-    fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick>;
+    fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick>;
 
     /// Appends to `picks` what so many calls of [`pick`](Self::pick) would return, found side by side where that is
     /// faster. Nothing if the set is empty.
-    fn pick_many<R: Rng + ?Sized>(&self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
+    fn pick_many<R: Rng + ?Sized>(&mut self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
         picks.extend((0..count).map_while(|_| self.pick(rng)));
     }
 }

@@ -44,6 +44,14 @@ impl Dense {
         true
     }
 
+    /// Exchanges the slots of two places.
+    pub(crate) fn swap(&mut self, a: usize, b: usize) {
+        if a != b && a.max(b) < self.slots.len() {
+            self.slots.swap(a, b);
+            self.places.swap(self.slots[a] as usize, self.slots[b] as usize);
+        }
+    }
+
     /// Takes a slot out and closes the gap with the last one.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Moved> {
         let hole = self.place(slot)?;

@@ -31,7 +31,7 @@ impl Select for Fifo {
         self.0.remove(slot)
     }
 
-    fn pick<R: Rng + ?Sized>(&self, _rng: &mut R) -> Option<Pick> {
+    fn pick<R: Rng + ?Sized>(&mut self, _rng: &mut R) -> Option<Pick> {
         self.0.oldest().map(|slot| Pick { slot, probability: 1.0 })
     }
 }

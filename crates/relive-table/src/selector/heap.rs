@@ -158,7 +158,7 @@ impl Select for Heap {
         true
     }
 
-    fn pick<R: Rng + ?Sized>(&self, _rng: &mut R) -> Option<Pick> {
+    fn pick<R: Rng + ?Sized>(&mut self, _rng: &mut R) -> Option<Pick> {
         self.nodes.first().map(|node| Pick { slot: node.slot, probability: 1.0 })
     }
 }

@@ -13,6 +13,9 @@ pub enum SelectorKind {
     Lifo,
     /// Any item, each with probability 1 / size.
     Uniform,
+    /// Any item of those that were not chosen in the present epoch, each with probability 1 / their number. Once all were
+    /// chosen a new epoch begins. Items that come during an epoch join it. As a remover it is the same as `Uniform`.
+    WithoutReplacement,
     /// The item of lowest priority; of equal ones that which was inserted or updated longest ago.
     MinHeap,
     /// The item of highest priority; of equal ones that which was inserted or updated longest ago.
@@ -33,20 +36,20 @@ impl SelectorKind {
     pub fn is_deterministic(&self) -> bool {
         match self {
             Self::Fifo | Self::Lifo | Self::MinHeap | Self::MaxHeap => true,
-            Self::Uniform | Self::Prioritized { .. } => false,
+            Self::Uniform | Self::WithoutReplacement | Self::Prioritized { .. } => false,
         }
     }
 
     /// Checks a single priority; whether there is room for it beside the others is the selector's to say.
     ///
-    /// Fifo, Lifo and Uniform take every priority, as they do not look at it.
+    /// Fifo, Lifo, Uniform and WithoutReplacement take every priority, as they do not look at it.
     ///
     /// # Errors
     /// NaN on a heap; on a prioritized selector also a negative or infinite priority, and one whose weight
     /// is not finite.
     pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
         match *self {
-            Self::Fifo | Self::Lifo | Self::Uniform => Ok(()),
+            Self::Fifo | Self::Lifo | Self::Uniform | Self::WithoutReplacement => Ok(()),
             Self::MinHeap | Self::MaxHeap => super::heap::rank_of(*self, priority).map(drop),
             Self::Prioritized { exponent } => super::prioritized::weight_of(exponent, priority).map(drop),
         }
@@ -59,6 +62,7 @@ impl fmt::Display for SelectorKind {
             Self::Fifo => f.write_str("Fifo"),
             Self::Lifo => f.write_str("Lifo"),
             Self::Uniform => f.write_str("Uniform"),
+            Self::WithoutReplacement => f.write_str("WithoutReplacement"),
             Self::MinHeap => f.write_str("MinHeap"),
             Self::MaxHeap => f.write_str("MaxHeap"),
             Self::Prioritized { exponent } => write!(f, "Prioritized({exponent})"),

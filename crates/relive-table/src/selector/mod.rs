@@ -1,7 +1,7 @@
 //! Selectors: which item is sampled next, and which one leaves a full table.
 //!
 //! A selector speaks of *slots*, the small numbers under which a table keeps its items, so that no operation
-//! needs a hash look-up. All six kinds obey one contract, [`Select`]; the conformance suite in
+//! needs a hash look-up. All kinds obey one contract, [`Select`]; the conformance suite in
 //! `relive_testkit::selector` holds each of them to it.
 
 mod any;
@@ -15,6 +15,7 @@ mod order;
 mod prioritized;
 mod sum_tree;
 mod uniform;
+mod without_replacement;
 
 pub use any::Selector;
 pub use contract::{Pick, Rank, Select, Slot};
@@ -24,3 +25,4 @@ pub use kind::SelectorKind;
 pub use lifo::Lifo;
 pub use prioritized::{MAX_TOTAL_WEIGHT, Prioritized};
 pub use uniform::Uniform;
+pub use without_replacement::WithoutReplacement;

@@ -102,7 +102,7 @@ impl Select for Prioritized {
         true
     }
 
-    fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick> {
+    fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick> {
         if self.members.len() == 0 {
             return None;
         }
@@ -114,7 +114,7 @@ impl Select for Prioritized {
         self.pick_at(place, total)
     }
 
-    fn pick_many<R: Rng + ?Sized>(&self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
+    fn pick_many<R: Rng + ?Sized>(&mut self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
         let total = self.weights.total();
         if total == 0.0 {
             picks.extend((0..count).map_while(|_| self.pick(rng)));

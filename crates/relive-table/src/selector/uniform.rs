@@ -32,7 +32,7 @@ impl Select for Uniform {
         self.0.remove(slot).is_some()
     }
 
-    fn pick<R: Rng + ?Sized>(&self, rng: &mut R) -> Option<Pick> {
+    fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick> {
         if self.0.len() == 0 {
             return None;
         }

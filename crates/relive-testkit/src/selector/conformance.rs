@@ -11,7 +11,7 @@ pub fn kinds() -> Vec<SelectorKind> {
     let exponents = [0.0, 0.6, 1.0, 3.0, -1.5];
     let prioritized = exponents.map(|exponent| SelectorKind::Prioritized { exponent });
     let mut kinds = vec![SelectorKind::Fifo, SelectorKind::Lifo, SelectorKind::Uniform];
-    kinds.extend([SelectorKind::MinHeap, SelectorKind::MaxHeap]);
+    kinds.extend([SelectorKind::WithoutReplacement, SelectorKind::MinHeap, SelectorKind::MaxHeap]);
     kinds.extend(prioritized);
     kinds
 }
@@ -29,7 +29,7 @@ pub fn conformance<S: Select>(kind: SelectorKind, empty: impl Fn() -> S) {
         random_changes_follow_the_model(kind, &mut empty(), seed);
     }
     the_same_history_gives_the_same_picks(&mut empty(), &mut empty());
-    many_picks_are_single_picks_one_after_the_other(&mut empty());
+    many_picks_are_single_picks_one_after_the_other(&mut empty(), &mut empty());
     picks_come_as_often_as_their_probability_says(kind, &mut empty());
     weightless_slots_are_picked_only_among_themselves(kind, &mut empty());
 }
@@ -131,14 +131,15 @@ fn the_same_history_gives_the_same_picks(one: &mut impl Select, other: &mut impl
     assert_eq!(rng_of_one, rng_of_other, "both drew as many words");
 }
 
-fn many_picks_are_single_picks_one_after_the_other(selector: &mut impl Select) {
+fn many_picks_are_single_picks_one_after_the_other(one: &mut impl Select, other: &mut impl Select) {
     let (mut rng_of_many, mut rng_of_single) = (rng(6), rng(6));
     for (size, count) in [(0, 3), (1, 5), (9, 1), (200, 77), (400, 32)] {
-        let first = Slot::try_from(selector.len()).expect("few slots");
-        (first..size).for_each(|slot| add(selector, slot, f64::from(slot % 7)));
+        let first = Slot::try_from(one.len()).expect("few slots");
+        (first..size).for_each(|slot| add(one, slot, f64::from(slot % 7)));
+        (first..size).for_each(|slot| add(other, slot, f64::from(slot % 7)));
         let mut many = Vec::new();
-        selector.pick_many(count, &mut rng_of_many, &mut many);
-        let single: Vec<_> = (0..count).map_while(|_| selector.pick(&mut rng_of_single)).collect();
+        one.pick_many(count, &mut rng_of_many, &mut many);
+        let single: Vec<_> = (0..count).map_while(|_| other.pick(&mut rng_of_single)).collect();
         assert_eq!(many, single, "{count} of {size}");
     }
     assert_eq!(rng_of_many, rng_of_single, "both drew as many words");

@@ -10,6 +10,8 @@ pub struct NaiveSelector {
     /// In the order of insertion.
     members: Vec<Member>,
     changes: u64,
+    /// Members that were picked in this epoch, for selectors that do not pick twice.
+    picked: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -23,7 +25,7 @@ struct Member {
 impl NaiveSelector {
     /// An empty selector.
     pub fn new(kind: SelectorKind) -> Self {
-        Self { kind, members: Vec::new(), changes: 0 }
+        Self { kind, members: Vec::new(), changes: 0, picked: Vec::new() }
     }
 
     /// Number of members.
@@ -39,7 +41,10 @@ impl NaiveSelector {
     /// Whether a member may have this priority, in place of `replaced` if it is there already.
     pub fn accepts(&self, replaced: Option<u64>, priority: f64) -> bool {
         match self.kind {
-            SelectorKind::Fifo | SelectorKind::Lifo | SelectorKind::Uniform => true,
+            SelectorKind::Fifo
+            | SelectorKind::Lifo
+            | SelectorKind::Uniform
+            | SelectorKind::WithoutReplacement => true,
             SelectorKind::MinHeap | SelectorKind::MaxHeap => !priority.is_nan(),
             SelectorKind::Prioritized { exponent } => {
                 let others = self.members.iter().filter(|member| Some(member.id) != replaced);
@@ -67,6 +72,7 @@ impl NaiveSelector {
     /// Takes a member out.
     pub fn remove(&mut self, id: u64) {
         self.members.retain(|member| member.id != id);
+        self.picked.retain(|picked| *picked != id);
     }
 
     /// The probability with which each member is picked next, in the order of insertion.
@@ -78,6 +84,9 @@ impl NaiveSelector {
             SelectorKind::MinHeap => only(self.extreme(1.0)),
             SelectorKind::MaxHeap => only(self.extreme(-1.0)),
             SelectorKind::Uniform => self.in_proportion(|_| 1.0),
+            SelectorKind::WithoutReplacement => {
+                self.in_proportion(|member| if self.picked.contains(&member.id) { 0.0 } else { 1.0 })
+            }
             SelectorKind::Prioritized { exponent } => {
                 self.in_proportion(|member| weight(exponent, member.priority))
             }
@@ -101,17 +110,30 @@ impl NaiveSelector {
         positive.map(|member| (member.id, weight(member) / total)).collect()
     }
 
-    /// Checks that a pick was possible and its probability right.
+    /// Checks that a pick was possible and its probability right, and remembers it.
     ///
     /// # Panics
     /// If it was not.
-    pub fn check_pick(&self, id: u64, probability: f64) {
+    pub fn check_pick(&mut self, id: u64, probability: f64) {
         let expected = self.probabilities();
         let found = expected.iter().find(|(candidate, _)| *candidate == id);
         let (_, right) =
             found.unwrap_or_else(|| panic!("{} picked {id}, possible are {expected:?}", self.kind));
         let close = (probability - right).abs() <= 1e-9 * right;
         assert!(close, "{} gave {id} the probability {probability}, it is {right}", self.kind);
+        self.remember_pick(id);
+    }
+}
+
+impl NaiveSelector {
+    fn remember_pick(&mut self, id: u64) {
+        if self.picked.len() == self.members.len() {
+            self.picked.clear();
+        }
+        self.picked.push(id);
+        if self.kind != SelectorKind::WithoutReplacement {
+            self.picked.clear();
+        }
     }
 }
 
