@@ -9,7 +9,7 @@ import numpy as np
 import relive
 
 NUM_CELLS, LEFT, RIGHT = 8, 0, 1
-DISCOUNT, LEARNING_RATE, EXPLORATION = 0.9, 0.2, 0.3
+DISCOUNT, LEARNING_RATE, MAX_STEPS = 0.9, 3.0, 200
 EPISODES, UPDATES_PER_EPISODE, BATCH_SIZE, TARGET_PERIOD = 60, 20, 64, 40
 
 
@@ -20,11 +20,11 @@ def move(cell, action):
     return cell, float(reached), reached
 
 
-def run_episode(q, rng, writer):
-    """Acts by q with some exploration, and writes every transition as an item of the table."""
-    cell, done = 0, False
-    while not done:
-        action = int(rng.integers(2)) if rng.random() < EXPLORATION else int(q[cell].argmax())
+def run_episode(q, exploration, rng, writer):
+    """Acts by q with some exploration, and writes every transition as an item. Returns the number of steps."""
+    cell = 0
+    for step in range(1, MAX_STEPS + 1):
+        action = int(rng.integers(2)) if rng.random() < exploration else int(q[cell].argmax())
         next_cell, reward, done = move(cell, action)
         writer.append({
             "cell": np.int32(cell),
@@ -36,14 +36,17 @@ def run_episode(q, rng, writer):
         newest = {name: column[-1] for name, column in writer.history.items()}
         writer.create_item("replay", priority=1.0, trajectory=newest)
         cell = next_cell
+        if done:
+            break
     writer.end_episode()  # returns when the table has all of the episode's items
+    return step
 
 
 def update(q, target, data):
-    """One step of Q-learning on a batch of transitions."""
+    """One step of Q-learning: down the gradient of the batch's mean squared error."""
     goal = data["reward"] + data["discount"] * target[data["next_cell"]].max(axis=1)
     error = goal - q[data["cell"], data["action"]]
-    np.add.at(q, (data["cell"], data["action"]), LEARNING_RATE * error)
+    np.add.at(q, (data["cell"], data["action"]), LEARNING_RATE * error / len(error))
     return np.abs(error).mean()
 
 
@@ -63,14 +66,15 @@ def main():
         client = server.localhost_client()
         with client.trajectory_writer(num_keep_alive_refs=1) as writer, client.batches("replay", BATCH_SIZE) as batches:
             for episode in range(1, EPISODES + 1):
-                run_episode(q, rng, writer)
+                steps = run_episode(q, max(0.1, 1 - episode / 20), rng, writer)
                 for _, batch in zip(range(UPDATES_PER_EPISODE), batches):
                     error = update(q, target, batch.data)
                     updates += 1
                     if updates % TARGET_PERIOD == 0:
                         target = q.copy()
                 if episode % 15 == 0:
-                    print(f"episode {episode}: {table.info.current_size} transitions, mean error {error:.4f}")
+                    size = table.info.current_size
+                    print(f"episode {episode}: {steps} steps, {size} transitions stored, mean error {error:.4f}")
     policy = q[:-1].argmax(axis=1)
     print("policy:", "".join("<>"[action] for action in policy), "value of the first cell:", round(q[0].max(), 3))
     assert (policy == RIGHT).all(), "the learner should have found the way to the right"
