@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use relive_engine::Engine;
 use relive_wire::reverb::{
     CheckpointRequest, KeyWithPriority, MutatePrioritiesRequest, ResetRequest, ServerInfoRequest,
 };
@@ -140,8 +141,8 @@ impl Client {
     /// Makes the server write a checkpoint; gives the path on the server's machine.
     ///
     /// # Errors
-    /// `InvalidArgument` from a server without a checkpointer, `Unimplemented` for tables of this process, `Timeout` after
-    /// the client's time.
+    /// `InvalidArgument` from a server or an engine without a checkpointer, `Internal` if the checkpoint cannot be written,
+    /// `Timeout` after the client's time.
     pub async fn checkpoint(&self) -> Result<String> {
         self.checkpoint_with_timeout(self.options().timeout).await
     }
@@ -151,9 +152,9 @@ impl Client {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub async fn checkpoint_with_timeout(&self, timeout: Duration) -> Result<String> {
-        let Connection::Remote(remote) = self.connection() else {
-            let text = "checkpoint: tables of this process cannot write checkpoints yet";
-            return Err(Error::new(ErrorKind::Unimplemented, text));
+        let remote = match self.connection() {
+            Connection::Local(local) => return self.local_checkpoint(local.engine(), timeout).await,
+            Connection::Remote(remote) => remote,
         };
         let answer = self.call("checkpoint", timeout, || {
             let mut stub = remote.stub();
@@ -162,10 +163,26 @@ impl Client {
         Ok(answer.await?.checkpoint_path)
     }
 
+    /// Blocks a thread of the runtime's that may be blocked. It writes on when the time is up.
+    async fn local_checkpoint(&self, engine: &Engine, timeout: Duration) -> Result<String> {
+        let (operation, engine) = ("checkpoint", engine.clone());
+        let writing = tokio::task::spawn_blocking(move || engine.checkpoint());
+        match within(Deadline::after(timeout), writing).await {
+            None => Err(self.timed_out(operation, timeout, None)),
+            Some(Err(broken)) => {
+                Err(Error::with_source(ErrorKind::Internal, "checkpoint: the checkpointer broke", broken))
+            }
+            Some(Ok(written)) => {
+                let path = written.map_err(|error| Error::from_engine(operation, error))?;
+                Ok(path.to_string_lossy().into_owned())
+            }
+        }
+    }
+
     /// Calls until there is an answer: a server that is not there yet is waited for.
     ///
     /// `attempt` gives an owned future, so that calls can be spawned on any scheduler.
-    async fn call<T, F>(&self, operation: &str, timeout: Duration, attempt: impl Fn() -> F) -> Result<T>
+    pub(super) async fn call<T, F>(&self, operation: &str, timeout: Duration, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<Response<T>, Status>>,
     {

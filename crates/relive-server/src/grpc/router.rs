@@ -16,7 +16,7 @@ use tonic::body::Body;
 use super::insert::InsertSession;
 use super::messages::Messages;
 use super::sample::SampleSession;
-use super::{Services, describe, initialize, replies, tables};
+use super::{Services, checkpoint, describe, initialize, replies, tables};
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES};
 
 /// The services towards one peer.
@@ -66,7 +66,10 @@ async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -
         "/deepmind.reverb.ReverbService/ServerInfo" => {
             unary(body, |message| Ok(tables::server_info(&services, message))).await
         }
-        "/deepmind.reverb.ReverbService/Checkpoint" => unary(body, tables::checkpoint).await,
+        "/deepmind.reverb.ReverbService/Checkpoint" => replies::of_result(match message(body).await {
+            Ok(message) => checkpoint::checkpoint(services, message).await,
+            Err(status) => Err(status),
+        }),
         "/deepmind.reverb.ReverbService/InitializeConnection" => unary(body, initialize::initialize).await,
         "/relive.v1.ReplayService/Describe" => {
             unary(body, |message| Ok(describe::describe(&services, message))).await
@@ -83,8 +86,11 @@ where
     Q: Message + Default,
     R: Message + Unpin + 'static,
 {
+    replies::of_result(message(body).await.and_then(act))
+}
+
+/// The one message of a call.
+async fn message<Q: Message + Default>(body: Incoming) -> Result<Q, Status> {
     let message = Messages::new(body, MAX_CALL_BYTES).next().await;
-    let message =
-        message.unwrap_or_else(|| Err(Status::internal("the stream ended before its first message")));
-    replies::of_result(message.and_then(act))
+    message.unwrap_or_else(|| Err(Status::internal("the stream ended before its first message")))
 }

@@ -1,9 +1,9 @@
-//! MutatePriorities, Reset, ServerInfo and Checkpoint.
+//! MutatePriorities, Reset and ServerInfo.
 
 use relive_engine::Mutation;
 use relive_wire::reverb::{
-    CheckpointRequest, CheckpointResponse, MutatePrioritiesRequest, MutatePrioritiesResponse, ResetRequest,
-    ResetResponse, ServerInfoRequest, ServerInfoResponse,
+    MutatePrioritiesRequest, MutatePrioritiesResponse, ResetRequest, ResetResponse, ServerInfoRequest,
+    ServerInfoResponse,
 };
 use relive_wire::table;
 use tonic::Status;
@@ -41,10 +41,4 @@ pub(super) fn server_info(services: &Services, _request: ServerInfoRequest) -> S
         tables_state_id: Some(services.tables_state_id()),
         table_info: tables.map(|handle| table::info_to_wire(&handle.info())).collect(),
     }
-}
-
-pub(super) fn checkpoint(_request: CheckpointRequest) -> Result<CheckpointResponse, Status> {
-    Err(Status::invalid_argument(
-        "no checkpointer is configured for this server: it keeps its tables in memory only",
-    ))
 }

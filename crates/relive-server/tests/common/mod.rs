@@ -37,11 +37,13 @@ impl TestServer {
         for table in tables {
             builder = builder.table(table);
         }
-        let engine = builder.build().unwrap();
+        Self::of(builder.build().unwrap(), ServerOptions::default()).await
+    }
+
+    pub async fn of(engine: Engine, options: ServerOptions) -> Self {
         let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let options = ServerOptions::default();
         let task = tokio::spawn(serve(listener, engine.clone(), options, async { drop(stopped.await) }));
         Self { address, engine, stop: Some(stop), task }
     }

@@ -29,7 +29,17 @@ async fn calls_of_one_answer() {
     assert_eq!(status.table("b").unwrap().info.current_size, 0);
     client.mutate_priorities("a", &[(1, 1.0)], &[2]).await.unwrap();
     client.reset("a").await.unwrap();
-    assert_eq!(client.checkpoint().await.unwrap_err().kind(), ErrorKind::Unimplemented);
+    assert_eq!(client.checkpoint().await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_checkpoint_of_the_engine() {
+    let engine = Engine::builder()
+        .table(TableConfig::new("a"))
+        .checkpointer(|snapshot| Ok(format!("{} tables", snapshot.tables.len()).into()))
+        .build()
+        .unwrap();
+    assert_eq!(Client::in_process(engine).checkpoint().await.unwrap(), "1 tables");
 }
 
 #[tokio::test]
