@@ -43,6 +43,10 @@ pub struct TableStatus {
     pub limiter_cursor: f64,
     /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
     pub referenced_bytes: u64,
+    /// What one insert would wait for now.
+    pub insert_shortfall: Option<Shortfall>,
+    /// What one sample would wait for now.
+    pub sample_shortfall: Option<Shortfall>,
     /// Samples taken for callers that had gone.
     pub undelivered_samples: u64,
     /// Who waits, inserts before samples, each in order.
@@ -94,6 +98,8 @@ impl TableHandle {
         let waiters: Vec<WaiterInfo> = waiting_inserts(&state).chain(waiting_samples(&state)).collect();
         TableStatus {
             info: state.table.info(),
+            insert_shortfall: state.table.insert_shortfall(),
+            sample_shortfall: state.table.sample_shortfall(),
             limiter_cursor: state.table.rate_limiter().cursor(),
             referenced_bytes: self.shared.referenced_bytes.load(Ordering::Relaxed),
             undelivered_samples: self.shared.undelivered.load(Ordering::Relaxed),

@@ -15,6 +15,15 @@ pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
 /// Waiters that a description of a table lists; further ones are counted.
 pub const MAX_LISTED_WAITERS: usize = 100;
 
+/// Items on one page of a listing. Their messages take some 60 bytes each.
+pub const MAX_LISTED_ITEMS: usize = 100_000;
+
+/// Places of items that a listing looks at under one lock: it takes some tens of microseconds.
+pub const SLOTS_PER_LOCK: usize = 1_024;
+
+/// Items that are looked up by their keys under one lock, for the same reason.
+pub const KEYS_PER_LOCK: usize = 256;
+
 /// Time after which an insert that an extension asked for is given up, if the other table's limiter still forbids it.
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 

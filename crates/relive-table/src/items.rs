@@ -1,5 +1,6 @@
 //! The items of a table: an arena of slots, and the slots by key.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use core::hash::BuildHasher;
@@ -125,7 +126,19 @@ impl Items {
 
     /// All records, in the order of their slots.
     pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
-        self.entries.iter().filter_map(|entry| match entry {
+        self.records_in(0..self.entries.len())
+    }
+
+    /// Slots that are or were held.
+    pub(crate) fn num_slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The records in some slots, in their order.
+    pub(crate) fn records_in(&self, slots: Range<usize>) -> impl Iterator<Item = &Record> {
+        let end = slots.end.min(self.entries.len());
+        let entries = self.entries.get(slots.start.min(end)..end).unwrap_or_default();
+        entries.iter().filter_map(|entry| match entry {
             Entry::Held(record) => Some(record),
             Entry::Vacant { .. } => None,
         })

@@ -5,17 +5,21 @@ mod calls;
 mod connect;
 mod data;
 mod info;
+mod items;
 mod local;
 mod options;
 mod remote;
 mod status;
 mod transport;
+mod waits;
 
 pub use connect::Client;
 pub use info::{ServerInfo, StateId};
+pub use items::{ItemInfo, ItemPage};
 pub use options::ClientOptions;
 pub use status::{ChunkTotals, ServerStatus, TableStatus, Waiter, WaiterOperation};
 pub use transport::Transport;
+pub use waits::Waits;
 
 pub(crate) use connect::Connection;
 pub(crate) use local::Local;

@@ -1,11 +1,13 @@
 //! What a Relive server, or an engine of this process, says about itself beyond dm-reverb's protocol.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use relive_engine::{Engine, TableHandle};
-use relive_table::{Shortfall, TableInfo};
+use relive_table::{SelectorKind, Shortfall, TableInfo};
 use relive_wire::{table, v1};
 
+use super::Waits;
 use crate::{Error, ErrorKind, Result};
 
 /// What a Relive server holds, and who waits for what.
@@ -53,6 +55,8 @@ pub struct TableStatus {
     pub waiters_not_listed: u64,
     /// Samples taken for a caller that went away before it got them.
     pub undelivered_samples: u64,
+    /// What a sample and an insert would wait for now.
+    pub waits: Waits,
 }
 
 /// What a waiter wants to do.
@@ -143,15 +147,27 @@ impl TableStatus {
             waiters: status.waiters.iter().map(Waiter::of_engine).collect(),
             waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
             undelivered_samples: status.undelivered_samples,
+            waits: Waits {
+                sample: status.sample_shortfall.map(|missing| missing.to_string()),
+                insert: status.insert_shortfall.map(|missing| missing.to_string()),
+            },
             info: status.info,
         }
     }
 
     fn from_message(message: v1::TableStatus) -> Result<TableStatus> {
-        let info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(|error| {
+        let mut info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(|error| {
             let text = format!("status: the server describes a table in a way that makes no sense: {error}");
             Error::with_source(ErrorKind::Protocol, text, error)
         })?;
+        let config = Arc::make_mut(&mut info.config);
+        if message.sampler_without_replacement {
+            config.sampler = SelectorKind::WithoutReplacement;
+        }
+        if message.remover_without_replacement {
+            config.remover = SelectorKind::WithoutReplacement;
+        }
+        let text = |text: String| Some(text).filter(|text| !text.is_empty());
         Ok(TableStatus {
             info,
             limiter_cursor: message.limiter_cursor,
@@ -160,6 +176,7 @@ impl TableStatus {
             waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
             waiters_not_listed: message.waiters_not_listed,
             undelivered_samples: message.undelivered_samples,
+            waits: Waits { sample: text(message.sample_waits_for), insert: text(message.insert_waits_for) },
         })
     }
 }

@@ -21,7 +21,9 @@ pub use options::SamplerOptions;
 pub use reader::Sampler;
 pub use sample::{Sample, SampleInfo};
 
+pub(crate) use broken::Broken;
 pub(crate) use call::StreamPool;
 pub(crate) use local::LocalFeed;
 pub(crate) use remote::RemoteFeed;
 pub(crate) use sample::SampleData;
+pub(crate) use stream::Responses;

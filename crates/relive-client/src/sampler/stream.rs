@@ -1,4 +1,4 @@
-//! The messages of a sample stream, as they come.
+//! The messages of a stream of samples, as they come.
 //!
 //! gRPC's framing is read here and not by a codec, so that a message which lies whole in one HTTP/2 frame, as messages of
 //! small items do, is handed on where it lies.
@@ -12,19 +12,19 @@ use http::header::{CONTENT_TYPE, TE};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body::{Body as _, Frame};
 use relive_wire::Message;
-use relive_wire::reverb::SampleStreamRequest;
 use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-const PATH: &str = "/deepmind.reverb.ReverbService/SampleStream";
+/// The RPC that gives samples.
+pub(super) const SAMPLE_STREAM: &str = "/deepmind.reverb.ReverbService/SampleStream";
 
 /// Bytes before a message: a flag (1 if compressed) and the length in big endian.
 const HEADER_BYTES: usize = 5;
 
 /// The answers of a sample stream.
-pub(super) struct Responses {
+pub(crate) struct Responses {
     body: Body,
     /// What came last and is not used up.
     frame: Bytes,
@@ -35,13 +35,17 @@ pub(super) struct Responses {
 }
 
 impl Responses {
-    /// Opens a stream that asks what `requests` gives.
-    pub(super) async fn open<R>(channel: &mut Channel, requests: R) -> Result<Responses, Status>
+    /// Opens a stream of the RPC at `path` that asks what `requests` gives.
+    pub(crate) async fn open<R>(
+        channel: &mut Channel,
+        path: &'static str,
+        requests: R,
+    ) -> Result<Responses, Status>
     where
-        R: Stream<Item = SampleStreamRequest> + Send + 'static,
+        R: Stream<Item: Message> + Send + 'static,
     {
         std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(channel, cx)).await.map_err(transport)?;
-        let mut request = Request::post(PATH).body(Body::new(RequestBody { requests: Box::pin(requests) }));
+        let mut request = Request::post(path).body(Body::new(RequestBody { requests: Box::pin(requests) }));
         if let Ok(request) = &mut request {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
@@ -61,7 +65,7 @@ impl Responses {
     }
 
     /// The next message; none once the server has ended the stream in order.
-    pub(super) async fn message(&mut self) -> Result<Option<Bytes>, Status> {
+    pub(crate) async fn message(&mut self) -> Result<Option<Bytes>, Status> {
         std::future::poll_fn(|cx| self.poll_message(cx)).await
     }
 
@@ -149,7 +153,7 @@ struct RequestBody<R> {
     requests: Pin<Box<R>>,
 }
 
-impl<R: Stream<Item = SampleStreamRequest>> http_body::Body for RequestBody<R> {
+impl<R: Stream<Item: Message>> http_body::Body for RequestBody<R> {
     type Data = Bytes;
     type Error = Status;
 
@@ -162,7 +166,7 @@ impl<R: Stream<Item = SampleStreamRequest>> http_body::Body for RequestBody<R> {
     }
 }
 
-fn framed(request: &SampleStreamRequest) -> Bytes {
+fn framed(request: &impl Message) -> Bytes {
     let length = request.encoded_len();
     let mut out = BytesMut::with_capacity(HEADER_BYTES + length);
     out.put_u8(0);

@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use super::Sample;
 use super::broken::Broken;
 use super::shared::{Requests, Shared};
-use super::stream::Responses;
+use super::stream::{Responses, SAMPLE_STREAM};
 use crate::Error;
 use crate::backoff::Backoff;
 use crate::error::{is_limiter_timeout, is_transient_status};
@@ -47,7 +47,7 @@ async fn one_stream(
     channel: &mut Channel,
 ) -> Result<(), Broken> {
     let requests = Requests { shared: Arc::clone(shared), worker, stream };
-    let mut responses = Responses::open(channel, requests).await?;
+    let mut responses = Responses::open(channel, SAMPLE_STREAM, requests).await?;
     let mut assembler = Assembler::default();
     let (mut received, mut samples) = (Vec::new(), Vec::new());
     while let Some(message) = responses.message().await? {

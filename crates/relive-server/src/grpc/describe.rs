@@ -1,7 +1,7 @@
 //! Describe: the server for people and tools.
 
 use relive_engine::{Operation, TableStatus, WaiterInfo};
-use relive_table::Shortfall;
+use relive_table::{SelectorKind, Shortfall};
 use relive_wire::table;
 use relive_wire::v1::waiter::Operation as WireOperation;
 use relive_wire::v1::{ChunkTotals, DescribeRequest, DescribeResponse, TableStatus as WireStatus, Waiter};
@@ -34,6 +34,10 @@ fn table_status(status: &TableStatus) -> WireStatus {
         waiters: status.waiters.iter().map(waiter).collect(),
         waiters_not_listed: status.waiters_not_listed as u64,
         undelivered_samples: status.undelivered_samples,
+        sampler_without_replacement: status.info.config.sampler == SelectorKind::WithoutReplacement,
+        remover_without_replacement: status.info.config.remover == SelectorKind::WithoutReplacement,
+        sample_waits_for: status.sample_shortfall.map_or_else(String::new, |missing| missing.to_string()),
+        insert_waits_for: status.insert_shortfall.map_or_else(String::new, |missing| missing.to_string()),
     }
 }
 

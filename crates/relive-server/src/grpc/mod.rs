@@ -4,6 +4,7 @@ mod checkpoint;
 mod describe;
 mod initialize;
 mod insert;
+mod items;
 mod messages;
 mod replies;
 mod router;

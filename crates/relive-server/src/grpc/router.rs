@@ -16,7 +16,7 @@ use tonic::body::Body;
 use super::insert::InsertSession;
 use super::messages::Messages;
 use super::sample::SampleSession;
-use super::{Services, checkpoint, describe, initialize, replies, tables};
+use super::{Services, checkpoint, describe, initialize, items, replies, tables};
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES};
 
 /// The services towards one peer.
@@ -73,6 +73,13 @@ async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -
         "/deepmind.reverb.ReverbService/InitializeConnection" => unary(body, initialize::initialize).await,
         "/relive.v1.ReplayService/Describe" => {
             unary(body, |message| Ok(describe::describe(&services, message))).await
+        }
+        "/relive.v1.ReplayService/ListItems" => unary(body, |message| items::list(&services, &message)).await,
+        "/relive.v1.ReplayService/GetItems" => {
+            match message(body).await.and_then(|message| items::get(&services, message)) {
+                Ok(items) => replies::of_body(items),
+                Err(status) => status.into_http(),
+            }
         }
         path => {
             Status::unimplemented(format!("there is no RPC {}", path.get(..200).unwrap_or(path))).into_http()

@@ -1,5 +1,6 @@
 //! Looking at a table.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::items::Record;
@@ -67,6 +68,17 @@ impl Table {
     /// All items in no particular order.
     pub fn iter_unordered(&self) -> impl Iterator<Item = ItemView<'_>> {
         self.state.contents.items.records().map(Record::view)
+    }
+
+    /// The places that items have, or had before they left.
+    pub fn num_slots(&self) -> usize {
+        self.state.contents.items.num_slots()
+    }
+
+    /// The items at some places, of which there are [`num_slots`](Self::num_slots). An item keeps its place while it lives;
+    /// later ones take the places of those that left.
+    pub fn items_in_slots(&self, slots: Range<usize>) -> impl Iterator<Item = ItemView<'_>> {
+        self.state.contents.items.records_in(slots).map(Record::view)
     }
 
     /// The rate limiter, for its counters and its cursor.

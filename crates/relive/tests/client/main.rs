@@ -17,6 +17,8 @@ mod items;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod listing;
+#[cfg(test)]
 mod place;
 #[cfg(test)]
 mod reconnect;

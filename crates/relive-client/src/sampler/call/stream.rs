@@ -13,7 +13,7 @@ use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::sampler::broken::Broken;
-use crate::sampler::stream::Responses;
+use crate::sampler::stream::{Responses, SAMPLE_STREAM};
 use crate::{Error, ErrorKind, Result, Sample};
 
 /// A connection that makes progress only while a call waits on it.
@@ -104,7 +104,7 @@ impl Stream {
     fn open(channel: &Channel) -> Stream {
         let (requests, queue) = unbounded_channel();
         let mut channel = channel.clone();
-        let opening = async move { Responses::open(&mut channel, Queue(queue)).await };
+        let opening = async move { Responses::open(&mut channel, SAMPLE_STREAM, Queue(queue)).await };
         Stream {
             requests,
             responses: State::Opening(Box::pin(opening)),

@@ -1,0 +1,81 @@
+//! ListItems and GetItems: the items of a table, without counting it as sampling.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::Frame;
+use relive_engine::{ItemPage, ListedItem, TableHandle};
+use relive_wire::sample::Packer;
+use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListItemsResponse, ListedItem as WireItem};
+use tonic::Status;
+
+use super::{Services, replies, status};
+
+/// Items that are packed before the first of them is sent.
+const ITEMS_AT_ONCE: usize = 64;
+
+pub(super) fn list(services: &Services, request: &ListItemsRequest) -> Result<ListItemsResponse, Status> {
+    let table = services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
+    let ItemPage { items, next } = table.items(request.from, request.limit as usize);
+    Ok(ListItemsResponse { items: items.iter().map(item).collect(), next: next.unwrap_or(0) })
+}
+
+fn item(item: &ListedItem) -> WireItem {
+    let ListedItem { data, priority, times_sampled } = item;
+    WireItem {
+        key: data.key,
+        priority: *priority,
+        times_sampled: *times_sampled,
+        inserted_at_ns: data.inserted_at.as_nanos(),
+        sequence: data.sequence,
+        num_columns: u32::try_from(data.trajectory.num_columns()).unwrap_or(u32::MAX),
+        encoded_bytes: data.trajectory.encoded_size_bytes(),
+    }
+}
+
+/// The body of an answer to GetItems: samples as SampleStream sends them.
+pub(super) struct ItemsBody {
+    table: TableHandle,
+    keys: std::vec::IntoIter<u64>,
+    out: VecDeque<Bytes>,
+    is_over: bool,
+}
+
+pub(super) fn get(services: &Services, request: GetItemsRequest) -> Result<ItemsBody, Status> {
+    let table = services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
+    Ok(ItemsBody {
+        table: table.clone(),
+        keys: request.keys.into_iter(),
+        out: VecDeque::new(),
+        is_over: false,
+    })
+}
+
+impl http_body::Body for ItemsBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        while self.out.is_empty() && self.keys.len() > 0 {
+            let keys: Vec<u64> = self.keys.by_ref().take(ITEMS_AT_ONCE).collect();
+            let mut packer = Packer::default();
+            for sampled in self.table.get_items(&keys).iter().flatten() {
+                packer.push(self.table.name(), sampled);
+            }
+            self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
+        }
+        if let Some(part) = self.out.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(part))));
+        }
+        if std::mem::replace(&mut self.is_over, true) {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(Ok(Frame::trailers(replies::trailers(&Status::ok(""))))))
+    }
+}
