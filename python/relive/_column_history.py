@@ -15,8 +15,8 @@ from relive._native import TrajectoryColumn
 class ColumnHistory:
     """References to the steps of one column since the history was last cleared.
 
-    It is as long as the history, but only the newest `buffer_size` references are kept. Steps that had no data and
-    steps that are not kept any more are `None`, and no item can contain them.
+    It is as long as the history, but only the newest ``buffer_size`` references are kept. Steps that had no data and
+    steps that are not kept any more are ``None``, and no item can contain them.
 
     Args:
       path: where the column is in a step.
@@ -36,7 +36,7 @@ class ColumnHistory:
         return self._path
 
     def append(self, ref: Any | None) -> None:
-        """Adds a step; `None` for one without data."""
+        """Adds a step; ``None`` for one without data."""
         self._kept.append(ref)
         self._length += 1
 
@@ -48,7 +48,7 @@ class ColumnHistory:
     def set_last(self, ref: Any) -> None:
         """Gives the newest step its data.
 
-        Raises `RuntimeError` if there is no step, or it has data already.
+        Raises ``RuntimeError`` if there is no step, or it has data already.
         """
         if not self._kept:
             raise RuntimeError("set_last called on empty history column")

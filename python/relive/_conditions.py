@@ -10,10 +10,10 @@ from relive import _protos, nest
 
 
 class ConditionBuilder:
-    """A number that a condition looks at; comparing it with an integer gives the `Condition` message.
+    """A number that a condition looks at; comparing it with an integer gives the ``Condition`` message.
 
-    `==`, `!=`, `<`, `<=`, `>` and `>=` compare; `% n` takes the remainder first, which only `==` and `!=` can follow.
-    Anything but an integer is a `TypeError`.
+    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare; ``% n`` takes the remainder first, which only ``==`` and
+    ``!=`` can follow. Anything but an integer is a ``TypeError``.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -95,7 +95,7 @@ class Condition:
 
     @staticmethod
     def data(step_structure: Any) -> Any:
-        """A nest like `step_structure` of the values in the newest step, which must be single integers or booleans."""
+        """A nest like ``step_structure`` of the values in the newest step: single integers or booleans."""
         columns = iter(range(len(nest.flatten(step_structure))))
         return nest.map_structure(lambda _: ConditionBuilder(_column(next(columns))), step_structure)
 

@@ -35,7 +35,7 @@ class SamplerOptions(NamedTuple):
     max_samples: int
 
     def check(self) -> None:
-        """Raises `ValueError` for a number out of range."""
+        """Raises ``ValueError`` for a number out of range."""
         if self.max_in_flight_samples_per_worker < 1:
             raise ValueError(
                 f"max_in_flight_samples_per_worker ({self.max_in_flight_samples_per_worker}) must be a positive integer"
@@ -67,10 +67,10 @@ class SampleDataset:
         """Nothing is connected before the dataset is iterated.
 
         Args:
-          server_address: the server, `host:port`, or a client of it.
+          server_address: the server, ``host:port``, or a client of it.
           table: the table.
           dtypes: a nest of data types, one per column; the data of samples gets its structure, with tuples for lists.
-          shapes: a nest of the same structure of shapes, `None` for sizes that are not known.
+          shapes: a nest of the same structure of shapes, ``None`` for sizes that are not known.
           max_in_flight_samples_per_worker: samples that a worker may have asked for and not handed out, at least 1.
           num_workers_per_iterator: streams that fetch at the same time; -1 for one.
           max_samples_per_stream: samples after which a stream is replaced by a new one; -1 for 10,000.
@@ -111,7 +111,7 @@ class SampleDataset:
 
         Args:
           server_address: as for the constructor, like everything that is not listed here.
-          get_signature_timeout_secs: seconds to wait for the server; `None` waits for ever.
+          get_signature_timeout_secs: seconds to wait for the server; ``None`` waits for ever.
           get_signature_timeout_ms: the same in milliseconds, as Acme passes it.
 
         Raises:
@@ -136,7 +136,7 @@ class SampleDataset:
 
     @property
     def element_spec(self) -> ReplaySample:
-        """What an element looks like, as nests of `ArraySpec`."""
+        """What an element looks like, as nests of ``ArraySpec``."""
         info = SampleInfo(*(ArraySpec((), dtype) for dtype in _INFO_DTYPES))
         return ReplaySample(info, self._data_spec)
 
@@ -167,7 +167,7 @@ class SampleDataset:
                 yield from self._elements(_info(info), columns, check)
 
     def as_tf_dataset(self) -> Any:
-        """The same samples as a `tf.data.Dataset`; TensorFlow must be installed."""
+        """The same samples as a ``tf.data.Dataset``; TensorFlow must be installed."""
         from relive._tf import datasets
         from relive._tf.specs import dtypes_and_shapes
 
@@ -213,7 +213,7 @@ class Check:
         self._last: list[tuple[Any, ...]] | None = None
 
     def __call__(self, columns: Sequence[npt.NDArray[Any]]) -> None:
-        """Raises `InvalidArgumentError` if the columns do not fit."""
+        """Raises ``InvalidArgumentError`` if the columns do not fit."""
         layout = [(column.dtype, column.shape) for column in columns]
         if layout == self._last:
             return
@@ -253,7 +253,8 @@ def _required_signature(client: Client, table: str, timeout: float | None) -> An
     signature = tables[table].structure
     if signature is None:
         raise ValueError(
-            f"table {table!r} of the server at {client.server_address} has no signature; its tables are {sorted(tables)}"
+            f"table {table!r} of the server at {client.server_address} has no signature; "
+            f"its tables are {sorted(tables)}"
         )
     return signature
 

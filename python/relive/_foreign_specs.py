@@ -12,7 +12,7 @@ _SPACES = ("gymnasium.spaces", "gym.spaces")
 
 
 def without_spaces(structure: Any) -> Any:
-    """The structure with mappings and tuples for spaces that have parts; one of them is a mapping, but of spaces only."""
+    """The structure with dicts and tuples for spaces that have parts; one of these is a mapping, but of spaces only."""
     if _is_a(structure, "Dict"):
         return {key: without_spaces(part) for key, part in structure.spaces.items()}
     if _is_a(structure, "Tuple"):
@@ -23,7 +23,7 @@ def without_spaces(structure: Any) -> Any:
 
 
 def convert(leaf: Any) -> specs.ArraySpec:
-    """The `ArraySpec` of a foreign spec.
+    """The ``ArraySpec`` of a foreign spec.
 
     Raises:
       TypeError: it is nothing known.
@@ -44,7 +44,7 @@ def convert(leaf: Any) -> specs.ArraySpec:
 
 
 def _has_names_and_bounds(leaf: Any) -> bool:
-    """Whether `name`, `minimum` and `maximum` describe the value; tensors of some packages have methods of these names."""
+    """Whether ``name``, ``minimum`` and ``maximum`` describe the value; tensors may have methods of these names."""
     return specs.is_tensorflow_spec(leaf) or _module_is(leaf, "dm_env")
 
 

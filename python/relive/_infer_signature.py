@@ -10,15 +10,16 @@ from relive.specs import ArraySpec, Shape
 
 
 def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
-    """The signature of a table that gets the items of `configs`, from what a step looks like.
+    """The signature of a table that gets the items of ``configs``, from what a step looks like.
 
     Args:
       configs: configurations with the same table and the same structure of patterns.
-      step_spec: a nest of specs, see `relive.specs.as_spec`.
+      step_spec: a nest of specs, see ``relive.specs.as_spec``.
 
     Returns:
-      A nest of specs, each named by its path joined with `/`. The leading dimension of a column is `None` if its length
-      differs between the patterns. The specs are `tf.TensorSpec` if those of the step are, else `relive.ArraySpec`.
+      A nest of specs, each named by its path joined with ``/``. The leading dimension of a column is ``None`` if its
+      length differs between the patterns. The specs are ``tf.TensorSpec`` if those of the step are, else
+      ``relive.ArraySpec``.
 
     Raises:
       ValueError: no configurations, several tables, several structures, or columns that differ between patterns in data
@@ -38,7 +39,7 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
 
 
 def check_configs(configs: Sequence[Any]) -> None:
-    """Raises `ValueError` if there are no configurations, or they differ in table or structure."""
+    """Raises ``ValueError`` if there are no configurations, or they differ in table or structure."""
     # Existing tests compare these texts word by word.
     if not configs:
         raise ValueError("At least one config must be provided.")

@@ -16,7 +16,7 @@ _FREQUENT = ("append", "append_sequence", "create_item", "create_items", "create
 
 
 class NativeWriter(TrajectoryWriter):
-    """Hands every call on; see `TrajectoryWriter` for what they do."""
+    """Hands every call on; see ``TrajectoryWriter`` for what they do."""
 
     def __init__(self, internal_writer: _native.TrajectoryWriter) -> None:
         self._writer = internal_writer

@@ -9,7 +9,7 @@ from typing import Any
 from relive import _protos, _structured_value, nest
 
 Pattern = Any
-"""A nest of `PatternNode` messages."""
+"""A nest of ``PatternNode`` messages."""
 
 ReferenceStep = Any
 """A nest of nodes to be indexed."""
@@ -18,8 +18,8 @@ ReferenceStep = Any
 class ReferenceNode:
     """Stands for a column of a step; indexing it says which steps of the column are meant, from the newest back.
 
-    `node[-1]` is the newest step, without a leading dimension; `node[-3:]` the newest three, `node[-3:-1]` the two before
-    the newest, `node[-6::2]` every other one of six.
+    ``node[-1]`` is the newest step, without a leading dimension; ``node[-3:]`` the newest three, ``node[-3:-1]`` the
+    two before the newest, ``node[-6::2]`` every other one of six.
     """
 
     __slots__ = ("_column",)
@@ -28,7 +28,7 @@ class ReferenceNode:
         self._column = column
 
     def __getitem__(self, key: int | slice) -> Any:
-        """The `PatternNode` message for the steps `key`.
+        """The ``PatternNode`` message for the steps ``key``.
 
         Raises:
           ValueError: a key that is neither an integer nor a slice, or a slice without a start.
@@ -48,7 +48,7 @@ class ReferenceNode:
 
 
 def create_reference_step(step_structure: Any) -> ReferenceStep:
-    """A nest like `step_structure` whose leaves can be indexed to make patterns.
+    """A nest like ``step_structure`` whose leaves can be indexed to make patterns.
 
     >>> step = create_reference_step({"obs": None, "action": None})
     >>> pattern = {"history": step["obs"][-4:], "action": step["action"][-1]}
@@ -58,20 +58,20 @@ def create_reference_step(step_structure: Any) -> ReferenceStep:
 
 
 def pattern_from_transform(step_structure: Any, transform: Callable[[ReferenceStep], Pattern]) -> Pattern:
-    """The pattern that `transform` makes of a reference step."""
+    """The pattern that ``transform`` makes of a reference step."""
     return transform(create_reference_step(step_structure))
 
 
 def create_config(
     pattern: Pattern, table: str, conditions: Sequence[Any] = (), priority: Any | None = None
 ) -> Any:
-    """A configuration of a structured writer, a `StructuredWriterConfig` message.
+    """A configuration of a structured writer, a ``StructuredWriterConfig`` message.
 
     Args:
       pattern: a nest of what indexing a reference step gives; items get its structure.
       table: the table that items are written to.
-      conditions: what must hold, all of it, for a step to make an item; see `Condition`.
-      priority: the priority of the items, 1 by default; see `constant_priority_fn` and `td_error`.
+      conditions: what must hold, all of it, for a step to make an item; see ``Condition``.
+      priority: the priority of the items, 1 by default; see ``constant_priority_fn`` and ``td_error``.
 
     Raises:
       TypeError: a leaf of the pattern, a condition or a priority of another type; the error names its path.
@@ -89,9 +89,9 @@ def create_config(
 
 
 def unpack_pattern(config: Any) -> Pattern:
-    """The pattern of a configuration: a nest of `PatternNode`, or a list of them if it says nothing of a structure.
+    """The pattern of a configuration: a nest of ``PatternNode``, or a list of them if it says nothing of a structure.
 
-    Raises `ValueError` if the structure has another number of leaves than there are nodes.
+    Raises ``ValueError`` if the structure has another number of leaves than there are nodes.
     """
     if not config.HasField("pattern_structure"):
         return list(config.flat)
@@ -99,7 +99,7 @@ def unpack_pattern(config: Any) -> Pattern:
 
 
 def constant_priority_fn(value: float) -> Any:
-    """Gives every item the priority `value`, as a `Priority` message."""
+    """Gives every item the priority ``value``, as a ``Priority`` message."""
     priority = _protos.message(_protos.PATTERNS, "Priority")()
     priority.constant_fn.value = value
     return priority
@@ -110,7 +110,8 @@ def td_error(
 ) -> Any:
     """Gives items the priority w max|x| + (1 - w) mean|x| of a column x of temporal-difference errors.
 
-    That is equation (4) of Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
+    That is equation (4) of Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning"
+    (2019).
 
     Args:
       max_priority_weight: w, from 0 to 1.
@@ -147,7 +148,7 @@ def _put_slice(node: Any, key: slice) -> None:
 
 
 def _message(name: str, value: Any, what: str) -> Any:
-    """`value` as a message of our own type; messages of the same name from dm-reverb's own files are taken too."""
+    """``value`` as a message of our own type; messages of the same name from dm-reverb's own files are taken too."""
     wanted = _protos.message(_protos.PATTERNS, name)
     if isinstance(value, wanted):
         return value

@@ -1,9 +1,9 @@
-"""dm-reverb's message types, made at run time from the descriptors inside of `relive._native`.
+"""dm-reverb's message types, made at run time from the descriptors inside of ``relive._native``.
 
 They live in a descriptor pool of their own, so that no other package's protobuf files can clash with them, and they are
-made when they are first asked for: `import relive` does not import protobuf.
+made when they are first asked for: ``import relive`` does not import protobuf.
 
-`share_with_tensorflow` puts them into the default pool instead, on top of TensorFlow's own message types, so that a
+``share_with_tensorflow`` puts them into the default pool instead, on top of TensorFlow's own message types, so that a
 message made by TensorFlow can be part of one of dm-reverb's.
 """
 
@@ -44,9 +44,9 @@ def share_with_tensorflow() -> bool:
 
 
 def message(file: str, name: str) -> Any:
-    """The message class `name` of a file, for example `message(SCHEMA, "TableInfo")`.
+    """The message class ``name`` of a file, for example ``message(SCHEMA, "TableInfo")``.
 
-    Raises `AttributeError` if the file has no such message.
+    Raises ``AttributeError`` if the file has no such message.
     """
     found = names(file).get(name)
     if found is None:
@@ -56,7 +56,7 @@ def message(file: str, name: str) -> Any:
 
 @functools.cache
 def names(file: str) -> dict[str, Any]:
-    """What the Python module of a .proto file has: its message classes, enum values and `DESCRIPTOR`."""
+    """What the Python module of a .proto file has: its message classes, enum values and ``DESCRIPTOR``."""
     with _lock:
         descriptor = _pool().FindFileByName(file)
         found: dict[str, Any] = {"DESCRIPTOR": descriptor}
@@ -68,7 +68,7 @@ def names(file: str) -> dict[str, Any]:
 
 
 def attribute(file: str, name: str) -> Any:
-    """What `module.name` is in the Python module of a .proto file; the body of its `__getattr__`."""
+    """What ``module.name`` is in the Python module of a .proto file; the body of its ``__getattr__``."""
     if name.startswith("__"):
         raise AttributeError(name)
     return message(file, name)

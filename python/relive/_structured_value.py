@@ -1,4 +1,4 @@
-"""Nests as `tensorflow.StructuredValue` messages, which signatures and patterns are on dm-reverb's wire and disk."""
+"""Nests as ``tensorflow.StructuredValue`` messages, which signatures and patterns are on dm-reverb's wire and disk."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _VALUE_FIELDS = {
 def encode_signature(signature: Any) -> Any:
     """A nest of specs as a message.
 
-    Raises `ValueError` for a leaf that is no spec, and a container that the message type does not know.
+    Raises ``ValueError`` for a leaf that is no spec, and a container that the message type does not know.
     """
     return _encode(specs.as_spec(signature), _put_spec)
 
 
 def decode_signature(message: Any) -> Any:
-    """The nest of `ArraySpec` that a message stands for, `None` for an empty message."""
+    """The nest of ``ArraySpec`` that a message stands for, ``None`` for an empty message."""
     return None if message.WhichOneof("kind") is None else _decode(message, _take_spec)
 
 
@@ -74,9 +74,9 @@ def encode_structure(structure: Any) -> Any:
 
 
 def fill_structure(message: Any, leaves: list[Any]) -> Any:
-    """The nest whose containers are in a message, around `leaves`.
+    """The nest whose containers are in a message, around ``leaves``.
 
-    Raises `ValueError` if the message has another number of leaves.
+    Raises ``ValueError`` if the message has another number of leaves.
     """
     return nest.unflatten_as(_decode(message, lambda _: None), leaves)
 

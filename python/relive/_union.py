@@ -18,9 +18,9 @@ NOTHING: Any = _Nothing()
 
 
 def union(known: Any, step: Any, path: nest.Path = ()) -> Any:
-    """`known` with the places that only `step` has; its leaves are `None`.
+    """``known`` with the places that only ``step`` has; its leaves are ``None``.
 
-    A `None` in the step fits everything, as what is missing.
+    A ``None`` in the step fits everything, as what is missing.
 
     Raises:
       ValueError: what is a leaf in one is none in the other, or a mapping is a sequence; the error names the path.

@@ -1,8 +1,9 @@
 """A trajectory writer over any object with the calls of dm-reverb's compiled writer.
 
 Test suites of programs written for dm-reverb put stand-ins for the compiled writer underneath its Python class, to see
-what is written without a server. This class serves them: `Append` and `AppendPartial` get one list of leaves per step,
-in the order in which the columns first appeared, with `None` for what is missing, and give a reference for each.
+what is written without a server. This class serves them: ``Append`` and ``AppendPartial`` get one list of leaves per
+step, in the order in which the columns first appeared, with ``None`` for what is missing, and give a reference for
+each.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _COLUMN = re.compile(r"(?<= for column )\d+\b")
 # dm-reverb's weight of sent bytes against stored ones.
 _THROUGHPUT_WEIGHT = 1.0
 
-# What `Flush` takes for "no limit".
+# What ``Flush`` takes for "no limit".
 _NO_TIMEOUT_MS = -1
 
 
 class WrappedWriter(TrajectoryWriter):
-    """The calls of `relive.TrajectoryWriter`, over an object with `Append`, `AppendPartial`, `CreateItem`, `Flush`,
-    `EndEpisode`, `Close`, `ConfigureChunker`, `max_num_keep_alive_refs` and `episode_steps`."""
+    """The calls of ``relive.TrajectoryWriter``, over an object with ``Append``, ``AppendPartial``, ``CreateItem``,
+    ``Flush``, ``EndEpisode``, ``Close``, ``ConfigureChunker``, ``max_num_keep_alive_refs`` and ``episode_steps``."""
 
     def __init__(self, internal_writer: Any) -> None:
         self._writer = internal_writer
@@ -41,7 +42,7 @@ class WrappedWriter(TrajectoryWriter):
     def history(self) -> Any:
         """The columns of all steps since the history was last cleared, in the structure of the steps.
 
-        Raises `RuntimeError` before the first step.
+        Raises ``RuntimeError`` before the first step.
         """
         if self._structure is _union.NOTHING:
             raise RuntimeError("history cannot be accessed before `append` is called at least once")
@@ -61,7 +62,7 @@ class WrappedWriter(TrajectoryWriter):
         return self._step_is_open
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step, or with `partial_step` a part of one that the next call goes on with.
+        """Appends a step, or with ``partial_step`` a part of one that the next call goes on with.
 
         Raises:
           ValueError: a leaf that the open step has already, a structure that does not fit the ones before, or a leaf
@@ -84,7 +85,7 @@ class WrappedWriter(TrajectoryWriter):
     def create_item(self, table: str, priority: float, trajectory: Any) -> Any:
         """Makes an item of a nest of columns, and gives what the writer gives for it.
 
-        Raises `TypeError` for a leaf that is no `TrajectoryColumn`.
+        Raises ``TypeError`` for a leaf that is no ``TrajectoryColumn``.
         """
         columns = nest.flatten(trajectory)
         if not all(isinstance(column, TrajectoryColumn) for column in columns):
@@ -93,11 +94,11 @@ class WrappedWriter(TrajectoryWriter):
         return self._writer.CreateItem(table, priority, [list(column) for column in columns], squeezed)
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
-        """Waits until at most `block_until_num_items` items are not confirmed.
+        """Waits until at most ``block_until_num_items`` items are not confirmed.
 
         Raises:
-          ValueError: `block_until_num_items` is negative.
-          DeadlineExceededError: there are still more after `timeout_ms`; without it the call waits for ever.
+          ValueError: ``block_until_num_items`` is negative.
+          DeadlineExceededError: there are still more after ``timeout_ms``; without it the call waits for ever.
         """
         if block_until_num_items < 0:
             raise ValueError(f"block_until_num_items must be >= 0, got {block_until_num_items}")
@@ -108,9 +109,9 @@ class WrappedWriter(TrajectoryWriter):
             raise _deadline("flush", timeout_ms, error) from error
 
     def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
-        """Flushes and begins a new episode; with `clear_buffers` the history is forgotten.
+        """Flushes and begins a new episode; with ``clear_buffers`` the history is forgotten.
 
-        Raises `DeadlineExceededError` if not all items are confirmed after `timeout_ms`; the episode then goes on.
+        Raises ``DeadlineExceededError`` if not all items are confirmed after ``timeout_ms``; the episode then goes on.
         """
         try:
             self._writer.EndEpisode(clear_buffers, timeout_ms)
@@ -127,7 +128,7 @@ class WrappedWriter(TrajectoryWriter):
         Args:
           path: where the column is in a step.
           num_keep_alive_refs: steps that items can refer to, at least 1.
-          max_chunk_length: steps stored together, from 1 to `num_keep_alive_refs`; `None` tunes it.
+          max_chunk_length: steps stored together, from 1 to ``num_keep_alive_refs``; ``None`` tunes it.
 
         Raises:
           ValueError: a number out of range.
@@ -148,7 +149,7 @@ class WrappedWriter(TrajectoryWriter):
             self.close()
 
     def _grow(self, data: Any) -> None:
-        """Makes columns for the places of `data` that are new."""
+        """Makes columns for the places of ``data`` that are new."""
         union = _union.union(self._structure, data)
         for path, _ in nest.flatten_with_path(union):
             if path not in self._index_of_path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import os
-import tempfile
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -17,7 +16,7 @@ class Checkpointer:
     group: str = ""
     """A name that dm-reverb's interface has and no checkpointer supports."""
     fallback_checkpoint_path: str | None = None
-    """One checkpoint, read when `path` has none."""
+    """One checkpoint, read when ``path`` has none."""
 
     def __repr__(self) -> str:
         return f"TFRecordCheckpointer(root_dir={self.path}, group={self.group})"
@@ -38,7 +37,7 @@ class DefaultCheckpointer(CheckpointerBase):
       path: the folder; made with the first checkpoint if it does not exist. The newest complete checkpoint in it is
         loaded when a server starts.
       group: must stay empty.
-      fallback_checkpoint_path: a checkpoint that is loaded when `path` has none.
+      fallback_checkpoint_path: a checkpoint that is loaded when ``path`` has none.
 
     Raises:
       TypeError: a path that is no path.
@@ -65,10 +64,13 @@ class TempDirCheckpointer(DefaultCheckpointer):
     """Checkpoints in a new temporary folder, which stays when the program ends."""
 
     def __init__(self) -> None:
+        # Takes longer to import than the rest of the package, and most programs do not need it.
+        import tempfile
+
         super().__init__(tempfile.mkdtemp())
 
 
 def default_checkpointer(group: str | None = None) -> CheckpointerBase:
-    """What a server uses when it is given none: a `TempDirCheckpointer`. The group is not used."""
+    """What a server uses when it is given none: a ``TempDirCheckpointer``. The group is not used."""
     del group
     return TempDirCheckpointer()

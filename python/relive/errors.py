@@ -1,24 +1,24 @@
 """The exceptions of this package.
 
-Every error that a server or the connection to it causes is a `ReverbError`. Each kind is also the builtin exception
-that programs written for dm-reverb catch (`RuntimeError`, `ValueError`, `IndexError`, `NotImplementedError`), so that
-old and new `except` clauses both work.
+Every error that a server or the connection to it causes is a ``ReverbError``. Each kind is also the builtin exception
+that programs written for dm-reverb catch (``RuntimeError``, ``ValueError``, ``IndexError``, ``NotImplementedError``),
+so that old and new ``except`` clauses both work.
 
 | Class | also | When |
 |---|---|---|
-| `DeadlineExceededError` | `TimeoutError` | a timeout given by the caller ran out |
-| `InvalidArgumentError` | `ValueError` | an argument that can never work |
-| `NotFoundError` | `RuntimeError` | an unknown table |
-| `UnavailableError` | `RuntimeError` | no server answers |
-| `CancelledError` | `RuntimeError` | the server or the table was closed while the call waited |
-| `ClosedError` | `RuntimeError` | the writer, sampler or server was closed before the call |
-| `FailedPreconditionError` | `RuntimeError` | the state does not allow the call |
-| `DataLossError` | `RuntimeError` | stored or received bytes are damaged |
-| `ProtocolError` | `RuntimeError` | the other side broke the protocol |
-| `PermissionDeniedError` | `RuntimeError` | the server refuses the caller |
-| `InternalError` | `RuntimeError` | a fault of the server |
-| `ResourceExhaustedError` | `IndexError` | a limit of the server was reached |
-| `UnimplementedError` | `NotImplementedError` | the server does not know the call |
+| ``DeadlineExceededError`` | ``TimeoutError`` | a timeout given by the caller ran out |
+| ``InvalidArgumentError`` | ``ValueError`` | an argument that can never work |
+| ``NotFoundError`` | ``RuntimeError`` | an unknown table |
+| ``UnavailableError`` | ``RuntimeError`` | no server answers |
+| ``CancelledError`` | ``RuntimeError`` | the server or the table was closed while the call waited |
+| ``ClosedError`` | ``RuntimeError`` | the writer, sampler or server was closed before the call |
+| ``FailedPreconditionError`` | ``RuntimeError`` | the state does not allow the call |
+| ``DataLossError`` | ``RuntimeError`` | stored or received bytes are damaged |
+| ``ProtocolError`` | ``RuntimeError`` | the other side broke the protocol |
+| ``PermissionDeniedError`` | ``RuntimeError`` | the server refuses the caller |
+| ``InternalError`` | ``RuntimeError`` | a fault of the server |
+| ``ResourceExhaustedError`` | ``IndexError`` | a limit of the server was reached |
+| ``UnimplementedError`` | ``NotImplementedError`` | the server does not know the call |
 """
 
 

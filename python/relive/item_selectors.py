@@ -157,9 +157,9 @@ _PLAIN: dict[str, type[ItemSelector]] = {
 
 
 def from_spec(spec: Spec) -> ItemSelector:
-    """The selector that plain values describe; the inverse of `_spec`.
+    """The selector that plain values describe; the inverse of ``_spec``.
 
-    Raises `ValueError` for an unknown name.
+    Raises ``ValueError`` for an unknown name.
     """
     name, *parameters = spec
     if name == "prioritized":

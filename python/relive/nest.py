@@ -1,6 +1,6 @@
 """Nested structures: lists, tuples, named tuples, mappings and attrs classes around leaves.
 
-A step, a trajectory and a signature are such structures. Everything else is a leaf, `None` included. The order of the
+A step, a trajectory and a signature are such structures. Everything else is a leaf, ``None`` included. The order of the
 leaves is the one that dm-tree and dm-reverb use: by position, and in mappings by sorted key.
 
 >>> flatten({"b": (1, 2), "a": 3})
@@ -20,19 +20,19 @@ Path = tuple[Any, ...]
 
 
 def is_namedtuple(value: object) -> bool:
-    """Whether `value` is an instance of a named tuple class."""
+    """Whether ``value`` is an instance of a named tuple class."""
     return isinstance(value, tuple) and hasattr(type(value), "_fields")
 
 
 def is_nested(value: object) -> bool:
-    """Whether `value` is a container and not a leaf."""
+    """Whether ``value`` is a container and not a leaf."""
     return isinstance(value, (list, tuple, Mapping)) or _is_attrs(value)
 
 
 def children(container: Any) -> list[tuple[Any, Any]]:
     """(path element, part) of each direct part of a container, in flattening order.
 
-    Raises `TypeError` if the keys of a mapping cannot be sorted.
+    Raises ``TypeError`` if the keys of a mapping cannot be sorted.
     """
     if isinstance(container, Mapping):
         return [(key, container[key]) for key in sorted_keys(container)]
@@ -61,7 +61,7 @@ def flatten(structure: Any) -> list[Any]:
 
 
 def flatten_with_path(structure: Any) -> list[tuple[Path, Any]]:
-    """(path, leaf) of each leaf in order. The path of a structure that is a leaf itself is `()`."""
+    """(path, leaf) of each leaf in order. The path of a structure that is a leaf itself is ``()``."""
     return list(iterate(structure))
 
 
@@ -75,9 +75,9 @@ def iterate(structure: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def unflatten_as(structure: Any, leaves: Iterable[Any]) -> Any:
-    """`structure` with its leaves replaced by `leaves`; the containers keep their types.
+    """``structure`` with its leaves replaced by ``leaves``; the containers keep their types.
 
-    Raises `ValueError` if there are more or fewer leaves than places.
+    Raises ``ValueError`` if there are more or fewer leaves than places.
     """
     wanted = len(flatten(structure))
     given = list(leaves)
@@ -88,20 +88,20 @@ def unflatten_as(structure: Any, leaves: Iterable[Any]) -> Any:
 
 
 def map_structure(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
-    """`function(leaf, *leaves of the others)` for each leaf, in a structure like the first one.
+    """``function(leaf, *leaves of the others)`` for each leaf, in a structure like the first one.
 
-    Raises `ValueError`, naming the path, if the others do not have the structure of the first.
+    Raises ``ValueError``, naming the path, if the others do not have the structure of the first.
     """
     return map_structure_with_path(lambda _, *leaves: function(*leaves), structure, *others)
 
 
 def map_structure_with_path(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
-    """Like `map_structure`, with the path of the leaf as the first argument."""
+    """Like ``map_structure``, with the path of the leaf as the first argument."""
     return _map(function, (), structure, others)
 
 
 def map_structure_up_to(function: Callable[..., Any], shallow: Any, *others: Any) -> Any:
-    """Like `map_structure`, but what the others have where `shallow` has a leaf may be nested itself.
+    """Like ``map_structure``, but what the others have where ``shallow`` has a leaf may be nested itself.
 
     >>> map_structure_up_to(len, {"a": None}, {"a": [1, 2]})
     {'a': 2}
@@ -110,7 +110,7 @@ def map_structure_up_to(function: Callable[..., Any], shallow: Any, *others: Any
 
 
 def assert_same_structure(first: Any, second: Any) -> None:
-    """Raises `ValueError` naming the first path at which the two structures have other parts.
+    """Raises ``ValueError`` naming the first path at which the two structures have other parts.
 
     Lists and tuples count as the same kind, as all that matters is the order of the leaves.
     """
@@ -118,12 +118,12 @@ def assert_same_structure(first: Any, second: Any) -> None:
 
 
 def path_text(path: Path) -> str:
-    """The path joined with `/`, as names of flattened columns are written: `('a', 0)` is `a/0`."""
+    """The path joined with ``/``, as names of flattened columns are written: ``('a', 0)`` is ``a/0``."""
     return "/".join(str(element) for element in path)
 
 
 def rebuild(container: Any, parts: list[Any]) -> Any:
-    """A container like `container` around other direct parts, given in flattening order."""
+    """A container like ``container`` around other direct parts, given in flattening order."""
     if isinstance(container, Mapping):
         by_key = dict(zip(sorted_keys(container), parts, strict=True))
         return mapping_like(container, {key: by_key[key] for key in container})
@@ -133,14 +133,14 @@ def rebuild(container: Any, parts: list[Any]) -> Any:
 
 
 def mapping_like(mapping: Mapping[Any, Any], content: dict[Any, Any]) -> Any:
-    """`content` as a mapping of the same type as `mapping`."""
+    """``content`` as a mapping of the same type as ``mapping``."""
     if isinstance(mapping, collections.defaultdict):
         return type(mapping)(mapping.default_factory, content)
     return content if type(mapping) is dict else type(mapping)(content)  # type: ignore[call-arg]
 
 
 def _collect(structure: Any, leaves: list[Any]) -> None:
-    """Like `iterate` without the paths, which are most of its cost: writers do this for each step."""
+    """Like ``iterate`` without the paths, which are most of its cost: writers do this for each step."""
     if not is_nested(structure):
         leaves.append(structure)
         return

@@ -18,17 +18,17 @@ _ITEMS_PER_CONFIG = 2
 
 
 class PatternDataset:
-    """Iterates over the items that a structured writer with `configs` would make of the steps of `input_dataset`.
+    """Iterates over the items that a structured writer with ``configs`` would make of the steps of ``input_dataset``.
 
     Args:
       input_dataset: the steps: nests of tensors. The dataset can be iterated as often as this can.
-      configs: what `relive.structured.create_config` makes, with one table and one structure of patterns.
+      configs: what ``relive.structured.create_config`` makes, with one table and one structure of patterns.
       respect_episode_boundaries: whether no item may hold steps of two episodes.
       is_end_of_episode: says of a step whether it is the last one of its episode.
 
     Raises:
       ValueError: no configurations, or such that do not fit each other. While iterating: steps of different structures,
-        or an `is_end_of_episode` that gives something else than one boolean.
+        or an ``is_end_of_episode`` that gives something else than one boolean.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class PatternDataset:
                     yield from map(self._pack, items.take())
 
     def as_tf_dataset(self, step_spec: Any = None) -> Any:
-        """The same items as a `tf.data.Dataset`; TensorFlow must be installed.
+        """The same items as a ``tf.data.Dataset``; TensorFlow must be installed.
 
         Args:
           step_spec: a nest of specs of the steps; by default it is that of the first step.
 
         Raises:
-          ValueError: no `step_spec`, and steps that can be iterated only once, or none at all.
+          ValueError: no ``step_spec``, and steps that can be iterated only once, or none at all.
         """
         import tensorflow as tf
 
@@ -93,7 +93,7 @@ def pattern_dataset_with_info(
     respect_episode_boundaries: bool,
     is_end_of_episode: Callable[[Any], Any],
 ) -> Iterator[ReplaySample]:
-    """The items of a `PatternDataset`, each as a `ReplaySample` whose information is zeros."""
+    """The items of a ``PatternDataset``, each as a ``ReplaySample`` whose information is zeros."""
     dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
     return (ReplaySample(SampleInfo.zeros(), data) for data in dataset)
 

@@ -50,12 +50,12 @@ __all__ = [
 def create_default_checkpointer(
     name: str, group: str = "", fallback_checkpoint_path: str | None = None
 ) -> Checkpointer:
-    """What `relive.checkpointers.DefaultCheckpointer` tells the server."""
+    """What ``relive.checkpointers.DefaultCheckpointer`` tells the server."""
     return Checkpointer(name, group, fallback_checkpoint_path)
 
 
 def selector_from_proto(options: bytes) -> ItemSelector:
-    """The selector of a serialised `KeyDistributionOptions` message.
+    """The selector of a serialised ``KeyDistributionOptions`` message.
 
     Raises:
       ValueError: a selector is named, but switched off.

@@ -1,7 +1,7 @@
 """Rate limiters: how far sampling and inserting may run apart.
 
 A table counts its inserts i, its samples s, and holds n items. With samples per insert r, minimum size m and bounds
-`min_diff` and `max_diff`:
+``min_diff`` and ``max_diff``:
 
 * an insert may pass while n < m, or else if (i + 1) r - s <= max_diff;
 * a sample may pass if n >= m and i r - s - 1 >= min_diff.
@@ -29,12 +29,12 @@ class RateLimiter:
     Args:
       samples_per_insert: how often an item should be sampled on average, above 0.
       min_size_to_sample: items that the table must hold before anything is sampled, at least 1.
-      min_diff: samples wait when `inserts * samples_per_insert - samples` would fall below it.
+      min_diff: samples wait when ``inserts * samples_per_insert - samples`` would fall below it.
       max_diff: inserts wait when it would rise above it.
 
     Raises:
       ValueError: a number out of its range, or NaN.
-      TypeError: something that is no number, or a fraction for `min_size_to_sample`.
+      TypeError: something that is no number, or a fraction for ``min_size_to_sample``.
     """
 
     __slots__ = ("max_diff", "min_diff", "min_size_to_sample", "samples_per_insert")
@@ -77,7 +77,7 @@ class RateLimiter:
 
 
 class MinSize(RateLimiter):
-    """Samples wait until the table holds `min_size_to_sample` items; inserts never wait."""
+    """Samples wait until the table holds ``min_size_to_sample`` items; inserts never wait."""
 
     __slots__ = ()
 
@@ -87,16 +87,16 @@ class MinSize(RateLimiter):
 
 
 class SampleToInsertRatio(RateLimiter):
-    """Keeps the samples of an item near `samples_per_insert` on average, within `error_buffer`.
+    """Keeps the samples of an item near ``samples_per_insert`` on average, within ``error_buffer``.
 
     Args:
       samples_per_insert: the wished average, above 0.
       min_size_to_sample: items that the table must hold before anything is sampled.
       error_buffer: how many samples too few or too many are allowed, counted from the moment when the table holds
-        `min_size_to_sample` items; or the pair `(min_diff, max_diff)`.
+        ``min_size_to_sample`` items; or the pair ``(min_diff, max_diff)``.
 
     Raises:
-      ValueError: a number out of its range, or an `error_buffer` with which nothing could move.
+      ValueError: a number out of its range, or an ``error_buffer`` with which nothing could move.
       TypeError: something that is no number.
     """
 
@@ -115,12 +115,12 @@ class SampleToInsertRatio(RateLimiter):
 
 
 class Queue(RateLimiter):
-    """Each item is sampled once, and inserts wait while `size` items were not.
+    """Each item is sampled once, and inserts wait while ``size`` items were not.
 
-    Meant for tables with `max_times_sampled=1`, as `Table.queue` makes them.
+    Meant for tables with ``max_times_sampled=1``, as ``Table.queue`` makes them.
 
     Raises:
-      ValueError: `size` is below 1, so that nothing could ever be inserted.
+      ValueError: ``size`` is below 1, so that nothing could ever be inserted.
     """
 
     __slots__ = ()
@@ -132,7 +132,7 @@ class Queue(RateLimiter):
 
 
 class Stack(Queue):
-    """The same limiter as `Queue`; the order comes from the selectors, see `Table.stack`."""
+    """The same limiter as ``Queue``; the order comes from the selectors, see ``Table.stack``."""
 
     __slots__ = ()
 
@@ -156,8 +156,8 @@ def _check_bounds(min_diff: float, max_diff: float, samples_per_insert: float, c
         )
     if max_diff < centre:
         _log.warning(
-            "the upper bound %g of error_buffer is below samples_per_insert * min_size_to_sample = %g: unless something "
-            "samples while the first min_size_to_sample items are inserted, inserts will wait for ever",
+            "the upper bound %g of error_buffer is below samples_per_insert * min_size_to_sample = %g: unless "
+            "something samples while the first min_size_to_sample items are inserted, inserts will wait for ever",
             max_diff,
             centre,
         )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class SampleInfo(NamedTuple):
-    """What is known of a sampled item: numbers from `Client.sample`, numpy scalars from datasets, arrays of batches."""
+    """What is known of a sampled item: numbers from ``Client.sample``, numpy scalars from datasets, arrays of batches."""
 
     key: Any
     """The item's key, unsigned with 64 bits."""

@@ -10,7 +10,7 @@ from relive import _protos, item_selectors, specs
 from relive.item_selectors import ItemSelector
 
 SpecNest = Any
-"""A nest of specs; see `relive.specs`."""
+"""A nest of specs; see ``relive.specs``."""
 
 SelectorType = ItemSelector
 
@@ -35,18 +35,18 @@ class TableInfo:
     name: str
     """The table's name."""
     sampler_options: Any
-    """The sampler as a `KeyDistributionOptions` message; the property `sampler` has it as an object."""
+    """The sampler as a ``KeyDistributionOptions`` message; the property ``sampler`` has it as an object."""
     remover_options: Any
-    """The remover as a `KeyDistributionOptions` message; the property `remover` has it as an object."""
+    """The remover as a ``KeyDistributionOptions`` message; the property ``remover`` has it as an object."""
     max_size: int
     """Items that the table keeps."""
     max_times_sampled: int
     """Samples after which an item is deleted; below 1 never."""
     rate_limiter_info: Any
-    """The limiter's parameters and counters as a `RateLimiterInfo` message."""
+    """The limiter's parameters and counters as a ``RateLimiterInfo`` message."""
     signature: SpecNest | None
-    """The signature as a nest of specs, or `None`. The specs are `tf.TensorSpec` if the program has imported TensorFlow
-    when the field is first read, else `relive.ArraySpec`; `structure` always has the latter."""
+    """The signature as a nest of specs, or ``None``. The specs are ``tf.TensorSpec`` if the program has imported TensorFlow
+    when the field is first read, else ``relive.ArraySpec``; ``structure`` always has the latter."""
     current_size: int
     """Items in the table."""
     num_episodes: int
@@ -56,11 +56,11 @@ class TableInfo:
     num_unique_samples: int
     """Items that were sampled at least once since the last reset."""
     table_worker_time: Any
-    """Milliseconds spent per activity, as a `TableWorkerTime` message."""
+    """Milliseconds spent per activity, as a ``TableWorkerTime`` message."""
     waiters: Any = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: who waits for what, and since when, as a list of mappings; `None` from other servers."""
+    """Relive: who waits for what, and since when, as a list of mappings; ``None`` from other servers."""
     limiter_cursor: float | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: `inserts * samples_per_insert - samples`, which the limiter keeps between its bounds."""
+    """Relive: ``inserts * samples_per_insert - samples``, which the limiter keeps between its bounds."""
     referenced_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: bytes of the stored chunks that the items refer to."""
     undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)
@@ -68,9 +68,9 @@ class TableInfo:
 
     @classmethod
     def from_serialized_proto(cls, proto_string: bytes) -> TableInfo:
-        """The info of a serialised `TableInfo` message.
+        """The info of a serialised ``TableInfo`` message.
 
-        Raises `ValueError` if the signature has a leaf that is no tensor.
+        Raises ``ValueError`` if the signature has a leaf that is no tensor.
         """
         from relive import _structured_value
 
@@ -95,7 +95,7 @@ class TableInfo:
 
     @classmethod
     def _from_native(cls, native: dict[str, Any]) -> TableInfo:
-        """The info of what `relive._native` tells; what is missing in `vars` is made by `__getattr__`."""
+        """The info of what ``relive._native`` tells; what is missing in ``vars`` is made by ``__getattr__``."""
         info = cls.__new__(cls)
         fields = {field.name for field in dataclasses.fields(cls)} - _LAZY.keys()
         vars(info).update({name: native[name] for name in fields if name in native})
@@ -122,7 +122,7 @@ class TableInfo:
 
     @property
     def structure(self) -> SpecNest | None:
-        """The signature as a nest of `relive.ArraySpec`, or `None`."""
+        """The signature as a nest of ``relive.ArraySpec``, or ``None``."""
         raw = self._raw()
         return raw["signature"] if "signature" in raw else specs.as_signature(self.signature)
 
@@ -155,7 +155,7 @@ class TableInfo:
 
 
 def options_of(spec: item_selectors.Spec) -> Any:
-    """A selector's plain values as a `KeyDistributionOptions` message."""
+    """A selector's plain values as a ``KeyDistributionOptions`` message."""
     options = _protos.message(_protos.SCHEMA, "KeyDistributionOptions")()
     name, *parameters = spec
     options.is_deterministic = name in ("fifo", "lifo", "min_heap", "max_heap")
@@ -170,7 +170,7 @@ def options_of(spec: item_selectors.Spec) -> Any:
 
 
 def selector_from_options(options: Any) -> ItemSelector:
-    """The selector that a `KeyDistributionOptions` message describes.
+    """The selector that a ``KeyDistributionOptions`` message describes.
 
     Raises:
       ValueError: a selector is named, but switched off.

@@ -1,7 +1,7 @@
 """Array specs: what a column looks like, without a framework.
 
-A signature is a nest (`relive.nest`) of `ArraySpec`. Wherever this package takes one, it takes as well what other
-packages use for the same purpose; `as_spec` says which, and converts.
+A signature is a nest (``relive.nest``) of ``ArraySpec``. Wherever this package takes one, it takes as well what other
+packages use for the same purpose; ``as_spec`` says which, and converts.
 
 >>> as_spec({"obs": ArraySpec((84, 84), "uint8"), "reward": np.float32(0)})["reward"]
 ArraySpec(shape=(), dtype=float32, name=None)
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from relive import nest
 
 Shape = tuple["int | None", ...]
-"""Sizes of the dimensions; `None` for a size that may differ from array to array."""
+"""Sizes of the dimensions; ``None`` for a size that may differ from array to array."""
 
 # Types of numpy's extension package ml_dtypes which columns can have; numpy knows them only as "void".
 _EXTENSION_DTYPES = frozenset({"bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint4"})
@@ -37,9 +37,9 @@ class ArraySpec:
     """Shape, data type and name of an array.
 
     Args:
-      shape: the sizes, with `None` for one that is not fixed; `None` instead of a shape if not even the number of
+      shape: the sizes, with ``None`` for one that is not fixed; ``None`` instead of a shape if not even the number of
         dimensions is.
-      dtype: anything that numpy takes for a data type. Strings, of bytes or of text, are `object`.
+      dtype: anything that numpy takes for a data type. Strings, of bytes or of text, are ``object``.
       name: what the array is called, if anything.
 
     Raises:
@@ -60,7 +60,7 @@ class ArraySpec:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, name={self.name!r})"
 
     def accepts(self, shape: Iterable[int | None] | None, dtype: Any) -> bool:
-        """Whether arrays of that shape and data type fit. Sizes of `None` fit anything, on either side."""
+        """Whether arrays of that shape and data type fit. Sizes of ``None`` fit anything, on either side."""
         return as_dtype(dtype) == self.dtype and shapes_agree(self.shape, as_shape(shape))
 
     def with_name(self, name: str | None) -> ArraySpec:
@@ -113,15 +113,15 @@ class BoundedArraySpec(ArraySpec):
 
 
 def as_spec(structure: Any) -> Any:
-    """A nest of `ArraySpec` with the structure of `structure`, whose leaves may be
+    """A nest of ``ArraySpec`` with the structure of ``structure``, whose leaves may be
 
-    * `ArraySpec`, `BoundedArraySpec`;
-    * `tf.TensorSpec` and TensorFlow's bounded one;
-    * `dm_env.specs.Array`, `BoundedArray`, `DiscreteArray`, `StringArray`;
-    * `gymnasium.spaces.Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, and `Dict` and `Tuple` of them, which become
-      mappings and tuples;
-    * `jax.ShapeDtypeStruct`;
-    * arrays and tensors of numpy, JAX, TensorFlow and PyTorch, PyTorch's `meta` device included.
+    * ``ArraySpec``, ``BoundedArraySpec``;
+    * ``tf.TensorSpec`` and TensorFlow's bounded one;
+    * ``dm_env.specs.Array``, ``BoundedArray``, ``DiscreteArray``, ``StringArray``;
+    * ``gymnasium.spaces.Box``, ``Discrete``, ``MultiDiscrete``, ``MultiBinary``, and ``Dict`` and ``Tuple`` of them,
+      which become mappings and tuples;
+    * ``jax.ShapeDtypeStruct``;
+    * arrays and tensors of numpy, JAX, TensorFlow and PyTorch, PyTorch's ``meta`` device included.
 
     None of these packages is imported for it.
 
@@ -134,7 +134,7 @@ def as_spec(structure: Any) -> Any:
 
 
 def as_signature(structure: Any) -> Any:
-    """The signature of a table: as `as_spec`, and `None` for what has no leaves, `None` itself included."""
+    """The signature of a table: as ``as_spec``, and ``None`` for what has no leaves, ``None`` itself included."""
     if structure is None:
         return None
     signature = as_spec(structure)
@@ -142,7 +142,7 @@ def as_signature(structure: Any) -> Any:
 
 
 def as_shape(shape: Any) -> Shape | None:
-    """A shape of any package as a tuple; `None` means that the number of dimensions is unknown."""
+    """A shape of any package as a tuple; ``None`` means that the number of dimensions is unknown."""
     if shape is None or getattr(shape, "rank", 0) is None:
         return None
     try:
@@ -153,7 +153,7 @@ def as_shape(shape: Any) -> Shape | None:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """A data type of any package as numpy's; strings of every kind become `object`.
+    """A data type of any package as numpy's; strings of every kind become ``object``.
 
     Raises:
       ValueError: a type that no column can have, such as dates.
@@ -179,19 +179,19 @@ def shapes_agree(first: Shape | None, second: Shape | None) -> bool:
 
 
 def shape_text(shape: Shape | None) -> str:
-    """A shape as error messages show it: `[?,3]`, `[]`, and `<unknown>` for an unknown rank."""
+    """A shape as error messages show it: ``[?,3]``, ``[]``, and ``<unknown>`` for an unknown rank."""
     if shape is None:
         return "<unknown>"
     return "[" + ",".join("?" if size is None else str(size) for size in shape) + "]"
 
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """A data type as error messages show it: `float`, `double`, `int32`, `string`."""
+    """A data type as error messages show it: ``float``, ``double``, ``int32``, ``string``."""
     return _DTYPE_TEXTS.get(dtype.name, dtype.name)
 
 
 def is_tensorflow_spec(value: object) -> bool:
-    """Whether `value` is a `tf.TensorSpec`, bounded or not."""
+    """Whether ``value`` is a ``tf.TensorSpec``, bounded or not."""
     return any(
         base.__name__ == "TensorSpec" and base.__module__.startswith("tensorflow.") for base in type(value).__mro__
     )
@@ -200,8 +200,8 @@ def is_tensorflow_spec(value: object) -> bool:
 def in_callers_terms(signature: Any) -> Any:
     """A signature as the running program expects it.
 
-    Programs that use TensorFlow with dm-reverb read signatures as nests of `tf.TensorSpec`. So they get them, once they
-    have imported TensorFlow; all others get nests of `ArraySpec`.
+    Programs that use TensorFlow with dm-reverb read signatures as nests of ``tf.TensorSpec``. So they get them, once
+    they have imported TensorFlow; all others get nests of ``ArraySpec``.
     """
     if signature is None or "tensorflow" not in sys.modules:
         return signature
@@ -234,7 +234,7 @@ def _as_size(size: Any) -> int | None:
 
 
 def _numpy_name(dtype: Any) -> Any:
-    """What `np.dtype` understands of a data type of TensorFlow or PyTorch."""
+    """What ``np.dtype`` understands of a data type of TensorFlow or PyTorch."""
     if dtype is None:
         raise TypeError("None is no data type")
     as_numpy = getattr(dtype, "as_numpy_dtype", None)

@@ -7,7 +7,7 @@
 ...     conditions=[Condition.step_index() >= 1],
 ... )
 
-`client.structured_writer([config])` gives the writer.
+``client.structured_writer([config])`` gives the writer.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ __all__ = [
 ]
 
 # How the compiled writer, which knows columns by their numbers only, says what is wrong with a value.
-_MISMATCH = re.compile(r"column (\d+) \(path [^)]*\) got (dtype|shape) ([^ ,]+|\[[^\]]*\]), but expected ([^ ,]+|\[[^\]]*\])")
+_MISMATCH = re.compile(
+    r"column (\d+) \(path [^)]*\) got (dtype|shape) (\[[^\]]*\]|[^ ,]+), but expected (\[[^\]]*\]|[^ ,]+)"
+)
 
 
 class StructuredWriter:
     """Writes steps, and an item for each pattern and condition that a step fulfils.
 
-    Made by `Client.structured_writer`. Leaving it as a context manager flushes and closes it.
+    Made by ``Client.structured_writer``. Leaving it as a context manager flushes and closes it.
     """
 
     def __init__(self, native: _native.StructuredWriter) -> None:
@@ -64,7 +66,7 @@ class StructuredWriter:
 
     @classmethod
     def from_configs(cls, client: _native.Client, configs: Sequence[Any]) -> StructuredWriter:
-        """A writer for `configs`, as `create_config` makes them.
+        """A writer for ``configs``, as ``create_config`` makes them.
 
         Raises:
           ValueError: no configuration, or one that is wrong; the error names its position.
@@ -80,7 +82,7 @@ class StructuredWriter:
         return cls(client.structured_writer(natives))
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step: a nest of tensors with as many leaves as the ones before, `None` for those that it lacks.
+        """Appends a step: a nest of tensors with as many leaves as the ones before, ``None`` for those that it lacks.
 
         Args:
           data: the step.
@@ -105,15 +107,15 @@ class StructuredWriter:
             raise _with_path(error, data) from None
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
-        """Waits until at most `block_until_num_items` items are not confirmed by the server.
+        """Waits until at most ``block_until_num_items`` items are not confirmed by the server.
 
         Args:
           block_until_num_items: items that may be on their way still.
-          timeout_ms: milliseconds to wait at most; 0 does not wait, `None` waits for ever.
+          timeout_ms: milliseconds to wait at most; 0 does not wait, ``None`` waits for ever.
 
         Raises:
-          ValueError: `block_until_num_items` is negative.
-          DeadlineExceededError: there are still more items after `timeout_ms`.
+          ValueError: ``block_until_num_items`` is negative.
+          DeadlineExceededError: there are still more items after ``timeout_ms``.
           RuntimeError: the server has refused an item.
         """
         if block_until_num_items < 0:
@@ -125,10 +127,10 @@ class StructuredWriter:
 
         Args:
           clear_buffers: whether items of the new episode may not refer to steps of this one.
-          timeout_ms: as in `flush`.
+          timeout_ms: as in ``flush``.
 
         Raises:
-          DeadlineExceededError: not all items are confirmed after `timeout_ms`; the episode goes on.
+          DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode goes on.
           RuntimeError: the server has refused an item.
         """
         self._writer.end_episode(clear_buffers, timeout_ms)
@@ -174,7 +176,7 @@ def _with_path(error: ValueError, data: Any) -> ValueError:
 
 
 def _config_to_native(config: Any) -> dict[str, Any]:
-    """A `StructuredWriterConfig` message as the plain values that `relive._native` takes."""
+    """A ``StructuredWriterConfig`` message as the plain values that ``relive._native`` takes."""
     return {
         "table": config.table,
         "nodes": [

@@ -12,7 +12,7 @@ from relive.replay_sample import ReplaySample, SampleInfo
 
 
 class TimestepDataset(_datasets.SampleDataset):
-    """Iterates over steps of items: each is a `ReplaySample` with the information of its item.
+    """Iterates over steps of items: each is a ``ReplaySample`` with the information of its item.
 
     The steps of an item follow each other; all columns of an item must have the same number of steps.
     """

@@ -17,16 +17,17 @@ __all__ = ["TrajectoryColumn", "TrajectoryWriter", "_ColumnHistory"]
 
 
 class TrajectoryWriter:
-    """Appends steps and makes items; made by `Client.trajectory_writer`.
+    """Appends steps and makes items; made by ``Client.trajectory_writer``.
 
     A step is a nest of tensors. The nest of one step may lack places of another, as mappings without a key, shorter
-    sequences, or `None`; the columns of what is missing hold `None` there. `history` has the nest of all places seen.
+    sequences, or ``None``; the columns of what is missing hold ``None`` there. ``history`` has the nest of all places
+    seen.
 
     A writer belongs to one thread at a time. Leaving it as a context manager flushes it, unless the reason is a
-    `ReverbError`.
+    ``ReverbError``.
 
-    `TrajectoryWriter(obj)` with an object that has the calls of dm-reverb's compiled writer (`Append`, `CreateItem`,
-    `Flush` …) is a writer over that object, for tests that watch those calls.
+    ``TrajectoryWriter(obj)`` with an object that has the calls of dm-reverb's compiled writer (``Append``,
+    ``CreateItem``, ``Flush`` …) is a writer over that object, for tests that watch those calls.
     """
 
     def __new__(cls, internal_writer: Any = None) -> TrajectoryWriter:
@@ -41,17 +42,17 @@ class TrajectoryWriter:
         return super().__new__(WrappedWriter)
 
     def __init__(self, internal_writer: Any) -> None:
-        """Only the classes that `__new__` chooses from are ever made."""
+        """Only the classes that ``__new__`` chooses from are ever made."""
 
     @property
     def history(self) -> Any:
         """The columns of the steps since the history was last cleared, in the structure of the steps.
 
-        A column is indexed like a list: `column[-1]` is the newest step without a leading dimension, `column[-3:]` and
-        `column[[-4, -1]]` are several steps with one. Only the newest `num_keep_alive_refs` steps are kept; what asks for
-        others, or for steps without data, is a `ValueError`.
+        A column is indexed like a list: ``column[-1]`` is the newest step without a leading dimension, ``column[-3:]``
+        and ``column[[-4, -1]]`` are several steps with one. Only the newest ``num_keep_alive_refs`` steps are kept;
+        what asks for others, or for steps without data, is a ``ValueError``.
 
-        Raises `RuntimeError` before the first append.
+        Raises ``RuntimeError`` before the first append.
         """
         raise NotImplementedError
 
@@ -66,7 +67,7 @@ class TrajectoryWriter:
         raise NotImplementedError
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step, or with `partial_step` a part of one, which the next call goes on with.
+        """Appends a step, or with ``partial_step`` a part of one, which the next call goes on with.
 
         Raises:
           ValueError: a leaf of another data type or shape than before, one that the open step has already, or a
@@ -77,10 +78,10 @@ class TrajectoryWriter:
         raise NotImplementedError
 
     def append_sequence(self, data: Any) -> None:
-        """Appends as many steps as the leading dimension of all leaves of `data` says.
+        """Appends as many steps as the leading dimension of all leaves of ``data`` says.
 
         Raises:
-          ValueError: leaves without a leading dimension, or with different ones; and as `append`.
+          ValueError: leaves without a leading dimension, or with different ones; and as ``append``.
         """
         arrays = [np.asarray(leaf) for leaf in nest.flatten(data)]
         lengths = {array.shape[:1] for array in arrays}
@@ -93,14 +94,14 @@ class TrajectoryWriter:
             self.append(nest.unflatten_as(data, [array[step] for array in arrays]))
 
     def create_item(self, table: str, priority: float, trajectory: Any) -> int:
-        """Makes an item of a nest of columns of `history`, and gives its key.
+        """Makes an item of a nest of columns of ``history``, and gives its key.
 
         It is sent in the background, so it can be followed by more steps and items.
 
         Raises:
-          TypeError: a leaf of `trajectory` that is no `TrajectoryColumn`.
-          ValueError: no columns or an empty one, a NaN priority, steps of different data types or shapes in a column, an
-            unknown table, or a trajectory that the table's signature does not allow.
+          TypeError: a leaf of ``trajectory`` that is no ``TrajectoryColumn``.
+          ValueError: no columns or an empty one, a NaN priority, steps of different data types or shapes in a column,
+            an unknown table, or a trajectory that the table's signature does not allow.
           RuntimeError: the writer is closed, or the server has refused an item.
         """
         raise NotImplementedError
@@ -108,9 +109,9 @@ class TrajectoryWriter:
     def create_items(
         self, table: str, priorities: npt.ArrayLike, trajectories: Iterable[Any]
     ) -> npt.NDArray[np.uint64]:
-        """Makes an item of each trajectory, with a priority each, and gives their keys; otherwise as `create_item`.
+        """Makes an item of each trajectory, with a priority each, and gives their keys; otherwise as ``create_item``.
 
-        Raises `ValueError` if there are more or fewer priorities than trajectories.
+        Raises ``ValueError`` if there are more or fewer priorities than trajectories.
         """
         pairs = zip(np.asarray(priorities).tolist(), trajectories, strict=True)
         return np.array([self.create_item(table, priority, item) for priority, item in pairs], np.uint64)
@@ -118,7 +119,7 @@ class TrajectoryWriter:
     def create_window_items(
         self, table: str, priorities: npt.ArrayLike, ends: Sequence[int], *, length: int = 1, squeeze: bool = False
     ) -> npt.NDArray[np.uint64]:
-        """Makes an item of all columns for each of the steps `ends`, and gives their keys.
+        """Makes an item of all columns for each of the steps ``ends``, and gives their keys.
 
         Args:
           table: the table.
@@ -128,7 +129,7 @@ class TrajectoryWriter:
           squeeze: whether items of one step have no leading dimension.
 
         Raises:
-          ValueError: as `create_item`; also `squeeze` with another `length` than 1.
+          ValueError: as ``create_item``; also ``squeeze`` with another ``length`` than 1.
         """
         if squeeze and length != 1:
             raise ValueError(f"only items of one step can be squeezed, but length is {length}")
@@ -140,15 +141,15 @@ class TrajectoryWriter:
         return self.create_items(table, priorities, [window(end) for end in ends])
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
-        """Waits until at most `block_until_num_items` items are not confirmed by the server.
+        """Waits until at most ``block_until_num_items`` items are not confirmed by the server.
 
         Args:
           block_until_num_items: items that may be on their way still.
-          timeout_ms: milliseconds to wait at most; `None`, 0 and less wait for ever.
+          timeout_ms: milliseconds to wait at most; ``None``, 0 and less wait for ever.
 
         Raises:
-          ValueError: `block_until_num_items` is negative.
-          DeadlineExceededError: there are still more items after `timeout_ms`.
+          ValueError: ``block_until_num_items`` is negative.
+          DeadlineExceededError: there are still more items after ``timeout_ms``.
           RuntimeError: the server has refused an item.
         """
         raise NotImplementedError
@@ -158,10 +159,10 @@ class TrajectoryWriter:
 
         Args:
           clear_buffers: whether the history is forgotten.
-          timeout_ms: milliseconds to wait at most; 0 does not wait, `None` and less than 0 wait for ever.
+          timeout_ms: milliseconds to wait at most; 0 does not wait, ``None`` and less than 0 wait for ever.
 
         Raises:
-          DeadlineExceededError: not all items are confirmed after `timeout_ms`; the episode goes on.
+          DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode goes on.
           RuntimeError: the server has refused an item.
         """
         raise NotImplementedError
@@ -174,7 +175,7 @@ class TrajectoryWriter:
         Args:
           path: where the column is in a step.
           num_keep_alive_refs: steps that items can refer to, at least 1.
-          max_chunk_length: steps stored together, from 1 to `num_keep_alive_refs`; `None` tunes it to the items.
+          max_chunk_length: steps stored together, from 1 to ``num_keep_alive_refs``; ``None`` tunes it to the items.
 
         Raises:
           ValueError: a number out of range.

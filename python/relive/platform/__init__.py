@@ -1,1 +1,1 @@
-"""Where dm-reverb keeps what depends on the platform; here it is `relive.checkpointers`."""
+"""Where dm-reverb keeps what depends on the platform; here it is ``relive.checkpointers``."""

@@ -1,4 +1,4 @@
-"""dm-reverb's name for the checkpointers of `relive.checkpointers`."""
+"""dm-reverb's name for the checkpointers of ``relive.checkpointers``."""
 
 from relive.checkpointers import CheckpointerBase, DefaultCheckpointer, TempDirCheckpointer
 

@@ -11,7 +11,7 @@ from relive.server import Table
 
 
 def selector_from_proto(options: Any) -> ItemSelector:
-    """The selector of a `KeyDistributionOptions` message.
+    """The selector of a ``KeyDistributionOptions`` message.
 
     Raises:
       ValueError: a selector is named, but switched off.
@@ -21,9 +21,9 @@ def selector_from_proto(options: Any) -> ItemSelector:
 
 
 def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
-    """The limiter of a `RateLimiterCheckpoint` message; bounds that are left out are 0.
+    """The limiter of a ``RateLimiterCheckpoint`` message; bounds that are left out are 0.
 
-    Raises `ValueError` for numbers out of range.
+    Raises ``ValueError`` for numbers out of range.
     """
     return rate_limiters.RateLimiter(
         samples_per_insert=proto.samples_per_insert,
@@ -34,7 +34,7 @@ def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
 
 
 def tables_from_proto(configs: Sequence[Any]) -> list[Table]:
-    """Empty tables of `PriorityTableCheckpoint` messages. Counters in them are not used, signatures are.
+    """Empty tables of ``PriorityTableCheckpoint`` messages. Counters in them are not used, signatures are.
 
     Raises:
       ValueError: a number out of range, an empty name, or a selector that is switched off.
