@@ -443,6 +443,9 @@ class _Caster:
         self._leaves = nest.flatten_with_path(spec)
 
     def __call__(self, value: Any) -> Any:
+        if isinstance(self._spec, specs.ArraySpec):
+            # Most spaces have no parts, and every step comes by here.
+            return np.asarray(value, dtype=self._spec.dtype)
         return nest.unflatten_as(
             self._spec, [np.asarray(_part(value, path), dtype=spec.dtype) for path, spec in self._leaves]
         )
@@ -463,6 +466,9 @@ def _only(outcomes: list[dict[str, T]]) -> dict[str, T]:
 
 
 def _cells(history: Any, rows: int | slice) -> Any:
+    """The steps `rows` of a column, or of each column of a nest."""
+    if not nest.is_nested(history):
+        return history[rows]
     return nest.map_structure(lambda column: column[rows], history)
 
 
