@@ -67,7 +67,7 @@ def _spec_of(node: Any, steps: Sequence[ArraySpec]) -> ArraySpec:
 def _merge(path: nest.Path, columns: Sequence[ArraySpec], of_tensorflow: bool) -> ArraySpec:
     dtypes = [column.dtype for column in columns]
     if len(set(dtypes)) > 1:
-        shown = sorted({_shown(_tensor_spec(column).dtype if of_tensorflow else column.dtype) for column in columns})
+        shown = [_shown(_tensor_spec(column).dtype if of_tensorflow else column.dtype) for column in columns]
         raise ValueError(f"Configs produce trajectories with multiple dtypes at {path}. Got [{', '.join(shown)}].")
     shape = columns[0].shape
     for column in columns[1:]:
@@ -81,7 +81,7 @@ def _merge(path: nest.Path, columns: Sequence[ArraySpec], of_tensorflow: bool) -
 def _same_trailing(first: Shape | None, second: Shape | None) -> bool:
     if first is None or second is None:
         return True
-    return len(first) == len(second) and specs.shapes_agree(first[1:], second[1:])
+    return len(first) == len(second) and first[1:] == second[1:]
 
 
 def _common(first: Shape | None, second: Shape | None) -> Shape | None:

@@ -72,8 +72,8 @@ class WrappedWriter(TrajectoryWriter):
         leaves: list[Any] = [None] * len(self._columns)
         for path, leaf in nest.flatten_with_path(data):
             if leaf is not None:
-                self._check_unset(path, leaf)
                 leaves[self._index_of_path[path]] = leaf
+        self._check_unset(leaves)
         append = self._writer.AppendPartial if partial_step else self._writer.Append
         try:
             references = append(leaves)
@@ -164,12 +164,15 @@ class WrappedWriter(TrajectoryWriter):
         if path in self._chunker_options:
             self._writer.ConfigureChunker(index, self._chunker_options.pop(path))
 
-    def _check_unset(self, path: nest.Path, leaf: Any) -> None:
-        if self._step_is_open and not self._columns[self._index_of_path[path]].can_set_last:
-            raise ValueError(
-                f"Field {path} has already been set in the active step by previous (partial) append call and thus "
-                f"must be omitted or set to None but got: {leaf}"
-            )
+    def _check_unset(self, leaves: Sequence[Any]) -> None:
+        if not self._step_is_open:
+            return
+        for column, leaf in zip(self._columns, leaves, strict=True):
+            if leaf is not None and not column.can_set_last:
+                raise ValueError(
+                    f"Field {column.path()} has already been set in the active step by previous (partial) append call "
+                    f"and thus must be omitted or set to None but got: {leaf}"
+                )
 
     def _remember(self, references: Sequence[Any]) -> None:
         for column, reference in zip(self._columns, references, strict=True):
