@@ -8,7 +8,7 @@ so that old and new ``except`` clauses both work.
 |---|---|---|
 | ``DeadlineExceededError`` | ``TimeoutError`` | a timeout given by the caller ran out |
 | ``InvalidArgumentError`` | ``ValueError`` | an argument that can never work |
-| ``NotFoundError`` | ``RuntimeError`` | an unknown table |
+| ``NotFoundError`` | ``RuntimeError``, ``ValueError`` | an unknown table; dm-reverb has the one or the other by call |
 | ``UnavailableError`` | ``RuntimeError`` | no server answers |
 | ``CancelledError`` | ``RuntimeError`` | the server or the table was closed while the call waited |
 | ``ClosedError`` | ``RuntimeError`` | the writer, sampler or server was closed before the call |
@@ -34,7 +34,7 @@ class InvalidArgumentError(ReverbError, ValueError):
     """An argument that cannot work, whatever the state of the server."""
 
 
-class NotFoundError(ReverbError, RuntimeError):
+class NotFoundError(ReverbError, RuntimeError, ValueError):
     """The table does not exist."""
 
 

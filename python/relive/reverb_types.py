@@ -62,7 +62,7 @@ class TableInfo:
     limiter_cursor: float | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: ``inserts * samples_per_insert - samples``, which the limiter keeps between its bounds."""
     referenced_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: bytes of the stored chunks that the items refer to."""
+    """Relive: bytes of the stored chunks that the items refer to; a chunk counts once for each item."""
     undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: samples that were taken for callers that had gone by then."""
 

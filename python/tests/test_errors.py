@@ -35,6 +35,11 @@ def test_every_kind_is_listed_here() -> None:
     assert declared == {errors.ReverbError, *KINDS}
 
 
+def test_an_unknown_table_is_what_dm_reverb_raises_when_sampling_and_when_writing() -> None:
+    assert issubclass(errors.NotFoundError, RuntimeError)
+    assert issubclass(errors.NotFoundError, ValueError)
+
+
 def test_a_deadline_is_no_runtime_error() -> None:
     # dm-reverb's users tell the two apart by the order of their except clauses.
     assert not issubclass(errors.DeadlineExceededError, RuntimeError)
