@@ -81,7 +81,8 @@ fn without_replacement_every_slot_comes_once_in_an_epoch() {
     left.extend([90, picked[0]]);
     assert_eq!(selector.remaining(), left.len());
     let mut rest: Vec<_> = (0..left.len()).map(|_| selector.pick(&mut rng).unwrap().slot).collect();
-    (rest.sort_unstable(), left.sort_unstable());
+    rest.sort_unstable();
+    left.sort_unstable();
     assert_eq!(rest, left);
     // The last of an epoch is certain, and after it all are possible again.
     assert_eq!(selector.remaining(), 0);

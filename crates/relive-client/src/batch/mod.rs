@@ -5,6 +5,8 @@
 //! ([`gather`]), so that a chunk of many slices is decoded once.
 
 mod collected;
+#[cfg(test)]
+mod damaged;
 mod gather;
 mod keys;
 mod layout;

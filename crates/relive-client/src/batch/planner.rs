@@ -161,13 +161,13 @@ impl Planner {
             return Err(broken(
                 sample,
                 draft.column,
-                format!("tensor {index} of chunk {chunk_key} did not come"),
+                &format!("tensor {index} of chunk {chunk_key} did not come"),
             ));
         };
         let rows = self.rows.get(block).copied().unwrap_or(0);
         if length == 0 || offset.checked_add(length).is_none_or(|end| end > rows) {
             let what = format!("rows {offset} to {offset} + {length} of chunk {chunk_key}, which has {rows}");
-            return Err(broken(sample, draft.column, what));
+            return Err(broken(sample, draft.column, &what));
         }
         let (dtype, shape) = match self.plan.blocks.get(block) {
             Some(Block::Message(message)) => match self.plan.messages.get(*message) {
@@ -183,7 +183,7 @@ impl Planner {
         self.agree(sample, draft, dtype, shape.cell_dims())?;
         self.plan.slices.push(PlannedSlice { block, offset, length });
         let rows = draft.rows.checked_add(length);
-        draft.rows = rows.ok_or_else(|| broken(sample, draft.column, "more than 2^32 rows".to_owned()))?;
+        draft.rows = rows.ok_or_else(|| broken(sample, draft.column, "more than 2^32 rows"))?;
         Ok(())
     }
 
@@ -213,10 +213,10 @@ impl Planner {
 
     fn finish(&mut self, sample: &Sample, draft: &Draft) -> Result<()> {
         if draft.rows == 0 {
-            return Err(broken(sample, draft.column, "no rows".to_owned()));
+            return Err(broken(sample, draft.column, "no rows"));
         }
         if draft.squeeze && draft.rows != 1 {
-            return Err(broken(sample, draft.column, format!("{} rows and is squeezed", draft.rows)));
+            return Err(broken(sample, draft.column, &format!("{} rows and is squeezed", draft.rows)));
         }
         self.plan.parts.push(Part { slices_end: self.plan.slices.len(), rows: draft.rows });
         Ok(())
@@ -237,7 +237,7 @@ fn touch(samples: &[Sample]) {
     }
 }
 
-fn broken(sample: &Sample, column: usize, what: String) -> Error {
+fn broken(sample: &Sample, column: usize, what: &str) -> Error {
     let (key, table) = (sample.info().key, sample.table());
     let text = format!("item {key} of table {table:?} cannot be decoded: column {column} has {what}");
     Error::new(ErrorKind::DataLoss, text)

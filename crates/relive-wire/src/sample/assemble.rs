@@ -80,7 +80,9 @@ impl Entry {
                 field.bytes()?;
                 self.begins = true;
             }
-            part::CHUNK => drop(field.bytes()?),
+            part::CHUNK => {
+                field.bytes()?;
+            }
             part::END => self.ends = field.varint()? != 0,
             _ => {}
         }

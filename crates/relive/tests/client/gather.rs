@@ -60,7 +60,8 @@ async fn every_dtype_on_both_ways() {
         let fixed = DType::ALL.iter().copied().filter(|d| !matches!(d, DType::String | DType::Bool));
         let mut leaves: Vec<Tensor> = fixed
             .map(|dtype| {
-                let bytes: Vec<u8> = (0..6 * dtype.size_bytes().unwrap()).map(|i| i as u8 ^ step).collect();
+                let bytes: Vec<u8> =
+                    (0..6 * dtype.size_bytes().unwrap()).map(|i| u8::try_from(i).unwrap() ^ step).collect();
                 Tensor::new(dtype, [2, 3], bytes.into()).unwrap()
             })
             .collect();

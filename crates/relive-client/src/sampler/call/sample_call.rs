@@ -37,7 +37,7 @@ pub struct SampleCall {
 }
 
 enum Inner {
-    Remote(RemoteCall),
+    Remote(Box<RemoteCall>),
     Local(LocalCall),
 }
 
@@ -98,7 +98,7 @@ impl Client {
         }
         let wish = Wish { table: table.to_owned(), samples: num_samples, timeout };
         let inner = match self.connection() {
-            Connection::Remote(_) => Inner::Remote(RemoteCall::new(self.clone(), wish)),
+            Connection::Remote(_) => Inner::Remote(Box::new(RemoteCall::new(self.clone(), wish))),
             Connection::Local(local) => {
                 let handle = local.table("sample", table)?.clone();
                 Inner::Local(LocalCall::new(handle, Arc::clone(local.who()), wish))
