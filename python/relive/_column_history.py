@@ -73,18 +73,39 @@ class ColumnHistory:
 
         Raises:
           TypeError: a key that is no int, slice or list of ints.
-          IndexError: a step that was never there.
-          ValueError: a step without data, or one that is not kept any more.
+          IndexError: a step that has not come yet.
+          ValueError: a step without data, one that is not kept any more, or one before the first.
         """
         path = (*self._path, key)
         steps = list(self)
         if isinstance(key, slice):
-            return TrajectoryColumn(steps[key], path=path)
+            return TrajectoryColumn([_step(steps, index) for index in _positions(key, len(steps))], path=path)
         if isinstance(key, list):
-            return TrajectoryColumn([steps[operator.index(index)] for index in key], path=path)
+            return TrajectoryColumn([_step(steps, _position(index, len(steps))) for index in key], path=path)
         if not hasattr(key, "__index__"):
             raise TypeError(f"a history is indexed by an int, a slice or a list of ints, not by a {type(key)}")
-        return TrajectoryColumn([steps[key]], squeeze=True, path=path)
+        return TrajectoryColumn([_step(steps, _position(key, len(steps)))], squeeze=True, path=path)
 
     def __str__(self) -> str:
         return f"_ColumnHistory(path={self._path}, refs={list(self)})"
+
+
+def _position(index: int, length: int) -> int:
+    """The step that is meant, counted from the first; below 0 for one before it."""
+    number = operator.index(index)
+    return number + length if number < 0 else number
+
+
+def _positions(key: slice, length: int) -> range:
+    """The steps of a slice. It is not cut at the first step: a shorter column than was asked for would be a surprise."""
+    stride = 1 if key.step is None else operator.index(key.step)
+    last = length - 1
+    if stride < 0:
+        start = last if key.start is None else min(_position(key.start, length), last)
+        return range(start, -1 if key.stop is None else _position(key.stop, length), stride)
+    start = 0 if key.start is None else _position(key.start, length)
+    return range(start, length if key.stop is None else min(_position(key.stop, length), length), stride)
+
+
+def _step(steps: list[Any], position: int) -> Any | None:
+    return steps[position] if position >= 0 else None

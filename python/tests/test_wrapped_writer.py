@@ -444,14 +444,22 @@ class TestColumnHistory:
         assert column.is_squeezed is (not isinstance(key, (slice, list)))
 
     @pytest.mark.parametrize(
-        "key", [0, 3, -11, -14, slice(None), slice(0, 4), slice(3, 6), slice(-11, None), [0, 5], slice(None, 3), slice(None, -2)]
+        "key", [0, 3, -11, slice(None), slice(0, 4), slice(3, 6), slice(-11, None), [0, 5], slice(None, 3), slice(None, -2)]
     )
     def test_steps_that_are_not_kept(self, key: Any) -> None:
         with pytest.raises(ValueError, match=r"None.*'p', 1"):
             self.filled()[key]
 
-    @pytest.mark.parametrize("key", [14, 15, -15, [14]])
-    def test_steps_that_never_were(self, key: Any) -> None:
+    @pytest.mark.parametrize(
+        "key", [-3, -9, [-1, -3], slice(-3, None), slice(-9, -1), slice(-4, None, 2), slice(-1, -5, -1)]
+    )
+    def test_steps_before_the_first(self, key: Any) -> None:
+        # A list would give less than was asked for.
+        with pytest.raises(ValueError, match="None"):
+            self.filled(2)[key]
+
+    @pytest.mark.parametrize("key", [14, 15, [14]])
+    def test_steps_that_have_not_come_yet(self, key: Any) -> None:
         with pytest.raises(IndexError):
             self.filled()[key]
 
