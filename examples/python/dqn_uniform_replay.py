@@ -1,7 +1,7 @@
 """Uniform replay, as DQN uses it: an actor writes transitions, a learner draws batches of them at random.
 
-The problem is a corridor of eight cells with a reward at its right end, so that Q fits into an array and the whole example
-ends within seconds. What a DQN does differently is only the function that it fits.
+The problem is a corridor of eight cells with a reward at its right end, so that Q fits into an array and the whole
+example ends within seconds. What a DQN does differently is only the function that it fits.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Frame stacking without duplicate frames: a frame is stored once, and eight stacks refer to it.
 
-A transition of Atari agents shows the last four frames before the action and the last four after it. Written out, that is
-eight frames of 84×84 bytes for each step. Here the writer sends each frame once; items are references to it.
+A transition of Atari agents shows the last four frames before the action and the last four after it. Written out, that
+is eight frames of 84×84 bytes for each step. Here the writer sends each frame once; items are references to it.
 """
 
 import numpy as np

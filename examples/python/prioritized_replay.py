@@ -1,8 +1,8 @@
 """Prioritized replay: surprising items are drawn more often, and count less for it.
 
-A table of a thousand pairs (x, y) of which y = w·x holds but for ten rare ones, x on the axis that nothing else touches.
-Uniform replay needs long to see these often enough. With priorities |error| they come often; the importance weights
-(N·P)^-beta of Schaul et al. (2016, section 3.4) keep the fit unbiased.
+A table of a thousand pairs (x, y) of which y = w·x holds but for ten rare ones, x on the axis that nothing else
+touches. Uniform replay needs long to see these often enough. With priorities |error| they come often; the importance
+weights (N·P)^-beta of Schaul et al. (2016, section 3.4) keep the fit unbiased.
 """
 
 import numpy as np
@@ -32,7 +32,10 @@ def fill(client, data):
 
 
 def fit(client):
-    """Gradient descent with importance weights; tells the table the new errors. Returns the share of rare pairs seen."""
+    """Gradient descent with importance weights that tells the table the new errors.
+
+    Returns the slopes and the share of rare pairs among what was drawn.
+    """
     slopes, rare = np.zeros(2, np.float32), 0
     with client.batches("pairs", BATCH_SIZE, max_batches=UPDATES) as batches:
         for info, data, _ in batches:

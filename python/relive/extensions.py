@@ -21,8 +21,8 @@ _MAX_NEIGHBOURS = 1024
 class InsertOnFirstSample(TableExtensionBase):
     """Copies an item into another table of the server when it is sampled for the first time.
 
-    The copy has the same key, priority and data. It is dropped, with a line in the server's log, if the other table's rate
-    limiter does not let it in within a minute.
+    The copy has the same key, priority and data. It is dropped, with a line in the server's log, if the other table's
+    rate limiter does not let it in within a minute.
 
     Args:
       target_table: the name of the other table.
@@ -43,8 +43,8 @@ class InsertOnFirstSample(TableExtensionBase):
 class PriorityDiffusion(TableExtensionBase):
     """Raises the priorities of neighbours when an item is inserted or updated.
 
-    That of the n-th neighbour becomes at least ``priority * decay**n``. Neighbours are the items of the same episode that
-    begin next before or after in time. With neighbours before only, this is prioritized sequence experience replay
+    That of the n-th neighbour becomes at least ``priority * decay**n``. Neighbours are the items of the same episode
+    that begin next before or after in time. With neighbours before only, this is prioritized sequence experience replay
     (Brittain et al. 2019, section 4): the steps that led to a surprise are worth another look.
 
     Args:

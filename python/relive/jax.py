@@ -1,7 +1,7 @@
 """Batches as JAX arrays.
 
-On the CPU they use the memory into which the batch was gathered, without a copy: it is aligned as XLA wants it, and is kept
-from being used again for as long as a JAX array needs it.
+On the CPU they use the memory into which the batch was gathered, without a copy: it is aligned as XLA wants it, and is
+kept from being used again for as long as a JAX array needs it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def batches(
     """Batches of a table as JAX arrays: data columns ``[batch_size, steps, …]``, information ``[batch_size]``.
 
     ``batch.info.key`` stays a numpy array of uint64, which JAX would cut to 32 bits by default; it goes back to
-    ``client.update_priorities``. Strings stay numpy arrays, too. Unless ``jax_enable_x64`` is set, JAX makes 32-bit types
-    of the other 64-bit ones, which takes a copy.
+    ``client.update_priorities``. Strings stay numpy arrays, too. Unless ``jax_enable_x64`` is set, JAX makes 32-bit
+    types of the other 64-bit ones, which takes a copy.
 
     Args:
       client: the client of the server.

@@ -4,8 +4,8 @@
 >>> for info, data, _ in dataset:  # doctest: +SKIP
 ...     loss = train(data["observation"], data["action"])
 
-The tensors use the memory into which the batch was gathered; there is no further copy on the CPU. For a CUDA device there
-are the two that it takes: into page-locked memory, and from there to the device, during which Python goes on.
+The tensors use the memory into which the batch was gathered; there is no further copy on the CPU. For a CUDA device
+there are the two that it takes: into page-locked memory, and from there to the device, during which Python goes on.
 """
 
 from __future__ import annotations
@@ -21,19 +21,16 @@ from relive import nest
 from relive.batches import Batch
 from relive.client import Client
 
-# Types of numpy's extension package ml_dtypes: the type of the same size that numpy shares with PyTorch, and PyTorch's own.
-_EXTENSION_DTYPES: dict[str, tuple[type[np.generic], torch.dtype]] = {
-    "bfloat16": (np.int16, torch.bfloat16),
-    "float8_e4m3fn": (np.uint8, torch.float8_e4m3fn),
-    "float8_e5m2": (np.uint8, torch.float8_e5m2),
-}
+# Types of numpy's extension package ml_dtypes that PyTorch calls by the same name, and the type of the same size by
+# which the two share memory. Old versions of PyTorch lack some.
+_CARRIERS: dict[str, type[np.generic]] = {"bfloat16": np.int16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
 
 
 class ReplayDataset(IterableDataset[Batch]):
     """Endless batches of a table, as :meth:`relive.Client.batches` makes them, of PyTorch tensors.
 
-    Iterate over it directly, or through a ``torch.utils.data.DataLoader`` with ``batch_size=None``: the batches are made
-    already. Workers of a loader, forked or spawned, draw batches of their own over the network; ``max_batches`` is
+    Iterate over it directly, or through a ``torch.utils.data.DataLoader`` with ``batch_size=None``: the batches are
+    made already. Workers of a loader, forked or spawned, draw batches of their own over the network; ``max_batches`` is
     divided among them. As the server samples and gathering runs without Python's lock, most programs need no workers.
 
     Strings, and types that PyTorch does not have, stay numpy arrays. So does ``batch.info.key``, which goes back to the
@@ -44,13 +41,13 @@ class ReplayDataset(IterableDataset[Batch]):
       table: the table.
       batch_size: items of a batch, at least 1.
       timeout: seconds that a batch may take.
-      prefetch: batches that are asked for before they are wanted; 0 samples only what is handed out. By default 0 within
-        the process and 2 over a network.
+      prefetch: batches that are asked for before they are wanted; 0 samples only what is handed out. By default 0
+        within the process and 2 over a network.
       num_workers: streams that fetch at the same time, for each iterator.
       max_batches: batches of one iteration over the dataset; by default it never ends.
       pad: whether items of different lengths are padded with zeros to the longest of the batch.
-      device: where the tensors of ``data`` go, and those of ``info`` but the keys. Only in the process that iterates: not
-        with a loader's workers.
+      device: where the tensors of ``data`` go, and those of ``info`` but the keys. Only in the process that iterates,
+        not with a loader's workers.
       pin_memory: whether tensors on the CPU lie in page-locked memory. By default for a CUDA device. With a
         ``DataLoader`` use the loader's own ``pin_memory``.
 
@@ -113,8 +110,8 @@ class ReplayDataset(IterableDataset[Batch]):
         if self._pin_memory or (self._device is not None and self._device.type != "cpu"):
             raise ValueError(
                 f"device={self._device} and pin_memory={self._pin_memory} do not work in the workers of a DataLoader, "
-                "whose tensors travel through shared memory; use DataLoader(..., pin_memory=True) and move the batches in "
-                "the process that trains, or use no workers"
+                "whose tensors travel through shared memory; use DataLoader(..., pin_memory=True) and move the "
+                "batches in the process that trains, or use no workers"
             )
 
 
@@ -142,9 +139,9 @@ def _tensor(leaf: Any) -> Any:
     """The leaf as a tensor over the same memory; the leaf itself if there is no such tensor."""
     if not isinstance(leaf, np.ndarray):
         return leaf
-    if leaf.dtype.name in _EXTENSION_DTYPES:
-        carrier, dtype = _EXTENSION_DTYPES[leaf.dtype.name]
-        return torch.from_numpy(leaf.view(carrier)).view(dtype)
+    name = leaf.dtype.name
+    if name in _CARRIERS and hasattr(torch, name):
+        return torch.from_numpy(leaf.view(_CARRIERS[name])).view(getattr(torch, name))
     try:
         return torch.from_numpy(leaf)
     except TypeError:

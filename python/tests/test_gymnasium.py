@@ -19,8 +19,11 @@ FORMS = ["plain", "dict"]
 
 
 class Script(gymnasium.Env[Any, Any]):
-    """Episodes of given lengths. Observation t of episode e is 100·e + t, always in the same memory; the reward of step t
-    is t + 1."""
+    """Episodes of given lengths.
+
+    Observation t of episode e is 100·e + t, always in the same memory; the reward of step t is t + 1. The arrays of
+    actions are written over.
+    """
 
     def __init__(self, lengths: list[int], *, truncates: bool = False, form: str = "plain") -> None:
         box = spaces.Box(-1e6, 1e6, (2,), np.float32)
@@ -48,6 +51,8 @@ class Script(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._step += 1
+        if self._nested:
+            action[1][:] = -1.0
         over = self._step == self._lengths[self._episode]
         return self._observe(), float(self._step), over and not self._truncates, over and self._truncates, {}
 
@@ -56,8 +61,8 @@ class Script(gymnasium.Env[Any, Any]):
 
 
 def action_of(env: Script, step: int) -> Any:
-    """The action of step t is t modulo 9, with a list for an array."""
-    return (step % 9, [step, step]) if env._nested else step % 9
+    """The action of step t is t modulo 9."""
+    return (step % 9, np.full(2, step % 9, np.float32)) if env._nested else step % 9
 
 
 class Setting:
@@ -92,13 +97,12 @@ def play(recorder: Recorder, env: Script, num_episodes: int) -> None:
             step, over = step + 1, terminated or truncated
 
 
-def first_number(observation: Any) -> np.ndarray[Any, Any]:
-    """The number that an observation shows, after a check that all its parts show it."""
-    leaves = nest.flatten(observation)
-    for leaf in leaves:
-        numbers = leaf[..., 0] if leaf.dtype == np.float32 else leaf
-        np.testing.assert_array_equal(numbers, leaves[-1][..., 0])
-    return leaves[-1][..., 0]
+def first_number(observation: Any) -> Any:
+    """The number that an observation or action shows, after a check that all its parts show it."""
+    numbers = [leaf[..., 0] if leaf.dtype == np.float32 else leaf for leaf in nest.flatten(observation)]
+    for number in numbers:
+        np.testing.assert_array_equal(number, numbers[0])
+    return numbers[0]
 
 
 def expected_transitions(episode: int, length: int, truncates: bool, kind: Transitions) -> list[dict[str, float]]:
@@ -136,7 +140,7 @@ def test_transitions(n_steps: int, lengths: list[int], truncates: bool, form: st
     found = [
         {
             "observation": first_number(item["observation"]),
-            "action": nest.flatten(item["action"])[0],
+            "action": first_number(item["action"]),
             "reward": item["reward"],
             "discount": item["discount"],
             "next_observation": first_number(item["next_observation"]),
@@ -160,7 +164,7 @@ def expected_rows(episode: int, length: int, truncates: bool, padding: int = 0) 
 
 
 def found_rows(item: Any) -> list[tuple[float, ...]]:
-    columns = [first_number(item["observation"]), nest.flatten(item["action"])[0]]
+    columns = [first_number(item["observation"]), first_number(item["action"])]
     columns += [item[name] for name in ("reward", "terminated", "truncated", "mask")]
     return list(zip(*[column.tolist() for column in columns], strict=True))
 
@@ -281,6 +285,17 @@ def test_a_function_gives_the_priority() -> None:
             play(recorder, env, 1)
         with setting.client.batches("items", 4, max_batches=1) as batches:
             assert next(batches).info.priority.tolist() == [1, 3, 5, 7]
+
+
+def test_lists_will_do_for_actions() -> None:
+    env = Script([1])
+    env.action_space = spaces.Box(-9, 9, (2,), np.float32)
+    with Setting(env, Transitions()) as setting:
+        with Recorder(env, setting.client, "items") as recorder:
+            recorder.reset()
+            recorder.step([3, 4])
+        (item,) = setting.items()
+    assert item["action"].tolist() == [3, 4]
 
 
 def test_a_number_gives_the_priority() -> None:

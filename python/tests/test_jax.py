@@ -14,6 +14,7 @@ import pytest
 import relive
 import relive.jax
 import torch
+import torch.utils.dlpack
 
 NUM_ITEMS = 32
 
@@ -124,7 +125,7 @@ def pointer(array: Any) -> int:
     return array.data_ptr() if isinstance(array, torch.Tensor) else array.unsafe_buffer_pointer()
 
 
-@pytest.mark.parametrize("from_dlpack", [np.from_dlpack, torch.from_dlpack, jnp.from_dlpack])
+@pytest.mark.parametrize("from_dlpack", [np.from_dlpack, torch.utils.dlpack.from_dlpack, jnp.from_dlpack])
 def test_dlpack_shares_the_memory_and_keeps_it(client: relive.Client, from_dlpack: Callable[[Any], Any]) -> None:
     with client.batches("replay", 16) as batches:
         column = next(batches).data["frame"]

@@ -212,7 +212,7 @@ def test_a_timeout_is_an_error(client: relive.Client) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"batch_size": 0}, {"batch_size": 1, "max_batches": -1}])
-def test_numbers_out_of_range(client: relive.Client, arguments: dict[str, int]) -> None:
+def test_numbers_out_of_range(client: relive.Client, arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be at least"):
         ReplayDataset(client, "replay", **arguments)
 

@@ -1,0 +1,96 @@
+"""What a recorder makes items of."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Transitions:
+    """An item for every step: what was seen and done, and what came of it within ``n_steps`` steps.
+
+    For step t, with γ the discount and m = ``n_steps``, or the number of steps to the end of the episode if that is
+    less:
+
+    ==================  =========================  =====================================================
+    column              shape, type                content
+    ==================  =========================  =====================================================
+    observation         the space's                o_t
+    action              the space's                a_t
+    reward              (), float32                sum of γ^k r_{t+k} for k from 0 to m - 1
+    discount            (), float32                γ^m; 0 if the episode terminated within these steps
+    next_observation    the observation space's    o_{t+m}
+    ==================  =========================  =====================================================
+
+    so that ``reward + discount * value(next_observation)`` is the n-step target (Sutton and Barto, Reinforcement
+    Learning, 2nd ed., equation 7.1). An episode that is merely truncated keeps its bootstrap.
+
+    Args:
+      n_steps: the number of steps, at least 1.
+      discount: γ, from 0 to 1.
+    """
+
+    n_steps: int = 1
+    discount: float = 0.99
+
+    def __post_init__(self) -> None:
+        if self.n_steps < 1:
+            raise ValueError(f"n_steps must be at least 1, but it is {self.n_steps}")
+        if not 0 <= self.discount <= 1:
+            raise ValueError(f"discount must be from 0 to 1, but it is {self.discount}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sequences:
+    """An item for every ``period`` steps: ``length`` rows, one for each step.
+
+    ==================  =========================  ===============================================================
+    column              shape, type                content of row t
+    ==================  =========================  ===============================================================
+    observation         the space's                o_t
+    action              the space's                a_t
+    reward              (), float32                r_t, the reward for a_t
+    terminated          (), bool                   whether a_t ended the episode
+    truncated           (), bool                   whether the episode was cut off after a_t
+    mask                (), bool                   whether there was an a_t
+    ==================  =========================  ===============================================================
+
+    After the last step comes a row with the last observation, zeros, and a mask that is false; it counts as one of the
+    rows. Sequences do not go beyond the end of an episode.
+
+    Args:
+      length: the rows of a sequence, at least 1.
+      period: the rows from the beginning of a sequence to that of the next one, from 1 to ``length``, which is the
+        default.
+      pad: whether steps at the end of an episode which no sequence holds yet get one that is filled up with rows of
+      zeros.
+        Without it they are dropped.
+    """
+
+    length: int
+    period: int | None = None
+    pad: bool = True
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ValueError(f"length must be at least 1, but it is {self.length}")
+        if self.period is not None and not 1 <= self.period <= self.length:
+            raise ValueError(f"period must be from 1 to length ({self.length}), but it is {self.period}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Episodes:
+    """An item for every episode, with the columns of :class:`Sequences` and a row more than there were steps.
+
+    Args:
+      max_length: the most steps that an episode may have; by default as many as the environment's specification allows.
+    """
+
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(f"max_length must be at least 1, but it is {self.max_length}")
+
+
+Kind = Transitions | Sequences | Episodes
