@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
+from relive import _native
 from relive.server import TableExtensionBase
 
 __all__ = ["InsertOnFirstSample", "PriorityDiffusion", "TableExtensionBase"]
@@ -34,9 +34,9 @@ class InsertOnFirstSample(TableExtensionBase):
         if not self.target_table:
             raise ValueError("target_table must not be empty")
 
-    def build_internal_extensions(self, table_name: str) -> Sequence[Any]:
-        """The extension as plain values."""
-        return [("insert_on_first_sample", self.target_table)]
+    def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
+        """What the server runs."""
+        return [_native.TableExtension.insert_on_first_sample(self.target_table)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +67,6 @@ class PriorityDiffusion(TableExtensionBase):
             if not 0 <= value <= _MAX_NEIGHBOURS:
                 raise ValueError(f"{name} must be from 0 to {_MAX_NEIGHBOURS}, but it is {value}")
 
-    def build_internal_extensions(self, table_name: str) -> Sequence[Any]:
-        """The extension as plain values."""
-        return [("priority_diffusion", float(self.decay), self.before, self.after)]
+    def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
+        """What the server runs."""
+        return [_native.TableExtension.priority_diffusion(self.decay, self.before, self.after)]
