@@ -1,5 +1,6 @@
 """The names that programs reach for beyond dm-reverb's documented ones."""
 
+import doctest
 import importlib
 import subprocess
 import sys
@@ -105,3 +106,10 @@ class TestCheckpointers:
 )  # fmt: skip
 def test_every_module_can_be_imported_first(module: str) -> None:
     subprocess.run([sys.executable, "-c", f"import relive.{module}"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("module", ["nest", "specs", "structured_writer", "_patterns"])
+def test_examples_in_documentation(module: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"relive.{module}"))
+    assert result.attempted > 0
+    assert result.failed == 0
