@@ -33,7 +33,7 @@ impl BatchIterator {
 
     fn why<'r>(&self) -> Reason<'r> {
         let (client, table) = (self.client.clone(), self.table.clone());
-        Box::pin(async move { wait::reason_of(&client, &table).await })
+        Box::pin(async move { wait::reason_of(&client, &table, wait::Operation::Sample).await })
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use relive_client::{
     BatchOptions, Client as RustClient, ClientOptions, SamplerOptions, TrajectoryWriterOptions, Transport, Waiter, WaiterOperation,
 };
@@ -17,7 +17,7 @@ use crate::array;
 use crate::batch::BatchIterator;
 use crate::error::{OrRaise, invalid};
 use crate::nest;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, to_python};
 use crate::server::local_engine;
 use crate::structured::{self, StructuredWriter};
 use crate::table::info_dict;
@@ -233,7 +233,7 @@ impl Client {
         let first = priorities.first().map(|(table, _)| (*table).to_owned()).unwrap_or_default();
         let why = || {
             let (client, first) = (client.clone(), first.clone());
-            Box::pin(async move { wait::reason_of(&client, &first).await }) as wait::Reason<'_>
+            Box::pin(async move { wait::reason_of(&client, &first, wait::Operation::Insert).await }) as wait::Reason<'_>
         };
         wait::now_or_wait(py, "insert", client.insert_with_timeout(&step, &priorities, timeout), why)?.or_raise(py)
     }
@@ -309,7 +309,7 @@ impl Client {
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let sampler = client.sampler(table, options.unavailable_timeout(wait::FOREVER)).or_raise(py)?;
-        Ok(Sampler::over(client, sampler))
+        Ok(Sampler::streaming(client, sampler, wait::FOREVER))
     }
 
     /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are asked for before
@@ -328,14 +328,59 @@ impl Client {
         let reads_ahead = num_samples > 1
             && client.transport() == Transport::Tcp
             && self.keeps_sampled_items(py, &client, table, timeout)?;
+        if !reads_ahead {
+            return Ok(Sampler::on_demand(client, table, num_samples, timeout));
+        }
         let options = SamplerOptions::default()
             .max_samples(num_samples)
-            .max_in_flight_samples_per_worker(if reads_ahead { ahead.min(num_samples) } else { 1 })
+            .max_in_flight_samples_per_worker(ahead.min(num_samples))
             .unavailable_timeout(wait::FOREVER);
         let runtime = wait::runtime()?;
         let _inside = runtime.enter();
         let sampler = client.sampler(table, options).or_raise(py)?;
-        Ok(Sampler::over(client, sampler).with_timeout(timeout))
+        Ok(Sampler::streaming(client, sampler, timeout))
+    }
+
+    /// Up to `limit` items from the place `cursor` on, each as `(key, priority, times_sampled, inserted_at)`, and the place of
+    /// the next page.
+    #[expect(clippy::type_complexity, reason = "one tuple per item")]
+    fn items(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        cursor: Option<u64>,
+        limit: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<(Vec<(u64, f64, i32, f64)>, Option<u64>)> {
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let call = wait::within("items", timeout, client.items(table, cursor.unwrap_or(0), limit));
+        let page = wait::wait(py, "items", call)?.map_err(|failure| failure.raise(py))?;
+        let items = page.items.iter().map(|item| {
+            let inserted = item.inserted_at.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+            (item.key, item.priority, item.times_sampled, inserted.map_or(0.0, |since| since.as_secs_f64()))
+        });
+        Ok((items.collect(), page.next))
+    }
+
+    /// The items of these keys as samples, none where there is no such item.
+    fn get_items<'py>(
+        &self,
+        py: Python<'py>,
+        table: &str,
+        keys: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
+        let keys = array::keys(keys)?;
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let call = wait::within("get_items", timeout, client.get_items(table, &keys));
+        let found = wait::wait(py, "get_items", call)?.map_err(|failure| failure.raise(py))?;
+        found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
+    }
+
+    /// What the items of `table` look like, as far as their writers have said; none if that is not known.
+    #[expect(clippy::unused_self, reason = "to come")]
+    fn structure(&self, _table: &str, _timeout: Option<f64>) -> Option<Py<PyAny>> {
+        None
     }
 
     /// An iterator of batches; see `batch::BatchIterator`.

@@ -6,6 +6,7 @@
 mod array;
 mod batch;
 mod buffer;
+mod checkpoints;
 mod client;
 mod column;
 mod error;

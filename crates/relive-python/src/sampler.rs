@@ -17,22 +17,30 @@ use crate::wait::{self, Reason};
 /// Reads samples of one table; an iterator of `(info, columns)`.
 #[pyclass(frozen, module = "relive._native", name = "Sampler")]
 pub(crate) struct Sampler {
-    inner: Mutex<Option<RustSampler>>,
+    source: Mutex<Option<Source>>,
     client: Client,
     table: String,
     /// How long `__next__` waits.
     timeout: Duration,
 }
 
+enum Source {
+    /// Fetches ahead in the background.
+    Stream(RustSampler),
+    /// Asks for one sample when it is wanted, until there were as many as this.
+    Calls { left: usize },
+}
+
 impl Sampler {
-    pub(crate) fn over(client: Client, sampler: RustSampler) -> Sampler {
+    pub(crate) fn streaming(client: Client, sampler: RustSampler, timeout: Duration) -> Sampler {
         let table = sampler.table().to_owned();
-        Sampler { inner: Mutex::new(Some(sampler)), client, table, timeout: wait::FOREVER }
+        Sampler { source: Mutex::new(Some(Source::Stream(sampler))), client, table, timeout }
     }
 
-    /// The same, with a bound on how long the next sample may take.
-    pub(crate) fn with_timeout(self, timeout: Duration) -> Sampler {
-        Sampler { timeout, ..self }
+    /// Samples `count` items, each when it is asked for.
+    pub(crate) fn on_demand(client: Client, table: &str, count: usize, timeout: Duration) -> Sampler {
+        let source = Source::Calls { left: count };
+        Sampler { source: Mutex::new(Some(source)), client, table: table.to_owned(), timeout }
     }
 }
 
@@ -54,29 +62,49 @@ impl Sampler {
 
     /// Ends the sampler; what was fetched and not taken is lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let sampler = self.inner.try_lock().ok_or_else(busy)?.take();
-        py.detach(|| drop(sampler));
+        let source = self.source.try_lock().ok_or_else(busy)?.take();
+        py.detach(|| drop(source));
         Ok(())
     }
 }
 
 impl Sampler {
     fn next_within<'py>(&self, py: Python<'py>, timeout: Duration) -> PyResult<Bound<'py, PyTuple>> {
-        let mut inner = self.inner.try_lock().ok_or_else(busy)?;
-        let sampler = inner.as_mut().ok_or_else(|| PyStopIteration::new_err("the sampler is closed"))?;
-        match wait::now_or_wait(py, "sample", next_within(sampler, timeout), || self.why())? {
-            Some(sample) => to_python(py, sample.or_raise(py)?),
-            None => Err(PyStopIteration::new_err(())),
-        }
+        let mut source = self.source.try_lock().ok_or_else(busy)?;
+        let sample = match source.as_mut() {
+            Some(Source::Stream(sampler)) => {
+                match wait::now_or_wait(py, "sample", next_of(sampler, timeout), || self.why())? {
+                    Some(sample) => sample.or_raise(py)?,
+                    None => return Err(PyStopIteration::new_err(())),
+                }
+            }
+            Some(Source::Calls { left: 0 }) => return Err(PyStopIteration::new_err(())),
+            Some(Source::Calls { left }) => {
+                let sample = self.call(py, timeout)?;
+                *left -= 1;
+                sample
+            }
+            None => return Err(PyStopIteration::new_err("the sampler is closed")),
+        };
+        drop(source);
+        to_python(py, sample)
+    }
+
+    fn call(&self, py: Python<'_>, timeout: Duration) -> PyResult<Sample> {
+        let limit = (timeout != wait::FOREVER).then_some(timeout);
+        let mut call = self.client.sample_call(&self.table, 1, limit).or_raise(py)?;
+        let samples = wait::wait_by(py, "sample", limit, |slice| call.wait(slice), || self.why())?;
+        let sample = samples.or_raise(py)?.into_iter().next();
+        sample.ok_or_else(|| PyStopIteration::new_err("the server ended the call without a sample"))
     }
 
     fn why<'r>(&self) -> Reason<'r> {
         let (client, table) = (self.client.clone(), self.table.clone());
-        Box::pin(async move { wait::reason_of(&client, &table).await })
+        Box::pin(async move { wait::reason_of(&client, &table, wait::Operation::Sample).await })
     }
 }
 
-async fn next_within(sampler: &mut RustSampler, timeout: Duration) -> Option<relive_client::Result<Sample>> {
+async fn next_of(sampler: &mut RustSampler, timeout: Duration) -> Option<relive_client::Result<Sample>> {
     if timeout == wait::FOREVER { sampler.next().await } else { sampler.next_with_timeout(timeout).await }
 }
 

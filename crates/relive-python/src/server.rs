@@ -13,6 +13,7 @@ use relive_server::{ServerOptions, bind, serve};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
+use crate::checkpoints::Checkpoints;
 use crate::client::seconds;
 use crate::error::invalid;
 use crate::table::Table;
@@ -49,10 +50,16 @@ struct Running {
 
 #[pymethods]
 impl Server {
-    /// Binds `port` of `host` (0: a free one) and serves `tables`.
+    /// Binds `port` of `host` (0: a free one) and serves `tables`, which begin with what the newest checkpoint holds.
     #[new]
-    fn new(py: Python<'_>, tables: Vec<Py<Table>>, host: Option<&str>, port: u16) -> PyResult<Server> {
-        let engine = build_engine(&tables)?;
+    fn new(
+        py: Python<'_>,
+        tables: Vec<Py<Table>>,
+        host: Option<&str>,
+        port: u16,
+        checkpoints: Checkpoints,
+    ) -> PyResult<Server> {
+        let engine = checkpoints.build(py, engine_of(&tables)?)?;
         let runtime = runtime_of_server()?;
         let listener = py.detach(|| runtime.block_on(listen(host, port)))?;
         for (table, handle) in tables.iter().zip(engine.tables()) {
@@ -107,7 +114,7 @@ impl Server {
         let mut ended = self.ended.clone();
         // A sender that is gone means the same as a message.
         let ended = async move { drop(ended.wait_for(|ended| *ended).await) };
-        wait::wait_quietly(py, tokio::time::timeout(timeout, ended)).map(|waited| waited.is_ok())
+        wait::wait_quietly(py, async { tokio::time::timeout(timeout, ended).await.is_ok() })
     }
 }
 
@@ -140,7 +147,7 @@ impl Drop for Server {
     }
 }
 
-fn build_engine(tables: &[Py<Table>]) -> PyResult<Engine> {
+fn engine_of(tables: &[Py<Table>]) -> PyResult<EngineBuilder> {
     if let Some(table) = tables.iter().find(|table| table.get().is_served()) {
         return Err(PyValueError::new_err(format!(
             "table {:?} was given to a server before; Table.replace() makes an empty one of the same rules",
@@ -151,7 +158,7 @@ fn build_engine(tables: &[Py<Table>]) -> PyResult<Engine> {
         let table = table.get();
         builder.table_with_extensions(table.config().clone(), table.build_extensions())
     };
-    tables.iter().fold(Engine::builder(), add).build().map_err(invalid)
+    Ok(tables.iter().fold(Engine::builder(), add))
 }
 
 fn runtime_of_server() -> PyResult<tokio::runtime::Runtime> {

@@ -7,14 +7,20 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use relive_client::ErrorKind;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
+
+use crate::error::{raise, raise_kind};
 
 /// How long a wait goes on before Python's signal handlers get their chance: what Ctrl-C takes at most.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// After how long a wait is first told of in the log; then after twice as long each time.
 const FIRST_NOTICE: Duration = Duration::from_secs(5);
+
+/// How much later than its limit an answer may come.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Threads of the runtime: one can decode messages while the other waits for a socket.
 const WORKER_THREADS: usize = 2;
@@ -69,14 +75,33 @@ where
     F::Output: Send,
 {
     let runtime = runtime()?;
+    let mut notices = Notices::new(what);
+    wait_in_slices(py, &runtime, future, || notices.tell_if_due(py, &runtime, &reason))
+}
+
+/// Waits for something that blocks its thread for a slice of time at once. With a limit that the thing itself is to keep, it
+/// is given up a little after it: a server that is away keeps no limits.
+pub(crate) fn wait_by<'r, T: Send>(
+    py: Python<'_>,
+    what: &str,
+    limit: Option<Duration>,
+    mut wait: impl FnMut(Duration) -> Option<T> + Send,
+    reason: impl Fn() -> Reason<'r> + Sync,
+) -> PyResult<T> {
+    let runtime = runtime()?;
     let started = Instant::now();
-    let mut next_notice = FIRST_NOTICE;
-    wait_in_slices(py, &runtime, future, || {
-        if started.elapsed() >= next_notice {
-            tell(py, &runtime, what, next_notice, reason());
-            next_notice *= 2;
+    let mut notices = Notices::new(what);
+    loop {
+        if let Some(done) = py.detach(|| wait(SLICE)) {
+            return Ok(done);
         }
-    })
+        py.check_signals()?;
+        if limit.is_some_and(|limit| started.elapsed() > limit.saturating_add(GRACE)) {
+            let text = format!("{what}: Deadline Exceeded: no answer from the server within {:?}", started.elapsed());
+            return Err(raise_kind(py, ErrorKind::Timeout, text));
+        }
+        notices.tell_if_due(py, &runtime, &reason);
+    }
 }
 
 /// [`wait`] for what is meant to take long: nothing is logged.
@@ -106,6 +131,26 @@ where
         }
         py.check_signals()?;
         between();
+    }
+}
+
+/// Tells of a wait that is long.
+struct Notices<'a> {
+    what: &'a str,
+    started: Instant,
+    next: Duration,
+}
+
+impl<'a> Notices<'a> {
+    fn new(what: &'a str) -> Notices<'a> {
+        Notices { what, started: Instant::now(), next: FIRST_NOTICE }
+    }
+
+    fn tell_if_due<'r>(&mut self, py: Python<'_>, runtime: &Runtime, reason: &impl Fn() -> Reason<'r>) {
+        if self.started.elapsed() >= self.next {
+            tell(py, runtime, self.what, self.next, reason());
+            self.next *= 2;
+        }
     }
 }
 
@@ -141,15 +186,52 @@ where
     wait_because(py, what, future, reason)
 }
 
-/// What operations on `table` wait for now, as its server says.
-pub(crate) async fn reason_of(client: &relive_client::Client, table: &str) -> String {
-    let status = match client.status_with_timeout(Duration::from_secs(1)).await {
-        Ok(status) => status,
+/// A call that has no limit of its own, with one.
+///
+/// # Errors
+/// `Timeout` after `limit`, and whatever the call says.
+pub(crate) async fn within<T>(
+    what: &str,
+    limit: Duration,
+    call: impl Future<Output = relive_client::Result<T>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(done) => done.map_err(Failure::Error),
+        Err(_) => Err(Failure::Timeout(format!("{what}: Deadline Exceeded: no answer within {limit:?}"))),
+    }
+}
+
+/// Why a call within a limit did not succeed.
+pub(crate) enum Failure {
+    Error(relive_client::Error),
+    Timeout(String),
+}
+
+impl Failure {
+    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Error(error) => raise(py, &error),
+            Failure::Timeout(text) => raise_kind(py, ErrorKind::Timeout, text),
+        }
+    }
+}
+
+/// An operation of a table that can wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Operation {
+    Insert,
+    Sample,
+}
+
+/// What such operations on `table` wait for now, as its server says.
+pub(crate) async fn reason_of(client: &relive_client::Client, table: &str, operation: Operation) -> String {
+    let waits = match client.waits(table).await {
+        Ok(waits) => waits,
         Err(error) => return format!("the server does not say why ({error})"),
     };
-    let Some(table) = status.tables.iter().find(|known| known.info.config.name == table) else {
-        return format!("the server has no table {table:?}");
+    let reason = match operation {
+        Operation::Insert => waits.insert,
+        Operation::Sample => waits.sample,
     };
-    let reasons: Vec<String> = table.waiters.iter().take(3).map(|waiter| waiter.reason.clone()).collect();
-    if reasons.is_empty() { "nobody waits in the table".to_owned() } else { reasons.join("; ") }
+    reason.unwrap_or_else(|| "the table's rate limiter would let it through now".to_owned())
 }

@@ -308,7 +308,7 @@ impl TrajectoryWriter {
 /// Why a table lets no inserts through.
 fn why_inserts_wait<'r>(client: &Client, table: &str) -> Reason<'r> {
     let (client, table) = (client.clone(), table.to_owned());
-    Box::pin(async move { wait::reason_of(&client, &table).await })
+    Box::pin(async move { wait::reason_of(&client, &table, wait::Operation::Insert).await })
 }
 
 fn no_reason<'r>() -> Reason<'r> {

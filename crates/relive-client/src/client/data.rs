@@ -1,7 +1,7 @@
 //! Writing and reading items.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use relive_tensor::{Nest, Tensor};
 
@@ -71,11 +71,10 @@ impl Client {
         }
         let mut writer = self.trajectory_writer(TrajectoryWriterOptions::new(1))?;
         writer.append(step)?;
-        for (table, priority) in priorities {
-            let columns = writer.newest_step()?;
-            writer.create_item(table, *priority, columns).await?;
-        }
-        writer.close_with_timeout(timeout).await
+        let (started, deadline) = (Instant::now(), Deadline::after(timeout));
+        let create = create_each(&mut writer, priorities);
+        deadline.run(create).await.ok_or_else(|| self.timed_out("insert", timeout, None))??;
+        writer.close_with_timeout(timeout.saturating_sub(started.elapsed())).await
     }
 
     /// Takes `num_samples` samples of `table`; blocks while the table's rate limiter does not let them through.
@@ -135,4 +134,13 @@ impl Client {
         self.server_info_with_timeout(timeout).await?;
         self.shared.signatures.get(table).ok_or_else(|| self.shared.signatures.unknown(table))
     }
+}
+
+/// Makes an item of the newest step for each of the tables.
+async fn create_each(writer: &mut TrajectoryWriter, priorities: &[(&str, f64)]) -> Result<()> {
+    for (table, priority) in priorities {
+        let columns = writer.newest_step()?;
+        writer.create_item(table, *priority, columns).await?;
+    }
+    Ok(())
 }

@@ -1,0 +1,205 @@
+"""Calls of the client that are neither writers nor samplers."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from conftest import PATIENCE_S, uniform_table
+
+import relive
+
+Connect = Callable[..., relive.Client]
+
+
+@pytest.fixture
+def dead_port() -> int:
+    """A port that nobody serves."""
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return int(listener.getsockname()[1])
+
+
+def prioritized() -> relive.Table:
+    return uniform_table(sampler=relive.selectors.Prioritized(1.0))
+
+
+def fill(client: relive.Client, count: int, table: str = "table") -> list[int]:
+    with client.trajectory_writer(1) as writer:
+        keys = []
+        for step in range(count):
+            writer.append(np.int64(step))
+            keys.append(writer.create_item(table, 1.0, writer.history[-1:]))
+    return keys
+
+
+def test_the_transport_can_be_seen_and_chosen(connect: Connect, transport: str) -> None:
+    client = connect()
+    assert client.transport == transport
+    assert relive.Client(client.server_address).transport == "in-process"
+    with pytest.raises(ValueError, match="transport"):
+        relive.Client("localhost:1", transport="pigeon")
+
+
+def test_a_client_without_a_server_in_this_process_is_told(dead_port: int) -> None:
+    client = relive.Client(f"localhost:{dead_port}", transport="in-process")
+    with pytest.raises(ValueError, match=f"no server of this process serves localhost:{dead_port}"):
+        client.server_info()
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:http", ":80", "https://localhost:80"])
+def test_addresses_that_cannot_be(address: str) -> None:
+    with pytest.raises(ValueError, match="address"):
+        relive.Client(address).server_info(timeout=PATIENCE_S)
+
+
+def test_addresses_in_the_notation_of_grpc(connect: Connect) -> None:
+    port = connect().server_address.rpartition(":")[2]
+    for address in (f"ipv4:127.0.0.1:{port}", f"dns:///localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
+        assert list(relive.Client(address).server_info(timeout=PATIENCE_S)) == ["table"]
+
+
+def test_a_client_is_its_address(connect: Connect) -> None:
+    client = connect()
+    copy = pickle.loads(pickle.dumps(client))
+    assert copy.server_address == client.server_address and copy.transport == client.transport
+    assert repr(client) == f"Client, server_address={client.server_address}"
+    assert list(copy.server_info()) == ["table"]
+
+
+def test_server_info_after_inserts(connect: Connect) -> None:
+    client = connect(uniform_table("a"), uniform_table("b"))
+    client.insert({"x": np.zeros(3, np.float32)}, {"a": 1.0, "b": 2.0})
+    info = client.server_info()
+    assert sorted(info) == ["a", "b"]
+    assert info["a"].current_size == info["b"].current_size == 1
+    assert info["a"].rate_limiter_info.insert_stats.completed == 1
+    assert info["a"].num_episodes == 1
+
+
+def test_status_tells_of_bytes(connect: Connect) -> None:
+    client = connect()
+    client.insert(np.zeros(1_000, np.float32), {"table": 1.0})
+    status = client.status(timeout=PATIENCE_S)
+    assert status["version"] == relive.__version__
+    assert status["num_chunks"] == 1 and status["raw_bytes"] == 4_000
+    assert 0 < status["encoded_bytes"] < 4_000
+    assert status["tables"]["table"].referenced_bytes == status["encoded_bytes"]
+    assert status["tables"]["table"].waiters == []
+
+
+def test_a_dead_server_runs_into_the_deadline(dead_port: int) -> None:
+    client = relive.Client(f"localhost:{dead_port}")
+    for call in (
+        lambda: client.server_info(timeout=1),
+        lambda: client.reset("t", timeout=0.2),
+        lambda: client.mutate_priorities("t", {1: 1.0}, timeout=0.2),
+        lambda: client.update_priorities("t", [1], [1.0], timeout=0.2),
+        lambda: client.insert(1.0, {"t": 1.0}, timeout=0.2),
+        lambda: next(client.sample("t", 1, timeout=0.2)),
+        lambda: next(client.batches("t", 1, timeout=0.2)),
+        lambda: client.status(timeout=0.2),
+        lambda: next(client.items("t", timeout=0.2)),
+        lambda: client.get_items("t", [1], timeout=0.2),
+    ):
+        with pytest.raises(relive.DeadlineExceededError) as raised:
+            call()
+        assert isinstance(raised.value, TimeoutError) and isinstance(raised.value, relive.ReverbError)
+
+
+def test_unknown_tables(connect: Connect) -> None:
+    client = connect()
+    for call in (
+        lambda: client.reset("nowhere"),
+        lambda: client.mutate_priorities("nowhere", {1: 1.0}),
+        lambda: next(client.sample("nowhere", 1)),
+        lambda: next(client.batches("nowhere", 1)),
+        lambda: client.insert(1.0, {"nowhere": 1.0}),
+        lambda: client.get_items("nowhere", [1]),
+        lambda: next(client.items("nowhere")),
+    ):
+        with pytest.raises(RuntimeError, match="nowhere.*table"):
+            call()
+    with pytest.raises(ValueError, match="nowhere"):
+        client.insert(1.0, {"nowhere": 1.0})
+
+
+def test_insert_needs_a_table() -> None:
+    with pytest.raises(ValueError, match="priorities"):
+        relive.Client("localhost:1").insert(1.0, {})
+
+
+def test_insert_says_what_the_server_refuses(connect: Connect) -> None:
+    client = connect(prioritized())
+    with pytest.raises(ValueError, match="-1"):
+        client.insert(1.0, {"table": -1.0})
+    with pytest.raises(ValueError, match="NaN"):
+        client.insert(1.0, {"table": float("nan")})
+    client.insert(1.0, {"table": 1.0})
+    assert client.server_info()["table"].current_size == 1
+
+
+def test_priorities_by_mapping(connect: Connect) -> None:
+    client = connect(prioritized())
+    first, second, third = fill(client, 3)
+    client.mutate_priorities("table", updates={first: 5.0, 12345: 1.0}, deletes=[second])
+    found = client.get_items("table", [first, second, third])
+    assert [item and item.info.priority for item in found] == [5.0, None, 1.0]
+    client.mutate_priorities("table")
+    with pytest.raises(ValueError, match="-1"):
+        client.mutate_priorities("table", updates={first: -1.0})
+    with pytest.raises(ValueError, match="NaN|nan"):
+        client.mutate_priorities("table", updates={first: float("nan")})
+    for key in (-1, 2**64, "one", 1.5):
+        with pytest.raises(TypeError, match="key"):
+            client.mutate_priorities("table", updates={key: 1.0})  # type: ignore[dict-item]
+
+
+def test_priorities_by_arrays(connect: Connect) -> None:
+    client = connect(prioritized())
+    keys = np.array(fill(client, 100), np.uint64)
+    client.update_priorities("table", keys, np.arange(100.0))
+    found = client.get_items("table", keys)
+    assert [item and item.info.priority for item in found] == list(range(100))
+    client.update_priorities("table", keys[:2].tolist(), [7, 8])
+    client.delete_items("table", keys[2:])
+    assert client.server_info()["table"].current_size == 2
+    client.update_priorities("table", [], [])
+    with pytest.raises(ValueError, match="2 keys, but 1 priorities"):
+        client.update_priorities("table", keys[:2], [1.0])
+
+
+def test_reset_empties_a_table(connect: Connect) -> None:
+    client = connect()
+    before = set(fill(client, 5))
+    next(client.sample("table", 1))
+    client.reset("table")
+    info = client.server_info()["table"]
+    assert (info.current_size, info.num_unique_samples, info.rate_limiter_info.insert_stats.completed) == (0, 0, 0)
+    after = set(fill(client, 5))
+    assert not before & after
+    assert {sample.info.key for sample in client.sample("table", 20, emit_timesteps=False)} <= after
+
+
+def test_items_are_listed_in_the_order_of_their_insertion(connect: Connect) -> None:
+    client = connect(uniform_table(max_size=10_000))
+    keys = fill(client, 2_500)
+    next(client.sample("table", 1))
+    items = list(client.items("table"))
+    assert [item.key for item in items] == keys
+    assert sum(item.times_sampled for item in items) == 1
+    assert all(item.priority == 1.0 for item in items)
+    times = [item.inserted_at for item in items]
+    assert times == sorted(times) and times[0] > 1.7e9
+
+
+def test_items_are_found_by_key_without_sampling_them(connect: Connect) -> None:
+    client = connect()
+    keys = fill(client, 3)
+    found = client.get_items("table", [keys[2], 1, keys[0]])
+    assert found[1] is None
+    assert [item.data[0].tolist() for item in found if item] == [[2], [0]]
+    assert client.server_info()["table"].rate_limiter_info.sample_stats.completed == 0

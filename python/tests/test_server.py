@@ -1,0 +1,164 @@
+"""Servers and tables: what they are made of, what they refuse, how they end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import PATIENCE_S, uniform_table
+
+import relive
+from relive import extensions
+
+Serve = Callable[..., relive.Server]
+Connect = Callable[..., relive.Client]
+
+
+def test_a_server_needs_tables_of_different_names() -> None:
+    with pytest.raises(ValueError, match="at least one table"):
+        relive.Server(tables=[])
+    with pytest.raises(ValueError, match="at least one table"):
+        relive.Server()
+    with pytest.raises(ValueError, match="name of its own.*'table'"):
+        relive.Server(tables=[uniform_table(), uniform_table()])
+
+
+def test_a_port_is_served_by_one_server(serve: Serve) -> None:
+    port = serve().port
+    assert 1024 <= port <= 65535
+    with pytest.raises(ValueError, match=f"{port}.*another server uses this port"):
+        relive.Server(tables=[uniform_table()], port=port)
+    with pytest.raises(ValueError, match="from 0 to 65535"):
+        relive.Server(tables=[uniform_table()], port=65536)
+
+
+def test_a_table_belongs_to_one_server(serve: Serve) -> None:
+    table = uniform_table()
+    server = serve(table)
+    with pytest.raises(ValueError, match="'?\"?table\"?'? was given to a server before"):
+        relive.Server(tables=[table])
+    server.stop()
+    again = serve(table.replace())
+    assert again.localhost_client().server_info(timeout=PATIENCE_S)["table"].current_size == 0
+
+
+def test_stopping_twice_is_stopping_once(serve: Serve) -> None:
+    server = serve()
+    assert "running" in repr(server)
+    server.stop()
+    server.stop()
+    assert "stopped" in repr(server)
+
+
+def test_wait_returns_when_the_server_is_stopped(serve: Serve) -> None:
+    server = serve()
+    waiter = threading.Thread(target=server.wait)
+    waiter.start()
+    server.stop()
+    waiter.join(PATIENCE_S)
+    assert not waiter.is_alive()
+
+
+def test_a_server_that_is_let_go_stops() -> None:
+    server = relive.Server(tables=[uniform_table()])
+    port = server.port
+    del server
+    with relive.Server(tables=[uniform_table()], port=port) as again:
+        assert again.port == port
+
+
+def test_a_table_refuses_what_cannot_be() -> None:
+    with pytest.raises(ValueError, match="name"):
+        uniform_table(name="")
+    with pytest.raises(ValueError, match=r"max_size \(0\)"):
+        uniform_table(max_size=0)
+    with pytest.raises(ValueError, match=r"max_size \(-1\)"):
+        uniform_table(max_size=-1)
+    with pytest.raises(TypeError, match="2147483647"):
+        uniform_table(max_size=2**31)
+    with pytest.raises(TypeError, match="max_size"):
+        uniform_table(max_size=1.5)
+    with pytest.raises(TypeError, match="sampler"):
+        uniform_table(sampler="uniform")
+    with pytest.raises(TypeError, match="remover"):
+        uniform_table(remover=None)
+    with pytest.raises(TypeError, match="rate_limiter"):
+        uniform_table(rate_limiter=1)
+    with pytest.raises(ValueError, match="a"):
+        uniform_table(signature={"a": "no spec"})
+    with pytest.raises(ValueError, match="exponent"):
+        uniform_table(sampler=relive.selectors.Prioritized(float("nan")))
+
+
+def test_what_a_table_says_of_itself() -> None:
+    signature = {"x": relive.ArraySpec((3,), np.float32, "x")}
+    table = uniform_table(max_times_sampled=-3, signature=signature)
+    info = table.info
+    assert (info.name, info.max_size, info.max_times_sampled) == ("table", 1_000, -3)
+    assert (info.current_size, info.num_episodes, info.num_unique_samples) == (0, 0, 0)
+    assert info.structure == signature
+    assert info.sampler_options.HasField("uniform") and not info.sampler_options.is_deterministic
+    assert info.remover_options.HasField("fifo") and info.remover_options.is_deterministic
+    assert info.rate_limiter_info.min_size_to_sample == 1
+    assert repr(table).startswith("Table(name='table'")
+
+
+def test_queues_and_stacks() -> None:
+    queue, stack = relive.Table.queue("q", 5), relive.Table.stack("s", 5)
+    for table, kind in ((queue, "fifo"), (stack, "lifo")):
+        info = table.info
+        assert info.sampler_options.HasField(kind) and info.remover_options.HasField(kind)
+        assert (info.max_size, info.max_times_sampled) == (5, 1)
+        assert (info.rate_limiter_info.min_diff, info.rate_limiter_info.max_diff) == (0.0, 5.0)
+
+
+def test_replace_changes_what_is_given() -> None:
+    table = relive.Table.queue("q", 5, signature=relive.ArraySpec((), np.int32))
+    other = table.replace(name="other", max_size=7)
+    assert (other.name, other.info.max_size, other.info.max_times_sampled) == ("other", 7, 1)
+    assert other.info.structure == table.info.structure
+    assert other.info.sampler_options.HasField("fifo")
+    assert table.replace(sampler=relive.selectors.MaxHeap()).info.sampler_options.heap.min_heap is False
+
+
+def test_what_the_limiter_allows(serve: Serve) -> None:
+    table = relive.Table.queue("q", 2)
+    assert table.can_insert(1) and not table.can_sample(1)
+    for ask in (table.can_insert, table.can_sample):
+        with pytest.raises(ValueError, match="0"):
+            ask(0)
+    client = serve(table).localhost_client()
+    client.insert(1.0, {"q": 1.0}, timeout=PATIENCE_S)
+    client.insert(2.0, {"q": 1.0}, timeout=PATIENCE_S)
+    assert table.can_sample(2) and not table.can_sample(3) and not table.can_insert(1)
+    assert table.info.current_size == 2
+
+
+def test_an_item_is_copied_when_it_is_first_sampled(connect: Connect) -> None:
+    client = connect(
+        uniform_table("source", extensions=[extensions.InsertOnFirstSample("seen")]), uniform_table("seen")
+    )
+    client.insert([np.float32(7)], {"source": 1.0})
+    next(client.sample("source", 1))
+    (steps,) = client.sample("seen", 1, timeout=PATIENCE_S)
+    assert steps[0].data[0] == 7
+    with pytest.raises(ValueError, match="target_table"):
+        extensions.InsertOnFirstSample("")
+
+
+def test_a_surprise_raises_its_neighbours(connect: Connect) -> None:
+    client = connect(uniform_table(
+        sampler=relive.selectors.MaxHeap(), extensions=[extensions.PriorityDiffusion(0.5, before=2)]
+    ))
+    with client.trajectory_writer(1) as writer:
+        keys = []
+        for step, priority in enumerate([0.0, 0.0, 0.0, 8.0]):
+            writer.append(np.int64(step))
+            keys.append(writer.create_item("table", priority, writer.history[-1:]))
+    items: Any = client.get_items("table", keys)
+    assert [item.info.priority for item in items] == [0.0, 2.0, 4.0, 8.0]
+    with pytest.raises(ValueError, match="decay"):
+        extensions.PriorityDiffusion(1.5, before=1)
