@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use relive_tensor::{Nest, Tensor};
 
 use super::{Client, Connection};
+use crate::deadline::Deadline;
 use crate::batch::{BatchOptions, BatchSampler};
 use crate::pattern::StructuredConfig;
 use crate::sampler::{Sample, Sampler, SamplerOptions};
