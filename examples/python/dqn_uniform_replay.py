@@ -57,6 +57,13 @@ def main():
         remover=relive.selectors.Fifo(),
         max_size=10_000,
         rate_limiter=relive.rate_limiters.MinSize(1),
+        signature={
+            "cell": relive.ArraySpec((), np.int32),
+            "action": relive.ArraySpec((), np.int32),
+            "reward": relive.ArraySpec((), np.float32),
+            "discount": relive.ArraySpec((), np.float32),
+            "next_cell": relive.ArraySpec((), np.int32),
+        },
     )
     rng = np.random.default_rng(0)
     q = rng.normal(scale=0.01, size=(NUM_CELLS, 2))

@@ -45,6 +45,12 @@ def main():
         remover=relive.selectors.Fifo(),
         max_size=100_000,
         rate_limiter=relive.rate_limiters.MinSize(1),
+        signature={
+            "observation": relive.ArraySpec((STACK, 84, 84), np.uint8),
+            "action": relive.ArraySpec((), np.int64),
+            "reward": relive.ArraySpec((), np.float32),
+            "next_observation": relive.ArraySpec((STACK, 84, 84), np.uint8),
+        },
     )
     rng = np.random.default_rng(0)
     with relive.Server([table]) as server:

@@ -63,9 +63,12 @@ def improve(policy, data):
 
 
 def main():
+    signature = {name: relive.ArraySpec((UNROLL,), np.int64) for name in ("version", "state", "action")}
+    signature["reward"] = relive.ArraySpec((UNROLL,), np.float32)
+    table = relive.Table.queue("unrolls", max_size=QUEUE_SIZE, signature=signature)
     policy = Policy()
     played, seen, worst_lag = [0] * NUM_ACTORS, set(), 0
-    with relive.Server([relive.Table.queue("unrolls", max_size=QUEUE_SIZE)]) as server:
+    with relive.Server([table]) as server:
         client = server.localhost_client()
         actors = [threading.Thread(target=act, args=(client, policy, played, actor)) for actor in range(NUM_ACTORS)]
         for actor in actors:

@@ -55,6 +55,7 @@ def main():
         remover=relive.selectors.Fifo(),
         max_size=NUM_ITEMS,
         rate_limiter=relive.rate_limiters.MinSize(NUM_ITEMS),
+        signature={"x": relive.ArraySpec((2,), np.float32), "y": relive.ArraySpec((), np.float32)},
     )
     data = make_data(np.random.default_rng(0))
     with relive.Server([table]) as server:

@@ -13,6 +13,11 @@ STEP_BYTES = 64 * 4 + 4
 
 
 def tables():
+    # None: an item may have any number of steps.
+    signature = {
+        "observation": relive.ArraySpec((None, 64), np.float32),
+        "reward": relive.ArraySpec((None,), np.float32),
+    }
     return [
         relive.Table(
             name="steps",
@@ -20,6 +25,7 @@ def tables():
             remover=relive.selectors.Fifo(),
             max_size=100_000,
             rate_limiter=relive.rate_limiters.MinSize(1),
+            signature=signature,
         ),
         relive.Table(
             name="sequences",
@@ -27,8 +33,9 @@ def tables():
             remover=relive.selectors.Fifo(),
             max_size=10_000,
             rate_limiter=relive.rate_limiters.MinSize(1),
+            signature=signature,
         ),
-        relive.Table.queue("episodes", max_size=100),
+        relive.Table.queue("episodes", max_size=100, signature=signature),
     ]
 
 
