@@ -5,6 +5,7 @@
 
 mod allocator;
 mod args;
+mod checkpoints;
 mod commands;
 mod config;
 mod failure;

@@ -112,7 +112,8 @@ enum Kind {
 
 /// A record's checksum is looked at first, as a length of 40,056 bytes looks like the header of a zlib stream.
 fn kind(head: &[u8]) -> Kind {
-    let is_zlib = |method: u8, flags: u8| method & 0x0f == 8 && u16::from_be_bytes([method, flags]) % 31 == 0;
+    let is_zlib =
+        |method: u8, flags: u8| method & 0x0f == 8 && u16::from_be_bytes([method, flags]).is_multiple_of(31);
     match head {
         [] => Kind::Plain,
         _ if announced(head).is_some() => Kind::Plain,

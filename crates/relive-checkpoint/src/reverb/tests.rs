@@ -1,1 +1,330 @@
-//! Placeholder.
+//! Which checkpoint is the newest, which are removed, and what a disk that fails leaves.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use relive_table::{Snapshot, TableConfig, TableCounters, TableSnapshot};
+
+use super::Store;
+use crate::disk::{Disk, DurableFile, RealDisk};
+
+/// A folder that is there while its owner is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("relive-checkpoint-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Tells snapshots apart by the number of samples.
+fn snapshot(samples: i64) -> Snapshot {
+    let counters = TableCounters { samples, ..TableCounters::default() };
+    let table = TableSnapshot { config: Arc::new(TableConfig::new("t")), counters, items: Vec::new() };
+    Snapshot { tables: vec![table], ledger: Arc::default() }
+}
+
+fn samples(store: &Store) -> Option<i64> {
+    store.load_latest().unwrap().map(|snapshot| snapshot.tables[0].counters.samples)
+}
+
+#[test]
+fn the_newest_is_loaded_and_the_others_are_removed() {
+    let root = Folder::new();
+    let store = Store::new(&root.0);
+    assert_eq!(samples(&store), None);
+    for number in 1..4 {
+        let path = store.save(&snapshot(number)).unwrap();
+        assert_eq!((samples(&store), store.latest().unwrap()), (Some(number), Some(path)));
+        assert_eq!(root.names().len(), 1);
+    }
+    let store = Store::new(&root.0).keep(3);
+    for number in 4..9 {
+        store.save(&snapshot(number)).unwrap();
+    }
+    assert_eq!((samples(&store), root.names().len()), (Some(8), 3));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_made() {
+    let root = Folder::new();
+    let store = Store::new(root.0.join("a/b"));
+    assert_eq!(samples(&store), None);
+    store.save(&snapshot(1)).unwrap();
+    assert_eq!(samples(&store), Some(1));
+}
+
+#[test]
+fn foreign_files_and_folders_are_never_touched() {
+    let root = Folder::new();
+    let foreign =
+        ["zzz", "0", "2026-11-20", ".hidden.tmp", ".2026-11-20T11:16:35+00:00", "2026-11-20T11:16:35+00:00x"];
+    for name in foreign {
+        fs::create_dir(root.0.join(name)).unwrap();
+        fs::write(root.0.join(name).join("DONE"), "").unwrap();
+    }
+    fs::write(root.0.join("2020-01-01T00:00:00+00:00"), "a file").unwrap();
+    let store = Store::new(&root.0);
+    assert_eq!(samples(&store), None, "none of them is a checkpoint");
+    for number in 1..3 {
+        store.save(&snapshot(number)).unwrap();
+        assert_eq!((samples(&store), root.names().len()), (Some(number), foreign.len() + 2));
+    }
+    let noted = store.save(&snapshot(3)).unwrap();
+    fs::write(noted.join("notes.txt"), "the good one").unwrap();
+    store.save(&snapshot(4)).unwrap();
+    assert_eq!(fs::read_dir(&noted).unwrap().count(), 5, "a checkpoint with a file of others stays whole");
+    assert_eq!(samples(&store), Some(4));
+}
+
+#[test]
+fn times_count_not_their_text_and_not_the_clock() {
+    let root = Folder::new();
+    let store = Store::new(&root.0).keep(9);
+    let named = |store: &Store, number, name: &str| {
+        fs::rename(store.save(&snapshot(number)).unwrap(), root.0.join(name)).unwrap();
+    };
+    // 23:30 in Auckland is earlier than 11:00 in London.
+    named(&store, 2, "2100-06-01T11:00:00+00:00");
+    fs::rename(root.0.join("2100-06-01T11:00:00+00:00"), root.0.join("aside")).unwrap();
+    named(&store, 1, "2100-06-01T22:30:00+12:00");
+    fs::rename(root.0.join("aside"), root.0.join("2100-06-01T11:00:00+00:00")).unwrap();
+    assert_eq!(samples(&store), Some(2));
+    // The machine's clock is far behind these names, and the next checkpoint is the newest all the same.
+    let path = store.save(&snapshot(3)).unwrap();
+    assert!(path.ends_with("2100-06-01T11:00:00.000000001+00:00"), "{}", path.display());
+    assert_eq!(samples(&store), Some(3));
+}
+
+#[test]
+fn folders_without_their_last_file_are_passed_over() {
+    let root = Folder::new();
+    let store = Store::new(&root.0).keep(2);
+    store.save(&snapshot(1)).unwrap();
+    let second = store.save(&snapshot(2)).unwrap();
+    fs::remove_file(second.join("DONE")).unwrap();
+    assert_eq!(samples(&store), Some(1));
+    store.save(&snapshot(3)).unwrap();
+    assert!(second.exists(), "who writes there is not known");
+}
+
+#[test]
+fn the_fallback_is_loaded_while_there_is_nothing_else() {
+    let (root, other) = (Folder::new(), Folder::new());
+    let fallback = Store::new(&other.0).save(&snapshot(5)).unwrap();
+    let store = Store::new(&root.0).fallback(&fallback);
+    assert_eq!(samples(&store), Some(5));
+    store.save(&snapshot(6)).unwrap();
+    assert_eq!(samples(&store), Some(6));
+    assert!(fallback.exists());
+    let nowhere = Store::new(other.0.join("none")).fallback(&root.0);
+    assert_eq!(samples(&nowhere), None, "a folder of checkpoints is no checkpoint");
+}
+
+#[test]
+fn leftovers_of_writers_that_are_gone_are_removed() {
+    let root = Folder::new();
+    let leftover = root.0.join(".2026-11-20T11:16:35.000000000+00:00.tmp");
+    fs::create_dir(&leftover).unwrap();
+    fs::write(leftover.join("tables.tfrecord"), "half").unwrap();
+    let in_use = root.0.join(".2026-11-20T11:16:36.000000000+00:00.tmp");
+    fs::create_dir(&in_use).unwrap();
+    let writer = RealDisk.create_file(&in_use.join("tables.tfrecord")).unwrap();
+    let store = Store::new(&root.0);
+    store.save(&snapshot(1)).unwrap();
+    assert_eq!((leftover.exists(), in_use.exists()), (false, true));
+    drop(writer);
+    store.save(&snapshot(2)).unwrap();
+    assert!(!in_use.exists());
+}
+
+/// A disk that breaks down at some operation. From then on everything fails, and what was not synced before is lost.
+#[derive(Clone)]
+struct BreakingDisk(Arc<Mutex<Fate>>);
+
+struct Fate {
+    /// Operations until the end.
+    left: usize,
+    /// Files that are not durable yet.
+    volatile: Vec<PathBuf>,
+}
+
+struct VolatileFile {
+    disk: BreakingDisk,
+    path: PathBuf,
+    file: Box<dyn DurableFile>,
+}
+
+impl BreakingDisk {
+    fn after(operations: usize) -> Self {
+        Self(Arc::new(Mutex::new(Fate { left: operations, volatile: Vec::new() })))
+    }
+
+    /// Counts an operation.
+    fn step(&self) -> io::Result<()> {
+        let mut fate = self.0.lock().unwrap();
+        if fate.left > 0 {
+            fate.left -= 1;
+            return Ok(());
+        }
+        for path in fate.volatile.drain(..) {
+            if path.exists() {
+                fs::write(path, "").unwrap();
+            }
+        }
+        Err(io::Error::other("the disk broke"))
+    }
+}
+
+impl Disk for BreakingDisk {
+    fn create_folders(&self, path: &Path) -> io::Result<()> {
+        self.step()?;
+        RealDisk.create_folders(path)
+    }
+
+    fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {
+        self.step()?;
+        let file = RealDisk.create_file(path)?;
+        self.0.lock().unwrap().volatile.push(path.to_owned());
+        Ok(Box::new(VolatileFile { disk: self.clone(), path: path.to_owned(), file }))
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.step()?;
+        RealDisk.sync_folder(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step()?;
+        RealDisk.rename(from, to)?;
+        for path in &mut self.0.lock().unwrap().volatile {
+            if let Ok(name) = path.strip_prefix(from) {
+                *path = to.join(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.step()?;
+        RealDisk.remove_file(path)
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        self.step()?;
+        RealDisk.remove_folder(path)
+    }
+}
+
+impl Write for VolatileFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.disk.step()?;
+        // Writing in small steps makes for more places to break at.
+        self.file.write(bytes.get(..bytes.len().min(16)).unwrap_or_default())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl DurableFile for VolatileFile {
+    fn sync(&mut self) -> io::Result<()> {
+        self.disk.step()?;
+        self.file.sync()?;
+        self.disk.0.lock().unwrap().volatile.retain(|path| *path != self.path);
+        Ok(())
+    }
+}
+
+#[test]
+fn whenever_the_disk_breaks_a_whole_checkpoint_is_left() {
+    let mut failures = 0;
+    for operations in 0.. {
+        let root = Folder::new();
+        Store::new(&root.0).save(&snapshot(1)).unwrap();
+        let saved = Store::on(Box::new(BreakingDisk::after(operations)), root.0.clone()).save(&snapshot(2));
+        let store = Store::new(&root.0);
+        let found = samples(&store);
+        match &saved {
+            Ok(_) => assert_eq!(found, Some(2), "broken after {operations} operations"),
+            Err(error) => {
+                failures += 1;
+                assert!(matches!(found, Some(1 | 2)), "broken after {operations} operations: {error}");
+                assert!(error.to_string().contains("the disk broke"), "{error}");
+            }
+        }
+        // The next server cleans up.
+        store.save(&snapshot(3)).unwrap();
+        assert_eq!((samples(&store), root.names().len()), (Some(3), 1));
+        if saved.is_ok() && operations > 2 * failures {
+            break;
+        }
+    }
+    assert!(failures > 15, "{failures} places to break at");
+}
+
+#[test]
+fn a_failure_leaves_nothing_behind() {
+    // The disk recovers at once, as one that was full for a moment.
+    struct Flaky(Mutex<usize>);
+    impl Flaky {
+        fn step(&self) -> io::Result<()> {
+            let mut left = self.0.lock().unwrap();
+            let (now, broken) = left.checked_sub(1).map_or((usize::MAX, true), |left| (left, false));
+            *left = now;
+            if broken { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
+        }
+    }
+    impl Disk for Flaky {
+        fn create_folders(&self, path: &Path) -> io::Result<()> {
+            self.step().and_then(|()| RealDisk.create_folders(path))
+        }
+        fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {
+            self.step().and_then(|()| RealDisk.create_file(path))
+        }
+        fn sync_folder(&self, path: &Path) -> io::Result<()> {
+            self.step().and_then(|()| RealDisk.sync_folder(path))
+        }
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.step().and_then(|()| RealDisk.rename(from, to))
+        }
+        fn remove_file(&self, path: &Path) -> io::Result<()> {
+            RealDisk.remove_file(path)
+        }
+        fn remove_folder(&self, path: &Path) -> io::Result<()> {
+            RealDisk.remove_folder(path)
+        }
+    }
+    for operations in 0..7 {
+        let root = Folder::new();
+        Store::new(&root.0).save(&snapshot(1)).unwrap();
+        let before = root.names();
+        let error = Store::on(Box::new(Flaky(Mutex::new(operations))), root.0.clone())
+            .save(&snapshot(2))
+            .unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Io);
+        assert_eq!(root.names(), before, "after {operations} operations");
+    }
+}

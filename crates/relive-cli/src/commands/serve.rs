@@ -8,6 +8,7 @@ use relive_server::Engine;
 use relive_server::ServerOptions;
 use relive_table::TableConfig;
 
+use crate::checkpoints::Checkpoints;
 use crate::config::{self, Config};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
@@ -27,12 +28,14 @@ pub(crate) struct Options {
     /// 127.0.0.1]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_bind)]
     bind: Option<IpAddr>,
+    #[command(flatten)]
+    checkpoints: Checkpoints,
 }
 
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
     let config = config::load(&options.config)?;
-    let engine = build(&config)?;
+    let engine = build(&config, &options.checkpoints)?;
     config.tables.iter().for_each(warn_of_standstill);
     let address = SocketAddr::new(options.bind.unwrap_or(config.bind), options.port.unwrap_or(config.port));
     let signals = Signals::catch().map_err(|error| {
@@ -44,10 +47,10 @@ pub(crate) async fn run(options: Options) -> Result {
     relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await.map_err(broken)
 }
 
-fn build(config: &Config) -> Result<Engine> {
+fn build(config: &Config, checkpoints: &Checkpoints) -> Result<Engine> {
     let add = |builder: relive_server::EngineBuilder, table: &TableConfig| builder.table(table.clone());
     let builder = config.tables.iter().fold(Engine::builder(), add);
-    builder.build().map_err(|error| Failure::usage(format!("{}: {error}", config.source)))
+    checkpoints.build(builder, &config.source)
 }
 
 /// Such a limiter is what the user asked for, and may be right where nothing is deleted.

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod checkpoints;
+#[cfg(test)]
 mod info;
 mod serve;
 #[cfg(test)]

@@ -55,9 +55,15 @@ pub(crate) struct Served {
 impl Served {
     /// Starts a server on a free port, with the tables of `config`.
     pub(crate) fn start(suffix: &str, config: &str) -> Self {
+        Self::start_with(suffix, config, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(suffix: &str, config: &str, more: &[&str]) -> Self {
         let path = file(suffix, config);
         let args = ["serve", "--port", "0", "--config", path.to_str().unwrap()];
-        let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command(&[&args, more].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
