@@ -128,19 +128,19 @@ class ReliveServers:
         self._folder = tempfile.TemporaryDirectory(prefix="relive-interop-")
         self._count = 0
 
-    def start(self, *tables) -> Running:
-        return Running(self, tables, *self.launch(tables, 0))
+    def start(self, *tables, arguments=()) -> Running:
+        return Running(self, tables, *self.launch(tables, 0, arguments))
 
-    def launch(self, tables, port: int):
+    def launch(self, tables, port: int, arguments=()):
         config = reverb_config_pb2.ReverbServerConfig(tables=tables)
-        return self.launch_text(text_format.MessageToString(config), "textproto", port)
+        return self.launch_text(text_format.MessageToString(config), "textproto", port, arguments)
 
-    def launch_text(self, text: str, kind: str, port: int = 0):
-        """Starts a server from the text of a configuration file."""
+    def launch_text(self, text: str, kind: str, port: int = 0, arguments=()):
+        """Starts a server from the text of a configuration file, with further arguments."""
         self._count += 1
         path = pathlib.Path(self._folder.name, f"server{self._count}.{kind}")
         path.write_text(text)
-        handle = _Process(self._binary, path, port)
+        handle = _Process(self._binary, path, port, arguments)
         return handle.port, handle
 
     def start_text(self, text: str, kind: str) -> Running:
@@ -156,8 +156,8 @@ class ReliveServers:
 class _Process:
     """One server process; everything it writes is kept for the report of a failure."""
 
-    def __init__(self, binary: pathlib.Path, config: pathlib.Path, port: int) -> None:
-        command = [str(binary), "serve", "--config", str(config), "--port", str(port)]
+    def __init__(self, binary: pathlib.Path, config: pathlib.Path, port: int, arguments=()) -> None:
+        command = [str(binary), "serve", "--config", str(config), "--port", str(port), *arguments]
         self._stdout: list[str] = []
         self._stderr: list[str] = []
         self._process = subprocess.Popen(

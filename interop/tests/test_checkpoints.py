@@ -1,0 +1,204 @@
+"""Checkpoints: whichever server wrote one, either goes on from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import numpy as np
+import pytest
+import reverb
+import tensorflow as tf
+
+from support import steps, tables, wait
+from support.servers import ReliveServers, ServerFailed
+from support.tables import table
+
+KINDS = ("reverb", "relive")
+
+
+class ReverbHere:
+    """A dm-reverb server of this process, which can be given a folder of checkpoints."""
+
+    def __init__(self, protos, root: pathlib.Path) -> None:
+        checkpointer = reverb.platform.checkpointers_lib.DefaultCheckpointer(str(root))
+        self._server = reverb.Server([_reverb_table(proto) for proto in protos], port=None, checkpointer=checkpointer)
+
+    def client(self) -> reverb.Client:
+        return reverb.Client(f"localhost:{self._server.port}")
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+def _reverb_table(proto) -> reverb.Table:
+    from reverb.server_executable import server_from_proto
+
+    [made] = server_from_proto.tables_from_proto([proto])
+    return made.replace(signature=SIGNATURE) if proto.HasField("signature") else made
+
+
+@pytest.fixture
+def start(request):
+    """Starts a server of a kind with tables and a folder of checkpoints."""
+    only = request.config.getoption("--only")
+    running = []
+
+    def start(kind: str, protos, root: pathlib.Path):
+        if only not in (None, kind):
+            pytest.skip(f"for {only} alone")
+        if kind == "reverb":
+            running.append(ReverbHere(protos, root))
+        else:
+            servers: ReliveServers = request.getfixturevalue("relive_servers")
+            running.append(servers.start(*protos, arguments=("--checkpoint-dir", str(root))))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+SIGNATURE = {"reward": tf.TensorSpec([None], tf.float32, "r"), "text": tf.TensorSpec([], tf.string)}
+
+
+def all_tables():
+    return [
+        table("plain", signature=SIGNATURE),
+        table("prioritized", sampler=tables.prioritized(0.5), remover=tables.min_heap(), max_size=4),
+        table("heap", sampler=tables.max_heap(), remover=tables.lifo(), max_times_sampled=7),
+        table("legacy", sampler=tables.lifo(), limiter=tables.ratio(1.0, 1, -1e6, 1e6)),
+        table("empty", sampler=tables.uniform(), remover=tables.prioritized(-0.5)),
+    ]
+
+
+def fill(client: reverb.Client) -> None:
+    with client.trajectory_writer(num_keep_alive_refs=8) as writer:
+        for column in ("reward", "text"):
+            writer.configure((column,), num_keep_alive_refs=8, max_chunk_length=3)
+        for step in range(8):
+            writer.append({"reward": np.float32(step), "text": f"schritt {step} ö"})
+            if step >= 3:
+                history = writer.history
+                item = {"reward": history["reward"][-4:], "text": history["text"][-1]}
+                for name in ("plain", "prioritized", "heap"):
+                    writer.create_item(name, 1.0 + step, item)
+    with client.writer(max_sequence_length=5, delta_encoded=True, chunk_length=2) as writer:
+        for step in range(6):
+            writer.append([np.full([2, 3], step * 50, np.uint8), np.asarray(step % 2 == 0), np.complex64(step - 1j)])
+            if step >= 2:
+                writer.create_item("legacy", 3, 0.5 * step)
+    for name in ("plain", "plain", "heap", "prioritized"):
+        steps.samples(client, name)
+    key = steps.samples(client, "legacy")[0].info.key
+    client.mutate_priorities("legacy", updates={key: 9.25})
+    client.mutate_priorities("heap", deletes=[steps.samples(client, "heap")[0].info.key])
+
+
+def told(client: reverb.Client):
+    """What a server tells of its tables, without the time that their workers took."""
+    return {name: dataclasses.replace(info, table_worker_time=None) for name, info in client.server_info().items()}
+
+
+def drain(client: reverb.Client, name: str):
+    """Every item of a table in the order in which it gives them, each deleted when it was read."""
+    found = []
+    for _ in range(client.server_info()[name].current_size):
+        [sample] = steps.samples(client, name)
+        info = sample.info
+        columns = [(np.asarray(value).dtype.str, np.asarray(value).tolist()) for value in tf.nest.flatten(sample.data)]
+        found.append((info.key, info.priority, info.times_sampled, columns))
+        client.mutate_priorities(name, deletes=[info.key])
+    return found
+
+
+@pytest.mark.parametrize("loader", KINDS)
+@pytest.mark.parametrize("writer", KINDS)
+def test_either_server_loads_what_either_wrote(start, tmp_path, writer, loader):
+    server = start(writer, all_tables(), tmp_path)
+    client = server.client()
+    fill(client)
+    path = pathlib.Path(client.checkpoint())
+    assert path.parent == tmp_path and (path / "DONE").exists()
+    before = told(client)
+    expected = {name: drain(client, name) for name in ("plain", "heap", "legacy")}
+    server.stop()
+
+    again = start(loader, all_tables(), tmp_path).client()
+    assert told(again) == before
+    assert {name: drain(again, name) for name in ("plain", "heap", "legacy")} == expected
+    assert sorted(item[1] for item in drain(again, "prioritized")) == [5.0, 6.0, 7.0, 8.0]
+
+
+@pytest.mark.parametrize("loader", KINDS)
+@pytest.mark.parametrize("writer", KINDS)
+def test_limiters_go_on_where_they_were(start, tmp_path, writer, loader):
+    queue = [tables.queue("queue", 3)]
+    server = start(writer, queue, tmp_path)
+    client = server.client()
+    steps.write(client, "queue", 1, 2, 3)
+    assert steps.values(client, "queue") == [1]
+    client.checkpoint()
+    server.stop()
+
+    again = start(loader, queue, tmp_path).client()
+    steps.write(again, "queue", 4)
+    blocked = wait.Background(lambda: steps.write(again, "queue", 5))
+    assert blocked.is_blocked()
+    assert steps.values(again, "queue", 2) == [2, 3]
+    blocked.result()
+    assert steps.drained(again, "queue") == [4, 5]
+
+
+@pytest.mark.parametrize("loader", KINDS)
+@pytest.mark.parametrize("writer", KINDS)
+def test_the_configuration_of_the_checkpoint_counts(start, tmp_path, writer, loader):
+    server = start(writer, [table("replay", max_size=7, sampler=tables.lifo())], tmp_path)
+    steps.write(server.client(), "replay", 1, 2)
+    server.client().checkpoint()
+    server.stop()
+    other = [table("replay", max_size=1, sampler=tables.fifo(), limiter=tables.min_size(9)), table("new")]
+    client = start(loader, other, tmp_path).client()
+    info = client.server_info()
+    assert (info["replay"].max_size, info["replay"].current_size, info["new"].current_size) == (7, 2, 0)
+    assert steps.values(client, "replay") == [2]
+
+
+@pytest.mark.parametrize("writer", KINDS)
+def test_only_the_newest_checkpoint_stays(start, tmp_path, writer):
+    client = start(writer, [table()], tmp_path).client()
+    paths = []
+    for value in range(3):
+        steps.write(client, "replay", value)
+        paths.append(client.checkpoint())
+    assert [str(path) for path in tmp_path.iterdir()] == paths[-1:]
+
+
+def test_files_of_others_are_never_touched(start, tmp_path):
+    (tmp_path / "zzz").mkdir()
+    (tmp_path / "zzz" / "notes").write_text("mine")
+    server = start("relive", [table()], tmp_path)
+    client = server.client()
+    for value in range(2):
+        steps.write(client, "replay", value)
+        assert pathlib.Path(client.checkpoint()).is_dir()
+    assert (tmp_path / "zzz" / "notes").read_text() == "mine"
+    server.stop()
+    assert start("relive", [table()], tmp_path).client().server_info()["replay"].current_size == 2
+
+
+@pytest.mark.parametrize("writer", KINDS)
+@pytest.mark.parametrize("file", ["tables", "items", "chunks"])
+def test_a_damaged_checkpoint_is_no_empty_server(start, tmp_path, writer, file):
+    server = start(writer, [table()], tmp_path)
+    steps.write(server.client(), "replay", 1, 2, 3)
+    path = pathlib.Path(server.client().checkpoint(), f"{file}.tfrecord")
+    server.stop()
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ServerFailed, match=f"cannot load the newest checkpoint: .*{file}.tfrecord"):
+        start("relive", [table()], tmp_path)
+
+
+def test_without_a_folder_a_checkpoint_is_a_value_error(start_relive):
+    with pytest.raises(ValueError, match="no checkpointer is configured"):
+        start_relive(table()).client().checkpoint()
