@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from types import TracebackType
 from typing import Any
@@ -147,8 +148,13 @@ class Writer:
             self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
+        if getattr(self, "_closed", True):
+            return
+        try:
             self.close(timeout=1.0)
+        except Exception:
+            # Nobody is there to catch it.
+            logging.getLogger("relive").warning("a writer was let go without close(), and items are lost", exc_info=True)
 
     def _check_open(self) -> None:
         if self._closed:

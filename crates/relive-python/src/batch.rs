@@ -13,6 +13,7 @@ use crate::buffer::Pool;
 use crate::column::busy;
 use crate::error::OrRaise;
 use crate::gather;
+use crate::sampler::raise_limited;
 use crate::wait::{self, Reason};
 
 /// Reads batches of one table; an iterator of `(info arrays, column arrays, lengths)`.
@@ -23,12 +24,13 @@ pub(crate) struct BatchIterator {
     table: String,
     pool: Arc<Pool>,
     pad: bool,
+    has_limit: bool,
 }
 
 impl BatchIterator {
-    pub(crate) fn over(client: Client, sampler: BatchSampler, pad: bool) -> BatchIterator {
+    pub(crate) fn over(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
         let table = sampler.table().to_owned();
-        BatchIterator { inner: Mutex::new(Some(sampler)), client, table, pool: Arc::default(), pad }
+        BatchIterator { inner: Mutex::new(Some(sampler)), client, table, pool: Arc::default(), pad, has_limit }
     }
 
     fn why<'r>(&self) -> Reason<'r> {
@@ -48,7 +50,7 @@ impl BatchIterator {
         let sampler = inner.as_mut().ok_or_else(|| PyStopIteration::new_err("the iterator is closed"))?;
         match wait::now_or_wait(py, "batches", sampler.next(), || self.why())? {
             Some(batch) => {
-                let batch = batch.or_raise(py)?;
+                let batch = batch.map_err(|error| raise_limited(py, &error, self.has_limit))?;
                 drop(inner);
                 self.to_python(py, &batch)
             }

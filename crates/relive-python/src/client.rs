@@ -411,7 +411,7 @@ impl Client {
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let sampler = client.batch_sampler(table, options).or_raise(py)?;
-        Ok(BatchIterator::over(client, sampler, pad))
+        Ok(BatchIterator::over(client, sampler, pad, timeout.is_some()))
     }
 }
 

@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use relive_client::{Client, Sample, SampleBatch, Sampler as RustSampler};
+use relive_client::{Client, Error, ErrorKind, Sample, SampleBatch, Sampler as RustSampler};
 
 use crate::client::seconds;
 use crate::column::busy;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, raise, raise_kind};
 use crate::gather;
 use crate::wait::{self, Reason};
 
@@ -74,7 +74,9 @@ impl Sampler {
         let sample = match source.as_mut() {
             Some(Source::Stream(sampler)) => {
                 match wait::now_or_wait(py, "sample", next_of(sampler, timeout), || self.why())? {
-                    Some(sample) => sample.or_raise(py)?,
+                    Some(sample) => {
+                        sample.map_err(|error| raise_limited(py, &error, timeout != wait::FOREVER))?
+                    }
                     None => return Err(PyStopIteration::new_err(())),
                 }
             }
@@ -94,13 +96,22 @@ impl Sampler {
         let limit = (timeout != wait::FOREVER).then_some(timeout);
         let mut call = self.client.sample_call(&self.table, 1, limit).or_raise(py)?;
         let samples = wait::wait_by(py, "sample", limit, |slice| call.wait(slice), || self.why())?;
-        let sample = samples.or_raise(py)?.into_iter().next();
+        let sample = samples.map_err(|error| raise_limited(py, &error, limit.is_some()))?.into_iter().next();
         sample.ok_or_else(|| PyStopIteration::new_err("the server ended the call without a sample"))
     }
 
     fn why<'r>(&self) -> Reason<'r> {
         let (client, table) = (self.client.clone(), self.table.clone());
         Box::pin(async move { wait::reason_of(&client, &table, wait::Operation::Sample).await })
+    }
+}
+
+/// The exception of sampling. Whoever sets a limit wants one answer for "not in time", also when the reason is that there is
+/// no server.
+pub(crate) fn raise_limited(py: Python<'_>, error: &Error, has_limit: bool) -> PyErr {
+    match error.kind() {
+        ErrorKind::Unavailable if has_limit => raise_kind(py, ErrorKind::Timeout, error.to_string()),
+        _ => raise(py, error),
     }
 }
 

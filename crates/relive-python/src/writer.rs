@@ -80,6 +80,7 @@ impl TrajectoryWriter {
     fn append_with(
         &self,
         data: &Bound<'_, PyAny>,
+        check: impl FnOnce(&mut RustWriter, &[(usize, &Tensor)]) -> relive_client::Result<()>,
         store: impl FnOnce(&mut RustWriter, &[(usize, &Tensor)]) -> relive_client::Result<()>,
     ) -> PyResult<()> {
         let py = data.py();
@@ -98,7 +99,7 @@ impl TrajectoryWriter {
             let new: Vec<Arc<str>> =
                 grown.paths().iter().skip(known).map(|path| Arc::from(path.text.as_str())).collect();
             let writer = state.writer_mut(py)?;
-            writer.check_cells(&cells).map_err(|error| raise_append(py, &error, grown.paths(), &leaves))?;
+            check(writer, &cells).map_err(|error| raise_append(py, &error, grown.paths(), &leaves))?;
             writer.add_columns(&new).or_raise(py)?;
             state.layout = grown;
             *self.history.lock() = None;
@@ -139,12 +140,12 @@ impl TrajectoryWriter {
     /// Appends a step, or with `partial_step` a part of one.
     #[pyo3(signature = (data, *, partial_step = false))]
     fn append(&self, data: &Bound<'_, PyAny>, partial_step: bool) -> PyResult<()> {
-        self.append_with(data, |writer, cells| writer.append_cells(cells, partial_step))
+        self.append_with(data, RustWriter::check_cells, |writer, cells| writer.append_cells(cells, partial_step))
     }
 
     /// Appends as many steps as the leaves' leading dimension says.
     fn append_sequence(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.append_with(data, |writer, cells| writer.append_sequence_cells(cells))
+        self.append_with(data, RustWriter::check_sequence_cells, RustWriter::append_sequence_cells)
     }
 
     /// A column for each leaf, in the structure of the steps.

@@ -159,6 +159,16 @@ impl TrajectoryWriter {
         self.recorder.check(cells)
     }
 
+    /// Whether [`append_sequence_cells`](Self::append_sequence_cells) would take `cells`, as
+    /// [`check_cells`](Self::check_cells).
+    ///
+    /// # Errors
+    /// As [`append_sequence_cells`](Self::append_sequence_cells).
+    pub fn check_sequence_cells(&mut self, cells: &[(usize, &Tensor)]) -> Result<()> {
+        self.link.check()?;
+        self.recorder.check_sequence(cells).map(drop)
+    }
+
     /// [`append`](Self::append) of values by the numbers of their columns; `partial` leaves the step open.
     ///
     /// # Errors

@@ -1,0 +1,97 @@
+"""Forks, pickles, and what the package costs to load."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+
+import pytest
+from conftest import PATIENCE_S, uniform_table
+
+import relive
+
+Serve = Callable[..., relive.Server]
+
+
+def insert(client: relive.Client, value: int) -> None:
+    client.insert(value, {"table": 1.0}, timeout=PATIENCE_S)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("way", ["auto", "tcp"])
+def test_a_fork_goes_on_with_a_connection_of_its_own(serve: Serve, way: str) -> None:
+    client = relive.Client(f"localhost:{serve().port}", transport=way)
+    insert(client, 1)
+    next(client.sample("table", timeout=PATIENCE_S))
+    child = os.fork()
+    if child == 0:
+        try:
+            insert(client, 2)
+            (steps,) = client.sample("table", timeout=PATIENCE_S)
+            assert client.transport == "tcp" and steps[0].data[0] in (1, 2)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    insert(client, 3)
+    assert client.server_info()["table"].current_size == 3
+
+
+def test_clients_are_sent_to_other_processes(serve: Serve) -> None:
+    client = serve().localhost_client()
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=insert, args=(client, value)) for value in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(PATIENCE_S)
+        assert worker.exitcode == 0
+    assert client.server_info()["table"].current_size == 2
+
+
+def test_the_package_is_light() -> None:
+    program = """
+import re, sys, time
+import numpy
+start = time.perf_counter()
+import relive
+taken = time.perf_counter() - start
+heavy = {"google.protobuf", "tensorflow", "torch", "jax", "gymnasium"} & set(sys.modules)
+peak_kib = re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())[1]
+print(taken, int(peak_kib) / 1024, sorted(heavy))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    taken, resident_mib, heavy = done.stdout.split(maxsplit=2)
+    assert float(taken) < 0.2
+    assert float(resident_mib) < 60
+    assert heavy.strip() == "[]"
+
+
+def test_a_program_that_forgets_to_stop_still_ends() -> None:
+    program = """
+import relive
+server = relive.Server(tables=[relive.Table.queue("q", 10)])
+client = server.localhost_client()
+writer = client.trajectory_writer(1)
+writer.append(1)
+writer.create_item("q", 1.0, writer.history[-1:])
+batches = client.batches("q", 2)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_child_that_inherits_a_server_does_not_end_it(serve: Serve) -> None:
+    server = serve(uniform_table())
+    program_child = multiprocessing.get_context("fork").Process(target=server.stop)
+    program_child.start()
+    program_child.join(PATIENCE_S)
+    assert program_child.exitcode == 0
+    assert list(server.localhost_client().server_info(timeout=PATIENCE_S)) == ["table"]

@@ -1,0 +1,117 @@
+"""dm-reverb's first writer."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from conftest import PATIENCE_S, uniform_table
+
+import relive
+
+Connect = Callable[..., relive.Client]
+
+
+def newest(client: relive.Client) -> list[np.ndarray]:
+    (sample,) = client.sample("table", emit_timesteps=False, timeout=PATIENCE_S)
+    return list(sample.data)
+
+
+@pytest.mark.parametrize("arguments", [
+    {"max_sequence_length": 0},
+    {"max_sequence_length": 3, "chunk_length": 0},
+    {"max_sequence_length": 3, "chunk_length": 4},
+    {"max_sequence_length": 3, "max_in_flight_items": 0},
+])
+def test_options_out_of_range(arguments: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=list(arguments)[-1]):
+        relive.Client("localhost:1").writer(**arguments)
+
+
+@pytest.mark.parametrize("delta_encoded", [False, True])
+@pytest.mark.parametrize("chunk_length", [None, 1, 2, 3])
+def test_items_are_the_newest_steps(connect: Connect, chunk_length: int | None, delta_encoded: bool) -> None:
+    client = connect(uniform_table(sampler=relive.selectors.Lifo()))
+    with client.writer(3, delta_encoded, chunk_length, None) as writer:
+        for step in range(7):
+            writer.append({"b": np.full((2, 2), step, np.int32), "a": float(step)})
+            if step >= 2:
+                writer.create_item("table", num_timesteps=3, priority=1.0)
+                writer.flush()
+                a, b = newest(client)
+                assert a.tolist() == [step - 2, step - 1, step]
+                assert b[:, 1, 1].tolist() == [step - 2, step - 1, step]
+    assert client.server_info()["table"].current_size == 5
+
+
+def test_sequences_of_steps(connect: Connect) -> None:
+    client = connect()
+    with client.writer(4) as writer:
+        writer.append_sequence([np.arange(6), np.ones((6, 3))])
+        writer.create_item("table", 4, 1.0)
+    steps, ones = newest(client)
+    assert steps.tolist() == [2, 3, 4, 5] and ones.shape == (4, 3)
+
+
+def test_what_is_refused(connect: Connect) -> None:
+    client = connect()
+    writer = client.writer(3)
+    with pytest.raises(ValueError, match=r"num_timesteps \(1\)"):
+        writer.create_item("table", 1, 1.0)
+    writer.append([1, 2])
+    with pytest.raises(ValueError, match="3 tensors.*first one had 2"):
+        writer.append([1, 2, 3])
+    with pytest.raises(ValueError, match="dtype"):
+        writer.append([1, 2.0])
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        writer.append([1, object()])
+    for sequence, why in (
+        ([], "at least one"), ([1, 2], "leading dimension"), ([np.ones(2), np.ones(3)], "same leading dimension"),
+        ([np.ones(0), np.ones(0)], "no steps"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            client.writer(3).append_sequence(sequence)
+    for steps, why in ((0, "positive"), (2, "1 steps that were appended"), (4, "max_sequence_length")):
+        with pytest.raises(ValueError, match=why):
+            writer.create_item("table", steps, 1.0)
+    with pytest.raises(ValueError, match="NaN"):
+        writer.create_item("table", 1, float("nan"))
+    with pytest.raises(ValueError, match="nowhere"):
+        writer.create_item("nowhere", 1, 1.0)
+    writer.create_item("table", 1, 1.0)
+    writer.close()
+    with pytest.raises(ValueError, match="closed"):
+        writer.close()
+    for call in (lambda: writer.append([1, 2]), lambda: writer.create_item("table", 1, 1.0), writer.flush):
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
+    assert client.server_info()["table"].current_size == 1
+
+
+def test_a_signature_is_kept_to(connect: Connect) -> None:
+    client = connect(uniform_table(signature={"x": relive.ArraySpec((3,), np.float32)}))
+    with client.writer(1) as writer:
+        writer.append({"x": np.float64(1)})
+        with pytest.raises(ValueError, match="double|float64"):
+            writer.create_item("table", 1, 1.0)
+
+
+def test_the_server_s_refusal_is_heard(connect: Connect) -> None:
+    client = connect(uniform_table(sampler=relive.selectors.Prioritized(1.0)))
+    writer = client.writer(1)
+    writer.append(1)
+    with pytest.raises(ValueError, match="-1"):
+        writer.create_item("table", 1, -1.0)
+        writer.close()
+
+
+def test_a_writer_that_is_let_go_writes_what_it_has(connect: Connect) -> None:
+    client = connect()
+    writer = client.writer(1)
+    writer.append(1)
+    writer.create_item("table", 1, 1.0)
+    del writer
+    gc.collect()
+    assert client.server_info()["table"].current_size == 1
