@@ -20,7 +20,7 @@ _log = logging.getLogger("relive")
 # How long an iterator waits for the table's signature before it goes on without comparing.
 _SIGNATURE_TIMEOUT_SECONDS = 30.0
 
-_INFO_DTYPES = (np.uint64, np.float64, np.int64, np.float64, np.int32)
+_INFO_DTYPES: tuple[Any, ...] = (np.uint64, np.float64, np.int64, np.float64, np.int32)
 
 _Self = TypeVar("_Self", bound="SampleDataset")
 

@@ -187,7 +187,7 @@ def shape_text(shape: Shape | None) -> str:
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
     """A data type as error messages show it: ``float``, ``double``, ``int32``, ``string``."""
-    return _DTYPE_TEXTS.get(dtype.name, dtype.name)
+    return _DTYPE_TEXTS.get(dtype.name, str(dtype.name))
 
 
 def is_tensorflow_spec(value: object) -> bool:
