@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use relive_table::{CountError, Shortfall, TableInfo};
+use relive_tensor::Nest;
 
 use crate::handle::TableHandle;
 use crate::limits::MAX_LISTED_WAITERS;
@@ -43,6 +44,8 @@ pub struct TableStatus {
     pub limiter_cursor: f64,
     /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
     pub referenced_bytes: u64,
+    /// What items look like, as [`columns`](TableHandle::columns) says.
+    pub columns: Option<Arc<Nest<()>>>,
     /// What one insert would wait for now.
     pub insert_shortfall: Option<Shortfall>,
     /// What one sample would wait for now.
@@ -97,6 +100,7 @@ impl TableHandle {
         let waiting = state.inserts.len() + state.samples.len();
         let waiters: Vec<WaiterInfo> = waiting_inserts(&state).chain(waiting_samples(&state)).collect();
         TableStatus {
+            columns: self.columns(),
             info: state.table.info(),
             insert_shortfall: state.table.insert_shortfall(),
             sample_shortfall: state.table.sample_shortfall(),

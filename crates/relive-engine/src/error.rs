@@ -64,6 +64,14 @@ pub enum EngineError {
         /// The bound.
         limit: usize,
     },
+    /// A structure of columns that a table does not take.
+    #[error("table `{table}` cannot name its columns after this structure: {reason}")]
+    Columns {
+        /// The table.
+        table: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// There is nothing that could write a checkpoint of this kind.
     #[error("{reason}")]
     CheckpointRefused {
@@ -120,6 +128,7 @@ impl EngineError {
             Self::Priority { .. }
             | Self::Insert { .. }
             | Self::SampleCount { .. }
+            | Self::Columns { .. }
             | Self::CheckpointRefused { .. } => ErrorKind::InvalidArgument,
             Self::Checkpoint { .. } => ErrorKind::Internal,
             Self::QueueFull { .. } => ErrorKind::Exhausted,

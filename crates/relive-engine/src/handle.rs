@@ -6,10 +6,12 @@ use std::time::{Instant, SystemTime};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_table::{NewItem, Sampled, Table, TableConfig, Timestamp};
+use relive_tensor::Nest;
 
 use crate::EngineError;
 use crate::aftermath::Aftermath;
 use crate::change::{Change, Origin};
+use crate::columns;
 use crate::confirmations::Confirmations;
 use crate::engine::Tables;
 use crate::limits::{MAX_SAMPLES_PER_REQUEST, read_ahead};
@@ -31,6 +33,8 @@ pub(crate) struct Shared {
     /// Encoded bytes that the table's items refer to.
     pub(crate) referenced_bytes: AtomicU64,
     pub(crate) undelivered: AtomicU64,
+    /// What items look like: the structure of the signature, or the first that a writer proposes.
+    pub(crate) columns: OnceLock<Arc<Nest<()>>>,
     /// The tables that extensions may insert into; set once the engine is whole.
     pub(crate) peers: OnceLock<Weak<Tables>>,
 }
@@ -44,6 +48,7 @@ const MUTATIONS_PER_LOCK: usize = 1_024;
 impl TableHandle {
     pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus) -> Self {
         let shared = Shared {
+            columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
             config: Arc::clone(table.config()),
             state: Mutex::new(State::new(table, rng)),
             referenced_bytes: AtomicU64::new(0),

@@ -14,6 +14,7 @@
 
 mod aftermath;
 mod change;
+mod columns;
 mod confirmations;
 mod describe;
 mod differences;

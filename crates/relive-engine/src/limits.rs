@@ -24,6 +24,19 @@ pub const SLOTS_PER_LOCK: usize = 1_024;
 /// Items that are looked up by their keys under one lock, for the same reason.
 pub const KEYS_PER_LOCK: usize = 256;
 
+/// Columns of a structure that writers give their items: as many as any agent's steps have, few enough that the structure
+/// costs a server next to nothing.
+pub const MAX_NAMED_COLUMNS: usize = 4_096;
+
+/// Depth of such a structure: what the protocol takes of a signature.
+pub const MAX_NAMED_DEPTH: usize = 32;
+
+/// Containers and columns of such a structure, empty containers among them.
+pub const MAX_NAMED_PLACES: usize = 16_384;
+
+/// Bytes of all names in such a structure.
+pub const MAX_NAME_BYTES: usize = 64 << 10;
+
 /// Time after which an insert that an extension asked for is given up, if the other table's limiter still forbids it.
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 

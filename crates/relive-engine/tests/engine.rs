@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{Writer, item, request};
 use relive_engine::{BuildError, Engine, ErrorKind};
 use relive_table::{InsertOnFirstSample, TableConfig};
+use relive_tensor::{DType, Nest, TensorSpec};
 
 #[test]
 fn names_must_be_there_and_unique() {
@@ -108,4 +109,49 @@ async fn many_writers_and_samplers_lose_and_invent_nothing() {
     let all = WRITERS * ITEMS;
     assert_eq!(sum.load(Ordering::Relaxed), all * (all - 1) / 2);
     assert_eq!(table.info().samples, i64::try_from(all).unwrap());
+}
+
+#[test]
+fn a_table_keeps_the_first_structure_that_is_proposed() {
+    let (_engine, table) = common::engine(TableConfig::new("t"));
+    assert_eq!(table.columns(), None);
+    let first = Nest::dict([("observation", ()), ("action", ())]);
+    let other = Nest::dict([("observation", ()), ("reward", ())]);
+    assert!(table.name_columns(first.clone()).unwrap());
+    assert!(!table.name_columns(other).unwrap());
+    assert!(table.name_columns(first.clone()).unwrap(), "the same one again is the one that is kept");
+    table.reset().unwrap();
+    assert_eq!(table.columns().as_deref(), Some(&first));
+    assert_eq!(table.status().columns.as_deref(), Some(&first));
+}
+
+#[test]
+fn a_signature_names_the_columns_whatever_writers_say() {
+    let spec = TensorSpec { name: String::new(), shape: None, dtype: DType::Int32, bounds: None };
+    let signature = Nest::dict([("a", spec.clone()), ("b", spec)]);
+    let (_engine, table) = common::engine(TableConfig::new("t").signature(signature));
+    let named = Nest::dict([("a", ()), ("b", ())]);
+    assert_eq!(table.columns().as_deref(), Some(&named));
+    assert!(!table.name_columns(Nest::dict([("x", ())])).unwrap());
+    assert!(table.name_columns(named.clone()).unwrap());
+    assert_eq!(table.columns().as_deref(), Some(&named));
+}
+
+#[test]
+fn a_signature_without_leaves_names_nothing() {
+    let (_engine, table) = common::engine(TableConfig::new("t").signature(Nest::Tuple(Vec::new())));
+    assert_eq!(table.columns(), None);
+    assert!(table.name_columns(Nest::Leaf(())).unwrap());
+}
+
+#[test]
+fn structures_that_are_refused_leave_the_place_free() {
+    let (_engine, table) = common::engine(TableConfig::new("t"));
+    let error = table.name_columns(Nest::None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        error.to_string(),
+        "table `t` cannot name its columns after this structure: it has no columns"
+    );
+    assert!(table.name_columns(Nest::Leaf(())).unwrap());
 }

@@ -22,6 +22,10 @@ pub const MAX_STREAMS_PER_CONNECTION: u32 = 2_000;
 /// Largest message of a call with one answer: MutatePriorities with a million keys.
 pub const MAX_CALL_BYTES: usize = 20 << 20;
 
+/// Largest request to name columns: 64 KiB of names, and as many columns as a structure may have. Decoded, a place without a
+/// name takes a hundred times its bytes.
+pub const MAX_STRUCTURE_BYTES: usize = 256 << 10;
+
 /// Largest request on a sample stream: a table's name and two numbers.
 pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
 

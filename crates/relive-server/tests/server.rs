@@ -18,7 +18,9 @@ use relive_wire::reverb::{
     CheckpointRequest, InitializeConnectionRequest, KeyWithPriority, MutatePrioritiesRequest, ResetRequest,
     ServerInfoRequest,
 };
-use relive_wire::{table, v1};
+use relive_wire::tensorflow::StructuredValue;
+use relive_wire::tensorflow::structured_value::Kind;
+use relive_wire::{structure, table, v1};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
@@ -363,4 +365,59 @@ async fn a_silent_connection_does_not_hold_up_the_end() {
     server.stop().await;
     assert!(before.elapsed() < std::time::Duration::from_secs(3), "{:?}", before.elapsed());
     drop((silent, halting));
+}
+
+#[tokio::test]
+async fn the_first_structure_of_columns_is_kept_and_described() {
+    let spec = TensorSpec { name: String::new(), shape: None, dtype: DType::Int64, bounds: None };
+    let signed = TableConfig::new("signed").signature(Nest::dict([("x", spec)]));
+    let server = TestServer::start([TableConfig::new("t"), signed]).await;
+    let mut tools = v1::replay_service_client::ReplayServiceClient::new(server.channel().await);
+    // As deep as it may be, of the containers that take most messages.
+    let named = |inner, _| Nest::NamedTuple { name: "N".into(), fields: vec![("f".into(), inner)] };
+    let deep = (0..32).fold(Nest::Leaf(()), named);
+    let request = |table: &str, structure: &Nest<()>| v1::NameColumnsRequest {
+        table: table.into(),
+        structure: Some(structure::to_wire(structure)),
+    };
+    for (table, columns, kept) in [
+        ("t", &deep, true),
+        ("t", &Nest::Leaf(()), false),
+        ("t", &deep, true),
+        ("signed", &deep, false),
+        ("signed", &Nest::dict([("x", ())]), true),
+    ] {
+        let answer = tools.name_columns(request(table, columns)).await.unwrap().into_inner();
+        assert_eq!(answer.kept, kept, "{table} {columns:?}");
+    }
+    let status = tools.describe(v1::DescribeRequest {}).await.unwrap().into_inner();
+    let told = |name: &str| {
+        let table = status.tables.iter().find(|table| table.info.as_ref().unwrap().name == name).unwrap();
+        table.columns.as_ref().map(|columns| structure::from_wire(columns).unwrap())
+    };
+    assert_eq!((told("t"), told("signed")), (Some(deep), None));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn structures_that_are_none_or_too_large_are_refused() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut tools = v1::replay_service_client::ReplayServiceClient::new(server.channel().await);
+    let list = |columns| Some(structure::to_wire(&Nest::List(vec![Nest::Leaf(()); columns])));
+    let a_float = StructuredValue { kind: Some(Kind::Float64Value(1.0)) };
+    for (table, structure, code, why) in [
+        ("no", list(1), Code::NotFound, "Priority table no was not found"),
+        ("t", None, Code::InvalidArgument, "the structure is missing"),
+        ("t", Some(StructuredValue::default()), Code::InvalidArgument, "no columns"),
+        ("t", Some(a_float), Code::InvalidArgument, "not a float"),
+        ("t", list(4_097), Code::InvalidArgument, "more than 4096 columns"),
+        ("t", list(100_000), Code::OutOfRange, "at most 262144"),
+    ] {
+        let request = v1::NameColumnsRequest { table: table.into(), structure };
+        let status = tools.name_columns(request).await.unwrap_err();
+        assert_eq!(status.code(), code, "{status}");
+        assert!(status.message().contains(why), "{status}");
+    }
+    assert_eq!(server.engine.table("t").unwrap().columns(), None);
+    server.stop().await;
 }

@@ -115,6 +115,14 @@ pub enum WireError {
         /// What was found.
         reason: String,
     },
+    /// A structure of columns that is none.
+    #[error("structure of columns at `{path}`: {reason}")]
+    Structure {
+        /// Path into the nested structure, parts joined with `/`.
+        path: String,
+        /// What was found.
+        reason: String,
+    },
     /// A table description that lacks a part.
     #[error("table `{table}`: {reason}")]
     Table {

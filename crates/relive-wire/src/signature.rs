@@ -1,54 +1,30 @@
 //! Signatures: nests of tensor specs, and TensorFlow's messages for them.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 use relive_tensor::{DType, Nest, Shape, Signature, Tensor, TensorSpec};
 
 use crate::WireError;
 use crate::dtype;
-use crate::limits::MAX_SIGNATURE_DEPTH;
+use crate::nested;
 use crate::tensorflow::structured_value::Kind;
 use crate::tensorflow::tensor_shape_proto::Dim;
 use crate::tensorflow::{
-    BoundedTensorSpecProto, DictValue, ListValue, NamedTupleValue, NoneValue, PairValue, StructuredValue,
-    TensorProto, TensorShapeProto, TensorSpecProto, TupleValue,
+    BoundedTensorSpecProto, NoneValue, StructuredValue, TensorProto, TensorShapeProto, TensorSpecProto,
 };
 
 /// The message for `signature`.
 #[must_use]
 pub fn to_wire(signature: &Signature) -> StructuredValue {
-    let values = |nests: &[Signature]| nests.iter().map(to_wire).collect();
-    let kind = match signature {
-        Nest::Leaf(spec) => spec_to_wire(spec),
-        Nest::List(nests) => Kind::ListValue(ListValue { values: values(nests) }),
-        Nest::Tuple(nests) => Kind::TupleValue(TupleValue { values: values(nests) }),
-        Nest::Dict(fields) => {
-            let fields = fields.iter().map(|(key, nest)| (key.clone(), to_wire(nest)));
-            Kind::DictValue(DictValue { fields: fields.collect() })
-        }
-        Nest::NamedTuple { name, fields } => {
-            let pair = |(key, nest): &(String, Signature)| PairValue {
-                key: key.clone(),
-                value: Some(to_wire(nest)),
-            };
-            Kind::NamedTupleValue(NamedTupleValue {
-                name: name.clone(),
-                values: fields.iter().map(pair).collect(),
-            })
-        }
-        Nest::None => Kind::NoneValue(NoneValue {}),
-    };
-    StructuredValue { kind: Some(kind) }
+    nested::to_wire(signature, &spec_to_wire, Some(&Kind::NoneValue(NoneValue {})))
 }
 
 /// The signature that `message` describes.
 ///
 /// # Errors
 /// Leaves that are not tensor specs, unknown data types, shapes with negative dimensions other than -1, nesting deeper
-/// than [`MAX_SIGNATURE_DEPTH`], bounds that repeat a value over more than 64 MiB.
+/// than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH), bounds that repeat a value over more than 64 MiB.
 pub fn from_wire(message: &StructuredValue) -> Result<Signature, WireError> {
-    Reader { path: Vec::new(), filled_bytes_left: MAX_FILLED_BYTES }.nest(message)
+    nested::from_wire(message, &mut Specs { filled_bytes_left: MAX_FILLED_BYTES })
 }
 
 /// The message for a fully known shape.
@@ -92,102 +68,69 @@ fn bound_to_wire(bound: &Tensor) -> TensorProto {
     }
 }
 
-struct Reader {
-    path: Vec<String>,
+/// Reads the leaves of a signature.
+struct Specs {
     /// Bytes that bounds given as lists of values may still take.
     filled_bytes_left: usize,
 }
 
-impl Reader {
-    fn nest(&mut self, message: &StructuredValue) -> Result<Signature, WireError> {
-        if self.path.len() > MAX_SIGNATURE_DEPTH {
-            return Err(self.error(format!("nested deeper than {MAX_SIGNATURE_DEPTH} levels")));
-        }
-        match message.kind.as_ref() {
+impl nested::Leaves for Specs {
+    type Leaf = TensorSpec;
+
+    fn leaf(&mut self, kind: Option<&Kind>) -> Result<Signature, String> {
+        match kind {
             Some(Kind::TensorSpecValue(spec)) => {
-                self.spec(&spec.name, spec.shape.as_ref(), spec.dtype).map(Nest::Leaf)
+                spec_from_wire(&spec.name, spec.shape.as_ref(), spec.dtype).map(Nest::Leaf)
             }
             Some(Kind::BoundedTensorSpecValue(spec)) => self.bounded(spec).map(Nest::Leaf),
-            Some(Kind::ListValue(list)) => Ok(Nest::List(self.values(&list.values)?)),
-            Some(Kind::TupleValue(tuple)) => Ok(Nest::Tuple(self.values(&tuple.values)?)),
-            Some(Kind::DictValue(dict)) => self.dict(&dict.fields),
-            Some(Kind::NamedTupleValue(named)) => self.named_tuple(named),
             Some(Kind::NoneValue(_)) | None => Ok(Nest::None),
-            Some(other) => Err(self.error(format!("a leaf must be a tensor spec, not {}", kind_name(other)))),
+            Some(other) => Err(format!("a leaf must be a tensor spec, not {}", nested::kind_name(other))),
         }
     }
 
-    fn values(&mut self, values: &[StructuredValue]) -> Result<Vec<Signature>, WireError> {
-        values.iter().enumerate().map(|(i, value)| self.child(&i.to_string(), value)).collect()
+    fn error(&self, path: String, reason: String) -> WireError {
+        WireError::Signature { path, reason }
     }
+}
 
-    fn dict(&mut self, fields: &HashMap<String, StructuredValue>) -> Result<Signature, WireError> {
-        let read = |(key, value): (&String, &StructuredValue)| Ok((key.clone(), self.child(key, value)?));
-        Ok(Nest::Dict(fields.iter().map(read).collect::<Result<_, WireError>>()?))
-    }
-
-    fn named_tuple(&mut self, named: &NamedTupleValue) -> Result<Signature, WireError> {
-        let mut fields = Vec::with_capacity(named.values.len());
-        for pair in &named.values {
-            let value = pair.value.clone().unwrap_or_default();
-            fields.push((pair.key.clone(), self.child(&pair.key, &value)?));
-        }
-        Ok(Nest::NamedTuple { name: named.name.clone(), fields })
-    }
-
-    fn child(&mut self, part: &str, message: &StructuredValue) -> Result<Signature, WireError> {
-        self.path.push(part.to_owned());
-        let nest = self.nest(message)?;
-        self.path.pop();
-        Ok(nest)
-    }
-
-    fn spec(
-        &self,
-        name: &str,
-        shape: Option<&TensorShapeProto>,
-        number: i32,
-    ) -> Result<TensorSpec, WireError> {
-        let dtype = dtype::from_wire(i64::from(number))
-            .ok_or_else(|| self.error(format!("data type number {number} cannot be stored in a table")))?;
-        let shape = match shape {
-            Some(shape) if !shape.unknown_rank => Some(self.dims(&shape.dim)?),
-            Some(_) => None,
-            None => Some(Vec::new()),
-        };
-        Ok(TensorSpec { name: name.to_owned(), shape, dtype, bounds: None })
-    }
-
-    fn dims(&self, dims: &[Dim]) -> Result<Vec<Option<u32>>, WireError> {
-        let known = |dim: &Dim| match dim.size {
-            -1 => Ok(None),
-            size => u32::try_from(size)
-                .map(Some)
-                .map_err(|_| self.error(format!("dimension {size} is not -1 or between 0 and {}", u32::MAX))),
-        };
-        dims.iter().map(known).collect()
-    }
-
-    fn bounded(&mut self, message: &BoundedTensorSpecProto) -> Result<TensorSpec, WireError> {
-        let mut spec = self.spec(&message.name, message.shape.as_ref(), message.dtype)?;
+impl Specs {
+    fn bounded(&mut self, message: &BoundedTensorSpecProto) -> Result<TensorSpec, String> {
+        let mut spec = spec_from_wire(&message.name, message.shape.as_ref(), message.dtype)?;
         if let (Some(minimum), Some(maximum)) = (&message.minimum, &message.maximum) {
             spec.bounds = Some((self.bound(minimum)?, self.bound(maximum)?));
         }
         Ok(spec)
     }
 
-    fn bound(&mut self, message: &TensorProto) -> Result<Tensor, WireError> {
-        let spec = self.spec("", message.tensor_shape.as_ref(), message.dtype)?;
+    fn bound(&mut self, message: &TensorProto) -> Result<Tensor, String> {
+        let spec = spec_from_wire("", message.tensor_shape.as_ref(), message.dtype)?;
         let dims = spec.shape.unwrap_or_default();
         let shape: Shape = dims.into_iter().map(|dim| dim.unwrap_or(0)).collect();
         let bytes = bound_bytes(message, spec.dtype, &shape, &mut self.filled_bytes_left)
-            .ok_or_else(|| self.error(unreadable_bound(spec.dtype)))?;
-        Tensor::new(spec.dtype, shape, bytes).map_err(|error| self.error(error.to_string()))
+            .ok_or_else(|| unreadable_bound(spec.dtype))?;
+        Tensor::new(spec.dtype, shape, bytes).map_err(|error| error.to_string())
     }
+}
 
-    fn error(&self, reason: String) -> WireError {
-        WireError::Signature { path: self.path.join("/"), reason }
-    }
+fn spec_from_wire(name: &str, shape: Option<&TensorShapeProto>, number: i32) -> Result<TensorSpec, String> {
+    let dtype = dtype::from_wire(i64::from(number))
+        .ok_or_else(|| format!("data type number {number} cannot be stored in a table"))?;
+    let shape = match shape {
+        Some(shape) if !shape.unknown_rank => Some(dims_from_wire(&shape.dim)?),
+        Some(_) => None,
+        None => Some(Vec::new()),
+    };
+    Ok(TensorSpec { name: name.to_owned(), shape, dtype, bounds: None })
+}
+
+fn dims_from_wire(dims: &[Dim]) -> Result<Vec<Option<u32>>, String> {
+    let known = |dim: &Dim| match dim.size {
+        -1 => Ok(None),
+        size => u32::try_from(size)
+            .map(Some)
+            .map_err(|_| format!("dimension {size} is not -1 or between 0 and {}", u32::MAX)),
+    };
+    dims.iter().map(known).collect()
 }
 
 fn unreadable_bound(dtype: DType) -> String {
@@ -247,23 +190,4 @@ fn listed_values(message: &TensorProto, dtype: DType) -> Option<Vec<u8>> {
         }
         DType::String => return None,
     })
-}
-
-fn kind_name(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Float64Value(_) => "a float",
-        Kind::Int64Value(_) => "an integer",
-        Kind::StringValue(_) => "a string",
-        Kind::BoolValue(_) => "a bool",
-        Kind::TensorShapeValue(_) => "a shape",
-        Kind::TensorDtypeValue(_) => "a data type",
-        Kind::TypeSpecValue(_) => "a type spec",
-        Kind::NoneValue(_)
-        | Kind::TensorSpecValue(_)
-        | Kind::BoundedTensorSpecValue(_)
-        | Kind::ListValue(_)
-        | Kind::TupleValue(_)
-        | Kind::DictValue(_)
-        | Kind::NamedTupleValue(_) => "a nest",
-    }
 }

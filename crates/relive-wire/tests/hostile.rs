@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use common::{inserted, recorded};
 use proptest::prelude::*;
+use relive_tensor::Nest;
 use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column};
 use relive_wire::reverb::{ChunkData, FlatTrajectory, InsertStreamRequest, PrioritizedItem};
 use relive_wire::tensorflow::structured_value::Kind;
 use relive_wire::tensorflow::tensor_shape_proto::Dim;
 use relive_wire::tensorflow::{BoundedTensorSpecProto, StructuredValue, TensorProto, TensorShapeProto};
-use relive_wire::{Message, chunk, item, signature};
+use relive_wire::{Message, chunk, item, signature, structure};
 
 fn some_chunk() -> ChunkData {
     let request = recorded::<InsertStreamRequest>("insert_chunks_of_four.bin").remove(0);
@@ -220,4 +221,39 @@ proptest! {
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = chunk::decode(&bytes);
     }
+}
+
+/// A column inside of so many containers, each of another kind than the one around it.
+fn wrapped(levels: usize) -> Nest<()> {
+    (0..levels).fold(Nest::Leaf(()), |inner, level| match level % 3 {
+        0 => Nest::NamedTuple {
+            name: "N".into(),
+            fields: vec![("f".into(), inner), ("none".into(), Nest::None)],
+        },
+        1 => Nest::dict([("d", inner)]),
+        _ => Nest::Tuple(vec![Nest::List(Vec::new()), inner]),
+    })
+}
+
+#[test]
+fn structures_come_back_as_they_were() {
+    for nest in [wrapped(0), wrapped(32), Nest::None, Nest::List(vec![Nest::None, Nest::Leaf(())])] {
+        let bytes = structure::to_wire(&nest).encode_to_vec();
+        let message = StructuredValue::decode(bytes.as_slice()).unwrap();
+        assert_eq!(structure::from_wire(&message).unwrap(), nest);
+    }
+}
+
+#[test]
+fn structures_that_are_none_are_refused_with_the_path() {
+    let deep = structure::from_wire(&structure::to_wire(&wrapped(33))).unwrap_err().to_string();
+    assert!(deep.ends_with("nested deeper than 32 levels"), "{deep}");
+    let mut message = structure::to_wire(&Nest::dict([("a", Nest::Tuple(vec![Nest::Leaf(())]))]));
+    let Some(Kind::DictValue(dict)) = &mut message.kind else { panic!("{message:?}") };
+    let Some(Kind::TupleValue(tuple)) = &mut dict.fields.get_mut("a").unwrap().kind else {
+        panic!("a tuple")
+    };
+    tuple.values[0].kind = Some(Kind::Int64Value(3));
+    let leaf = structure::from_wire(&message).unwrap_err().to_string();
+    assert_eq!(leaf, "structure of columns at `a/0`: a leaf must be a none_value, not an integer");
 }

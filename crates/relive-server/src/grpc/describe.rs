@@ -2,9 +2,9 @@
 
 use relive_engine::{Operation, TableStatus, WaiterInfo};
 use relive_table::{SelectorKind, Shortfall};
-use relive_wire::table;
 use relive_wire::v1::waiter::Operation as WireOperation;
 use relive_wire::v1::{ChunkTotals, DescribeRequest, DescribeResponse, TableStatus as WireStatus, Waiter};
+use relive_wire::{structure, table};
 
 use super::Services;
 
@@ -26,6 +26,8 @@ pub(super) fn describe(services: &Services, _request: DescribeRequest) -> Descri
 }
 
 fn table_status(status: &TableStatus) -> WireStatus {
+    // A signature says it already.
+    let columns = status.columns.as_deref().filter(|_| !has_signature(status));
     WireStatus {
         info: Some(table::info_to_wire(&status.info)),
         limiter_cursor: status.limiter_cursor,
@@ -38,7 +40,12 @@ fn table_status(status: &TableStatus) -> WireStatus {
         remover_without_replacement: status.info.config.remover == SelectorKind::WithoutReplacement,
         sample_waits_for: status.sample_shortfall.map_or_else(String::new, |missing| missing.to_string()),
         insert_waits_for: status.insert_shortfall.map_or_else(String::new, |missing| missing.to_string()),
+        columns: columns.map(structure::to_wire),
     }
+}
+
+fn has_signature(status: &TableStatus) -> bool {
+    status.info.config.signature.as_deref().is_some_and(|signature| !signature.is_empty())
 }
 
 fn waiter(info: &WaiterInfo) -> Waiter {

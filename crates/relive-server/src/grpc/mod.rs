@@ -1,6 +1,7 @@
 //! The gRPC services. Each RPC has a file; the router knows which path is which.
 
 mod checkpoint;
+mod columns;
 mod describe;
 mod initialize;
 mod insert;

@@ -16,8 +16,8 @@ use tonic::body::Body;
 use super::insert::InsertSession;
 use super::messages::Messages;
 use super::sample::SampleSession;
-use super::{Services, checkpoint, describe, initialize, items, replies, tables};
-use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES};
+use super::{Services, checkpoint, columns, describe, initialize, items, replies, tables};
+use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTES};
 
 /// The services towards one peer.
 #[derive(Debug, Clone)]
@@ -81,6 +81,10 @@ async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -
                 Err(status) => status.into_http(),
             }
         }
+        "/relive.v1.ReplayService/NameColumns" => {
+            let message = message_within(body, MAX_STRUCTURE_BYTES).await;
+            replies::of_result(message.and_then(|message| columns::name(&services, &message)))
+        }
         path => {
             Status::unimplemented(format!("there is no RPC {}", path.get(..200).unwrap_or(path))).into_http()
         }
@@ -98,6 +102,11 @@ where
 
 /// The one message of a call.
 async fn message<Q: Message + Default>(body: Incoming) -> Result<Q, Status> {
-    let message = Messages::new(body, MAX_CALL_BYTES).next().await;
+    message_within(body, MAX_CALL_BYTES).await
+}
+
+/// The one message of a call, of so many bytes at most.
+async fn message_within<Q: Message + Default>(body: Incoming, max_bytes: usize) -> Result<Q, Status> {
+    let message = Messages::new(body, max_bytes).next().await;
     message.unwrap_or_else(|| Err(Status::internal("the stream ended before its first message")))
 }

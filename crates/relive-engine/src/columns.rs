@@ -1,0 +1,149 @@
+//! What the items of a table look like, as far as their writers have said.
+//!
+//! An item is a list of columns. The structure around them, names above all, is kept once per table.
+
+use std::sync::Arc;
+
+use relive_table::TableConfig;
+use relive_tensor::Nest;
+
+use crate::EngineError;
+use crate::handle::TableHandle;
+use crate::limits::{MAX_NAME_BYTES, MAX_NAMED_COLUMNS, MAX_NAMED_DEPTH, MAX_NAMED_PLACES};
+
+impl TableHandle {
+    /// Proposes `structure` as what the items of this table look like, whose columns are its leaves in the flattening order.
+    /// The first proposal is kept, as long as the table lives; [`reset`](Self::reset) does not forget it. A table with a
+    /// signature keeps that one. Tells whether `structure` is the one that is kept.
+    ///
+    /// ```
+    /// use relive_engine::Engine;
+    /// use relive_table::TableConfig;
+    /// use relive_tensor::Nest;
+    ///
+    /// let engine = Engine::builder().table(TableConfig::new("replay")).build()?;
+    /// let table = engine.table("replay")?;
+    /// let transition = Nest::dict([("observation", ()), ("action", ())]);
+    /// assert!(table.name_columns(transition.clone())?);
+    /// assert!(!table.name_columns(Nest::dict([("state", ()), ("action", ())]))?);
+    /// assert_eq!(table.columns().as_deref(), Some(&transition));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a structure without columns, or beyond one of the [limits](crate::limits).
+    pub fn name_columns(&self, structure: Nest<()>) -> Result<bool, EngineError> {
+        check(&structure).map_err(|reason| EngineError::Columns { table: self.name().to_owned(), reason })?;
+        let structure = Arc::new(structure);
+        let kept = self.shared.columns.get_or_init(|| Arc::clone(&structure));
+        Ok(**kept == *structure)
+    }
+
+    /// What the items of this table look like: the structure of its signature, or else the one that was proposed first.
+    #[must_use]
+    pub fn columns(&self) -> Option<Arc<Nest<()>>> {
+        self.shared.columns.get().cloned()
+    }
+}
+
+/// The structure of a table's signature. One without leaves says nothing, as in dm-reverb.
+pub(crate) fn of_signature(config: &TableConfig) -> Option<Arc<Nest<()>>> {
+    let signature = config.signature.as_deref().filter(|signature| !signature.is_empty())?;
+    Some(Arc::new(signature.map(|_| ())))
+}
+
+/// Says what is too much about a structure.
+fn check(structure: &Nest<()>) -> Result<(), String> {
+    let mut size = Size::default();
+    size.add(structure, 0)?;
+    match size.columns {
+        0 => Err("it has no columns".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[derive(Default)]
+struct Size {
+    columns: usize,
+    places: usize,
+    name_bytes: usize,
+}
+
+impl Size {
+    fn add(&mut self, nest: &Nest<()>, depth: usize) -> Result<(), String> {
+        if depth > MAX_NAMED_DEPTH {
+            return Err(format!("it is nested deeper than {MAX_NAMED_DEPTH} levels"));
+        }
+        within(&mut self.places, 1, MAX_NAMED_PLACES, "containers and columns")?;
+        match nest {
+            Nest::Leaf(()) => within(&mut self.columns, 1, MAX_NAMED_COLUMNS, "columns"),
+            Nest::None => Ok(()),
+            Nest::List(parts) | Nest::Tuple(parts) => {
+                parts.iter().try_for_each(|part| self.add(part, depth + 1))
+            }
+            Nest::Dict(fields) => fields.iter().try_for_each(|(name, part)| self.field(name, part, depth)),
+            Nest::NamedTuple { name, fields } => {
+                self.name(name)?;
+                fields.iter().try_for_each(|(name, part)| self.field(name, part, depth))
+            }
+        }
+    }
+
+    fn field(&mut self, name: &str, part: &Nest<()>, depth: usize) -> Result<(), String> {
+        self.name(name)?;
+        self.add(part, depth + 1)
+    }
+
+    fn name(&mut self, name: &str) -> Result<(), String> {
+        within(&mut self.name_bytes, name.len(), MAX_NAME_BYTES, "bytes of names")
+    }
+}
+
+fn within(sum: &mut usize, more: usize, limit: usize, what: &str) -> Result<(), String> {
+    *sum = sum.saturating_add(more);
+    if *sum > limit { Err(format!("it has more than {limit} {what}")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flat(columns: usize) -> Nest<()> {
+        Nest::List(vec![Nest::Leaf(()); columns])
+    }
+
+    fn deep(levels: usize) -> Nest<()> {
+        (0..levels).fold(Nest::Leaf(()), |inner, _| Nest::Tuple(vec![inner]))
+    }
+
+    fn named(bytes: usize) -> Nest<()> {
+        Nest::dict([("x".repeat(bytes), ())])
+    }
+
+    #[test]
+    fn each_limit_is_the_last_value_that_is_taken() {
+        let empty_lists = |count: usize| {
+            Nest::Tuple(std::iter::once(Nest::Leaf(())).chain(vec![Nest::List(Vec::new()); count]).collect())
+        };
+        for (good, bad, why) in [
+            (flat(MAX_NAMED_COLUMNS), flat(MAX_NAMED_COLUMNS + 1), "more than 4096 columns"),
+            (deep(MAX_NAMED_DEPTH), deep(MAX_NAMED_DEPTH + 1), "deeper than 32"),
+            (named(MAX_NAME_BYTES), named(MAX_NAME_BYTES + 1), "bytes of names"),
+            (empty_lists(MAX_NAMED_PLACES - 2), empty_lists(MAX_NAMED_PLACES - 1), "containers and columns"),
+            (flat(1), flat(0), "no columns"),
+            (flat(1), Nest::None, "no columns"),
+        ] {
+            assert_eq!(check(&good), Ok(()));
+            let error = check(&bad).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_tuple_counts() {
+        let fields = vec![("a".to_owned(), Nest::Leaf(()))];
+        let tuple = |bytes| Nest::NamedTuple { name: "x".repeat(bytes), fields: fields.clone() };
+        assert_eq!(check(&tuple(MAX_NAME_BYTES - 1)), Ok(()));
+        assert!(check(&tuple(MAX_NAME_BYTES)).is_err());
+    }
+}
