@@ -1,9 +1,12 @@
 //! An engine that begins with the tables of a snapshot.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{Extension, Freed, RestoreError, Snapshot, Table, TableConfig, TableSnapshot};
+use relive_table::{
+    Extension, Freed, RestoreError, SelectorKind, Snapshot, Table, TableConfig, TableSnapshot,
+};
 
 use crate::differences::{Difference, differences};
 use crate::handle::TableHandle;
@@ -12,7 +15,8 @@ use crate::{BuildError, Engine, EngineBuilder};
 /// Whose rules a restored table has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// Those of the snapshot, as with dm-reverb: a restart goes on as if there had been none.
+    /// Those of the snapshot, as with dm-reverb: a restart goes on as if there had been none. Only `WithoutReplacement`
+    /// stays where the snapshot says `Uniform`, which is what dm-reverb's files have to call it.
     #[default]
     Stored,
     /// Those that the builder was given. Items beyond a smaller `max_size` leave by the remover's choice.
@@ -61,9 +65,10 @@ impl EngineBuilder {
         }
         let mut found = Vec::new();
         let engine = self.assemble(ledger, |config, extensions, rng| {
-            let Some(state) = stored.remove(&config.name) else {
+            let Some(mut state) = stored.remove(&config.name) else {
                 return Ok(TableHandle::new(Table::new(config, extensions)?, rng));
             };
+            keep_without_replacement(Arc::make_mut(&mut state.config), &config);
             found.append(&mut differences(&state.config, &config));
             let config = match rules {
                 Rules::Stored => TableConfig::clone(&state.config),
@@ -82,6 +87,14 @@ impl EngineBuilder {
                 Err(BuildError::UnknownTable { name, known })
             }
             None => Ok(()),
+        }
+    }
+}
+
+fn keep_without_replacement(stored: &mut TableConfig, given: &TableConfig) {
+    for (stored, given) in [(&mut stored.sampler, given.sampler), (&mut stored.remover, given.remover)] {
+        if *stored == SelectorKind::Uniform && given == SelectorKind::WithoutReplacement {
+            *stored = given;
         }
     }
 }

@@ -98,6 +98,17 @@ fn the_rules_of_either_side_may_win_and_the_differences_are_told() {
 }
 
 #[test]
+fn a_format_without_selection_without_replacement_does_not_take_it_away() {
+    let engine = builder(&[fifo("a").sampler(SelectorKind::Uniform)]).build().unwrap();
+    let given =
+        [fifo("a").sampler(SelectorKind::WithoutReplacement).remover(SelectorKind::WithoutReplacement)];
+    let restored = builder(&given).build_from(engine.snapshot(), Rules::Stored).unwrap();
+    let config = restored.engine.table("a").unwrap().config().clone();
+    assert_eq!((config.sampler, config.remover), (SelectorKind::WithoutReplacement, SelectorKind::Fifo));
+    assert_eq!(restored.differences.len(), 1, "the remover is another one");
+}
+
+#[test]
 fn snapshots_that_do_not_fit_are_refused() {
     let engine = builder(&[fifo("a"), fifo("b")]).build().unwrap();
     write(&engine, "a", 0..3);
