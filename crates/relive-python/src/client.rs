@@ -278,9 +278,9 @@ impl Client {
     }
 
     /// A reader of samples. A `rate_limiter_timeout_ms` below 0 means none, a `max_samples` or `max_samples_per_stream`
-    /// below 1 no bound.
+    /// below 1 no bound. With `keep_rows` no column is squeezed.
     #[pyo3(signature = (table, *, max_in_flight_samples_per_worker = 100, num_workers = -1,
-                        max_samples_per_stream = -1, rate_limiter_timeout_ms = -1, max_samples = -1))]
+                        max_samples_per_stream = -1, rate_limiter_timeout_ms = -1, max_samples = -1, keep_rows = false))]
     #[expect(clippy::too_many_arguments, reason = "the options of a sampler, named in Python")]
     fn sampler(
         &self,
@@ -291,6 +291,7 @@ impl Client {
         max_samples_per_stream: i64,
         rate_limiter_timeout_ms: i64,
         max_samples: i64,
+        keep_rows: bool,
     ) -> PyResult<Sampler> {
         let mut options =
             SamplerOptions::default().max_in_flight_samples_per_worker(max_in_flight_samples_per_worker);
@@ -309,7 +310,7 @@ impl Client {
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let sampler = client.sampler(table, options.unavailable_timeout(wait::FOREVER)).or_raise(py)?;
-        Ok(Sampler::streaming(client, sampler, wait::FOREVER))
+        Ok(Sampler::streaming(client, sampler, wait::FOREVER).keeping_rows(keep_rows))
     }
 
     /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are asked for before

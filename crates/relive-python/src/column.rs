@@ -1,5 +1,6 @@
 //! Columns of items to be: references to steps of a writer's history, sliced like lists.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
@@ -29,32 +30,18 @@ impl ColumnHistory {
     fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<TrajectoryColumn> {
         let state = self.state(py)?;
         let history = state.writer(py)?.history().column_at(self.column).or_raise(py)?;
-        let len = state.history_len();
-        let made = if let Ok(slice) = index.cast::<PySlice>() {
-            let indices = slice.indices(len.cast_signed())?;
-            if indices.slicelength == 0 {
-                return Ok(self.column_of(py, None, false));
-            }
-            match indices.step {
-                1 => history.slice(indices.start as i64..indices.stop as i64),
-                _ => history.rows(&positions(indices.start, indices.step, indices.slicelength)),
-            }
-        } else if let Ok(list) = index.cast::<PyList>() {
-            let rows: Vec<isize> = list.extract().map_err(|_| bad_index(index))?;
-            rows.iter().try_for_each(|&row| check_row(row, len))?;
-            if rows.is_empty() {
-                return Ok(self.column_of(py, None, false));
-            }
-            history.rows(&rows.into_iter().map(|row| row as i64).collect::<Vec<_>>())
-        } else {
-            let row: isize = index.extract().map_err(|_| bad_index(index))?;
-            check_row(row, len)?;
-            let made = history.step(row as i64).or_raise(py)?;
-            return Ok(self.column_of(py, Some(made), true));
+        let len = state.history_len().cast_signed();
+        let made = match Steps::of(index, len)? {
+            Steps::None => None,
+            Steps::One(step) => Some(history.step(step).or_raise(py)?),
+            Steps::Range(range) => Some(history.slice(range).or_raise(py)?),
+            Steps::Many(steps) => Some(history.rows(&steps).or_raise(py)?),
         };
-        let made = made.or_raise(py)?;
         drop(state);
-        Ok(self.column_of(py, Some(made), false))
+        let squeeze = made.as_ref().is_some_and(Column::is_squeezed);
+        let data = made.map_or(Data::Empty, Data::Own);
+        let path = ColumnPath::Step { of: self.path.clone_ref(py), key: index.clone().unbind() };
+        Ok(TrajectoryColumn { data, squeeze, path })
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -64,7 +51,7 @@ impl ColumnHistory {
         PyList::new(py, cells.collect::<Vec<_>>())?.into_any().try_iter().map(Bound::into_any)
     }
 
-    #[getter]
+    /// Where the column is in a step. A method, as in dm-reverb.
     fn path(&self, py: Python<'_>) -> Py<PyTuple> {
         self.path.clone_ref(py)
     }
@@ -78,11 +65,76 @@ impl ColumnHistory {
     fn state(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
         self.shared.lock(py)
     }
+}
 
-    fn column_of(&self, py: Python<'_>, column: Option<Column>, squeeze: bool) -> TrajectoryColumn {
-        let data = column.map_or(Data::Empty, Data::Own);
-        TrajectoryColumn { data, squeeze, path: Some(self.path.clone_ref(py).into_any()) }
+/// What a key of a history means, as positions from its first step.
+enum Steps {
+    None,
+    One(i64),
+    Range(Range<i64>),
+    Many(Vec<i64>),
+}
+
+impl Steps {
+    /// Nothing is cut at the first step, as a list would do: a column shorter than was asked for would be a surprise.
+    fn of(key: &Bound<'_, PyAny>, len: isize) -> PyResult<Steps> {
+        if let Ok(slice) = key.cast::<PySlice>() {
+            return Steps::of_slice(slice, len);
+        }
+        if let Ok(list) = key.cast::<PyList>() {
+            let keys: Vec<isize> = list.extract().map_err(|_| bad_index(key))?;
+            let steps = keys.iter().map(|&key| step_of(key, len)).collect::<PyResult<Vec<_>>>()?;
+            return Ok(if steps.is_empty() { Steps::None } else { Steps::Many(steps) });
+        }
+        let key: isize = key.extract().map_err(|_| bad_index(key))?;
+        step_of(key, len).map(Steps::One)
     }
+
+    fn of_slice(slice: &Bound<'_, PySlice>, len: isize) -> PyResult<Steps> {
+        let part = |name: &str| slice.getattr(name)?.extract::<Option<isize>>().map_err(|_| bad_index(slice));
+        let (start, stop, stride) = (part("start")?, part("stop")?, part("step")?.unwrap_or(1));
+        let position = |at: isize| if at < 0 { at + len } else { at };
+        if stride == 0 {
+            return Err(PyValueError::new_err("slice step cannot be zero"));
+        }
+        let (start, stop) = if stride < 0 {
+            (start.map_or(len - 1, |at| position(at).min(len - 1)), stop.map_or(-1, position))
+        } else {
+            (start.map_or(0, position), stop.map_or(len, |at| position(at).min(len)))
+        };
+        let count = if stride < 0 { (start - stop).max(0) } else { (stop - start).max(0) };
+        let count = count.unsigned_abs().div_ceil(stride.unsigned_abs());
+        if count == 0 {
+            return Ok(Steps::None);
+        }
+        let last = start + stride * (count.cast_signed() - 1);
+        if start.min(last) < 0 {
+            return Err(before_first(start.min(last) - len, len));
+        }
+        if stride == 1 {
+            return Ok(Steps::Range(start as i64..stop as i64));
+        }
+        Ok(Steps::Many((0..count).map(|index| (start + stride * index.cast_signed()) as i64).collect()))
+    }
+}
+
+/// The position of step `key`, which counts from the newest if it is negative.
+fn step_of(key: isize, len: isize) -> PyResult<i64> {
+    match if key < 0 { key + len } else { key } {
+        at if at < 0 => Err(before_first(key, len)),
+        at if at >= len => Err(out_of_range(key, len)),
+        at => Ok(at as i64),
+    }
+}
+
+fn before_first(key: isize, len: isize) -> PyErr {
+    PyValueError::new_err(format!(
+        "step {key} lies before the first of the {len} steps since the history began, and is None; an item cannot have it"
+    ))
+}
+
+fn out_of_range(key: isize, len: isize) -> PyErr {
+    PyIndexError::new_err(format!("list index out of range: step {key} of a history of {len} steps"))
 }
 
 fn positions(start: isize, step: isize, count: usize) -> Vec<i64> {
@@ -91,10 +143,7 @@ fn positions(start: isize, step: isize, count: usize) -> Vec<i64> {
 
 fn check_row(row: isize, len: usize) -> PyResult<()> {
     let at = if row < 0 { row + len.cast_signed() } else { row };
-    if at < 0 || at.cast_unsigned() >= len {
-        return Err(PyIndexError::new_err(format!("list index out of range: step {row} of a history of {len} steps")));
-    }
-    Ok(())
+    if at < 0 || at.cast_unsigned() >= len { Err(out_of_range(row, len.cast_signed())) } else { Ok(()) }
 }
 
 fn bad_index(index: &Bound<'_, PyAny>) -> PyErr {
@@ -109,7 +158,33 @@ fn bad_index(index: &Bound<'_, PyAny>) -> PyErr {
 pub(crate) struct TrajectoryColumn {
     data: Data,
     squeeze: bool,
-    path: Option<Py<PyAny>>,
+    path: ColumnPath,
+}
+
+/// Where a column comes from, put together when somebody asks.
+enum ColumnPath {
+    Given(Option<Py<PyAny>>),
+    /// A key of the history at a path.
+    Step { of: Py<PyTuple>, key: Py<PyAny> },
+}
+
+impl ColumnPath {
+    fn get<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self {
+            ColumnPath::Given(path) => Ok(path.as_ref().map(|path| path.bind(py).clone())),
+            ColumnPath::Step { of, key } => {
+                let path = of.bind(py).iter().chain(std::iter::once(key.bind(py).clone()));
+                Ok(Some(PyTuple::new(py, path.collect::<Vec<_>>())?.into_any()))
+            }
+        }
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> ColumnPath {
+        match self {
+            ColumnPath::Given(path) => ColumnPath::Given(path.as_ref().map(|path| path.clone_ref(py))),
+            ColumnPath::Step { of, key } => ColumnPath::Step { of: of.clone_ref(py), key: key.clone_ref(py) },
+        }
+    }
 }
 
 enum Data {
@@ -129,7 +204,10 @@ impl TrajectoryColumn {
     }
 
     pub(crate) fn path_text(&self, py: Python<'_>) -> String {
-        self.path.as_ref().map_or_else(|| "()".to_owned(), |path| path.bind(py).to_string())
+        match self.path.get(py) {
+            Ok(Some(path)) => path.to_string(),
+            Ok(None) | Err(_) => "()".to_owned(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -197,7 +275,7 @@ impl TrajectoryColumn {
             Some(columns) => Data::Own(Column::concat(&columns, squeeze).or_raise(py)?),
             None => Data::Foreign(cells.into_iter().map(Bound::unbind).collect()),
         };
-        Ok(TrajectoryColumn { data, squeeze, path })
+        Ok(TrajectoryColumn { data, squeeze, path: ColumnPath::Given(path) })
     }
 
     fn __len__(&self) -> usize {
@@ -231,8 +309,7 @@ impl TrajectoryColumn {
                 Data::Foreign(rows.iter().filter_map(|&row| cells.get(row)).map(|cell| cell.clone_ref(py)).collect())
             }
         };
-        let path = self.path.as_ref().map(|path| path.clone_ref(py));
-        Ok(TrajectoryColumn { data, squeeze, path })
+        Ok(TrajectoryColumn { data, squeeze, path: self.path.clone_ref(py) })
     }
 
     #[getter]
@@ -241,8 +318,8 @@ impl TrajectoryColumn {
     }
 
     #[getter]
-    fn path(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.path.as_ref().map(|path| path.clone_ref(py))
+    fn path<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.path.get(py)
     }
 
     /// Shape of the data: the steps lead, unless the column is squeezed.

@@ -39,9 +39,16 @@ pub(crate) fn stacked(batch: &SampleBatch, pool: &Pool) -> Result<Vec<Column>> {
     Ok(columns.into_iter().map(|column| (column, None)).collect())
 }
 
-/// The columns of a batch of one sample as `[rows, ..cell]`.
-pub(crate) fn single(batch: &SampleBatch) -> Result<Vec<Gathered>> {
-    gather(batch, &batch.columns()?, &[], Block::new)
+/// The columns of a batch of one sample as `[rows, ..cell]`; squeezed ones are `[..cell]` unless rows are to be kept.
+pub(crate) fn single(batch: &SampleBatch, keep_rows: bool) -> Result<Vec<Gathered>> {
+    let layouts = batch.columns()?;
+    let mut columns = gather(batch, &layouts, &[], Block::new)?;
+    for (column, layout) in columns.iter_mut().zip(&layouts) {
+        if keep_rows && layout.rows.is_none() {
+            column.dims.insert(0, 1);
+        }
+    }
+    Ok(columns)
 }
 
 fn gather(

@@ -27,9 +27,11 @@ pub(crate) struct Path {
 
 #[derive(Default)]
 enum Node {
-    /// Nothing but `None` was seen here.
+    /// Nothing was seen here.
     #[default]
     Vacant,
+    /// Nothing but `None` was seen here. It is a column until it turns out to be a container.
+    Empty(usize),
     Column(usize),
     List(Vec<Node>),
     Tuple(Vec<Node>),
@@ -91,6 +93,7 @@ impl Node {
         let all = |nodes: &[Node]| nodes.iter().map(|node| node.clone_ref(py)).collect();
         match self {
             Node::Vacant => Node::Vacant,
+            Node::Empty(column) => Node::Empty(*column),
             Node::Column(column) => Node::Column(*column),
             Node::List(parts) => Node::List(all(parts)),
             Node::Tuple(parts) => Node::Tuple(all(parts)),
@@ -105,10 +108,10 @@ impl Node {
     /// Adds the leaves of `object`; false if it has a place that this node has not.
     fn place<'py>(&self, object: &Bound<'py, PyAny>, leaves: &mut Leaves<'py>) -> PyResult<bool> {
         if object.is_none() {
-            return Ok(true);
+            return Ok(!matches!(self, Node::Vacant));
         }
         match self {
-            Node::Vacant => Ok(false),
+            Node::Vacant | Node::Empty(_) => Ok(false),
             Node::Column(column) => {
                 leaves.push((*column, object.clone()));
                 // A container in the place of a leaf is found out when it is turned into a tensor or grown.
@@ -136,7 +139,7 @@ impl Node {
         };
         match self {
             Node::Vacant => Ok(py.None().into_bound(py)),
-            Node::Column(column) => leaf(*column),
+            Node::Column(column) | Node::Empty(column) => leaf(*column),
             Node::List(parts) => Ok(PyList::new(py, all(parts, leaf)?)?.into_any()),
             Node::Tuple(parts) => Ok(PyTuple::new(py, all(parts, leaf)?)?.into_any()),
             Node::Named(class, parts) => class.bind(py).call1(PyTuple::new(py, all(parts, leaf)?)?),
@@ -212,16 +215,20 @@ fn grow_node(
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
-    if object.is_none() {
-        return Ok(());
-    }
     if path.len() > MAX_DEPTH {
         return Err(too_deep());
     }
     let py = object.py();
     let container = Container::of(object)?;
-    if matches!(node, Node::Vacant) {
-        *node = empty_node(&container, path, paths, py)?;
+    *node = match (std::mem::take(node), &container) {
+        (Node::Vacant, _) if object.is_none() => Node::Empty(new_column(path, paths, py)?),
+        (known, _) if object.is_none() => known,
+        (Node::Empty(column), Container::Leaf) => Node::Column(column),
+        (Node::Vacant | Node::Empty(_), _) => empty_node(&container, path, paths, py)?,
+        (known, _) => known,
+    };
+    if object.is_none() {
+        return Ok(());
     }
     match (node, container) {
         (Node::Column(_), Container::Leaf) => Ok(()),
@@ -248,16 +255,18 @@ fn empty_node(
     py: Python<'_>,
 ) -> PyResult<Node> {
     Ok(match container {
-        Container::Leaf => {
-            let parts: Vec<_> = path.iter().map(|part| part.bind(py).clone()).collect();
-            paths.push(Path::new(&parts, py)?);
-            Node::Column(paths.len() - 1)
-        }
+        Container::Leaf => Node::Column(new_column(path, paths, py)?),
         Container::List(_) => Node::List(Vec::new()),
         Container::Tuple(_) => Node::Tuple(Vec::new()),
         Container::Named(tuple) => Node::Named(tuple.get_type().unbind(), Vec::new()),
         Container::Mapping(mapping) => Node::Mapping(mapping.get_type().unbind(), Vec::new()),
     })
+}
+
+fn new_column(path: &PathParts, paths: &mut Vec<Path>, py: Python<'_>) -> PyResult<usize> {
+    let parts: Vec<_> = path.iter().map(|part| part.bind(py).clone()).collect();
+    paths.push(Path::new(&parts, py)?);
+    Ok(paths.len() - 1)
 }
 
 fn grow_parts<'py>(

@@ -1,5 +1,8 @@
 //! Samples one by one.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -22,11 +25,13 @@ pub(crate) struct Sampler {
     table: String,
     /// How long `__next__` waits.
     timeout: Duration,
+    /// Whether columns of a single cell keep their dimension of rows.
+    keep_rows: bool,
 }
 
 enum Source {
-    /// Fetches ahead in the background.
-    Stream(RustSampler),
+    /// Fetches ahead in the background. An error that came after samples is kept for the next call.
+    Stream { sampler: RustSampler, put_off: Option<Error> },
     /// Asks for one sample when it is wanted, until there were as many as this.
     Calls { left: usize },
 }
@@ -34,18 +39,29 @@ enum Source {
 impl Sampler {
     pub(crate) fn streaming(client: Client, sampler: RustSampler, timeout: Duration) -> Sampler {
         let table = sampler.table().to_owned();
-        Sampler { source: Mutex::new(Some(Source::Stream(sampler))), client, table, timeout }
+        let source = Source::Stream { sampler, put_off: None };
+        Sampler { source: Mutex::new(Some(source)), client, table, timeout, keep_rows: false }
+    }
+
+    /// The same, with or without squeezing the columns that are.
+    pub(crate) fn keeping_rows(self, keep_rows: bool) -> Sampler {
+        Sampler { keep_rows, ..self }
     }
 
     /// Samples `count` items, each when it is asked for.
     pub(crate) fn on_demand(client: Client, table: &str, count: usize, timeout: Duration) -> Sampler {
         let source = Source::Calls { left: count };
-        Sampler { source: Mutex::new(Some(source)), client, table: table.to_owned(), timeout }
+        let table = table.to_owned();
+        Sampler { source: Mutex::new(Some(source)), client, table, timeout, keep_rows: false }
     }
 }
 
 #[pymethods]
 impl Sampler {
+    /// How many values come with each sample.
+    #[classattr]
+    const NUM_INFO_TENSORS: usize = 5;
+
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
@@ -60,6 +76,28 @@ impl Sampler {
         self.next_within(py, seconds(timeout)?)
     }
 
+    /// The samples that are there, `max_samples` at most, waiting up to `timeout` seconds for the first one; none if that
+    /// does not come. Only of samplers that fetch ahead.
+    #[pyo3(signature = (max_samples, timeout = None))]
+    fn next_many<'py>(
+        &self,
+        py: Python<'py>,
+        max_samples: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let timeout = seconds(timeout)?;
+        let mut source = self.source.try_lock().ok_or_else(busy)?;
+        let Some(Source::Stream { sampler, put_off }) = source.as_mut() else {
+            return Err(PyStopIteration::new_err("the sampler is closed"));
+        };
+        let ready = ready_within(sampler, put_off, max_samples, timeout);
+        let Some(samples) = wait::now_or_wait(py, "sample", ready, || self.why())? else {
+            return Err(PyStopIteration::new_err(()));
+        };
+        drop(source);
+        samples.or_raise(py)?.into_iter().map(|sample| self.to_python(py, sample)).collect()
+    }
+
     /// Ends the sampler; what was fetched and not taken is lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let source = self.source.try_lock().ok_or_else(busy)?.take();
@@ -72,8 +110,8 @@ impl Sampler {
     fn next_within<'py>(&self, py: Python<'py>, timeout: Duration) -> PyResult<Bound<'py, PyTuple>> {
         let mut source = self.source.try_lock().ok_or_else(busy)?;
         let sample = match source.as_mut() {
-            Some(Source::Stream(sampler)) => {
-                match wait::now_or_wait(py, "sample", next_of(sampler, timeout), || self.why())? {
+            Some(Source::Stream { sampler, put_off }) => {
+                match wait::now_or_wait(py, "sample", next_of(sampler, put_off, timeout), || self.why())? {
                     Some(sample) => {
                         sample.map_err(|error| raise_limited(py, &error, timeout != wait::FOREVER))?
                     }
@@ -89,7 +127,11 @@ impl Sampler {
             None => return Err(PyStopIteration::new_err("the sampler is closed")),
         };
         drop(source);
-        to_python(py, sample)
+        self.to_python(py, sample)
+    }
+
+    fn to_python<'py>(&self, py: Python<'py>, sample: Sample) -> PyResult<Bound<'py, PyTuple>> {
+        described(py, sample, self.keep_rows)
     }
 
     fn call(&self, py: Python<'_>, timeout: Duration) -> PyResult<Sample> {
@@ -115,15 +157,68 @@ pub(crate) fn raise_limited(py: Python<'_>, error: &Error, has_limit: bool) -> P
     }
 }
 
-async fn next_of(sampler: &mut RustSampler, timeout: Duration) -> Option<relive_client::Result<Sample>> {
+async fn next_of(
+    sampler: &mut RustSampler,
+    put_off: &mut Option<Error>,
+    timeout: Duration,
+) -> Option<relive_client::Result<Sample>> {
+    if let Some(error) = put_off.take() {
+        return Some(Err(error));
+    }
     if timeout == wait::FOREVER { sampler.next().await } else { sampler.next_with_timeout(timeout).await }
+}
+
+/// What `Sampler::next_many` gives; none at the end. Dropping the future loses nothing: it holds samples only between
+/// points where it does not wait.
+async fn ready_within(
+    sampler: &mut RustSampler,
+    put_off: &mut Option<Error>,
+    max_samples: usize,
+    timeout: Duration,
+) -> Option<relive_client::Result<Vec<Sample>>> {
+    if let Some(error) = put_off.take() {
+        return Some(Err(error));
+    }
+    let first = match tokio::time::timeout(timeout, sampler.next()).await {
+        Ok(Some(Ok(sample))) => sample,
+        Ok(Some(Err(error))) => return Some(Err(error)),
+        Ok(None) => return None,
+        Err(_) => return Some(Ok(Vec::new())),
+    };
+    let mut samples = vec![first];
+    while samples.len() < max_samples {
+        match now(sampler.next()).await {
+            Some(Some(Ok(sample))) => samples.push(sample),
+            Some(Some(Err(error))) => {
+                *put_off = Some(error);
+                break;
+            }
+            // At the end the next call comes here again.
+            Some(None) | None => break,
+        }
+    }
+    Some(Ok(samples))
+}
+
+/// What the future gives without waiting.
+async fn now<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// `((key, probability, table_size, priority, times_sampled), [column, …])`.
 pub(crate) fn to_python(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyTuple>> {
+    described(py, sample, false)
+}
+
+fn described(py: Python<'_>, sample: Sample, keep_rows: bool) -> PyResult<Bound<'_, PyTuple>> {
     let info = sample.info();
     let info = (info.key, info.probability, info.table_size, info.priority, info.times_sampled);
-    let gathered = gather::single(&SampleBatch::new(vec![sample])).or_raise(py)?;
+    let gathered = gather::single(&SampleBatch::new(vec![sample]), keep_rows).or_raise(py)?;
     let columns = gathered.into_iter().map(|column| column.into_array(py, None)).collect::<PyResult<Vec<_>>>()?;
     (info, PyList::new(py, columns)?).into_pyobject(py)
 }

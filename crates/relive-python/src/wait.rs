@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -174,16 +175,22 @@ where
     F: Future + Send,
     F::Output: Send,
 {
-    let runtime = runtime()?;
     let mut future = pin!(future);
-    {
-        let _inside = runtime.enter();
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return Ok(output);
-        }
+    match now(future.as_mut())? {
+        Some(output) => Ok(output),
+        None => wait_because(py, what, future, reason),
     }
-    wait_because(py, what, future, reason)
+}
+
+/// The output of `future` if it is there at once.
+fn now<F: Future>(future: F) -> PyResult<Option<F::Output>> {
+    let runtime = runtime()?;
+    let _inside = runtime.enter();
+    let mut context = Context::from_waker(Waker::noop());
+    Ok(match pin!(future).poll(&mut context) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    })
 }
 
 /// A call that has no limit of its own, with one.
