@@ -62,14 +62,14 @@ mod tests {
     use relive_table::{RateLimiterConfig, SelectorKind};
     use relive_tensor::{DType, Nest, TensorSpec};
 
-    fn told(stored: TableConfig, given: TableConfig) -> Vec<String> {
-        differences(&stored, &given).iter().map(|found| found.to_string()).collect()
+    fn told(stored: &TableConfig, given: &TableConfig) -> Vec<String> {
+        differences(stored, given).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn each_rule_is_compared_and_told() {
         let table = || TableConfig::new("t");
-        assert_eq!(told(table(), table()), Vec::<String>::new());
+        assert_eq!(told(&table(), &table()), Vec::<String>::new());
         let spec = TensorSpec::new("", DType::Int8, None);
         let other = table()
             .sampler(SelectorKind::Prioritized { exponent: 0.5 })
@@ -83,7 +83,7 @@ mod tests {
                 max_diff: 8.0,
             })
             .signature(Nest::List(vec![Nest::Leaf(spec)]));
-        let found = told(other, table());
+        let found = told(&other, &table());
         assert_eq!(found.len(), 9, "{found:?}");
         assert_eq!(
             found[0],

@@ -269,3 +269,87 @@ pub fn read_item(message: &[u8]) -> Result<PrioritizedItem, WireError> {
 fn unreadable(error: impl std::fmt::Display) -> WireError {
     WireError::Record { reason: error.to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reverb::FlatTrajectory;
+    use relive_tensor::SequenceRange;
+
+    fn chunk(key: u64, rows: u32) -> Chunk {
+        let range = SequenceRange { episode_id: 1, start: 0, end: 9, sparse: false };
+        let values: Vec<i32> = (0..).take(rows as usize).collect();
+        let column = Tensor::from_slice(&values, [rows]).unwrap();
+        Chunk::new(encode_chunk(key, range, &[column], false, Codec::Raw).unwrap()).unwrap()
+    }
+
+    fn old_item(offset: i32, length: i32) -> PrioritizedItem {
+        PrioritizedItem {
+            key: 3,
+            deprecated_chunk_keys: vec![1, 2],
+            deprecated_sequence_range: Some(SliceRange { offset, length }),
+            ..PrioritizedItem::default()
+        }
+    }
+
+    fn read(message: &PrioritizedItem) -> Result<StoredItem, WireError> {
+        let chunks = [Arc::new(chunk(1, 4)), Arc::new(chunk(2, 3))];
+        item_from_wire(message, 0, |key| chunks.iter().find(|chunk| chunk.key() == key).cloned())
+    }
+
+    #[test]
+    fn ranges_of_rows_lie_across_chunks() {
+        let rows = |offset, length| {
+            let columns = read(&old_item(offset, length)).unwrap().data.trajectory.decode().unwrap();
+            columns[0].as_slice::<i32>().unwrap().to_vec()
+        };
+        assert_eq!(rows(0, 4), [0, 1, 2, 3]);
+        assert_eq!(rows(2, 4), [2, 3, 0, 1]);
+        assert_eq!(rows(5, 2), [1, 2]);
+        assert_eq!(rows(0, 7), [0, 1, 2, 3, 0, 1, 2]);
+    }
+
+    #[test]
+    fn ranges_outside_of_their_chunks_are_refused() {
+        for (offset, length) in [(0, 8), (7, 1), (-1, 1), (0, -1), (i32::MAX, i32::MAX)] {
+            let error = read(&old_item(offset, length)).unwrap_err().to_string();
+            assert!(error.contains("do not lie in its 2 chunks"), "{offset} {length}: {error}");
+        }
+        assert!(read(&old_item(0, 0)).is_err(), "no rows are no item");
+        let unknown = PrioritizedItem { deprecated_chunk_keys: vec![9], ..old_item(0, 1) };
+        assert!(read(&unknown).unwrap_err().to_string().contains("chunk 9"));
+        let nothing = PrioritizedItem { deprecated_chunk_keys: vec![], ..old_item(0, 1) };
+        assert!(read(&nothing).is_err());
+    }
+
+    #[test]
+    fn both_forms_in_one_record_are_refused() {
+        let both = PrioritizedItem { flat_trajectory: Some(FlatTrajectory::default()), ..old_item(0, 1) };
+        assert!(read(&both).unwrap_err().to_string().contains("both flat_trajectory and"));
+        let mut record = Vec::new();
+        put_chunk(&chunk(1, 2), 1, &mut record).unwrap();
+        assert_eq!(chunk_from_wire(&record).unwrap().rows(0), Some(2));
+        put_bytes(3, b"", &mut record);
+        assert!(chunk_from_wire(&record).unwrap_err().to_string().contains("both data and"));
+    }
+
+    #[test]
+    fn times_out_of_range_and_records_that_are_none_are_refused() {
+        for (seconds, nanos) in [(i64::MAX, 0), (0, -1)] {
+            let inserted_at = Some(prost_types::Timestamp { seconds, nanos });
+            let error = read(&PrioritizedItem { inserted_at, ..old_item(0, 1) }).unwrap_err();
+            assert!(error.to_string().contains("inserted_at"), "{error}");
+        }
+        assert!(read_item(&[0xff]).is_err() && read_table(&[0xff]).is_err());
+        let message = PriorityTableCheckpoint::default();
+        assert!(table_from_wire(&message).is_err(), "a table without a limiter is none");
+    }
+
+    #[test]
+    fn a_chunk_can_be_written_under_another_key() {
+        let mut record = Vec::new();
+        put_chunk(&chunk(1, 2), u64::MAX, &mut record).unwrap();
+        let read = chunk_from_wire(&record).unwrap();
+        assert_eq!((read.key(), read.decode_column(0)), (u64::MAX, chunk(1, 2).decode_column(0)));
+    }
+}

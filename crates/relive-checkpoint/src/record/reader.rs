@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use super::frame::{HEAD_BYTES, announced, checksum};
 use super::inflate::Inflate;
-use super::{HEAD_BYTES, announced, checksum};
 use crate::Error;
 use crate::error::{Place, Reason};
 use crate::limits::MAX_RECORD_BYTES;

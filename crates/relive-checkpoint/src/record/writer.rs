@@ -5,21 +5,18 @@ use std::io::{self, BufWriter, Write};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-use super::checksum;
+use super::frame::checksum;
 
 /// Writes records as one zlib stream.
 pub(crate) struct RecordWriter<W: Write> {
     stream: ZlibEncoder<BufWriter<W>>,
 }
 
-/// Payloads are compressed already, which leaves little to gain; the fastest level takes what there is.
-const LEVEL: Compression = Compression::fast();
-
 const BUFFER_BYTES: usize = 256 << 10;
 
 impl<W: Write> RecordWriter<W> {
-    pub(crate) fn new(file: W) -> Self {
-        Self { stream: ZlibEncoder::new(BufWriter::with_capacity(BUFFER_BYTES, file), LEVEL) }
+    pub(crate) fn new(file: W, level: Compression) -> Self {
+        Self { stream: ZlibEncoder::new(BufWriter::with_capacity(BUFFER_BYTES, file), level) }
     }
 
     pub(crate) fn append(&mut self, payload: &[u8]) -> io::Result<()> {

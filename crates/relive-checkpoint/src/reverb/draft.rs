@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+
+use super::files::DONE;
 use super::folders::{draft_name, remove_draft};
-use super::{DONE, name::Time};
+use super::name::Time;
 use crate::Error;
 use crate::disk::{Disk, DurableFile};
 use crate::record::RecordWriter;
@@ -35,9 +38,10 @@ impl<'a> Draft<'a> {
         Ok(Self { disk, root, folder, name, files, is_published: false })
     }
 
-    pub(super) fn records(&self, file: &str) -> Result<Records, Error> {
+    /// Begins a file of records.
+    pub(super) fn records(&self, file: &str, level: Compression) -> Result<Records, Error> {
         let path = self.folder.join(file);
-        Ok(Records { writer: RecordWriter::new(self.create(&path)?), path })
+        Ok(Records { writer: RecordWriter::new(self.create(&path)?, level), path })
     }
 
     /// Ends a file and makes it last.

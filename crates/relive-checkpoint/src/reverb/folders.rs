@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::files::{DONE, FILES};
 use super::name::Time;
-use super::{DONE, FILES};
 use crate::Error;
 use crate::disk::{Disk, is_being_written};
 

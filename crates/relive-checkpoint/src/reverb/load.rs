@@ -9,7 +9,7 @@ use relive_tensor::{Chunk, Ledger};
 use relive_wire::checkpoint;
 use relive_wire::reverb::PrioritizedItem;
 
-use super::{CHUNKS, DONE, ITEMS, TABLES};
+use super::files::{CHUNKS, DONE, ITEMS, TABLES};
 use crate::Error;
 use crate::error::Reason;
 use crate::limits::MAX_ITEM_RECORD_BYTES;

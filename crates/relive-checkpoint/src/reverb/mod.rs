@@ -12,8 +12,9 @@
 //! | `chunks.tfrecord` | every `ChunkData` that items refer to, once | any |
 //! | `DONE` | none, the file is empty: without it, the folder is no checkpoint | |
 //!
-//! Each file of records is one zlib stream. The folder's name is the time at which it was begun, in RFC 3339, and the
-//! latest time is the newest checkpoint. dm-reverb compares the names as text, so ours are in UTC with nine digits.
+//! Each file of records is one zlib stream; in ours, chunks are not compressed a second time. The folder's name is the time
+//! at which it was begun, in RFC 3339, and the latest time is the newest checkpoint. dm-reverb compares the names as text,
+//! so ours are in UTC with nine digits.
 //!
 //! What dm-reverb does otherwise, on purpose: folders that are not checkpoints are never touched; a damaged or incomplete
 //! checkpoint is an error, not an empty server; times of any offset are compared as times.
@@ -22,6 +23,7 @@
 //! of rows, chunks that hold their tensors directly.
 
 mod draft;
+mod files;
 mod folders;
 mod load;
 mod name;
@@ -32,11 +34,3 @@ mod store;
 mod tests;
 
 pub use store::Store;
-
-const TABLES: &str = "tables.tfrecord";
-const ITEMS: &str = "items.tfrecord";
-const CHUNKS: &str = "chunks.tfrecord";
-const DONE: &str = "DONE";
-
-/// Every file of a checkpoint; without the last one it is none.
-const FILES: [&str; 4] = [TABLES, ITEMS, CHUNKS, DONE];

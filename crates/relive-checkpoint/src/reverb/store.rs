@@ -6,9 +6,10 @@ use std::sync::Mutex;
 use relive_table::Snapshot;
 
 use super::draft::Draft;
+use super::files::DONE;
 use super::folders::{Folders, remove_checkpoint, remove_draft};
 use super::name::Time;
-use super::{DONE, load, save};
+use super::{load, save};
 use crate::Error;
 use crate::disk::{Disk, RealDisk};
 

@@ -1,0 +1,9 @@
+//! The files of a checkpoint.
+
+pub(super) const TABLES: &str = "tables.tfrecord";
+pub(super) const ITEMS: &str = "items.tfrecord";
+pub(super) const CHUNKS: &str = "chunks.tfrecord";
+pub(super) const DONE: &str = "DONE";
+
+/// Every file of a checkpoint; without the last one it is none.
+pub(super) const FILES: [&str; 4] = [TABLES, ITEMS, CHUNKS, DONE];
