@@ -1,0 +1,56 @@
+"""Programs that import `reverb`, run on whichever package of that name comes first on the path.
+
+With `--reverb=dm` that must be dm-reverb: the run proves that the tests are right. With `--reverb=relive` it must be the
+stand-in: the run proves that the programs do the same on Relive.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import reverb
+
+_IS_STANDIN = "relive-as-reverb" in str(pathlib.Path(reverb.__file__))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--reverb", choices=["dm", "relive"], required=True, help="which package must be found")
+
+
+def pytest_configure(config):
+    wanted = config.getoption("--reverb")
+    if (wanted == "relive") != _IS_STANDIN:
+        raise pytest.UsageError(f"--reverb={wanted}, but the module `reverb` is {reverb.__file__}")
+    if not _IS_STANDIN:
+        _accept_what_acme_passes()
+
+
+def _accept_what_acme_passes():
+    """Acme 0.4.0 was written for an older dm-reverb, whose writers took one more argument."""
+    original = reverb.Client.trajectory_writer
+
+    def trajectory_writer(self, *arguments, get_signature_timeout_ms=None, **named):
+        return original(self, *arguments, **named)
+
+    reverb.Client.trajectory_writer = trajectory_writer
+
+
+@pytest.fixture
+def is_standin():
+    """For what the stand-in does better on purpose."""
+    return _IS_STANDIN
+
+
+@pytest.fixture
+def serve():
+    """Starts servers of tables in this process and returns clients of them."""
+    servers = []
+
+    def serve(*tables):
+        servers.append(reverb.Server(list(tables)))
+        return reverb.Client(f"localhost:{servers[-1].port}")
+
+    yield serve
+    for server in servers:
+        server.stop()
