@@ -94,7 +94,11 @@ class TFClient:
 
         def insert(tables: np.ndarray, priorities: np.ndarray, *data: np.ndarray) -> list[np.ndarray]:
             by_table = {_text(table): float(priority) for table, priority in zip(tables, priorities, strict=True)}
-            self._client.insert(list(data), by_table)
+            try:
+                self._client.insert(list(data), by_table)
+            except errors.NotFoundError as error:
+                # What dm-reverb's operation says of an unknown table.
+                raise errors.InvalidArgumentError(str(error)) from error
             return []
 
         arguments = [tables, priorities, *(tf.convert_to_tensor(column) for column in data)]

@@ -5,8 +5,10 @@ neither run without it.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
+from relive import _protos
 from reverb import (
     client,
     errors,
@@ -71,6 +73,10 @@ _LATE_NAMES = {
     "TrajectoryDataset": "trajectory_dataset",
 }
 _LATE_MODULES = {*_LATE_NAMES.values(), "cc", "server_executable"}
+
+# Programs put TensorFlow's messages into dm-reverb's, so both have to come from one pool, from the first one on.
+if "tensorflow" in sys.modules:
+    _protos.share_with_tensorflow()
 
 
 def __getattr__(name: str) -> Any:

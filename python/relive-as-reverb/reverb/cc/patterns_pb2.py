@@ -1,3 +1,13 @@
-"""The messages of `patterns.proto`."""
+"""The messages of `patterns.proto`, made when they are first asked for."""
 
-from relive.cc.patterns_pb2 import *  # noqa: F403
+from typing import Any
+
+from relive.cc import patterns_pb2 as _messages
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_messages, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_messages)

@@ -10,11 +10,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("reverb_server", description="Serves the tables of a configuration on Relive.")
     parser.add_argument("--config", required=True, help="a ReverbServerConfig in protobuf's text format")
     config_text = parser.parse_args(arguments).config
-    # Imported when they are needed, so that `--help` answers at once.
+    # Imported when they are needed, so that `--help` answers at once; not through `reverb`, which would load TensorFlow.
     from google.protobuf import text_format
-
-    from reverb.server import Server
-    from reverb.server_executable import reverb_config_pb2, server_from_proto
+    from relive.server import Server
+    from relive.server_executable import reverb_config_pb2, server_from_proto
 
     try:
         config = text_format.Parse(config_text, reverb_config_pb2.ReverbServerConfig())
