@@ -127,6 +127,22 @@ impl Client {
         self.runtime.block_on(self.inner.checkpoint())
     }
 
+    /// Proposes what the items of `table` look like.
+    ///
+    /// # Errors
+    /// As [`crate::Client::name_columns`].
+    pub fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
+        self.runtime.block_on(self.inner.name_columns(table, structure))
+    }
+
+    /// What the items of `table` look like.
+    ///
+    /// # Errors
+    /// As [`crate::Client::column_names`].
+    pub fn column_names(&self, table: &str) -> Result<Option<Nest<()>>> {
+        self.runtime.block_on(self.inner.column_names(table))
+    }
+
     /// Writes one step as one item into each table.
     ///
     /// # Errors

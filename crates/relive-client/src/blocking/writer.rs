@@ -60,6 +60,11 @@ impl TrajectoryWriter {
         self.inner.pending_items()
     }
 
+    /// Says what this writer's items of `table` look like; see [`crate::TrajectoryWriter::name_columns`].
+    pub fn name_columns(&mut self, table: &str, structure: &Nest<()>) {
+        self.inner.name_columns(table, structure);
+    }
+
     /// Makes an item and gives its key.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use relive_engine::Engine;
 
 use super::local::Local;
 use super::remote::Remote;
-use super::{ClientOptions, Transport};
+use super::{ClientOptions, Proposals, Transport};
 use crate::Result;
 use crate::writer::SignatureCache;
 
@@ -40,6 +40,7 @@ pub(super) struct Shared {
     pub(super) options: ClientOptions,
     connection: Connection,
     pub(super) signatures: SignatureCache,
+    pub(super) proposals: Proposals,
 }
 
 /// The way to the tables.
@@ -91,8 +92,8 @@ impl Client {
     }
 
     fn with_connection(connection: Connection, options: ClientOptions) -> Client {
-        let signatures = SignatureCache::default();
-        Client { shared: Arc::new(Shared { options, connection, signatures }) }
+        let (signatures, proposals) = (SignatureCache::default(), Proposals::default());
+        Client { shared: Arc::new(Shared { options, connection, signatures, proposals }) }
     }
 
     /// How this client reaches its tables.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use relive_tensor::{Nest, Tensor};
 
 use super::{Client, Connection};
-use crate::deadline::Deadline;
 use crate::batch::{BatchOptions, BatchSampler};
+use crate::deadline::Deadline;
 use crate::pattern::StructuredConfig;
 use crate::sampler::{Sample, Sampler, SamplerOptions};
 use crate::writer::{StructuredWriter, TableSignature, TrajectoryWriter, TrajectoryWriterOptions};
@@ -70,10 +70,10 @@ impl Client {
         if priorities.is_empty() {
             return Err(Error::invalid("insert: there is no table with a priority to insert into"));
         }
-        let mut writer = self.trajectory_writer(TrajectoryWriterOptions::new(1))?;
+        let mut writer = self.trajectory_writer(TrajectoryWriterOptions::new(1).signature_per_step(true))?;
         writer.append(step)?;
         let (started, deadline) = (Instant::now(), Deadline::after(timeout));
-        let create = create_each(&mut writer, priorities);
+        let create = create_each(&mut writer, step, priorities);
         deadline.run(create).await.ok_or_else(|| self.timed_out("insert", timeout, None))??;
         writer.close_with_timeout(timeout.saturating_sub(started.elapsed())).await
     }
@@ -120,6 +120,11 @@ impl Client {
         }
     }
 
+    /// Whether `table` is known to have a signature, which names its columns.
+    pub(crate) fn has_signature(&self, table: &str) -> bool {
+        self.known_signature(table).ok().flatten().is_some_and(|signature| signature.has_columns())
+    }
+
     /// The signature of `table`, asked for if it is not known yet.
     ///
     /// # Errors
@@ -138,8 +143,13 @@ impl Client {
 }
 
 /// Makes an item of the newest step for each of the tables.
-async fn create_each(writer: &mut TrajectoryWriter, priorities: &[(&str, f64)]) -> Result<()> {
+async fn create_each(
+    writer: &mut TrajectoryWriter,
+    step: &Nest<Tensor>,
+    priorities: &[(&str, f64)],
+) -> Result<()> {
     for (table, priority) in priorities {
+        writer.name_columns_with(table, || Some(step.map(|_| ())));
         let columns = writer.newest_step()?;
         writer.create_item(table, *priority, columns).await?;
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use relive_engine::{Engine, Mutation, TableHandle};
+use relive_tensor::Nest;
 
 use super::{ServerInfo, ServerStatus, StateId};
 use crate::{Error, Result};
@@ -55,6 +56,11 @@ impl Local {
         let updates = updates.iter().map(|&(key, priority)| Mutation::Update { key, priority });
         let done = self.table(operation, table)?.mutate(deletes.chain(updates));
         done.map_err(|error| Error::from_engine(operation, error))
+    }
+
+    pub(crate) fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
+        let named = self.table("name_columns", table)?.name_columns(structure.clone());
+        named.map_err(|error| Error::from_engine("name_columns", error))
     }
 
     pub(super) fn reset(&self, table: &str) -> Result<()> {

@@ -7,6 +7,7 @@ mod data;
 mod info;
 mod items;
 mod local;
+mod names;
 mod options;
 mod remote;
 mod status;
@@ -23,4 +24,5 @@ pub use waits::Waits;
 
 pub(crate) use connect::Connection;
 pub(crate) use local::Local;
+pub(crate) use names::{Proposal, Proposals};
 pub(crate) use remote::{Remote, Stub};

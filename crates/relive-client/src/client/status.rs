@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use relive_engine::{Engine, TableHandle};
 use relive_table::{SelectorKind, Shortfall, TableInfo};
-use relive_wire::{table, v1};
+use relive_tensor::Nest;
+use relive_wire::{WireError, structure, table, v1};
 
 use super::Waits;
 use crate::{Error, ErrorKind, Result};
@@ -55,6 +56,8 @@ pub struct TableStatus {
     pub waiters_not_listed: u64,
     /// Samples taken for a caller that went away before it got them.
     pub undelivered_samples: u64,
+    /// What items look like, if a signature or a writer has said it; see [`Client::column_names`](crate::Client::column_names).
+    pub columns: Option<Arc<Nest<()>>>,
     /// What a sample and an insert would wait for now.
     pub waits: Waits,
 }
@@ -147,6 +150,7 @@ impl TableStatus {
             waiters: status.waiters.iter().map(Waiter::of_engine).collect(),
             waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
             undelivered_samples: status.undelivered_samples,
+            columns: status.columns,
             waits: Waits {
                 sample: status.sample_shortfall.map(|missing| missing.to_string()),
                 insert: status.insert_shortfall.map(|missing| missing.to_string()),
@@ -156,10 +160,11 @@ impl TableStatus {
     }
 
     fn from_message(message: v1::TableStatus) -> Result<TableStatus> {
-        let mut info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(|error| {
-            let text = format!("status: the server describes a table in a way that makes no sense: {error}");
-            Error::with_source(ErrorKind::Protocol, text, error)
-        })?;
+        let mut info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(senseless)?;
+        let columns = match &message.columns {
+            Some(columns) => Some(structure::from_wire(columns).map_err(senseless)?),
+            None => structure_of(&info),
+        };
         let config = Arc::make_mut(&mut info.config);
         if message.sampler_without_replacement {
             config.sampler = SelectorKind::WithoutReplacement;
@@ -175,10 +180,22 @@ impl TableStatus {
             referenced_bytes: message.referenced_bytes,
             waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
             waiters_not_listed: message.waiters_not_listed,
+            columns: columns.map(Arc::new),
             undelivered_samples: message.undelivered_samples,
             waits: Waits { sample: text(message.sample_waits_for), insert: text(message.insert_waits_for) },
         })
     }
+}
+
+fn senseless(error: WireError) -> Error {
+    let text = format!("status: the server describes a table in a way that makes no sense: {error}");
+    Error::with_source(ErrorKind::Protocol, text, error)
+}
+
+/// The structure of a signature, unless it has no leaves.
+fn structure_of(info: &TableInfo) -> Option<Nest<()>> {
+    let signature = info.config.signature.as_deref().filter(|signature| !signature.is_empty());
+    signature.map(|signature| signature.map(|_| ()))
 }
 
 impl Waiter {

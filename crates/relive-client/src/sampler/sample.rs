@@ -132,7 +132,8 @@ impl Sample {
 
     /// The item's data, one tensor per column: `[rows, ..cell]`, or `[..cell]` for a squeezed column.
     ///
-    /// Names do not travel with an item. Columns come in the flattening order of what was given to
+    /// Names do not travel with an item; [`Client::column_names`](crate::Client::column_names) gives those of its table, and
+    /// [`Nest::unflatten`](crate::Nest::unflatten) puts the columns under them. Columns come in the flattening order of what was given to
     /// [`create_item`](crate::TrajectoryWriter::create_item): lists as they are, dicts sorted by name, so that
     /// `{"reward": .., "action": ..}` comes back as action, then reward.
     ///

@@ -65,6 +65,7 @@ impl TrajectoryWriter {
             return Ok(None);
         }
         let table = Arc::clone(&known.name);
+        self.name_columns_with(&table, || trajectory.structure());
         self.push_item(table, priority, columns).map(Some)
     }
 
@@ -117,6 +118,9 @@ impl TrajectoryWriter {
             return Ok(None);
         }
         let table = Arc::clone(&known.name);
+        if let Some(first) = trajectories.first() {
+            self.name_columns_with(&table, || first.structure());
+        }
         let stride = tuned_stride(trajectories.len());
         for trajectory in trajectories.iter().rev().step_by(stride) {
             self.tuning.record(trajectory.columns(), &mut self.recorder);
@@ -187,6 +191,10 @@ impl TrajectoryWriter {
             return Ok(None);
         }
         let table = Arc::clone(&known.name);
+        if windows.columns.is_none() && !self.has_named_columns(&table) {
+            let structure = self.structure_of_steps();
+            self.name_columns_with(&table, || structure);
+        }
         let mut items = Vec::with_capacity(priorities.len());
         for (&end, &priority) in windows.ends.iter().zip(priorities) {
             items.push(self.window_item(&table, priority, windows, end, &columns)?);

@@ -23,36 +23,52 @@ const ITEM_OVERHEAD_BYTES: usize = 64;
 const SLICE_BYTES: usize = 24;
 
 /// The columns of an item, flattened. Made from one column, an array or vector of columns, or a nest of them.
+///
+/// The first item that a client makes of a nest tells the table, if it has no signature, what its items look like; see
+/// [`Client::column_names`](crate::Client::column_names).
 #[derive(Debug, Clone)]
-pub struct TrajectoryColumns(SmallVec<[Column; 2]>);
+pub struct TrajectoryColumns {
+    columns: SmallVec<[Column; 2]>,
+    /// The nest that they come from.
+    nest: Option<Box<Nest<Column>>>,
+}
 
 impl TrajectoryColumns {
     pub(crate) fn columns(&self) -> &[Column] {
-        &self.0
+        &self.columns
+    }
+
+    /// The structure around the columns; none of plain lists.
+    pub(crate) fn structure(&self) -> Option<Nest<()>> {
+        self.nest.as_ref().map(|nest| nest.map(|_| ()))
+    }
+
+    fn plain(columns: SmallVec<[Column; 2]>) -> TrajectoryColumns {
+        TrajectoryColumns { columns, nest: None }
     }
 }
 
 impl From<Column> for TrajectoryColumns {
     fn from(column: Column) -> TrajectoryColumns {
-        TrajectoryColumns(std::iter::once(column).collect())
+        TrajectoryColumns::plain(std::iter::once(column).collect())
     }
 }
 
 impl From<Vec<Column>> for TrajectoryColumns {
     fn from(columns: Vec<Column>) -> TrajectoryColumns {
-        TrajectoryColumns(columns.into())
+        TrajectoryColumns::plain(columns.into())
     }
 }
 
 impl<const N: usize> From<[Column; N]> for TrajectoryColumns {
     fn from(columns: [Column; N]) -> TrajectoryColumns {
-        TrajectoryColumns(columns.into_iter().collect())
+        TrajectoryColumns::plain(columns.into_iter().collect())
     }
 }
 
 impl From<&[Column]> for TrajectoryColumns {
     fn from(columns: &[Column]) -> TrajectoryColumns {
-        TrajectoryColumns(columns.iter().cloned().collect())
+        TrajectoryColumns::plain(columns.iter().cloned().collect())
     }
 }
 
@@ -64,7 +80,7 @@ impl From<&TrajectoryColumns> for TrajectoryColumns {
 
 impl From<Nest<Column>> for TrajectoryColumns {
     fn from(columns: Nest<Column>) -> TrajectoryColumns {
-        TrajectoryColumns(columns.leaves().cloned().collect())
+        TrajectoryColumns { columns: columns.leaves().cloned().collect(), nest: Some(Box::new(columns)) }
     }
 }
 

@@ -14,6 +14,7 @@ mod flat_step;
 mod item;
 mod known_tables;
 mod link;
+mod names;
 mod options;
 mod outbox;
 #[cfg(test)]

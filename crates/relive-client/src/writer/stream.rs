@@ -8,26 +8,28 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use relive_wire::reverb::InsertStreamRequest;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 use tonic::Status;
 
 use super::link::RemoteLink;
+use super::names::MAX_HOLD;
 use crate::Error;
 use crate::backoff::Backoff;
-use crate::client::Stub;
+use crate::client::{Client, Stub};
 use crate::error::is_transient_status;
 
 /// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
 const LINGER: Duration = Duration::from_millis(1);
 
 /// Opens streams until the writer is done or the server refuses for good.
-pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub) {
+pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub, client: Client) {
     let mut backoff = Backoff::new();
     let mut stream = link.next_stream();
     while link.wait_for_work().await {
         let started = Instant::now();
         let ended = one_stream(&link, stream, &mut stub).await;
         stream = link.next_stream();
+        let is_broken = ended.is_err();
         match ended {
             Err(status) if !is_transient_status(&status) => {
                 link.fail(Error::from_status("insert", status));
@@ -40,7 +42,21 @@ pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub) {
             Ok(()) => {}
         }
         sleep(backoff.wait_after(started.elapsed())).await;
+        if is_broken {
+            propose_again(&client).await;
+        }
     }
+}
+
+/// Tells the server again what items look like: it may have begun anew.
+async fn propose_again(client: &Client) {
+    let all = async {
+        for proposal in client.proposals().all() {
+            client.propose(&proposal).await;
+        }
+    };
+    // What is not told in time is told before the next stream, if this one fails, too.
+    let _ = timeout(MAX_HOLD, all).await;
 }
 
 /// One stream from its opening to its end.

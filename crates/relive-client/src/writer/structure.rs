@@ -42,6 +42,14 @@ impl Structure {
         &self.paths
     }
 
+    /// The structure of a step with every leaf that was seen, with lists for tuples and dicts for named tuples; none if there
+    /// are no leaves, or the columns have another order, as those of leaves that came late.
+    pub(crate) fn nest(&self) -> Option<Nest<()>> {
+        let nest = self.root.nest();
+        let in_order = !nest.is_empty() && nest.leaves().copied().eq(0..self.paths.len());
+        in_order.then(|| nest.map(|_| ()))
+    }
+
     /// Finds the column of every leaf; missing leaves are skipped. A step with new leaves also gives the structure that
     /// has them, which is not in force before the caller stores it.
     pub(crate) fn place<'a>(&self, step: &'a Nest<Tensor>) -> Result<(Placed<'a>, Option<Structure>)> {
@@ -64,6 +72,17 @@ impl Structure {
 }
 
 impl Node {
+    fn nest(&self) -> Nest<usize> {
+        match self {
+            Node::Unseen => Nest::None,
+            Node::Leaf(column) => Nest::Leaf(*column),
+            Node::Sequence(nodes) => Nest::List(nodes.iter().map(Node::nest).collect()),
+            Node::Fields(nodes) => {
+                Nest::Dict(nodes.iter().map(|(key, node)| (key.clone(), node.nest())).collect())
+            }
+        }
+    }
+
     fn place<'a>(&self, step: &'a Nest<Tensor>, placed: &mut Placed<'a>) -> Result<(), Misfit> {
         match (self, step) {
             (_, Nest::None) => Ok(()),
@@ -187,6 +206,23 @@ mod tests {
         assert_eq!(placed.iter().map(|(column, _)| *column).collect::<Vec<_>>(), [3, 2]);
         assert_eq!(paths(&grown.unwrap()), ["b", "d/0", "d/1", "a"]);
         assert_eq!(paths(&structure), ["b", "d/0", "d/1"]);
+    }
+
+    #[test]
+    fn no_steps_have_no_structure() {
+        assert_eq!(Structure::default().nest(), None);
+    }
+
+    #[test]
+    fn the_structure_is_known_as_long_as_it_has_the_order_of_the_columns() {
+        let first = dict(&[("b", leaf(0)), ("d", Nest::Tuple(vec![Nest::None, leaf(1)]))]);
+        let structure = Structure::default().place(&first).unwrap().1.unwrap();
+        let tuple = Nest::List(vec![Nest::None, Nest::Leaf(())]);
+        let expected = Nest::dict([("b", Nest::Leaf(())), ("d", tuple)]);
+        assert_eq!(structure.nest(), Some(expected));
+        let grown = |name| structure.place(&dict(&[(name, leaf(0))])).unwrap().1.unwrap().nest();
+        assert!(grown("e").is_some());
+        assert_eq!(grown("a"), None);
     }
 
     #[test]

@@ -179,6 +179,8 @@ impl StructuredWriter {
             let Some((table, priority, columns)) = self.item_of(index, step, is_end_episode)? else {
                 continue;
             };
+            let pattern = self.patterns.get(index).map(|pattern| pattern.config.pattern());
+            self.writer.name_columns_with(&table, || pattern.map(|pattern| pattern.map(|_| ())));
             self.writer.push_item(table, priority, &columns)?;
             if let Some(pattern) = self.patterns.get_mut(index) {
                 pattern.applied = Some(now);

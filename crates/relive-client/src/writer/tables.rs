@@ -26,6 +26,11 @@ impl TableSignature {
         TableSignature { table: Arc::from(config.name.as_str()), columns: described }
     }
 
+    /// Whether the table says what its items' columns are.
+    pub(crate) fn has_columns(&self) -> bool {
+        self.columns.as_ref().is_some_and(|columns| !columns.is_empty())
+    }
+
     /// Whether items with these columns belong into the table.
     pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
         self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())))

@@ -11,6 +11,7 @@ use relive_tensor::{Nest, Tensor};
 
 use super::known_tables::KnownTables;
 use super::link::{Limits, Link};
+use super::names::NamedTables;
 use super::options::{TrajectoryWriterOptions, chunk_length};
 use super::recorder::Recorder;
 use super::structure::Structure;
@@ -51,6 +52,7 @@ pub struct TrajectoryWriter {
     pub(super) tuning: Tuning,
     pub(super) link: Link,
     pub(super) tables: KnownTables,
+    pub(super) named: NamedTables,
     closed: bool,
 }
 
@@ -69,6 +71,7 @@ impl TrajectoryWriter {
             tuning: Tuning::default(),
             link,
             tables: KnownTables::new(options.validate_items),
+            named: NamedTables::default(),
             closed: false,
         })
     }
@@ -187,6 +190,11 @@ impl TrajectoryWriter {
         let Some(count) = self.recorder.check_sequence(cells)? else { return Ok(()) };
         let finished = self.recorder.append_sequence(cells, count)?;
         self.link.chunks_were_cut(&finished)
+    }
+
+    /// The structure of items of all columns; none if their order is not the one of its leaves.
+    pub(super) fn structure_of_steps(&self) -> Option<Nest<()>> {
+        self.structure.nest()
     }
 
     pub(super) fn recorder_mut(&mut self) -> &mut Recorder {

@@ -1,15 +1,19 @@
 //! One of the ways.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::{Limits, LocalLink, RemoteLink};
 use crate::Result;
-use crate::client::{Client, Connection};
+use crate::client::{Client, Connection, Proposal};
 use crate::writer::encode::Encoder;
 use crate::writer::item::PendingItem;
+use crate::writer::names::MAX_HOLD;
 use crate::writer::slot::ChunkSlot;
 use crate::writer::stream;
 
@@ -20,6 +24,8 @@ pub(crate) enum Link {
     Remote {
         /// What the task and the writer share.
         link: Arc<RemoteLink>,
+        /// Where the task runs.
+        runtime: Handle,
         task: JoinHandle<()>,
     },
     /// To tables of this process: items are inserted by the calls that make them.
@@ -32,8 +38,9 @@ impl Link {
             Connection::Local(local) => Link::Local(Box::new(LocalLink::new(local, limits))),
             Connection::Remote(remote) => {
                 let link = Arc::new(RemoteLink::new(limits));
-                let task = tokio::spawn(stream::run(Arc::clone(&link), remote.stub()));
-                Link::Remote { link, task }
+                let runtime = Handle::current();
+                let task = runtime.spawn(stream::run(Arc::clone(&link), remote.stub(), client.clone()));
+                Link::Remote { link, runtime, task }
             }
         }
     }
@@ -67,6 +74,30 @@ impl Link {
         match self {
             Link::Remote { link, .. } => link.push(items),
             Link::Local(link) => link.push(items),
+        }
+    }
+
+    /// Tells what the items of a table look like, without waiting. Items for a server are held back until it knows, for
+    /// [`MAX_HOLD`] at most.
+    pub(crate) fn propose(&self, client: &Client, proposal: Proposal) {
+        match (self, client.connection()) {
+            (Link::Remote { link, runtime, .. }, _) => {
+                let (client, hold) = (client.clone(), RemoteLink::hold(link));
+                runtime.spawn(async move {
+                    let mut proposed = pin!(client.propose(&proposal));
+                    let is_done = timeout(MAX_HOLD, proposed.as_mut()).await.is_ok();
+                    drop(hold);
+                    if !is_done {
+                        proposed.await;
+                    }
+                });
+            }
+            (Link::Local(_), Connection::Local(local)) => {
+                if let Err(error) = local.name_columns(&proposal.table, &proposal.structure) {
+                    tracing::debug!(table = %proposal.table, %error, "the columns of a table were not named");
+                }
+            }
+            (Link::Local(_), Connection::Remote(_)) => {}
         }
     }
 
@@ -115,7 +146,7 @@ impl Link {
     /// happen there.
     pub(crate) fn abandon(&mut self) {
         match self {
-            Link::Remote { link, task } => {
+            Link::Remote { link, task, .. } => {
                 task.abort();
                 link.abandon();
             }

@@ -46,6 +46,8 @@ struct State {
     idle_stream: Option<Waker>,
     /// The idle stream looks again within a millisecond by itself.
     lingering: bool,
+    /// Reasons to send nothing yet.
+    holds: usize,
     waiting_for: Option<Goal>,
 }
 
@@ -180,6 +182,12 @@ impl RemoteLink {
         }
     }
 
+    /// Keeps the stream from sending as long as the value lives.
+    pub(crate) fn hold(link: &Arc<RemoteLink>) -> Hold {
+        link.state.lock().holds += 1;
+        Hold(Arc::clone(link))
+    }
+
     // For the stream.
 
     /// Waits until something is to be sent; false when the writer is done.
@@ -220,7 +228,7 @@ impl RemoteLink {
         if state.outbox.stream() != stream || state.is_done() {
             return Poll::Ready(None);
         }
-        match state.outbox.next_request() {
+        match state.next_request() {
             Some(request) => Poll::Ready(Some(request)),
             None => {
                 state.idle_stream = Some(cx.waker().clone());
@@ -258,6 +266,18 @@ impl RemoteLink {
     }
 }
 
+/// A reason to send nothing yet.
+#[derive(Debug)]
+pub(crate) struct Hold(Arc<RemoteLink>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.holds -= 1;
+        self.0.wake_stream(state, true);
+    }
+}
+
 impl State {
     fn check(&self) -> Result<()> {
         match &self.failure {
@@ -275,7 +295,30 @@ impl State {
         }
     }
 
+    fn next_request(&mut self) -> Option<InsertStreamRequest> {
+        if self.holds > 0 { None } else { self.outbox.next_request() }
+    }
+
     fn is_done(&self) -> bool {
         self.closing && self.outbox.pending_items() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_sent_while_there_is_a_reason_to_wait() {
+        let link = Arc::new(RemoteLink::new(Limits { items: 10, bytes: 1 << 20 }));
+        let stream = link.next_stream();
+        let polled = || link.poll_request(stream, false, &Context::from_waker(Waker::noop()));
+        let holds = [RemoteLink::hold(&link), RemoteLink::hold(&link)];
+        link.push(std::iter::once(PendingItem::new(1, Arc::from("t"), 1.0, &[]))).unwrap();
+        for hold in holds {
+            assert!(polled().is_pending());
+            drop(hold);
+        }
+        assert!(matches!(polled(), Poll::Ready(Some(request)) if request.items.len() == 1));
     }
 }

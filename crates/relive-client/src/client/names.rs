@@ -1,0 +1,151 @@
+//! What the items of tables look like, as their writers say.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use relive_tensor::Nest;
+use relive_wire::structure;
+use relive_wire::v1::NameColumnsRequest;
+
+use super::{Client, Connection};
+use crate::{Error, ErrorKind, Result};
+
+/// How long a proposal of a writer waits for its server. Streams that find their server again repeat it.
+const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What this client's writers have proposed, by table.
+#[derive(Debug, Default)]
+pub(crate) struct Proposals {
+    made: Mutex<HashMap<Arc<str>, Arc<Nest<()>>>>,
+}
+
+/// What the items of a table look like, on its way to the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Proposal {
+    pub(crate) table: Arc<str>,
+    pub(crate) structure: Arc<Nest<()>>,
+}
+
+impl Client {
+    /// Proposes `structure` as what the items of `table` look like; its leaves are their columns in the flattening order.
+    /// Tells whether it is the structure that the table keeps: its signature's, or else the first that was proposed.
+    ///
+    /// Writers do this by themselves.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a structure without columns, or with more than 4,096 of them, 32 levels or 64 KiB of names;
+    /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
+    pub async fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
+        self.name_columns_with_timeout(table, structure, self.options().timeout).await
+    }
+
+    /// [`name_columns`](Self::name_columns) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`name_columns`](Self::name_columns).
+    pub async fn name_columns_with_timeout(
+        &self,
+        table: &str,
+        structure: &Nest<()>,
+        timeout: Duration,
+    ) -> Result<bool> {
+        let remote = match self.connection() {
+            Connection::Local(local) => return local.name_columns(table, structure),
+            Connection::Remote(remote) => remote,
+        };
+        let structure = Some(structure::to_wire(structure));
+        let request = NameColumnsRequest { table: table.to_owned(), structure };
+        let answer = self.call("name_columns", timeout, || {
+            let (mut stub, request) = (remote.own_stub(), request.clone());
+            // The message is large where it lies.
+            Box::pin(async move { stub.name_columns(request).await })
+        });
+        Ok(answer.await?.kept)
+    }
+
+    /// What the items of `table` look like: the structure that puts the columns of its samples
+    /// ([`Sample::columns`](crate::Sample::columns)) under their names again, by [`Nest::unflatten`]. None if nobody has said
+    /// it, and from a dm-reverb server.
+    ///
+    /// An item that was written with another structure than the first may have other columns.
+    ///
+    /// ```
+    /// # use relive_client::{Client, Nest, Tensor};
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = relive_engine::Engine::builder().table(relive_table::TableConfig::new("replay")).build()?;
+    /// # let client = Client::in_process(engine);
+    /// let step = Nest::dict([("observation", Tensor::scalar(1.0_f32)), ("action", Tensor::scalar(3_i32))]);
+    /// client.insert(&step, &[("replay", 1.0)]).await?;
+    /// let sample = client.sample("replay", 1).await?.remove(0);
+    /// let names = client.column_names("replay").await?.expect("the writer said what its items look like");
+    /// let Nest::Dict(data) = names.unflatten(sample.columns()?)? else { unreachable!() };
+    /// assert_eq!(data["action"], Nest::Leaf(Tensor::from_slice(&[3_i32], [1])?));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown table, `Timeout` after the client's time.
+    pub async fn column_names(&self, table: &str) -> Result<Option<Nest<()>>> {
+        if let Connection::Local(local) = self.connection() {
+            return Ok(local.table("column_names", table)?.columns().as_deref().cloned());
+        }
+        let status = match self.status().await {
+            Err(error) if error.kind() == ErrorKind::Unimplemented => return Ok(None),
+            status => status?,
+        };
+        match status.table(table) {
+            Some(table) => Ok(table.columns.as_deref().cloned()),
+            None => {
+                let text = format!("column_names: Priority table {table} was not found");
+                Err(Error::new(ErrorKind::NotFound, text))
+            }
+        }
+    }
+
+    pub(crate) fn proposals(&self) -> &Proposals {
+        &self.shared.proposals
+    }
+
+    /// Makes a proposal; what comes of it matters to nobody who writes.
+    pub(crate) async fn propose(&self, proposal: &Proposal) {
+        let Proposal { table, structure } = proposal;
+        let timeout = PROPOSAL_TIMEOUT.min(self.options().timeout);
+        match self.name_columns_with_timeout(table, structure, timeout).await {
+            Ok(true) => {}
+            Ok(false) => tracing::debug!(%table, "the table knows its columns by other names"),
+            Err(error) => tracing::debug!(%table, %error, "the columns of a table were not named"),
+        }
+    }
+}
+
+impl Proposals {
+    /// Whether there was a proposal for `table`.
+    pub(crate) fn knows(&self, table: &str) -> bool {
+        self.made.lock().contains_key(table)
+    }
+
+    /// Takes note of a proposal; none if there was one for the same table before.
+    pub(crate) fn begin(&self, table: &str, structure: &Nest<()>) -> Option<Proposal> {
+        let mut made = self.made.lock();
+        if made.contains_key(table) {
+            return None;
+        }
+        let proposal = Proposal { table: Arc::from(table), structure: Arc::new(structure.clone()) };
+        made.insert(Arc::clone(&proposal.table), Arc::clone(&proposal.structure));
+        Some(proposal)
+    }
+
+    /// All proposals that were made, to be made again: the server may have begun anew.
+    pub(crate) fn all(&self) -> Vec<Proposal> {
+        let made = self.made.lock();
+        let proposal = |(table, structure): (&Arc<str>, &Arc<Nest<()>>)| Proposal {
+            table: Arc::clone(table),
+            structure: Arc::clone(structure),
+        };
+        made.iter().map(proposal).collect()
+    }
+}

@@ -1,0 +1,241 @@
+//! Tables without a signature know what their items look like.
+
+use std::time::Duration;
+
+use crate::common::{LONG, TestServer, client, dict, leaf};
+use relive::{
+    Client, Column, DType, ErrorKind, Nest, SourceColumn, StructuredConfig, TableConfig, Tensor, TensorSpec,
+    TrajectoryWriter, TrajectoryWriterOptions, Windows, blocking,
+};
+
+fn both(server: &TestServer) -> [Client; 2] {
+    [server.client(), server.client_in_process()]
+}
+
+async fn start() -> TestServer {
+    TestServer::start([TableConfig::new("t"), TableConfig::new("u")]).await
+}
+
+fn writer(client: &Client) -> TrajectoryWriter {
+    client.trajectory_writer(TrajectoryWriterOptions::new(2)).unwrap()
+}
+
+fn step(value: i64) -> Nest<Tensor> {
+    dict(&[("reward", leaf(value)), ("action", Nest::Tuple(vec![leaf(value + 1), leaf(value + 2)]))])
+}
+
+/// What a step looks like.
+fn named() -> Nest<()> {
+    step(0).map(|_| ())
+}
+
+fn newest(writer: &TrajectoryWriter, path: &str) -> Column {
+    writer.history().column(path).unwrap().step(-1).unwrap()
+}
+
+/// An item of two columns under these names.
+async fn add(writer: &mut TrajectoryWriter, table: &str, names: [&str; 2]) {
+    writer.append(&step(7)).unwrap();
+    let item = names.into_iter().zip(["reward", "action/1"]).map(|(name, path)| (name, newest(writer, path)));
+    let item: Nest<Column> = Nest::dict(item.collect::<Vec<_>>());
+    writer.create_item(table, 1.0, item).await.unwrap();
+}
+
+#[tokio::test]
+async fn data_comes_back_under_the_names_of_its_nest() {
+    for way in 0..2 {
+        let server = start().await;
+        let client = &both(&server)[way];
+        assert_eq!(client.column_names("t").await.unwrap(), None);
+        let mut writer = writer(client);
+        add(&mut writer, "t", ["z", "a"]).await;
+        writer.close().await.unwrap();
+        for reader in both(&server) {
+            let names = reader.column_names("t").await.unwrap().unwrap();
+            let sample = reader.sample("t", 1).await.unwrap().remove(0);
+            let data = names.unflatten(sample.columns().unwrap()).unwrap();
+            assert_eq!(data, dict(&[("a", leaf(9_i64)), ("z", leaf(7_i64))]));
+            assert_eq!(reader.status().await.unwrap().table("t").unwrap().columns.as_deref(), Some(&names));
+            assert_eq!(reader.column_names("u").await.unwrap(), None);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_structure_stays_and_hinders_nobody() {
+    let server = start().await;
+    let clients = both(&server);
+    for (first, second, table) in [(&clients[0], &clients[1], "t"), (&clients[1], &clients[0], "u")] {
+        for (client, names) in [(first, ["a", "b"]), (second, ["x", "y"]), (first, ["a", "b"])] {
+            let mut writer = writer(client);
+            add(&mut writer, table, names).await;
+            writer.close().await.unwrap();
+        }
+        let expected = Nest::dict([("a", ()), ("b", ())]);
+        assert_eq!(first.column_names(table).await.unwrap(), Some(expected.clone()));
+        assert!(!second.name_columns(table, &Nest::dict([("x", ()), ("y", ())])).await.unwrap());
+        assert!(second.name_columns(table, &expected).await.unwrap());
+        assert_eq!(server.engine().table(table).unwrap().info().current_size, 3);
+    }
+}
+
+#[tokio::test]
+async fn plain_lists_have_no_names() {
+    let server = start().await;
+    for client in both(&server) {
+        let mut writer = writer(&client);
+        writer.append(&step(1)).unwrap();
+        writer.create_item("t", 1.0, newest(&writer, "reward")).await.unwrap();
+        writer
+            .create_item("t", 1.0, vec![newest(&writer, "reward"), newest(&writer, "action/0")])
+            .await
+            .unwrap();
+        writer.close().await.unwrap();
+        assert_eq!(client.column_names("t").await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_signature_has_the_last_word() {
+    let spec = TensorSpec { name: String::new(), shape: None, dtype: DType::Int64, bounds: None };
+    let signature = Nest::dict([("p", spec.clone()), ("q", spec)]);
+    let server = TestServer::start([TableConfig::new("t").signature(signature)]).await;
+    for client in both(&server) {
+        for validate in [true, false] {
+            let options = TrajectoryWriterOptions::new(2).validate_items(validate);
+            let mut writer = client.trajectory_writer(options).unwrap();
+            add(&mut writer, "t", ["a", "b"]).await;
+            writer.close().await.unwrap();
+        }
+        let expected = Nest::dict([("p", ()), ("q", ())]);
+        assert_eq!(client.column_names("t").await.unwrap(), Some(expected.clone()));
+        assert_eq!(client.status().await.unwrap().table("t").unwrap().columns.as_deref(), Some(&expected));
+    }
+}
+
+#[tokio::test]
+async fn inserted_steps_windows_and_patterns_have_names() {
+    for way in 0..2 {
+        let tables = ["inserted", "windows", "pattern", "some", "own"].map(TableConfig::new);
+        let server = TestServer::start(tables).await;
+        let client = &both(&server)[way];
+        client.insert(&step(1), &[("inserted", 1.0)]).await.unwrap();
+
+        let mut writer = writer(client);
+        writer.append(&step(1)).unwrap();
+        writer.create_window_items("windows", &[1.0], Windows::steps(&[-1])).await.unwrap();
+        writer.create_window_items("some", &[1.0], Windows::steps(&[-1]).columns(&[1])).await.unwrap();
+        writer.name_columns("own", &Nest::Leaf(()));
+        writer.name_columns("own", &named());
+        writer.close().await.unwrap();
+
+        let column = |source| Nest::Leaf(SourceColumn::at(source).step(-1).unwrap());
+        let pattern = Nest::Dict([("r".to_owned(), column(2)), ("a".to_owned(), column(0))].into());
+        let mut writer = client.structured_writer(vec![StructuredConfig::new("pattern", pattern)]).unwrap();
+        writer.append(&step(1)).await.unwrap();
+        writer.close().await.unwrap();
+
+        // Windows know the columns of steps, in which tuples are lists.
+        let Nest::Dict(mut lists) = named() else { unreachable!() };
+        lists.insert("action".into(), Nest::List(vec![Nest::Leaf(()), Nest::Leaf(())]));
+        for (table, expected) in [
+            ("inserted", Some(named())),
+            ("windows", Some(Nest::Dict(lists))),
+            ("some", None),
+            ("pattern", Some(Nest::dict([("a", ()), ("r", ())]))),
+        ] {
+            assert_eq!(client.column_names(table).await.unwrap(), expected, "{table}");
+        }
+        // No item follows that would wait for it.
+        let own = async {
+            loop {
+                if let Some(names) = client.column_names("own").await.unwrap() {
+                    return names;
+                }
+            }
+        };
+        assert_eq!(tokio::time::timeout(LONG, own).await.unwrap(), Nest::Leaf(()));
+    }
+}
+
+#[tokio::test]
+async fn whoever_gets_an_item_finds_its_names() {
+    let tables: Vec<String> = (0..30).map(|table| format!("t{table}")).collect();
+    let server = TestServer::start(tables.iter().map(TableConfig::new)).await;
+    // Each item is sent at once; signatures are not asked for, so that nothing but the names goes before it.
+    let options = TrajectoryWriterOptions::new(2).validate_items(false).chunk_length(1);
+    let mut writer = server.client().trajectory_writer(options).unwrap();
+    for table in &tables {
+        let reader = server.client_in_process();
+        let sample = reader.sample(table, 1);
+        let (sampled, ()) = tokio::join!(sample, add(&mut writer, table, ["a", "b"]));
+        assert_eq!(sampled.unwrap().len(), 1);
+        assert!(server.engine().table(table).unwrap().columns().is_some(), "{table}");
+    }
+    writer.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_begins_anew_is_told_again() {
+    let server = start().await;
+    let address = server.address;
+    let mut writer = writer(&client(address, LONG));
+    add(&mut writer, "t", ["a", "b"]).await;
+    writer.flush(LONG).await.unwrap();
+    server.stop().await;
+    let server = TestServer::start_at(address, [TableConfig::new("t")]).await;
+    assert_eq!(server.engine().table("t").unwrap().columns(), None);
+    add(&mut writer, "t", ["a", "b"]).await;
+    writer.close().await.unwrap();
+    let names = server.client().column_names("t").await.unwrap();
+    assert_eq!(names, Some(Nest::dict([("a", ()), ("b", ())])));
+}
+
+#[test]
+fn the_blocking_client_does_it_without_a_runtime_around() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(start());
+    let client = blocking::Client::connect(&server.address.to_string()).unwrap();
+    let options = TrajectoryWriterOptions::new(2).validate_items(false);
+    let mut writer = client.trajectory_writer(options).unwrap();
+    writer.append(&step(1)).unwrap();
+    let reward = writer.history().column("reward").unwrap().step(-1).unwrap();
+    writer.create_item("t", 1.0, Nest::dict([("reward", reward)])).unwrap();
+    writer.close().unwrap();
+    assert_eq!(client.column_names("t").unwrap(), Some(Nest::dict([("reward", ())])));
+    assert!(client.name_columns("u", &Nest::Leaf(())).unwrap());
+}
+
+#[tokio::test]
+async fn what_cannot_be_named_is_an_error_of_the_call_alone() {
+    let server = start().await;
+    for client in both(&server) {
+        let error = client.name_columns("no", &Nest::Leaf(())).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        let error = client.column_names("no").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        assert!(error.to_string().contains("Priority table no was not found"), "{error}");
+        let many = Nest::List(vec![Nest::Leaf(()); 5_000]);
+        let error = client.name_columns("t", &many).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("more than 4096 columns"), "{error}");
+
+        let mut writer = writer(&client);
+        writer.name_columns("u", &Nest::None);
+        writer.name_columns("no", &Nest::Leaf(()));
+        add(&mut writer, "u", ["a", "b"]).await;
+        writer.close().await.unwrap();
+        assert_eq!(client.column_names("u").await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn items_do_not_wait_for_a_server_that_does_not_answer() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(silent.local_addr().unwrap(), LONG);
+    let options = TrajectoryWriterOptions::new(2).validate_items(false);
+    let mut writer = client.trajectory_writer(options).unwrap();
+    let created = tokio::time::timeout(Duration::from_secs(1), add(&mut writer, "t", ["a", "b"]));
+    assert!(created.await.is_ok(), "making an item waits for nobody");
+    writer.close_now();
+}
