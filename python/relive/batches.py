@@ -50,7 +50,7 @@ class BatchIterator:
             ("batch_size", batch_size, 1),
             ("prefetch", prefetch, 0),
             ("num_workers", num_workers, 1),
-            ("max_batches", max_batches, 0),
+            ("max_batches", max_batches, 1),
         ):
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, but it is {value}")

@@ -111,6 +111,7 @@ class Client:
         chunk_length: int | None = None,
         max_pending_items: int | None = None,
         max_pending_bytes: int | None = None,
+        get_signature_timeout_ms: int | None = None,
     ) -> TrajectoryWriter:
         """A writer of steps and of items that refer to any of the newest ``num_keep_alive_refs`` steps of a column.
 
@@ -120,12 +121,15 @@ class Client:
           chunk_length: steps that are stored together; tuned to the items unless given.
           max_pending_items: items that may wait for the server's confirmation before ``create_item`` waits; 10,000.
           max_pending_bytes: bytes that may; 256 MiB.
+          get_signature_timeout_ms: accepted since programs for older versions of dm-reverb pass it; this call does not
+            wait for the server.
 
         Raises:
           ValueError: an option out of range.
         """
         if num_keep_alive_refs < 1:
             raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
+        del get_signature_timeout_ms
         return TrajectoryWriter(
             self._native.trajectory_writer(
                 num_keep_alive_refs,
@@ -352,11 +356,12 @@ def _packed(columns: list[Any], structure: Any) -> Any:
 
 def _timesteps(info: SampleInfo, columns: list[Any], structure: Any) -> list[ReplaySample]:
     """One sample per step; all have the same information."""
-    lengths = {column.shape[0] if getattr(column, "ndim", 0) else None for column in columns}
-    if len(lengths) != 1 or None in lengths:
-        shapes = [np.shape(column) for column in columns]
+    shapes = [np.shape(column) for column in columns]
+    lengths = {shape[:1] for shape in shapes}
+    if len(lengths) != 1 or () in lengths:
         raise ValueError(
             f"the item cannot be split into timesteps, its columns have the shapes {shapes}; "
             "sample it with emit_timesteps=False"
         )
-    return [ReplaySample(info, _packed([column[step] for column in columns], structure)) for step in range(lengths.pop())]
+    (steps,) = lengths.pop()
+    return [ReplaySample(info, _packed([column[step] for column in columns], structure)) for step in range(steps)]

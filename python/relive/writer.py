@@ -55,6 +55,7 @@ class Writer:
             chunk_length=chunk_length,
             max_pending_items=max_in_flight_items,
             delta_encoded=delta_encoded,
+            signature_per_step=True,
         )
 
     def append(self, data: Any) -> None:

@@ -75,11 +75,14 @@ def test_histories_are_like_lists(connect: Connect) -> None:
     (history,) = writer.history
     assert len(history) == 5
     assert [ref.numpy().item() if ref else None for ref in history] == [None, None, 2, 3, 4]
-    assert history.path == (0,)
+    assert history.path() == (0,)
     assert history[-1].shape == () and history[-1].is_squeezed and history[-1].dtype == np.int64
     assert history[-2:].shape == (2,) and not history[-2:].is_squeezed
-    for index in (5, -6):
+    for index in (5, [5]):
         with pytest.raises(IndexError, match="list index out of range"):
+            history[index]
+    for index in (-6, [-6], slice(-6, None)):
+        with pytest.raises(ValueError, match="before the first.*None"):
             history[index]
     for index in (0, slice(0, 4), slice(None), [1, 4]):
         with pytest.raises(ValueError, match="no longer kept"):

@@ -98,6 +98,18 @@ def test_a_signature_is_kept_to(connect: Connect) -> None:
             writer.create_item("table", 1, 1.0)
 
 
+def test_a_signature_may_be_one_of_steps(connect: Connect) -> None:
+    client = connect(uniform_table(signature={"x": relive.ArraySpec((2,), np.float32)}))
+    client.insert({"x": np.zeros(2, np.float32)}, {"table": 1.0})
+    with client.writer(3) as writer:
+        for _ in range(3):
+            writer.append({"x": np.ones(2, np.float32)})
+        writer.create_item("table", 3, 1.0)
+        with pytest.raises(ValueError, match="another number|columns"):
+            client.insert({"x": np.zeros(2, np.float32), "y": 1}, {"table": 1.0})
+    assert client.server_info()["table"].current_size == 2
+
+
 def test_the_server_s_refusal_is_heard(connect: Connect) -> None:
     client = connect(uniform_table(sampler=relive.selectors.Prioritized(1.0)))
     writer = client.writer(1)

@@ -1,24 +1,46 @@
-//! `cargo xtask interop`: both sides against dm-reverb's own, over the wire.
+//! `cargo xtask interop`: both sides against dm-reverb's own, over the wire, and programs written for dm-reverb on ours.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::binary::{self, Profile};
-use crate::{process, python};
+use crate::{process, python, wheel};
 
 #[derive(Args, Default)]
 pub(crate) struct Options {
+    /// One of the suites; by default both, or `wire` alone where pytest is given something
+    #[arg(long)]
+    suite: Option<Suite>,
     /// What pytest is given beyond the suite, for example `-k sampler -x`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pytest: Vec<String>,
 }
 
-/// Builds the server and the client under test and runs the suite of `interop/`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// The server and the Rust client with dm-reverb at the other end
+    Wire,
+    /// Programs that import `reverb`, on dm-reverb and on the stand-in
+    Programs,
+}
+
+/// Builds what is under test and runs the suites of `interop/`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let python = python::INTEROP.python(root)?;
+    let chosen = options.suite.or((!options.pytest.is_empty()).then_some(Suite::Wire));
+    if chosen.is_none_or(|suite| suite == Suite::Wire) {
+        wire(root, &python, &options.pytest)?;
+    }
+    if chosen.is_none_or(|suite| suite == Suite::Programs) {
+        programs(root, &python, &options.pytest)?;
+    }
+    Ok(())
+}
+
+fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     let server = binary::build(root, "relive-cli", "relive", Profile::Dev)?;
     let client = binary::build(root, "relive-interop", "relive-interop", Profile::Dev)?;
     let mut command = Command::new(python);
@@ -26,5 +48,21 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     // As one word: pytest looks for its folder in words without dashes, before it knows our options.
     command.arg(format!("--relive={}", server.display()));
     command.arg(format!("--our-client={}", client.display()));
-    process::run(command.args(&options.pytest))
+    process::run(command.args(arguments))
+}
+
+/// Runs the same programs twice: dm-reverb lies in the environment, and the stand-in is put in front of it.
+fn programs(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
+    wheel::install(root, python, Profile::Dev)?;
+    let standin = root.join("python/relive-as-reverb");
+    for (kind, path) in [("dm", None), ("relive", Some(standin))] {
+        let mut command = Command::new(python);
+        command.current_dir(root.join("interop/standin")).args(["-m", "pytest"]);
+        command.arg(format!("--reverb={kind}")).args(arguments).env_remove("PYTHONPATH");
+        if let Some(path) = path {
+            command.env("PYTHONPATH", path);
+        }
+        process::run(command.env("TF_CPP_MIN_LOG_LEVEL", "2"))?;
+    }
+    Ok(())
 }

@@ -21,7 +21,7 @@ pub(crate) struct Environment {
 
 /// dm-reverb with its TensorFlow: for the interop suite and the peer benchmarks.
 pub(crate) const INTEROP: Environment =
-    Environment { folder: ".venv", requirements: "interop/requirements.txt", size: "600 MB" };
+    Environment { folder: ".venv", requirements: "interop/requirements.txt", size: "2.5 GB" };
 
 /// What the Python package needs to be built: for the demo.
 pub(crate) const PACKAGE: Environment =

@@ -23,9 +23,13 @@ pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if let Some(scalar) = python_scalar(object)? {
         return Ok(scalar);
     }
-    let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,)).map_err(|error| {
-        PyTypeError::new_err(format!("{} cannot be turned into a numpy array: {error}", type_name(object)))
-    })?;
+    let array =
+        numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,)).map_err(|error| {
+            PyTypeError::new_err(format!(
+                "{} cannot be turned into a numpy array: {error}",
+                type_name(object)
+            ))
+        })?;
     let array = array.cast::<PyUntypedArray>()?;
     if kind_of(&array.dtype()) == b'O' && array.ndim() == 0 {
         let message = format!(
@@ -46,11 +50,13 @@ fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         return tensor(Tensor::from_bools(&[value.is_true()], Shape::scalar())).map(Some);
     }
     if let Ok(value) = object.cast_exact::<PyInt>() {
-        return value.extract::<i64>().map(Tensor::scalar).map(Some).or_else(|_| match value.extract::<u64>() {
-            Ok(value) => Ok(Some(Tensor::scalar(value))),
-            Err(_) => Err(PyTypeError::new_err(format!(
-                "the integer {value} has more than 64 bits: incompatible function arguments"
-            ))),
+        return value.extract::<i64>().map(Tensor::scalar).map(Some).or_else(|_| {
+            match value.extract::<u64>() {
+                Ok(value) => Ok(Some(Tensor::scalar(value))),
+                Err(_) => Err(PyTypeError::new_err(format!(
+                    "the integer {value} has more than 64 bits: incompatible function arguments"
+                ))),
+            }
         });
     }
     let text = if let Ok(text) = object.cast::<PyString>() {
@@ -100,7 +106,11 @@ fn canonical<'py>(
     let dtype = if native { descr.clone().into_any() } else { descr.call_method1("newbyteorder", ("<",))? };
     // `ascontiguousarray` would make a scalar one-dimensional.
     let kwargs = [("dtype", dtype), ("order", PyString::new(py, "C").into_any())];
-    let copy = numpy(py)?.call_method(intern!(py, "array"), (array,), Some(&pyo3::types::IntoPyDict::into_py_dict(kwargs, py)?))?;
+    let copy = numpy(py)?.call_method(
+        intern!(py, "array"),
+        (array,),
+        Some(&pyo3::types::IntoPyDict::into_py_dict(kwargs, py)?),
+    )?;
     Ok(copy.cast_into::<PyUntypedArray>()?)
 }
 
@@ -144,7 +154,11 @@ pub(crate) fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bou
 }
 
 /// An object array of `bytes`.
-pub(crate) fn strings_to_array<'py>(py: Python<'py>, values: &[Bytes], dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn strings_to_array<'py>(
+    py: Python<'py>,
+    values: &[Bytes],
+    dims: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
     let array = numpy(py)?.call_method1(intern!(py, "empty"), (values.len(), "O"))?;
     for (index, value) in values.iter().enumerate() {
         array.set_item(index, PyBytes::new(py, value))?;
@@ -216,7 +230,9 @@ fn make_descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
     let make = |what: Bound<'_, PyAny>| numpy(py)?.getattr("dtype")?.call1((what,)).map(Bound::unbind);
     if let Some((name, _)) = ML_DTYPES.iter().find(|(_, known)| *known == dtype) {
         let module = py.import("ml_dtypes").map_err(|_| {
-            PyTypeError::new_err(format!("numpy knows {name} only with the package ml_dtypes; pip install ml_dtypes"))
+            PyTypeError::new_err(format!(
+                "numpy knows {name} only with the package ml_dtypes; pip install ml_dtypes"
+            ))
         })?;
         return Ok(make(module.getattr(*name)?)?.into_bound(py));
     }
@@ -278,7 +294,9 @@ pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
         return Ok(Vec::new());
     }
     match kind_of(&array.dtype()) {
-        b'u' => elements(array.call_method1(intern!(object.py(), "astype"), ("uint64",))?.cast::<PyUntypedArray>()?),
+        b'u' => elements(
+            array.call_method1(intern!(object.py(), "astype"), ("uint64",))?.cast::<PyUntypedArray>()?,
+        ),
         _ => object
             .try_iter()?
             .map(|key| {
@@ -301,7 +319,10 @@ pub(crate) fn from_keys<'py>(py: Python<'py>, keys: &[u64]) -> PyResult<Bound<'p
 }
 
 /// Numbers as a one-dimensional array.
-pub(crate) fn from_elements<'py, T: relive_tensor::Element>(py: Python<'py>, values: &[T]) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn from_elements<'py, T: relive_tensor::Element>(
+    py: Python<'py>,
+    values: &[T],
+) -> PyResult<Bound<'py, PyAny>> {
     let bytes: &[u8] = bytemuck::cast_slice(values);
     let mut block = buffer::Block::new(bytes.len());
     block.bytes_mut().copy_from_slice(bytes);

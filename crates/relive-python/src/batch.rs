@@ -30,7 +30,14 @@ pub(crate) struct BatchIterator {
 impl BatchIterator {
     pub(crate) fn over(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
         let table = sampler.table().to_owned();
-        BatchIterator { inner: Mutex::new(Some(sampler)), client, table, pool: Arc::default(), pad, has_limit }
+        BatchIterator {
+            inner: Mutex::new(Some(sampler)),
+            client,
+            table,
+            pool: Arc::default(),
+            pad,
+            has_limit,
+        }
     }
 
     fn why<'r>(&self) -> Reason<'r> {

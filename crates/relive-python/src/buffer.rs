@@ -102,7 +102,11 @@ pub(crate) fn into_array<'py>(
     pool: Option<&Arc<Pool>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let elements: usize = dims.iter().product();
-    assert_eq!(Some(block.len), dtype.size_bytes().map(|size| size * elements), "a block holds exactly its array");
+    assert_eq!(
+        Some(block.len),
+        dtype.size_bytes().map(|size| size * elements),
+        "a block holds exactly its array"
+    );
     let descr = descr_of(py, dtype)?;
     let mut lines = block.lines;
     if lines.is_empty() {

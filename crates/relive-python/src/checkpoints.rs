@@ -48,7 +48,8 @@ impl Checkpoints {
         let group = self.group;
         let builder = builder.checkpointer(move |snapshot| {
             if !group.is_empty() {
-                let reason = format!("checkpoints have no groups, but the checkpointer was given the group {group:?}");
+                let reason =
+                    format!("checkpoints have no groups, but the checkpointer was given the group {group:?}");
                 return Err(EngineError::CheckpointRefused { reason });
             }
             store.save(snapshot).map_err(EngineError::checkpoint)

@@ -9,7 +9,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relive_client::{
-    BatchOptions, Client as RustClient, ClientOptions, SamplerOptions, TrajectoryWriterOptions, Transport, Waiter, WaiterOperation,
+    BatchOptions, Client as RustClient, ClientOptions, SamplerOptions, TrajectoryWriterOptions, Transport,
+    Waiter, WaiterOperation,
 };
 use relive_engine::Engine;
 
@@ -77,7 +78,10 @@ impl Client {
         let client = match local {
             Some(engine) => RustClient::in_process_with(engine, options()),
             None if self.choice == Choice::InProcess => {
-                return Err(PyValueError::new_err(format!("no server of this process serves {}", self.address)));
+                return Err(PyValueError::new_err(format!(
+                    "no server of this process serves {}",
+                    self.address
+                )));
             }
             None => {
                 let runtime = wait::runtime()?;
@@ -108,7 +112,9 @@ impl Client {
         }
         let info = wait::wait(py, "sample", client.server_info_with_timeout(timeout))?.or_raise(py)?;
         let mut known = self.keeps_sampled_items.lock();
-        known.extend(info.tables.iter().map(|table| (table.config.name.clone(), table.config.max_times_sampled < 1)));
+        known.extend(
+            info.tables.iter().map(|table| (table.config.name.clone(), table.config.max_times_sampled < 1)),
+        );
         Ok(known.get(table).copied().unwrap_or(false))
     }
 
@@ -145,7 +151,12 @@ impl Client {
                 return Err(PyValueError::new_err(message));
             }
         };
-        Ok(Client { address: single_address(address).to_owned(), choice, connected: Mutex::default(), keeps_sampled_items: Mutex::default() })
+        Ok(Client {
+            address: single_address(address).to_owned(),
+            choice,
+            connected: Mutex::default(),
+            keeps_sampled_items: Mutex::default(),
+        })
     }
 
     /// Which way is in use now.
@@ -177,7 +188,8 @@ impl Client {
             made.set_item("limiter_cursor", table.limiter_cursor)?;
             made.set_item("referenced_bytes", table.referenced_bytes)?;
             made.set_item("undelivered_samples", table.undelivered_samples)?;
-            let waiters = table.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
+            let waiters =
+                table.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
             made.set_item("waiters", waiters)?;
             tables.push(made);
         }
@@ -195,9 +207,11 @@ impl Client {
         deletes: &Bound<'_, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
-        let (keys, priorities, deletes) = (array::keys(keys)?, array::floats(priorities)?, array::keys(deletes)?);
+        let (keys, priorities, deletes) =
+            (array::keys(keys)?, array::floats(priorities)?, array::keys(deletes)?);
         if keys.len() != priorities.len() {
-            let message = format!("{} keys, but {} priorities; each key needs one", keys.len(), priorities.len());
+            let message =
+                format!("{} keys, but {} priorities; each key needs one", keys.len(), priorities.len());
             return Err(PyValueError::new_err(message));
         }
         let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
@@ -225,21 +239,25 @@ impl Client {
     ) -> PyResult<()> {
         let py = data.py();
         let step = nest::to_nest(data, &mut array::to_tensor)?;
-        let priorities: Vec<(String, f64)> =
-            priorities.iter().map(|(table, priority)| Ok((table.extract()?, priority.extract()?))).collect::<PyResult<_>>()?;
+        let priorities: Vec<(String, f64)> = priorities
+            .iter()
+            .map(|(table, priority)| Ok((table.extract()?, priority.extract()?)))
+            .collect::<PyResult<_>>()?;
         let priorities: Vec<(&str, f64)> =
             priorities.iter().map(|(table, priority)| (table.as_str(), *priority)).collect();
         let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
         let first = priorities.first().map(|(table, _)| (*table).to_owned()).unwrap_or_default();
         let why = || {
             let (client, first) = (client.clone(), first.clone());
-            Box::pin(async move { wait::reason_of(&client, &first, wait::Operation::Insert).await }) as wait::Reason<'_>
+            Box::pin(async move { wait::reason_of(&client, &first, wait::Operation::Insert).await })
+                as wait::Reason<'_>
         };
-        wait::now_or_wait(py, "insert", client.insert_with_timeout(&step, &priorities, timeout), why)?.or_raise(py)
+        wait::now_or_wait(py, "insert", client.insert_with_timeout(&step, &priorities, timeout), why)?
+            .or_raise(py)
     }
 
     #[pyo3(signature = (num_keep_alive_refs, *, validate_items = true, chunk_length = None, max_pending_items = None,
-                        max_pending_bytes = None, delta_encoded = false))]
+                        max_pending_bytes = None, delta_encoded = false, signature_per_step = false))]
     #[expect(clippy::too_many_arguments, reason = "the options of a writer, named in Python")]
     fn trajectory_writer(
         &self,
@@ -250,10 +268,12 @@ impl Client {
         max_pending_items: Option<usize>,
         max_pending_bytes: Option<usize>,
         delta_encoded: bool,
+        signature_per_step: bool,
     ) -> PyResult<TrajectoryWriter> {
         let mut options = TrajectoryWriterOptions::new(num_keep_alive_refs)
             .validate_items(validate_items)
-            .delta_encoded(delta_encoded);
+            .delta_encoded(delta_encoded)
+            .signature_per_step(signature_per_step);
         if let Some(steps) = chunk_length {
             options = options.chunk_length(steps);
         }
@@ -270,7 +290,12 @@ impl Client {
     }
 
     /// A writer that makes items by itself; see `structured::to_config` for what a configuration is.
-    fn structured_writer(&self, py: Python<'_>, configs: Vec<Bound<'_, PyDict>>) -> PyResult<StructuredWriter> {
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
+    fn structured_writer(
+        &self,
+        py: Python<'_>,
+        configs: Vec<Bound<'_, PyDict>>,
+    ) -> PyResult<StructuredWriter> {
         let configs = structured::to_configs(&configs)?;
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
@@ -435,7 +460,11 @@ fn waiter_dict<'py>(py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyD
     let operation = match waiter.operation {
         WaiterOperation::Insert => "insert",
         WaiterOperation::Sample => "sample",
-        _ => return Err(PyTypeError::new_err("the server tells of an operation that this version does not know")),
+        _ => {
+            return Err(PyTypeError::new_err(
+                "the server tells of an operation that this version does not know",
+            ));
+        }
     };
     let dict = PyDict::new(py);
     dict.set_item("operation", operation)?;

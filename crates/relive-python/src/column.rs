@@ -47,7 +47,8 @@ impl ColumnHistory {
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let state = self.state(py)?;
         let history = state.writer(py)?.history().column_at(self.column).or_raise(py)?;
-        let cells = (0..state.history_len() as i64).map(|at| history.step(at).ok().map(|column| CellRef { column }));
+        let len = i64::try_from(state.history_len()).unwrap_or(i64::MAX);
+        let cells = (0..len).map(|at| history.step(at).ok().map(|column| CellRef { column }));
         PyList::new(py, cells.collect::<Vec<_>>())?.into_any().try_iter().map(Bound::into_any)
     }
 
@@ -137,13 +138,10 @@ fn out_of_range(key: isize, len: isize) -> PyErr {
     PyIndexError::new_err(format!("list index out of range: step {key} of a history of {len} steps"))
 }
 
-fn positions(start: isize, step: isize, count: usize) -> Vec<i64> {
-    (0..count).map(|index| (start + step * index.cast_signed()) as i64).collect()
-}
-
-fn check_row(row: isize, len: usize) -> PyResult<()> {
+/// The row that is meant, which counts from the end if it is negative.
+fn row_of(row: isize, len: usize) -> PyResult<usize> {
     let at = if row < 0 { row + len.cast_signed() } else { row };
-    if at < 0 || at.cast_unsigned() >= len { Err(out_of_range(row, len.cast_signed())) } else { Ok(()) }
+    usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| out_of_range(row, len.cast_signed()))
 }
 
 fn bad_index(index: &Bound<'_, PyAny>) -> PyErr {
@@ -165,7 +163,10 @@ pub(crate) struct TrajectoryColumn {
 enum ColumnPath {
     Given(Option<Py<PyAny>>),
     /// A key of the history at a path.
-    Step { of: Py<PyTuple>, key: Py<PyAny> },
+    Step {
+        of: Py<PyTuple>,
+        key: Py<PyAny>,
+    },
 }
 
 impl ColumnPath {
@@ -238,7 +239,10 @@ impl TrajectoryColumn {
 
     fn any_cell<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let cells = self.cells(py)?;
-        cells.into_iter().next().ok_or_else(|| PyValueError::new_err("an empty column has no shape and no dtype"))
+        cells
+            .into_iter()
+            .next()
+            .ok_or_else(|| PyValueError::new_err("an empty column has no shape and no dtype"))
     }
 }
 
@@ -268,8 +272,10 @@ impl TrajectoryColumn {
                 text()
             )));
         }
-        let own: Option<Vec<Column>> =
-            cells.iter().map(|cell| cell.cast::<CellRef>().ok().map(|cell| cell.get().column.clone())).collect();
+        let own: Option<Vec<Column>> = cells
+            .iter()
+            .map(|cell| cell.cast::<CellRef>().ok().map(|cell| cell.get().column.clone()))
+            .collect();
         let data = match own {
             _ if cells.is_empty() => Data::Empty,
             Some(columns) => Data::Own(Column::concat(&columns, squeeze).or_raise(py)?),
@@ -290,24 +296,21 @@ impl TrajectoryColumn {
         let len = self.len();
         let (rows, squeeze) = if let Ok(slice) = index.cast::<PySlice>() {
             let indices = slice.indices(len.cast_signed())?;
-            (positions(indices.start, indices.step, indices.slicelength), false)
+            let row = |index: usize| indices.start + indices.step * index.cast_signed();
+            ((0..indices.slicelength).map(row).collect(), false)
         } else if let Ok(list) = index.cast::<PyList>() {
-            let rows: Vec<isize> = list.extract().map_err(|_| bad_index(index))?;
-            rows.iter().try_for_each(|&row| check_row(row, len))?;
-            (rows.into_iter().map(|row| row as i64).collect(), false)
+            (list.extract::<Vec<isize>>().map_err(|_| bad_index(index))?, false)
         } else {
-            let row: isize = index.extract().map_err(|_| bad_index(index))?;
-            check_row(row, len)?;
-            (vec![row as i64], true)
+            (vec![index.extract().map_err(|_| bad_index(index))?], true)
         };
-        let rows: Vec<usize> = rows.iter().map(|&row| row.rem_euclid(len.max(1) as i64) as usize).collect();
+        let rows = rows.into_iter().map(|row| row_of(row, len)).collect::<PyResult<Vec<usize>>>()?;
         let data = match &self.data {
             _ if rows.is_empty() => Data::Empty,
             Data::Empty => Data::Empty,
             Data::Own(column) => Data::Own(column.subcolumn(&rows).or_raise(py)?),
-            Data::Foreign(cells) => {
-                Data::Foreign(rows.iter().filter_map(|&row| cells.get(row)).map(|cell| cell.clone_ref(py)).collect())
-            }
+            Data::Foreign(cells) => Data::Foreign(
+                rows.iter().filter_map(|&row| cells.get(row)).map(|cell| cell.clone_ref(py)).collect(),
+            ),
         };
         Ok(TrajectoryColumn { data, squeeze, path: self.path.clone_ref(py) })
     }
@@ -394,5 +397,7 @@ impl CellRef {
 
 /// The error for a writer that two threads use at a time.
 pub(crate) fn busy() -> PyErr {
-    PyRuntimeError::new_err("the writer is used by another thread at this moment; a writer belongs to one thread")
+    PyRuntimeError::new_err(
+        "the writer is used by another thread at this moment; a writer belongs to one thread",
+    )
 }

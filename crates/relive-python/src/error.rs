@@ -66,7 +66,8 @@ pub(crate) fn raise_append(py: Python<'_>, error: &Error, paths: &[Path], leaves
     let Some(mismatch) = source.and_then(|source| source.downcast_ref::<AppendMismatch>()) else {
         return raise(py, error);
     };
-    let path = paths.get(mismatch.column).map_or_else(|| "?".to_owned(), |path| path.parts.bind(py).to_string());
+    let path =
+        paths.get(mismatch.column).map_or_else(|| "?".to_owned(), |path| path.parts.bind(py).to_string());
     let value = leaves.iter().find(|(column, _)| *column == mismatch.column);
     let value = match (&mismatch.fault, value) {
         (AppendFault::SetTwice, Some((_, value))) => format!("; the value given now is {value}"),

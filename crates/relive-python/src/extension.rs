@@ -25,7 +25,9 @@ impl TableExtension {
     /// Raises the priorities of the items before and after one that is inserted or updated.
     #[staticmethod]
     fn priority_diffusion(decay: f64, before: usize, after: usize) -> PyResult<TableExtension> {
-        Ok(TableExtension(Kind::PriorityDiffusion(PriorityDiffusion::new(decay, before, after).map_err(invalid)?)))
+        Ok(TableExtension(Kind::PriorityDiffusion(
+            PriorityDiffusion::new(decay, before, after).map_err(invalid)?,
+        )))
     }
 }
 
@@ -33,7 +35,9 @@ impl TableExtension {
     /// A fresh one for a table.
     pub(crate) fn build(&self) -> Box<dyn Extension> {
         match &self.0 {
-            Kind::InsertOnFirstSample { target_table } => Box::new(InsertOnFirstSample::new(target_table.as_str())),
+            Kind::InsertOnFirstSample { target_table } => {
+                Box::new(InsertOnFirstSample::new(target_table.as_str()))
+            }
             Kind::PriorityDiffusion(diffusion) => Box::new(diffusion.clone()),
         }
     }

@@ -22,7 +22,11 @@ enum Data {
 }
 
 impl Gathered {
-    pub(crate) fn into_array<'py>(self, py: Python<'py>, pool: Option<&Arc<Pool>>) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn into_array<'py>(
+        self,
+        py: Python<'py>,
+        pool: Option<&Arc<Pool>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         match self.data {
             Data::Bytes(block, dtype) => buffer::into_array(py, block, dtype, &self.dims, pool),
             Data::Strings(values) => array::strings_to_array(py, &values, &self.dims),

@@ -148,7 +148,11 @@ impl Node {
                 for (key, part) in parts {
                     dict.set_item(key, part.map_dyn(py, leaf)?)?;
                 }
-                if class.bind(py).is(dict.get_type()) { Ok(dict.into_any()) } else { class.bind(py).call1((dict,)) }
+                if class.bind(py).is(dict.get_type()) {
+                    Ok(dict.into_any())
+                } else {
+                    class.bind(py).call1((dict,))
+                }
             }
         }
     }
@@ -235,9 +239,14 @@ fn grow_node(
         (Node::List(parts), Container::List(list)) => grow_parts(parts, list.iter(), path, paths),
         (Node::Tuple(parts), Container::Tuple(tuple)) => grow_parts(parts, tuple.iter(), path, paths),
         (Node::Named(class, parts), Container::Named(tuple)) => {
-            let fields: Vec<Bound<'_, PyAny>> = class.bind(py).getattr("_fields")?.try_iter()?.collect::<PyResult<_>>()?;
+            let fields: Vec<Bound<'_, PyAny>> =
+                class.bind(py).getattr("_fields")?.try_iter()?.collect::<PyResult<_>>()?;
             if fields.len() != tuple.len() {
-                return Err(PyValueError::new_err(format!("{} is not a {}", tuple.get_type(), class.bind(py))));
+                return Err(PyValueError::new_err(format!(
+                    "{} is not a {}",
+                    tuple.get_type(),
+                    class.bind(py)
+                )));
             }
             grow_fields(parts, &fields, tuple.iter(), path, paths)
         }

@@ -23,7 +23,11 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 const TARGET_PREFIX: &str = "relive";
 
 enum Message {
-    Record { level: u8, target: String, text: String },
+    Record {
+        level: u8,
+        target: String,
+        text: String,
+    },
     /// Everything before it was delivered.
     Flush(Sender<()>),
 }
@@ -41,7 +45,8 @@ pub(crate) fn install_logging() {
 /// Waits until what was logged so far is delivered, for a moment at most.
 #[pyfunction]
 pub(crate) fn flush_logs(py: Python<'_>) {
-    let queue = QUEUE.lock().as_ref().filter(|(process, _)| *process == std::process::id()).map(|(_, q)| q.clone());
+    let queue =
+        QUEUE.lock().as_ref().filter(|(process, _)| *process == std::process::id()).map(|(_, q)| q.clone());
     if let Some(queue) = queue {
         let (done, delivered) = channel();
         if queue.try_send(Message::Flush(done)).is_ok() {
@@ -56,7 +61,8 @@ fn send(message: Message) {
     let mut queue = QUEUE.lock();
     if queue.as_ref().is_none_or(|(owner, _)| *owner != process) {
         let (sender, receiver) = sync_channel(MAX_WAITING);
-        let started = std::thread::Builder::new().name("relive-log".to_owned()).spawn(move || deliver(&receiver));
+        let started =
+            std::thread::Builder::new().name("relive-log".to_owned()).spawn(move || deliver(&receiver));
         if started.is_err() {
             return;
         }

@@ -28,7 +28,8 @@ impl<'py> Container<'py> {
             return Ok(Container::List(list.clone()));
         }
         if let Ok(tuple) = object.cast::<PyTuple>() {
-            let named = !tuple.is_exact_instance_of::<PyTuple>() && object.hasattr(intern!(object.py(), "_fields"))?;
+            let named = !tuple.is_exact_instance_of::<PyTuple>()
+                && object.hasattr(intern!(object.py(), "_fields"))?;
             return Ok(if named { Container::Named(tuple.clone()) } else { Container::Tuple(tuple.clone()) });
         }
         if object.is_instance_of::<PyDict>() || object.cast::<PyMapping>().is_ok() {
@@ -45,7 +46,11 @@ pub(crate) fn leaves<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py,
     Ok(found)
 }
 
-fn add_leaves<'py>(object: &Bound<'py, PyAny>, found: &mut Vec<Bound<'py, PyAny>>, depth: usize) -> PyResult<()> {
+fn add_leaves<'py>(
+    object: &Bound<'py, PyAny>,
+    found: &mut Vec<Bound<'py, PyAny>>,
+    depth: usize,
+) -> PyResult<()> {
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
@@ -68,7 +73,8 @@ pub(crate) fn sorted_keys<'py>(mapping: &Bound<'py, PyAny>) -> PyResult<Vec<Boun
     let keys: Vec<Bound<'py, PyAny>> = mapping.try_iter()?.collect::<PyResult<_>>()?;
     let keys = PyList::new(mapping.py(), keys)?;
     keys.sort().map_err(|error| {
-        let message = format!("the keys of a mapping must be sortable, which is the order of the columns: {error}");
+        let message =
+            format!("the keys of a mapping must be sortable, which is the order of the columns: {error}");
         PyTypeError::new_err(message)
     })?;
     Ok(keys.iter().collect())

@@ -52,6 +52,7 @@ struct Running {
 impl Server {
     /// Binds `port` of `host` (0: a free one) and serves `tables`, which begin with what the newest checkpoint holds.
     #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn new(
         py: Python<'_>,
         tables: Vec<Py<Table>>,
@@ -177,6 +178,7 @@ async fn listen(host: Option<&str>, port: u16) -> PyResult<TcpListener> {
         };
     };
     let mut addresses = tokio::net::lookup_host((host, port)).await?;
-    let address = addresses.next().ok_or_else(|| PyValueError::new_err(format!("host {host:?} has no address")))?;
+    let address =
+        addresses.next().ok_or_else(|| PyValueError::new_err(format!("host {host:?} has no address")))?;
     bind(address).await.map_err(invalid)
 }

@@ -39,7 +39,11 @@ pub(crate) fn from_signature<'py>(py: Python<'py>, signature: &Signature) -> PyR
     nest::from_nest(py, signature, &mut |spec| from_spec(py, &specs, spec))
 }
 
-fn from_spec<'py>(py: Python<'py>, specs: &Bound<'py, PyModule>, spec: &TensorSpec) -> PyResult<Bound<'py, PyAny>> {
+fn from_spec<'py>(
+    py: Python<'py>,
+    specs: &Bound<'py, PyModule>,
+    spec: &TensorSpec,
+) -> PyResult<Bound<'py, PyAny>> {
     let dtype = array::descr_of(py, spec.dtype)?;
     let shape = match &spec.shape {
         Some(sizes) => PyTuple::new(py, sizes)?.into_any(),

@@ -37,6 +37,7 @@ impl StructuredWriter {
 #[pymethods]
 impl StructuredWriter {
     /// Appends the leaves of a step; `None` for the ones that it lacks.
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn append(&self, py: Python<'_>, flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
         let leaf = |leaf: &Option<Bound<'_, PyAny>>| match leaf {
             Some(leaf) => array::to_tensor(leaf).map(Nest::Leaf),
@@ -64,7 +65,9 @@ impl StructuredWriter {
     #[pyo3(signature = (block_until_num_items = 0, timeout_ms = None))]
     fn flush(&self, py: Python<'_>, block_until_num_items: i64, timeout_ms: Option<i64>) -> PyResult<()> {
         let items = usize::try_from(block_until_num_items).map_err(|_| {
-            PyValueError::new_err(format!("block_until_num_items must be >= 0, but it is {block_until_num_items}"))
+            PyValueError::new_err(format!(
+                "block_until_num_items must be >= 0, but it is {block_until_num_items}"
+            ))
         })?;
         let timeout = at_once_or(timeout_ms);
         self.with(|writer| {
@@ -76,7 +79,8 @@ impl StructuredWriter {
     fn end_episode(&self, py: Python<'_>, clear_buffers: bool, timeout_ms: Option<i64>) -> PyResult<()> {
         let timeout = at_once_or(timeout_ms);
         self.with(|writer| {
-            wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?.or_raise(py)
+            wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?
+                .or_raise(py)
         })
     }
 
@@ -94,7 +98,9 @@ fn at_once_or(timeout_ms: Option<i64>) -> Duration {
 }
 
 fn no_reason<'r>() -> Reason<'r> {
-    Box::pin(std::future::ready("the server has not confirmed all items; a rate limiter may hold them back".to_owned()))
+    Box::pin(std::future::ready(
+        "the server has not confirmed all items; a rate limiter may hold them back".to_owned(),
+    ))
 }
 
 /// The configurations, from dicts of `table`, `nodes`, `priority` and `conditions`.
@@ -110,7 +116,9 @@ pub(crate) fn to_configs(configs: &[Bound<'_, PyDict>]) -> PyResult<Vec<Structur
 
 fn to_config(config: &Bound<'_, PyDict>) -> PyResult<StructuredConfig> {
     let part = |name: &str| {
-        config.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("the configuration has no {name}")))
+        config
+            .get_item(name)?
+            .ok_or_else(|| PyValueError::new_err(format!("the configuration has no {name}")))
     };
     let nodes: Vec<Node> = part("nodes")?.extract()?;
     let nodes = nodes.into_iter().map(|node| to_node(config.py(), node)).collect::<PyResult<Vec<_>>>()?;
@@ -132,7 +140,9 @@ fn to_node(py: Python<'_>, (source, start, stop, step): Node) -> PyResult<Patter
     let column = SourceColumn::at(source);
     let node = match (start, stop, step) {
         (None, Some(stop), None) => column.step(stop),
-        (None, _, Some(_)) => return Err(PyValueError::new_err("a step is only allowed together with a start")),
+        (None, _, Some(_)) => {
+            return Err(PyValueError::new_err("a step is only allowed together with a start"));
+        }
         (None, None, None) => return Err(PyValueError::new_err("a node needs a start or a stop")),
         (Some(start), stop, step) => {
             let stride = u32::try_from(step.unwrap_or(1)).unwrap_or(0);
@@ -172,7 +182,12 @@ fn to_condition(condition: &Bound<'_, PyAny>) -> PyResult<Condition> {
     compared(operand, &comparison, &arguments, inverse)
 }
 
-fn compared(operand: OperandBuilder, comparison: &str, arguments: &[i64], inverse: bool) -> PyResult<Condition> {
+fn compared(
+    operand: OperandBuilder,
+    comparison: &str,
+    arguments: &[i64],
+    inverse: bool,
+) -> PyResult<Condition> {
     Ok(match (comparison, arguments, inverse) {
         ("eq", &[value], false) => operand.eq(value),
         ("eq", &[value], true) => operand.ne(value),
@@ -180,7 +195,11 @@ fn compared(operand: OperandBuilder, comparison: &str, arguments: &[i64], invers
         ("ge", &[value], true) => operand.lt(value),
         ("mod_eq", &[modulus, remainder], false) => operand.modulo(modulus, remainder),
         ("mod_eq", &[modulus, remainder], true) => operand.not_modulo(modulus, remainder),
-        _ => return Err(PyValueError::new_err(format!("a condition cannot compare by {comparison:?} {arguments:?}"))),
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "a condition cannot compare by {comparison:?} {arguments:?}"
+            )));
+        }
     })
 }
 

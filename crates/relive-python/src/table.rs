@@ -93,7 +93,8 @@ impl Table {
         dict.set_item("limiter_cursor", status.limiter_cursor)?;
         dict.set_item("referenced_bytes", status.referenced_bytes)?;
         dict.set_item("undelivered_samples", status.undelivered_samples)?;
-        let waiters = status.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
+        let waiters =
+            status.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
         dict.set_item("waiters", waiters)?;
         Ok(dict)
     }
@@ -156,7 +157,8 @@ pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Boun
     dict.set_item("max_diff", limiter.max_diff)?;
     dict.set_item("insert_completed", info.inserts)?;
     dict.set_item("sample_completed", info.samples)?;
-    let signature = config.signature.as_ref().map(|signature| spec::from_signature(py, signature)).transpose()?;
+    let signature =
+        config.signature.as_ref().map(|signature| spec::from_signature(py, signature)).transpose()?;
     dict.set_item("signature", signature)?;
     dict.set_item("current_size", info.current_size)?;
     dict.set_item("num_episodes", info.num_episodes)?;
@@ -171,7 +173,8 @@ fn waiter_dict<'py>(py: Python<'py>, waiter: &WaiterInfo) -> PyResult<Bound<'py,
         Operation::Insert => "insert",
         Operation::Sample => "sample",
     };
-    let reason = waiter.shortfall.as_ref().map_or_else(|| "others come first".to_owned(), ToString::to_string);
+    let reason =
+        waiter.shortfall.as_ref().map_or_else(|| "others come first".to_owned(), ToString::to_string);
     let dict = PyDict::new(py);
     dict.set_item("operation", operation)?;
     dict.set_item("who", &*waiter.who)?;

@@ -98,7 +98,10 @@ pub(crate) fn wait_by<'r, T: Send>(
         }
         py.check_signals()?;
         if limit.is_some_and(|limit| started.elapsed() > limit.saturating_add(GRACE)) {
-            let text = format!("{what}: Deadline Exceeded: no answer from the server within {:?}", started.elapsed());
+            let text = format!(
+                "{what}: Deadline Exceeded: no answer from the server within {:?}",
+                started.elapsed()
+            );
             return Err(raise_kind(py, ErrorKind::Timeout, text));
         }
         notices.tell_if_due(py, &runtime, &reason);
@@ -126,7 +129,8 @@ where
 {
     let mut future = pin!(future);
     loop {
-        let slice = py.detach(|| runtime.block_on(async { tokio::time::timeout(SLICE, future.as_mut()).await }));
+        let slice =
+            py.detach(|| runtime.block_on(async { tokio::time::timeout(SLICE, future.as_mut()).await }));
         if let Ok(output) = slice {
             return Ok(output);
         }
@@ -156,7 +160,8 @@ impl<'a> Notices<'a> {
 }
 
 fn tell(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, reason: Reason<'_>) {
-    let reason = py.detach(|| runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), reason).await }));
+    let reason =
+        py.detach(|| runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), reason).await }));
     let reason = reason.unwrap_or_else(|_| "the server does not say why".to_owned());
     tracing::warn!(target: "relive", "{what} has waited for {} s: {reason}", waited.as_secs());
 }

@@ -56,7 +56,8 @@ impl State {
             return Ok((leaves, None));
         }
         let grown = self.layout.grown(step)?;
-        let leaves = grown.place(step)?.ok_or_else(|| PyValueError::new_err("the step changes while it is read"))?;
+        let leaves =
+            grown.place(step)?.ok_or_else(|| PyValueError::new_err("the step changes while it is read"))?;
         Ok((leaves, Some(grown)))
     }
 }
@@ -93,7 +94,8 @@ impl TrajectoryWriter {
             let tensor = array::to_tensor(leaf).map_err(|error| at_path(py, error, paths.get(*column)))?;
             tensors.push((*column, tensor));
         }
-        let cells: SmallVec<[(usize, &Tensor); 8]> = tensors.iter().map(|(column, tensor)| (*column, tensor)).collect();
+        let cells: SmallVec<[(usize, &Tensor); 8]> =
+            tensors.iter().map(|(column, tensor)| (*column, tensor)).collect();
         if let Some(grown) = grown {
             let known = state.layout.paths().len();
             let new: Vec<Arc<str>> =
@@ -130,7 +132,11 @@ fn column_of(leaf: &Bound<'_, PyAny>) -> PyResult<Column> {
     };
     let column = column.get();
     column.own().cloned().ok_or_else(|| {
-        let why = if column.is_empty() { "has no steps" } else { "refers to something else than this writer's history" };
+        let why = if column.is_empty() {
+            "has no steps"
+        } else {
+            "refers to something else than this writer's history"
+        };
         PyValueError::new_err(format!("the column at {} {why}", column.path_text(leaf.py())))
     })
 }
@@ -140,7 +146,9 @@ impl TrajectoryWriter {
     /// Appends a step, or with `partial_step` a part of one.
     #[pyo3(signature = (data, *, partial_step = false))]
     fn append(&self, data: &Bound<'_, PyAny>, partial_step: bool) -> PyResult<()> {
-        self.append_with(data, RustWriter::check_cells, |writer, cells| writer.append_cells(cells, partial_step))
+        self.append_with(data, RustWriter::check_cells, |writer, cells| {
+            writer.append_cells(cells, partial_step)
+        })
     }
 
     /// Appends as many steps as the leaves' leading dimension says.
@@ -192,9 +200,10 @@ impl TrajectoryWriter {
         let mut state = self.shared.lock(py)?;
         let State { writer, client, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
-        let made = wait::now_or_wait(py, "create_item", writer.create_item(table, priority, columns), || {
-            why_inserts_wait(client, table)
-        })?;
+        let made =
+            wait::now_or_wait(py, "create_item", writer.create_item(table, priority, columns), || {
+                why_inserts_wait(client, table)
+            })?;
         made.or_raise(py)
     }
 
@@ -207,14 +216,19 @@ impl TrajectoryWriter {
         trajectories: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let priorities = array::floats(priorities)?;
-        let trajectories =
-            trajectories.try_iter()?.map(|item| Ok(Self::columns(&item?)?.into())).collect::<PyResult<Vec<_>>>()?;
+        let trajectories = trajectories
+            .try_iter()?
+            .map(|item| Ok(Self::columns(&item?)?.into()))
+            .collect::<PyResult<Vec<_>>>()?;
         let mut state = self.shared.lock(py)?;
         let State { writer, client, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
-        let made = wait::now_or_wait(py, "create_items", writer.create_items(table, &priorities, &trajectories), || {
-            why_inserts_wait(client, table)
-        })?;
+        let made = wait::now_or_wait(
+            py,
+            "create_items",
+            writer.create_items(table, &priorities, &trajectories),
+            || why_inserts_wait(client, table),
+        )?;
         array::from_keys(py, &made.or_raise(py)?)
     }
 
@@ -251,7 +265,9 @@ impl TrajectoryWriter {
     #[pyo3(signature = (block_until_num_items = 0, timeout_ms = None))]
     fn flush(&self, py: Python<'_>, block_until_num_items: i64, timeout_ms: Option<i64>) -> PyResult<()> {
         let items = usize::try_from(block_until_num_items).map_err(|_| {
-            PyValueError::new_err(format!("block_until_num_items must be >= 0, but it is {block_until_num_items}"))
+            PyValueError::new_err(format!(
+                "block_until_num_items must be >= 0, but it is {block_until_num_items}"
+            ))
         })?;
         let timeout = Self::timeout(timeout_ms)?;
         let mut state = self.shared.lock(py)?;
@@ -269,7 +285,8 @@ impl TrajectoryWriter {
         };
         let mut state = self.shared.lock(py)?;
         let writer = state.writer_mut(py)?;
-        wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?.or_raise(py)
+        wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?
+            .or_raise(py)
     }
 
     /// Sets how many steps the column at `path` keeps and how many a chunk gets.
@@ -282,10 +299,9 @@ impl TrajectoryWriter {
         max_chunk_length: Option<i64>,
     ) -> PyResult<()> {
         let number = |name: &str, value: i64| {
-            u32::try_from(value)
-                .ok()
-                .filter(|&value| value >= 1)
-                .ok_or_else(|| PyValueError::new_err(format!("{name} must be a positive integer, but it is {value}")))
+            u32::try_from(value).ok().filter(|&value| value >= 1).ok_or_else(|| {
+                PyValueError::new_err(format!("{name} must be a positive integer, but it is {value}"))
+            })
         };
         let kept = number("num_keep_alive_refs", num_keep_alive_refs)?;
         let chunk = max_chunk_length.map(|length| number("max_chunk_length", length)).transpose()?;
@@ -313,7 +329,9 @@ fn why_inserts_wait<'r>(client: &Client, table: &str) -> Reason<'r> {
 }
 
 fn no_reason<'r>() -> Reason<'r> {
-    Box::pin(std::future::ready("the server has not confirmed all items; a rate limiter may hold them back".to_owned()))
+    Box::pin(std::future::ready(
+        "the server has not confirmed all items; a rate limiter may hold them back".to_owned(),
+    ))
 }
 
 fn at_path(py: Python<'_>, error: PyErr, path: Option<&crate::layout::Path>) -> PyErr {

@@ -8,8 +8,13 @@ use super::source::{Lexeme, Source};
 const RESERVED: &[(&[&str], &[&str], &str)] = &[
     (
         &["relive-wire"],
-        &["prost", "tonic-prost", "protox"],
+        &["prost", "tonic-prost"],
         "only relive-wire knows protobuf, so that nothing else changes with the protocol",
+    ),
+    (
+        &["relive-wire", "relive-python"],
+        &["protox"],
+        "only relive-wire compiles messages, and relive-python for Python programs that use dm-reverb's",
     ),
     (
         &["relive-cli", "relive-interop", "xtask"],

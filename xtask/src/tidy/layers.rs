@@ -27,7 +27,17 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-wire",
         ],
     ),
-    ("relive-python", &["relive-checkpoint", "relive-client", "relive-server", "relive-engine"]),
+    (
+        "relive-python",
+        &[
+            "relive-checkpoint",
+            "relive-client",
+            "relive-server",
+            "relive-engine",
+            "relive-table",
+            "relive-tensor",
+        ],
+    ),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     ("relive", &["relive-client", "relive-engine", "relive-server", "relive-table", "relive-tensor"]),
     ("relive-interop", &["relive"]),

@@ -7,7 +7,6 @@ use relive_tensor::{DType, Shape};
 use smallvec::SmallVec;
 
 use super::item::{ItemDraft, PendingItem, TrajectoryColumns};
-use super::known_tables::KnownTable;
 use super::slot::ChunkRef;
 use super::trajectory::TrajectoryWriter;
 use super::tuning::ColumnUse;
@@ -338,16 +337,6 @@ impl TrajectoryWriter {
         }
         self.tuning.settle(&mut self.recorder);
         Ok(())
-    }
-}
-
-impl KnownTable {
-    fn check(&self, columns: &[Column]) -> Result<()> {
-        self.signature.as_ref().map_or(Ok(()), |signature| signature.check(columns))
-    }
-
-    fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
-        self.signature.as_ref().map_or(Ok(()), |signature| signature.check_layout(columns))
     }
 }
 

@@ -23,6 +23,7 @@ pub struct TrajectoryWriterOptions {
     pub(crate) max_pending_bytes: usize,
     pub(crate) validate_items: bool,
     pub(crate) delta_encoded: bool,
+    pub(crate) signature_per_step: bool,
 }
 
 impl TrajectoryWriterOptions {
@@ -42,6 +43,7 @@ impl TrajectoryWriterOptions {
             max_pending_bytes: Self::DEFAULT_MAX_PENDING_BYTES,
             validate_items: true,
             delta_encoded: false,
+            signature_per_step: false,
         }
     }
 
@@ -80,6 +82,14 @@ impl TrajectoryWriterOptions {
     #[must_use]
     pub fn delta_encoded(mut self, delta_encoded: bool) -> TrajectoryWriterOptions {
         self.delta_encoded = delta_encoded;
+        self
+    }
+
+    /// Whether an item also fits a signature that describes each of its steps instead of the whole; no. Tables whose
+    /// readers take items apart into steps have such signatures.
+    #[must_use]
+    pub fn signature_per_step(mut self, per_step: bool) -> TrajectoryWriterOptions {
+        self.signature_per_step = per_step;
         self
     }
 

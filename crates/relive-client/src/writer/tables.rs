@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 use relive_table::{TableConfig, TableInfo};
 use relive_tensor::{DType, Shape, TensorSpec};
 
-use crate::history::Column;
 use crate::{Error, ErrorKind, Result};
 
 /// The columns that items of a table must have, with their paths.
@@ -29,11 +28,6 @@ impl TableSignature {
     /// Whether the table says what its items' columns are.
     pub(crate) fn has_columns(&self) -> bool {
         self.columns.as_ref().is_some_and(|columns| !columns.is_empty())
-    }
-
-    /// Whether items with these columns belong into the table.
-    pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
-        self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())))
     }
 
     /// Whether items with columns of these types and shapes belong into the table.

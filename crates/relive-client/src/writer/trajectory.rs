@@ -70,7 +70,7 @@ impl TrajectoryWriter {
             structure: Structure::default(),
             tuning: Tuning::default(),
             link,
-            tables: KnownTables::new(options.validate_items),
+            tables: KnownTables::new(options),
             named: NamedTables::default(),
             closed: false,
         })

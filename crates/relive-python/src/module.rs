@@ -1,0 +1,41 @@
+//! What Python sees as `relive._native`.
+
+use pyo3::prelude::pymodule;
+
+#[pymodule]
+pub(crate) mod _native {
+    use pyo3::prelude::*;
+    use pyo3::types::PyBytes;
+
+    #[pymodule_export]
+    use crate::batch::BatchIterator;
+    #[pymodule_export]
+    use crate::client::Client;
+    #[pymodule_export]
+    use crate::column::{CellRef, ColumnHistory, TrajectoryColumn};
+    #[pymodule_export]
+    use crate::extension::TableExtension;
+    #[pymodule_export]
+    use crate::logs::{flush_logs, install_logging};
+    #[pymodule_export]
+    use crate::sampler::Sampler;
+    #[pymodule_export]
+    use crate::server::Server;
+    #[pymodule_export]
+    use crate::structured::StructuredWriter;
+    #[pymodule_export]
+    use crate::table::Table;
+    #[pymodule_export]
+    use crate::writer::TrajectoryWriter;
+
+    /// The message types of dm-reverb's protocol, as an encoded `FileDescriptorSet`.
+    #[pyfunction]
+    fn file_descriptor_set(py: Python<'_>) -> Bound<'_, PyBytes> {
+        PyBytes::new(py, include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")))
+    }
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
