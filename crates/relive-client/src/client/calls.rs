@@ -182,7 +182,12 @@ impl Client {
     /// Calls until there is an answer: a server that is not there yet is waited for.
     ///
     /// `attempt` gives an owned future, so that calls can be spawned on any scheduler.
-    pub(super) async fn call<T, F>(&self, operation: &str, timeout: Duration, attempt: impl Fn() -> F) -> Result<T>
+    pub(super) async fn call<T, F>(
+        &self,
+        operation: &str,
+        timeout: Duration,
+        attempt: impl Fn() -> F,
+    ) -> Result<T>
     where
         F: Future<Output = std::result::Result<Response<T>, Status>>,
     {
