@@ -246,8 +246,8 @@ class TestTimesteps:
 
 
 class TestTensorFlow:
+    @pytest.mark.tensorflow
     def test_the_same_samples(self, server: relive.Server) -> None:
-        pytest.importorskip("tensorflow")
         write(server, "plain", [[np.arange(2)]] * 3)
         made = relive.TrajectoryDataset(
             f"localhost:{server.port}", "plain", [np.int64], [(None,)], 1, rate_limiter_timeout_ms=10

@@ -109,13 +109,14 @@ def test_with_info() -> None:
 
 
 class TestTensorFlow:
+    @pytest.mark.tensorflow
     def test_the_same_items(self) -> None:
-        tf = pytest.importorskip("tensorflow")
+        import tensorflow as tf
         made = dataset().as_tf_dataset()
         assert made.element_spec["last"] == tf.TensorSpec([], tf.float64)
         assert pairs(made.as_numpy_iterator()) == pairs(dataset())
 
+    @pytest.mark.tensorflow
     def test_steps_that_come_once(self) -> None:
-        pytest.importorskip("tensorflow")
         with pytest.raises(ValueError, match="step_spec"):
             dataset(iter(STEPS)).as_tf_dataset()

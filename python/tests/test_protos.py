@@ -83,8 +83,8 @@ def test_messages_cross_processes() -> None:
         assert type(back) is type(message)
 
 
+@pytest.mark.tensorflow
 def test_sharing_with_tensorflow() -> None:
-    pytest.importorskip("tensorflow")
     code = (
         "from relive import _protos\n"
         "assert _protos.share_with_tensorflow()\n"

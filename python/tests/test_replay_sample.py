@@ -16,7 +16,8 @@ def test_zeros() -> None:
     assert [type(value) for value in zeros] == [int, float, int, float, int]
 
 
+@pytest.mark.tensorflow
 def test_tensorflows_types_and_shapes() -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
     assert SampleInfo.tf_dtypes() == (tf.uint64, tf.float64, tf.int64, tf.float64, tf.int32)
     assert SampleInfo.tf_shapes() == (tf.TensorShape([]),) * 5

@@ -80,8 +80,9 @@ def test_signature() -> None:
     assert TableInfo._from_native({**NATIVE, "signature": None}).signature is None
 
 
+@pytest.mark.tensorflow
 def test_signature_is_tensorflows_where_it_is_in_use() -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
     info = TableInfo._from_native(NATIVE)
     assert info.signature == {
         "a": tf.TensorSpec([None, 3], tf.float32, "name"),

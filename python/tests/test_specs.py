@@ -125,7 +125,7 @@ class TestAsSpec:
             specs.as_spec({"a": leaf})
 
     def test_dm_env(self) -> None:
-        dm_specs = pytest.importorskip("dm_env.specs")
+        from dm_env import specs as dm_specs
         made = specs.as_spec(
             [dm_specs.Array((2,), np.float32, "a"), dm_specs.BoundedArray((), np.int8, 0, 3), dm_specs.DiscreteArray(4)]
         )
@@ -135,7 +135,7 @@ class TestAsSpec:
         assert specs.as_spec(dm_specs.StringArray((2,))).dtype == np.dtype(object)
 
     def test_gymnasium(self) -> None:
-        spaces = pytest.importorskip("gymnasium.spaces")
+        from gymnasium import spaces
         made = specs.as_spec(
             spaces.Dict(
                 box=spaces.Box(-1, 1, (2,), np.float32),
@@ -149,12 +149,12 @@ class TestAsSpec:
         assert several == BoundedArraySpec((2,), "int64", [0, 0], [1, 4])
 
     def test_spaces_without_a_shape(self) -> None:
-        spaces = pytest.importorskip("gymnasium.spaces")
+        from gymnasium import spaces
         with pytest.raises(ValueError, match=r"\('t',\).*Text has no fixed shape"):
             specs.as_spec({"t": spaces.Text(5)})
 
     def test_torch(self) -> None:
-        torch = pytest.importorskip("torch")
+        import torch
         made = specs.as_spec({"a": torch.zeros(2, 3, device="meta"), "b": torch.zeros((), dtype=torch.bool)})
         assert made == {"a": ArraySpec((2, 3), "float32"), "b": ArraySpec((), "bool")}
 
@@ -163,7 +163,7 @@ class TestAsSpec:
         assert specs.as_dtype(dtype) == np.dtype("int64")
 
     def test_jax(self) -> None:
-        jax = pytest.importorskip("jax")
+        import jax
         assert specs.as_spec(jax.ShapeDtypeStruct((2,), np.float32)) == ArraySpec((2,), "float32")
 
     @pytest.mark.parametrize("leaf", [1, 2.5, "x", b"x", None, np.float32, object()])

@@ -255,8 +255,9 @@ class TestInferSignature:
             ArraySpec((2, 3), "float32", "1"),
         ]
 
+    @pytest.mark.tensorflow
     def test_tensorflow_gives_tensorflow(self) -> None:
-        tf = pytest.importorskip("tensorflow")
+        import tensorflow as tf
         spec = {"a": tf.TensorSpec([3], tf.float32), "b": {"c": tf.TensorSpec([], tf.int32), "d": [SPEC["a"]] * 2}}
         assert infer([{"x": REF["a"][-2:]}], spec) == {"x": tf.TensorSpec([2, 3], tf.float32, "x")}
         with pytest.raises(ValueError, match=r"Got \[tf.float32, tf.int32\]"):

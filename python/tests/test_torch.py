@@ -190,7 +190,7 @@ def test_a_device_gets_everything_but_keys_and_strings(client: relive.Client) ->
     assert isinstance(batch.data["text"], np.ndarray)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_batches_on_a_cuda_device(client: relive.Client) -> None:
     dataset = ReplayDataset(client, "replay", NUM_ITEMS, max_batches=50, device="cuda")
     for batch in dataset:
@@ -200,7 +200,7 @@ def test_batches_on_a_cuda_device(client: relive.Client) -> None:
         assert frames[:, 0, 2, 4].tolist() == wanted
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="page-locked memory needs a CUDA device")
+@pytest.mark.cuda
 def test_pinned_memory_without_a_device(client: relive.Client) -> None:
     batch = next(iter(ReplayDataset(client, "replay", 4, pin_memory=True)))
     assert batch.data["frame"].is_pinned()

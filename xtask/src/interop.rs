@@ -64,5 +64,17 @@ fn programs(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
         }
         process::run(command.env("TF_CPP_MIN_LOG_LEVEL", "2"))?;
     }
-    Ok(())
+    with_tensorflow(root, python)
 }
+
+/// Those tests of the package that need TensorFlow, which its own environment does not have.
+fn with_tensorflow(root: &Path, python: &Path) -> Result<()> {
+    let mut command = wheel::pytest(root, python);
+    command.args(["-m", "tensorflow"]);
+    command.args(TENSORFLOW_TESTS.map(|name| format!("python/tests/test_{name}.py")));
+    process::run(command.env("TF_CPP_MIN_LOG_LEVEL", "2"))
+}
+
+/// The other files import more than that environment has.
+const TENSORFLOW_TESTS: [&str; 6] =
+    ["datasets", "pattern_dataset", "protos", "replay_sample", "reverb_types", "structured"];

@@ -30,9 +30,8 @@ pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
 fn python(root: &Path) -> Result<()> {
     let python = PACKAGE_TESTS.python(root)?;
     wheel::install(root, &python, Profile::Dev)?;
-    let folder = root.join("python");
-    process::run(Command::new(&python).current_dir(&folder).args(["-m", "mypy"]))?;
-    process::run(Command::new(&python).current_dir(&folder).args(["-m", "pytest"]))
+    process::run(Command::new(&python).current_dir(root.join("python")).args(["-m", "mypy"]))?;
+    process::run(wheel::pytest(root, &python).arg("python/tests"))
 }
 
 /// The waiting protocol under every interleaving. Loom replaces the very types that it watches, by a cfg that

@@ -25,6 +25,14 @@ pub(crate) fn install(root: &Path, python: &Path, profile: Profile) -> Result<()
     process::run(pip.arg(wheel))
 }
 
+/// pytest with the settings of the package, from a folder in which the installed package is not hidden by its sources.
+pub(crate) fn pytest(root: &Path, python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.current_dir(root).args(["-m", "pytest", "--config-file", "python/pyproject.toml"]);
+    command.env_remove("PYTHONPATH");
+    command
+}
+
 /// Builds the wheel with the maturin of `python`'s environment.
 fn build(root: &Path, python: &Path, profile: Profile) -> Result<PathBuf> {
     let wheels = workspace::metadata(root)?.target_directory.join("wheels").join(profile.name());
