@@ -17,7 +17,7 @@ from relive._tf.specs import Column
 _log = logging.getLogger("relive")
 
 # An iterator of tf.data can be given up only between two calls of its source, so none of them may last longer.
-_IDLE_SECONDS = 0.1
+_IDLE_SECONDS = 0.05
 
 # How long the making of an iterator waits for the table's signature before it goes on without.
 _SIGNATURE_TIMEOUT_SECONDS = 30
