@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from relive import nest
+from relive._structures import Structure, packed
 from relive.replay_sample import SampleInfo
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class BatchIterator:
         self._client = client
         self._table = table
         self._timeout = timeout
-        self._structure: Any = None
+        self._structure: Structure | None = None
         self._asked_for_structure = False
         self._native = client._native.batches(
             table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
@@ -74,12 +74,8 @@ class BatchIterator:
             self._structure = self._client._structure(self._table, self._timeout)
             self._asked_for_structure = True
         structure = self._structure
-        ragged = None if all(rows is None for rows in lengths) else lengths
-        if structure is None:
-            return Batch(SampleInfo(*info), columns, ragged)
-        if ragged is not None:
-            ragged = nest.unflatten_as(structure, ragged)
-        return Batch(SampleInfo(*info), nest.unflatten_as(structure, columns), ragged)
+        ragged = None if all(rows is None for rows in lengths) else packed(structure, lengths)
+        return Batch(SampleInfo(*info), packed(structure, columns), ragged)
 
     @property
     def prefetched(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
+from relive._structures import Structure, packed
 from relive.batches import BatchIterator
 from relive.replay_sample import ReplaySample, SampleInfo
 from relive.reverb_types import TableInfo
@@ -50,7 +51,7 @@ class Client:
         self._server_address = server_address
         self._transport = transport
         self._native = _native.Client(server_address, transport)
-        self._structures: dict[str, Any] = {}
+        self._structures: dict[str, Structure] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _client, (self._server_address, self._transport)
@@ -168,7 +169,8 @@ class Client:
           num_samples: how many items, at least 1.
           emit_timesteps: whether an item comes as a list of one :class:`ReplaySample` per step, or as one
             :class:`ReplaySample` whose columns have a leading dimension.
-          unpack_as_table_signature: whether data has the structure of the table's signature, or is a list of columns.
+          unpack_as_table_signature: whether data has the structure of the table's signature, without one that of the first
+            item that was written, or is a list of columns.
           timeout: how many seconds to wait for each item.
 
         Raises:
@@ -184,7 +186,7 @@ class Client:
             if emit_timesteps:
                 yield _timesteps(sample_info, columns, structure)
             else:
-                yield ReplaySample(sample_info, _packed(columns, structure))
+                yield ReplaySample(sample_info, packed(structure, columns))
 
     def batches(
         self,
@@ -199,7 +201,8 @@ class Client:
     ) -> BatchIterator:
         """An iterator of batches: data columns ``[batch_size, steps, …]`` and arrays of what is known of the items.
 
-        A squeezed column has no dimension for the steps. Data has the structure that the items were written with.
+        A squeezed column has no dimension for the steps. Data has the structure of the table's signature or, without one,
+        of the first item that was written; items with another number of columns come as a list.
 
         Args:
           table: the table.
@@ -242,7 +245,7 @@ class Client:
         structure = self._structure(table, timeout)
         found = self._native.get_items(table, keys, timeout)
         return [
-            None if item is None else ReplaySample(SampleInfo(*item[0]), _packed(item[1], structure))
+            None if item is None else ReplaySample(SampleInfo(*item[0]), packed(structure, item[1]))
             for item in found
         ]
 
@@ -328,8 +331,8 @@ class Client:
         """The reader behind the datasets."""
         return self._native.sampler(table, **options)
 
-    def _structure(self, table: str, timeout: float | None, *, required: bool = False) -> Any:
-        """What the items of ``table`` look like, as a nest; ``None`` if that is not known."""
+    def _structure(self, table: str, timeout: float | None, *, required: bool = False) -> Structure | None:
+        """What the items of ``table`` look like; ``None`` if that is not known."""
         known = self._structures.get(table)
         if known is None:
             infos = self.server_info(timeout)
@@ -337,24 +340,25 @@ class Client:
                 raise ValueError(
                     f"the server at {self._server_address} has no table {table!r}; its tables are {sorted(infos)}"
                 )
-            info = infos.get(table)
-            known = None if info is None else info.structure
-            if known is None:
-                known = self._native.structure(table, timeout)
+            known = self._structure_of(infos[table], timeout) if table in infos else None
             if known is not None:
                 self._structures[table] = known
         return known
+
+    def _structure_of(self, info: TableInfo, timeout: float | None) -> Structure | None:
+        signature = info.structure
+        # A signature without leaves says nothing, as in dm-reverb.
+        if signature is not None and nest.flatten(signature):
+            return Structure(signature, is_promised=True)
+        named = self._native.structure(info.name, timeout)
+        return None if named is None else Structure(named, is_promised=False)
 
 
 def _client(server_address: str, transport: str) -> Client:
     return Client(server_address, transport=transport)
 
 
-def _packed(columns: list[Any], structure: Any) -> Any:
-    return columns if structure is None else nest.unflatten_as(structure, columns)
-
-
-def _timesteps(info: SampleInfo, columns: list[Any], structure: Any) -> list[ReplaySample]:
+def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:
     """One sample per step; all have the same information."""
     shapes = [np.shape(column) for column in columns]
     lengths = {shape[:1] for shape in shapes}
@@ -364,4 +368,4 @@ def _timesteps(info: SampleInfo, columns: list[Any], structure: Any) -> list[Rep
             "sample it with emit_timesteps=False"
         )
     (steps,) = lengths.pop()
-    return [ReplaySample(info, _packed([column[step] for column in columns], structure)) for step in range(steps)]
+    return [ReplaySample(info, packed(structure, [column[step] for column in columns])) for step in range(steps)]

@@ -179,6 +179,7 @@ def _config_to_native(config: Any) -> dict[str, Any]:
     """A ``StructuredWriterConfig`` message as the plain values that ``relive._native`` takes."""
     return {
         "table": config.table,
+        "structure": nest.map_structure(lambda _: 0, unpack_pattern(config)),
         "nodes": [
             (node.flat_source_index, _given(node, "start"), _given(node, "stop"), _given(node, "step"))
             for node in config.flat

@@ -49,6 +49,8 @@ class Writer:
         self._max_sequence_length = max_sequence_length
         self._num_leaves: int | None = None
         self._steps = 0
+        self._structure: Any = None
+        self._named: set[str] = set()
         self._closed = False
         self._writer = client.trajectory_writer(
             max_sequence_length,
@@ -108,7 +110,12 @@ class Writer:
             raise ValueError(f"num_timesteps ({num_timesteps}) exceeds the {self._steps} steps that were appended")
         if math.isnan(priority):
             raise ValueError("the priority is NaN")
-        self._writer.create_item(table, priority, [column[-num_timesteps:] for column in self._writer.history])
+        columns: Any = [column[-num_timesteps:] for column in self._writer.history]
+        if table not in self._named:
+            # The first item of a table tells what items look like.
+            columns = nest.unflatten_as(self._structure, columns)
+            self._named.add(table)
+        self._writer.create_item(table, priority, columns)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until all items are confirmed.
@@ -166,6 +173,7 @@ class Writer:
         leaves = nest.flatten(data)
         if self._num_leaves is None:
             self._num_leaves = len(leaves)
+            self._structure = nest.map_structure(lambda _: 0, data)
         if len(leaves) != self._num_leaves:
             raise ValueError(
                 f"a step has {len(leaves)} tensors, but the first one had {self._num_leaves}; all steps must look alike"

@@ -482,6 +482,7 @@ def test_configurations_as_plain_values() -> None:
     )
     assert structured_writer._config_to_native(config) == {
         "table": "table",
+        "structure": {"a": 0, "b": 0},
         "nodes": [(0, -4, -1, 2), (1, None, -1, None)],
         "priority": ("td_error", 0.5, 0),
         "conditions": [("data", 1, "mod_eq", [3, 1], True), ("steps_since_applied", None, "ge", [5], True)],

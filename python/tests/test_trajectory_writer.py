@@ -279,7 +279,7 @@ def test_frames_are_stored_once(connect: Connect) -> None:
                 writer.create_item("table", 1.0, writer.history[-4:])
     assert client.status()["encoded_bytes"] < 1.05 * frames.nbytes
     batch = next(client.batches("table", 16, timeout=PATIENCE_S))
-    assert batch.data[0].shape == (16, 4, 84, 84)
+    assert batch.data.shape == (16, 4, 84, 84)
 
 
 def test_a_closed_writer_says_so(connect: Connect) -> None:

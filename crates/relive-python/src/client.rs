@@ -17,6 +17,7 @@ use relive_engine::Engine;
 use crate::array;
 use crate::batch::BatchIterator;
 use crate::error::{OrRaise, invalid};
+use crate::names;
 use crate::nest;
 use crate::sampler::{Sampler, to_python};
 use crate::server::local_engine;
@@ -404,9 +405,16 @@ impl Client {
     }
 
     /// What the items of `table` look like, as far as their writers have said; none if that is not known.
-    #[expect(clippy::unused_self, reason = "to come")]
-    fn structure(&self, _table: &str, _timeout: Option<f64>) -> Option<Py<PyAny>> {
-        None
+    fn structure<'py>(
+        &self,
+        py: Python<'py>,
+        table: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let call = wait::within("structure", timeout, client.column_names(table));
+        let known = wait::wait(py, "structure", call)?.map_err(|failure| failure.raise(py))?;
+        Ok(known.and_then(|structure| names::to_python(py, &structure)))
     }
 
     /// An iterator of batches; see `batch::BatchIterator`.

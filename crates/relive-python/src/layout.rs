@@ -6,6 +6,7 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use relive_tensor::Nest;
 use smallvec::SmallVec;
 
 use crate::nest::{Container, MAX_DEPTH, sorted_keys, too_deep};
@@ -75,6 +76,13 @@ impl Layout {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.root.map(py, leaf)
     }
+
+    /// What an item of all columns looks like; none if the columns have another order than the leaves of steps, or there are
+    /// keys that are no text.
+    pub(crate) fn structure(&self, py: Python<'_>) -> Option<Nest<()>> {
+        let nest = self.root.nest(py).filter(|nest| nest.leaves().copied().eq(0..self.paths.len()))?;
+        (!nest.is_empty()).then(|| nest.map(|_| ()))
+    }
 }
 
 impl Path {
@@ -103,6 +111,27 @@ impl Node {
                 Node::Mapping(class.clone_ref(py), parts.collect())
             }
         }
+    }
+
+    /// The numbers of the columns in their structure; none if a key is no text.
+    fn nest(&self, py: Python<'_>) -> Option<Nest<usize>> {
+        let all = |parts: &[Node]| parts.iter().map(|part| part.nest(py)).collect::<Option<Vec<_>>>();
+        Some(match self {
+            Node::Vacant => Nest::None,
+            Node::Column(column) | Node::Empty(column) => Nest::Leaf(*column),
+            Node::List(parts) => Nest::List(all(parts)?),
+            Node::Tuple(parts) => Nest::Tuple(all(parts)?),
+            Node::Named(class, parts) => {
+                let class = class.bind(py);
+                let names: Vec<String> = class.getattr("_fields").ok()?.extract().ok()?;
+                let name = class.name().ok()?.to_string();
+                Nest::NamedTuple { name, fields: names.into_iter().zip(all(parts)?).collect() }
+            }
+            Node::Mapping(_, parts) => {
+                let field = |(key, part): &(Py<PyAny>, Node)| Some((key.extract(py).ok()?, part.nest(py)?));
+                Nest::Dict(parts.iter().map(field).collect::<Option<_>>()?)
+            }
+        })
     }
 
     /// Adds the leaves of `object`; false if it has a place that this node has not.

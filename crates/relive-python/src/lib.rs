@@ -15,6 +15,7 @@ mod gather;
 mod layout;
 mod logs;
 mod module;
+mod names;
 mod nest;
 mod sampler;
 mod server;

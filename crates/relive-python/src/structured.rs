@@ -14,7 +14,8 @@ use relive_tensor::Nest;
 
 use crate::array;
 use crate::column::busy;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, invalid};
+use crate::names;
 use crate::wait::{self, Reason};
 
 /// Appends flat steps and makes items from patterns.
@@ -122,7 +123,14 @@ fn to_config(config: &Bound<'_, PyDict>) -> PyResult<StructuredConfig> {
     };
     let nodes: Vec<Node> = part("nodes")?.extract()?;
     let nodes = nodes.into_iter().map(|node| to_node(config.py(), node)).collect::<PyResult<Vec<_>>>()?;
-    let pattern = Nest::List(nodes.into_iter().map(Nest::Leaf).collect());
+    let structure = match config.get_item("structure")? {
+        Some(structure) => names::structure_of(&structure)?,
+        None => None,
+    };
+    let pattern = match structure {
+        Some(structure) => structure.unflatten(nodes).map_err(invalid)?,
+        None => Nest::List(nodes.into_iter().map(Nest::Leaf).collect()),
+    };
     let table: String = part("table")?.extract()?;
     let mut made = StructuredConfig::new(table, pattern).priority(to_priority(&part("priority")?)?);
     for condition in part("conditions")?.try_iter()? {

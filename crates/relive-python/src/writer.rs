@@ -15,6 +15,7 @@ use crate::array;
 use crate::column::{ColumnHistory, TrajectoryColumn, busy};
 use crate::error::{OrRaise, raise_append, raise_kind};
 use crate::layout::{Layout, Leaves};
+use crate::names;
 use crate::nest;
 use crate::wait::{self, Reason};
 
@@ -200,6 +201,7 @@ impl TrajectoryWriter {
         let mut state = self.shared.lock(py)?;
         let State { writer, client, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
+        names::name_columns(writer, table, trajectory)?;
         let made =
             wait::now_or_wait(py, "create_item", writer.create_item(table, priority, columns), || {
                 why_inserts_wait(client, table)
@@ -216,19 +218,21 @@ impl TrajectoryWriter {
         trajectories: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let priorities = array::floats(priorities)?;
-        let trajectories = trajectories
-            .try_iter()?
-            .map(|item| Ok(Self::columns(&item?)?.into()))
+        let trajectories = trajectories.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        let columns = trajectories
+            .iter()
+            .map(|trajectory| Ok(Self::columns(trajectory)?.into()))
             .collect::<PyResult<Vec<_>>>()?;
         let mut state = self.shared.lock(py)?;
         let State { writer, client, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
-        let made = wait::now_or_wait(
-            py,
-            "create_items",
-            writer.create_items(table, &priorities, &trajectories),
-            || why_inserts_wait(client, table),
-        )?;
+        if let Some(first) = trajectories.first() {
+            names::name_columns(writer, table, first)?;
+        }
+        let made =
+            wait::now_or_wait(py, "create_items", writer.create_items(table, &priorities, &columns), || {
+                why_inserts_wait(client, table)
+            })?;
         array::from_keys(py, &made.or_raise(py)?)
     }
 
@@ -246,7 +250,7 @@ impl TrajectoryWriter {
         let priorities = array::floats(priorities)?;
         let ends = array::integers(ends)?;
         let mut state = self.shared.lock(py)?;
-        let State { writer, client, .. } = &mut *state;
+        let State { writer, client, layout, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
         let windows = match (squeeze, length) {
             (false, length) => Windows::of(length, &ends),
@@ -256,6 +260,11 @@ impl TrajectoryWriter {
                 return Err(PyValueError::new_err(message));
             }
         };
+        if !writer.has_named_columns(table)
+            && let Some(structure) = layout.structure(py)
+        {
+            writer.name_columns(table, &structure);
+        }
         let items = writer.create_window_items(table, &priorities, windows);
         let made = wait::now_or_wait(py, "create_window_items", items, || why_inserts_wait(client, table))?;
         array::from_keys(py, &made.or_raise(py)?)

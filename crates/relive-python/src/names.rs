@@ -1,0 +1,82 @@
+//! What the items of a table look like, between Python and Rust.
+
+use pyo3::prelude::*;
+use relive_client::TrajectoryWriter;
+use relive_tensor::Nest;
+
+use crate::nest::{self, Container, MAX_DEPTH};
+
+/// Tells what the items of `table` look like, if `writer` has not yet: as `trajectory`.
+pub(crate) fn name_columns(
+    writer: &mut TrajectoryWriter,
+    table: &str,
+    trajectory: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    if !writer.has_named_columns(table)
+        && let Some(structure) = structure_of(trajectory)?
+    {
+        writer.name_columns(table, &structure);
+    }
+    Ok(())
+}
+
+/// The structure around the leaves of `object`. None if a mapping has keys that are no text: as text they could have
+/// another order.
+pub(crate) fn structure_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Nest<()>>> {
+    at_depth(object, 0)
+}
+
+fn at_depth(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Nest<()>>> {
+    if depth > MAX_DEPTH {
+        return Ok(None);
+    }
+    let part = |object: Bound<'_, PyAny>| at_depth(&object, depth + 1);
+    Ok(match Container::of(object)? {
+        Container::Leaf => Some(Nest::Leaf(())),
+        Container::List(list) => list.iter().map(part).collect::<PyResult<Option<_>>>()?.map(Nest::List),
+        Container::Tuple(tuple) => tuple.iter().map(part).collect::<PyResult<Option<_>>>()?.map(Nest::Tuple),
+        Container::Named(tuple) => {
+            let names: Vec<String> = tuple.getattr("_fields")?.extract()?;
+            let parts: Option<Vec<_>> = tuple.iter().map(part).collect::<PyResult<_>>()?;
+            let name = tuple.get_type().name()?.to_string();
+            parts.map(|parts| Nest::NamedTuple { name, fields: names.into_iter().zip(parts).collect() })
+        }
+        Container::Mapping(mapping) => {
+            let mut fields = Vec::new();
+            for key in mapping.try_iter()? {
+                let key = key?;
+                let (Ok(name), Some(part)) = (key.extract::<String>(), part(mapping.get_item(&key)?)?) else {
+                    return Ok(None);
+                };
+                fields.push((name, part));
+            }
+            Some(Nest::Dict(fields.into_iter().collect()))
+        }
+    })
+}
+
+/// A structure for Python, where everything but a container is a leaf: zeros for columns, and no place without one. None if
+/// there are names that no named tuple can have.
+pub(crate) fn to_python<'py>(py: Python<'py>, structure: &Nest<()>) -> Option<Bound<'py, PyAny>> {
+    let zero = 0_u8.into_pyobject(py).ok()?.into_any();
+    let made = nest::from_nest(py, &without_gaps(structure), &mut |()| Ok(zero.clone()));
+    made.inspect_err(|error| tracing::debug!(%error, "columns have names that Python cannot have")).ok()
+}
+
+/// The same columns, with an empty tuple in a place without one; dicts have no such places.
+fn without_gaps(structure: &Nest<()>) -> Nest<()> {
+    match structure {
+        Nest::Leaf(()) => Nest::Leaf(()),
+        Nest::None => Nest::Tuple(Vec::new()),
+        Nest::List(parts) => Nest::List(parts.iter().map(without_gaps).collect()),
+        Nest::Tuple(parts) => Nest::Tuple(parts.iter().map(without_gaps).collect()),
+        Nest::Dict(fields) => {
+            let there = fields.iter().filter(|(_, part)| **part != Nest::None);
+            Nest::Dict(there.map(|(name, part)| (name.clone(), without_gaps(part))).collect())
+        }
+        Nest::NamedTuple { name, fields } => {
+            let fields = fields.iter().map(|(name, part)| (name.clone(), without_gaps(part))).collect();
+            Nest::NamedTuple { name: name.clone(), fields }
+        }
+    }
+}
