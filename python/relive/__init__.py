@@ -7,6 +7,7 @@ needed. Beyond them: :meth:`Client.batches` (stacked arrays), :meth:`Client.upda
 
 from __future__ import annotations
 
+import atexit
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -94,3 +95,5 @@ def __dir__() -> list[str]:
 
 
 _native.install_logging()
+# The last words of a program, that a writer had items left for one, are not lost.
+atexit.register(_native.flush_logs)

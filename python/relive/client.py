@@ -43,18 +43,19 @@ class Client:
     ``transport`` is ``"tcp"``; the property :attr:`transport` says which way is in use. Clients can be pickled, and go on
     after a fork with connections of their own.
 
-    Every call that waits can be interrupted by Ctrl-C, lets other threads run, and takes a ``timeout`` in seconds;
-    without one it waits as long as it takes and says in the log of :mod:`logging` (logger ``relive``) what it waits for.
+    Every call that waits can be interrupted by Ctrl-C, lets other threads run, and takes a timeout. ``timeout`` is the one
+    of calls that are given none, in seconds. Without any, a call waits as long as it takes and says in the log of
+    :mod:`logging` (logger ``relive``) what it waits for.
     """
 
-    def __init__(self, server_address: str, *, transport: str = "auto") -> None:
+    def __init__(self, server_address: str, *, transport: str = "auto", timeout: float | None = None) -> None:
         self._server_address = server_address
-        self._transport = transport
-        self._native = _native.Client(server_address, transport)
+        self._arguments = (server_address, transport, timeout)
+        self._native = _native.Client(server_address, transport, timeout)
         self._structures: dict[str, Structure] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _client, (self._server_address, self._transport)
+        return _client, self._arguments
 
     def __repr__(self) -> str:
         return f"Client, server_address={self._server_address}"
@@ -354,8 +355,8 @@ class Client:
         return None if named is None else Structure(named, is_promised=False)
 
 
-def _client(server_address: str, transport: str) -> Client:
-    return Client(server_address, transport=transport)
+def _client(server_address: str, transport: str, timeout: float | None) -> Client:
+    return Client(server_address, transport=transport, timeout=timeout)
 
 
 def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:

@@ -113,6 +113,15 @@ DEADLINES: dict[str, Call] = {
 }
 
 
+def test_a_client_may_have_a_limit_for_all_calls(serve: Serve, transport: str) -> None:
+    server = serve(*tables())
+    client = relive.Client(f"localhost:{server.port}", transport=transport, timeout=0.1)
+    for call in BLOCKED.values():
+        with pytest.raises(relive.DeadlineExceededError):
+            call(client)
+        client.reset("queue", timeout=PATIENCE_S)
+
+
 def legacy_flush(client: relive.Client) -> None:
     writer = client.writer(1)
     try:

@@ -34,6 +34,8 @@ const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[
 pub(crate) struct Client {
     address: String,
     choice: Choice,
+    /// For calls without a time of their own.
+    timeout: Duration,
     connected: Mutex<Option<Connected>>,
     /// By table: whether items stay when they are sampled.
     keeps_sampled_items: Mutex<HashMap<String, bool>>,
@@ -77,7 +79,7 @@ impl Client {
         }
         let engine = local.clone();
         let client = match local {
-            Some(engine) => RustClient::in_process_with(engine, options()),
+            Some(engine) => RustClient::in_process_with(engine, self.options()),
             None if self.choice == Choice::InProcess => {
                 return Err(PyValueError::new_err(format!(
                     "no server of this process serves {}",
@@ -87,7 +89,7 @@ impl Client {
             None => {
                 let runtime = wait::runtime()?;
                 let _inside = runtime.enter();
-                RustClient::connect_with(&self.address, options()).or_raise(py)?
+                RustClient::connect_with(&self.address, self.options()).or_raise(py)?
             }
         };
         let old = connected.replace(Connected { process, client: client.clone(), engine });
@@ -119,14 +121,19 @@ impl Client {
         Ok(known.get(table).copied().unwrap_or(false))
     }
 
+    fn options(&self) -> ClientOptions {
+        ClientOptions::default().timeout(self.timeout)
+    }
+
+    /// The seconds given, or else the client's own limit.
+    fn limit(&self, timeout: Option<f64>) -> PyResult<Duration> {
+        if timeout.is_some() { seconds(timeout) } else { Ok(self.timeout) }
+    }
+
     fn local_port(&self) -> Option<u16> {
         let (host, port) = self.address.rsplit_once(':')?;
         LOCAL_HOSTS.contains(&host).then(|| port.parse().ok()).flatten()
     }
-}
-
-fn options() -> ClientOptions {
-    ClientOptions::default().timeout(wait::FOREVER)
 }
 
 /// Seconds as a duration; none means for ever.
@@ -139,10 +146,10 @@ pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
 
 #[pymethods]
 impl Client {
-    /// `transport` is `auto`, `tcp` or `in-process`.
+    /// `transport` is `auto`, `tcp` or `in-process`; `timeout` is for calls without one of their own, in seconds.
     #[new]
-    #[pyo3(signature = (address, transport = "auto"))]
-    fn new(address: &str, transport: &str) -> PyResult<Client> {
+    #[pyo3(signature = (address, transport = "auto", timeout = None))]
+    fn new(address: &str, transport: &str, timeout: Option<f64>) -> PyResult<Client> {
         let choice = match transport {
             "auto" => Choice::Auto,
             "tcp" => Choice::Tcp,
@@ -155,6 +162,7 @@ impl Client {
         Ok(Client {
             address: single_address(address).to_owned(),
             choice,
+            timeout: seconds(timeout)?,
             connected: Mutex::default(),
             keeps_sampled_items: Mutex::default(),
         })
@@ -168,14 +176,14 @@ impl Client {
 
     /// The tables, each as what `TableInfo` is made of.
     fn server_info<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let info = wait::wait(py, "server_info", client.server_info_with_timeout(timeout))?.or_raise(py)?;
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
     /// The tables with their waiters and bytes, and the server's totals; Relive's servers only.
     fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let status = wait::wait(py, "status", client.status_with_timeout(timeout))?.or_raise(py)?;
         let dict = PyDict::new(py);
         dict.set_item("version", &status.version)?;
@@ -216,18 +224,18 @@ impl Client {
             return Err(PyValueError::new_err(message));
         }
         let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = client.mutate_priorities_with_timeout(table, &updates, &deletes, timeout);
         wait::now_or_wait(py, "mutate_priorities", call, no_server)?.or_raise(py)
     }
 
     fn reset(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         wait::wait(py, "reset", client.reset_with_timeout(table, timeout))?.or_raise(py)
     }
 
     fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         wait::wait(py, "checkpoint", client.checkpoint_with_timeout(timeout))?.or_raise(py)
     }
 
@@ -246,7 +254,7 @@ impl Client {
             .collect::<PyResult<_>>()?;
         let priorities: Vec<(&str, f64)> =
             priorities.iter().map(|(table, priority)| (table.as_str(), *priority)).collect();
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let first = priorities.first().map(|(table, _)| (*table).to_owned()).unwrap_or_default();
         let why = || {
             let (client, first) = (client.clone(), first.clone());
@@ -287,7 +295,7 @@ impl Client {
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let writer = client.trajectory_writer(options).or_raise(py)?;
-        Ok(TrajectoryWriter::over(client, writer))
+        Ok(TrajectoryWriter::over(client, writer, self.timeout))
     }
 
     /// A writer that makes items by itself; see `structured::to_config` for what a configuration is.
@@ -335,7 +343,7 @@ impl Client {
         }
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
-        let sampler = client.sampler(table, options.unavailable_timeout(wait::FOREVER)).or_raise(py)?;
+        let sampler = client.sampler(table, options.unavailable_timeout(self.timeout)).or_raise(py)?;
         Ok(Sampler::streaming(client, sampler, wait::FOREVER).keeping_rows(keep_rows))
     }
 
@@ -351,7 +359,7 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Sampler> {
         let client = self.connect(py)?;
-        let timeout = seconds(timeout)?;
+        let timeout = self.limit(timeout)?;
         let reads_ahead = num_samples > 1
             && client.transport() == Transport::Tcp
             && self.keeps_sampled_items(py, &client, table, timeout)?;
@@ -361,7 +369,7 @@ impl Client {
         let options = SamplerOptions::default()
             .max_samples(num_samples)
             .max_in_flight_samples_per_worker(ahead.min(num_samples))
-            .unavailable_timeout(wait::FOREVER);
+            .unavailable_timeout(self.timeout);
         let runtime = wait::runtime()?;
         let _inside = runtime.enter();
         let sampler = client.sampler(table, options).or_raise(py)?;
@@ -379,7 +387,7 @@ impl Client {
         limit: usize,
         timeout: Option<f64>,
     ) -> PyResult<(Vec<(u64, f64, i32, f64)>, Option<u64>)> {
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("items", timeout, client.items(table, cursor.unwrap_or(0), limit));
         let page = wait::wait(py, "items", call)?.map_err(|failure| failure.raise(py))?;
         let items = page.items.iter().map(|item| {
@@ -398,7 +406,7 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
         let keys = array::keys(keys)?;
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("get_items", timeout, client.get_items(table, &keys));
         let found = wait::wait(py, "get_items", call)?.map_err(|failure| failure.raise(py))?;
         found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
@@ -411,7 +419,7 @@ impl Client {
         table: &str,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (client, timeout) = (self.connect(py)?, seconds(timeout)?);
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("structure", timeout, client.column_names(table));
         let known = wait::wait(py, "structure", call)?.map_err(|failure| failure.raise(py))?;
         Ok(known.and_then(|structure| names::to_python(py, &structure)))
@@ -433,8 +441,9 @@ impl Client {
         pad: bool,
     ) -> PyResult<BatchIterator> {
         let mut options = BatchOptions::new(batch_size).num_workers(num_workers);
-        if let Some(timeout) = timeout {
-            options = options.timeout(seconds(Some(timeout))?);
+        let limit = self.limit(timeout)?;
+        if limit != wait::FOREVER {
+            options = options.timeout(limit);
         }
         if let Some(batches) = prefetch {
             options = options.prefetch(batches);
@@ -445,7 +454,7 @@ impl Client {
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let sampler = client.batch_sampler(table, options).or_raise(py)?;
-        Ok(BatchIterator::over(client, sampler, pad, timeout.is_some()))
+        Ok(BatchIterator::over(client, sampler, pad, limit != wait::FOREVER))
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct State {
     writer: Option<RustWriter>,
     layout: Layout,
     client: Client,
+    /// How long calls wait that are not given a time.
+    limit: Duration,
 }
 
 impl Shared {
@@ -74,8 +76,8 @@ pub(crate) struct TrajectoryWriter {
 type Tensors = SmallVec<[(usize, Tensor); 8]>;
 
 impl TrajectoryWriter {
-    pub(crate) fn over(client: Client, writer: RustWriter) -> TrajectoryWriter {
-        let state = State { writer: Some(writer), layout: Layout::default(), client };
+    pub(crate) fn over(client: Client, writer: RustWriter, limit: Duration) -> TrajectoryWriter {
+        let state = State { writer: Some(writer), layout: Layout::default(), client, limit };
         TrajectoryWriter { shared: Arc::new(Shared { state: Mutex::new(state) }), history: Mutex::new(None) }
     }
 
@@ -116,10 +118,12 @@ impl TrajectoryWriter {
         nest::leaves(trajectory)?.iter().map(column_of).collect()
     }
 
-    fn timeout(timeout_ms: Option<i64>) -> PyResult<Duration> {
+    /// Milliseconds as dm-reverb has them: none are for ever, unless the client has a limit of its own; so are 0 and less.
+    fn timeout(limit: Duration, timeout_ms: Option<i64>) -> Duration {
         match timeout_ms {
-            None | Some(0) => Ok(wait::FOREVER),
-            Some(ms) => Ok(u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis)),
+            None => limit,
+            Some(0) => wait::FOREVER,
+            Some(ms) => u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis),
         }
     }
 }
@@ -278,8 +282,8 @@ impl TrajectoryWriter {
                 "block_until_num_items must be >= 0, but it is {block_until_num_items}"
             ))
         })?;
-        let timeout = Self::timeout(timeout_ms)?;
         let mut state = self.shared.lock(py)?;
+        let timeout = Self::timeout(state.limit, timeout_ms);
         let writer = state.writer_mut(py)?;
         wait::now_or_wait(py, "flush", writer.flush_until(items, timeout), no_reason)?.or_raise(py)
     }
@@ -288,11 +292,11 @@ impl TrajectoryWriter {
     #[pyo3(signature = (clear_buffers = true, timeout_ms = None))]
     fn end_episode(&self, py: Python<'_>, clear_buffers: bool, timeout_ms: Option<i64>) -> PyResult<()> {
         // Zero is "at once" here and "for ever" in flush, as in dm-reverb.
+        let mut state = self.shared.lock(py)?;
         let timeout = match timeout_ms {
             Some(0) => Duration::ZERO,
-            other => Self::timeout(other)?,
+            other => Self::timeout(state.limit, other),
         };
-        let mut state = self.shared.lock(py)?;
         let writer = state.writer_mut(py)?;
         wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?
             .or_raise(py)

@@ -1,0 +1,39 @@
+"""What the compiled half has to say goes through Python's logging."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from conftest import PATIENCE_S
+
+PROGRAM = """
+import logging
+logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
+import relive
+server = relive.Server(tables=[relive.Table.queue("q", 1)])
+client = relive.Client(f"localhost:{server.port}", transport="tcp")
+writer = client.trajectory_writer(1)
+for step in range(3):
+    writer.append(step)
+    writer.create_item("q", 1.0, writer.history[-1:])
+del writer
+"""
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    return done.stderr
+
+
+def test_lost_items_are_told_even_at_the_end() -> None:
+    (line,) = [line for line in run(PROGRAM).splitlines() if "WARNING" in line]
+    assert line.startswith("relive.client")
+    assert "dropped before its items were confirmed" in line and "lost_items=" in line
+
+
+def test_levels_are_the_program_s_choice() -> None:
+    quiet = PROGRAM.replace("import relive", "logging.getLogger('relive').setLevel(logging.ERROR); import relive")
+    assert run(quiet) == ""
