@@ -196,10 +196,10 @@ def test_items_that_the_signature_refuses(serve):
     writer.append({"x": np.zeros(2, np.float32), "y": np.zeros(2), "z": np.zeros(3, np.float32)})
     history = writer.history
     writer.create_item("queue", 1.0, {"x": history["x"][-1:]})
-    for wrong in ({"x": history["x"][-1]}, {"y": history["y"][-1:]}, {"z": history["z"][-1:]}, dict(history.items())):
-        trajectory = {name: column[-1:] if hasattr(column, "path") else column for name, column in wrong.items()}
+    x, y, z = (history[name][-1:] for name in "xyz")
+    for wrong in ({"x": history["x"][-1]}, {"y": y}, {"z": z}, {"x": x, "y": y}):
         with pytest.raises(ValueError):
-            writer.create_item("queue", 1.0, trajectory)
+            writer.create_item("queue", 1.0, wrong)
     unchecked = client.trajectory_writer(3, validate_items=False)
     unchecked.append({"y": np.zeros(2)})
     unchecked.create_item("queue", 1.0, {"y": unchecked.history["y"][-1]})
