@@ -308,7 +308,7 @@ impl Client {
         let configs = structured::to_configs(&configs)?;
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
-        Ok(StructuredWriter::over(client.structured_writer(configs).or_raise(py)?))
+        Ok(StructuredWriter::over(client.structured_writer(configs).or_raise(py)?, self.timeout))
     }
 
     /// A reader of samples. A `rate_limiter_timeout_ms` below 0 means none, a `max_samples` or `max_samples_per_stream`

@@ -22,11 +22,19 @@ use crate::wait::{self, Reason};
 #[pyclass(frozen, subclass, module = "relive._native", name = "StructuredWriter")]
 pub(crate) struct StructuredWriter {
     inner: Mutex<Option<RustWriter>>,
+    /// How long calls wait that are not given a time.
+    limit: Duration,
 }
 
 impl StructuredWriter {
-    pub(crate) fn over(writer: RustWriter) -> StructuredWriter {
-        StructuredWriter { inner: Mutex::new(Some(writer)) }
+    pub(crate) fn over(writer: RustWriter, limit: Duration) -> StructuredWriter {
+        StructuredWriter { inner: Mutex::new(Some(writer)), limit }
+    }
+
+    /// Milliseconds as dm-reverb has them here: 0 is "at once", nothing is "for ever" unless the client has a limit.
+    fn timeout(&self, timeout_ms: Option<i64>) -> Duration {
+        let given = |ms| u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis);
+        timeout_ms.map_or(self.limit, given)
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut RustWriter) -> PyResult<R>) -> PyResult<R> {
@@ -70,7 +78,7 @@ impl StructuredWriter {
                 "block_until_num_items must be >= 0, but it is {block_until_num_items}"
             ))
         })?;
-        let timeout = at_once_or(timeout_ms);
+        let timeout = self.timeout(timeout_ms);
         self.with(|writer| {
             wait::now_or_wait(py, "flush", writer.flush_until(items, timeout), no_reason)?.or_raise(py)
         })
@@ -78,7 +86,7 @@ impl StructuredWriter {
 
     #[pyo3(signature = (clear_buffers = true, timeout_ms = None))]
     fn end_episode(&self, py: Python<'_>, clear_buffers: bool, timeout_ms: Option<i64>) -> PyResult<()> {
-        let timeout = at_once_or(timeout_ms);
+        let timeout = self.timeout(timeout_ms);
         self.with(|writer| {
             wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?
                 .or_raise(py)
@@ -91,11 +99,6 @@ impl StructuredWriter {
         py.detach(|| drop(writer));
         Ok(())
     }
-}
-
-/// Zero is "at once", nothing is "for ever".
-fn at_once_or(timeout_ms: Option<i64>) -> Duration {
-    timeout_ms.map_or(wait::FOREVER, |ms| u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis))
 }
 
 fn no_reason<'r>() -> Reason<'r> {
