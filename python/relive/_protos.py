@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ TENSOR = "tensorflow/core/framework/tensor.proto"
 
 _lock = threading.RLock()
 _shared = False
+_shares_if_imported = False
 
 
 def share_with_tensorflow() -> bool:
@@ -41,6 +43,12 @@ def share_with_tensorflow() -> bool:
             return _shared
         _shared = True
         return True
+
+
+def share_with_tensorflow_if_imported() -> None:
+    """The same, if TensorFlow turns out to be imported when the first message type is made."""
+    global _shares_if_imported
+    _shares_if_imported = True
 
 
 def message(file: str, name: str) -> Any:
@@ -107,6 +115,9 @@ def _restore(file: str, path: str, content: bytes) -> Any:
 def _pool() -> DescriptorPool:
     from google.protobuf import descriptor_pb2, descriptor_pool
 
+    global _shared
+    if _shares_if_imported and "tensorflow" in sys.modules:
+        _shared = _shared or _import_tensorflows_files()
     pool = descriptor_pool.Default() if _shared else descriptor_pool.DescriptorPool()
     files = descriptor_pb2.FileDescriptorSet.FromString(_native.file_descriptor_set())
     for file in files.file:

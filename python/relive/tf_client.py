@@ -165,7 +165,7 @@ class TFClient:
         info_arrays = [
             np.asarray(value, spec.dtype.as_numpy_dtype) for value, spec in zip(info, specs.info_spec(), strict=True)
         ]
-        return info_arrays + [np.asarray(column[0]) for column in columns]
+        return info_arrays + [column[0, ...] for column in columns]
 
 
 def _text(name: bytes | str) -> str:

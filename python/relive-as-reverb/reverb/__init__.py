@@ -5,7 +5,6 @@ neither run without it.
 """
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 from relive import _protos
@@ -75,8 +74,7 @@ _LATE_NAMES = {
 _LATE_MODULES = {*_LATE_NAMES.values(), "cc", "server_executable"}
 
 # Programs put TensorFlow's messages into dm-reverb's, so both have to come from one pool, from the first one on.
-if "tensorflow" in sys.modules:
-    _protos.share_with_tensorflow()
+_protos.share_with_tensorflow_if_imported()
 
 
 def __getattr__(name: str) -> Any:

@@ -71,7 +71,8 @@ def of_timesteps(
                 f"{[array.shape[0] for array in arrays]} rows"
             )
         length = rows.pop()
-        check([array[0] if length else array for array in arrays])
+        # With the dots a row of strings stays an array.
+        check([array[0, ...] if length else array for array in arrays])
         yield Group(_repeated(info, length), list(arrays))
 
 
