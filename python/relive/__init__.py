@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from relive import _native
@@ -97,3 +98,5 @@ def __dir__() -> list[str]:
 _native.install_logging()
 # The last words of a program, that a writer had items left for one, are not lost.
 atexit.register(_native.flush_logs)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_native.after_fork)

@@ -81,6 +81,8 @@ class Client:
           ValueError: no priorities, an unknown table, a step that the table's signature does not allow, a NaN priority.
           DeadlineExceededError: not confirmed within ``timeout`` seconds.
         """
+        if not isinstance(priorities, Mapping):
+            raise TypeError(f"priorities must be a mapping of table to priority, not {priorities!r}")
         if not priorities:
             raise ValueError("priorities must name at least one table with a priority")
         self._native.insert(data, dict(priorities), timeout)
@@ -268,6 +270,8 @@ class Client:
           TypeError: a key that is no integer of 64 bits.
         """
         updates = updates or {}
+        if not isinstance(updates, Mapping):
+            raise TypeError(f"updates must be a mapping of key to priority, not {updates!r}; for arrays: update_priorities")
         self._native.mutate_priorities(
             table, list(updates), list(updates.values()), list(deletes or ()), timeout
         )

@@ -151,7 +151,7 @@ class StructuredWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if not isinstance(error, errors.ReverbError):
+            if error is None or (isinstance(error, Exception) and not isinstance(error, errors.ReverbError)):
                 self.flush()
         finally:
             self.close()

@@ -193,5 +193,5 @@ class TrajectoryWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not isinstance(error, errors.ReverbError):
+        if error is None or (isinstance(error, Exception) and not isinstance(error, errors.ReverbError)):
             self.flush()

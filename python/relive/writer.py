@@ -59,6 +59,7 @@ class Writer:
             delta_encoded=delta_encoded,
             signature_per_step=True,
         )
+        self._closed = False
 
     def append(self, data: Any) -> None:
         """Appends one step: a nest of tensors, with as many leaves as the ones before.

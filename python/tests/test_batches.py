@@ -97,6 +97,16 @@ def test_a_timeout_loses_nothing(connect: Connect) -> None:
     assert next(batches).info.key.tolist() == keys
 
 
+def test_an_exact_batch_that_is_late_takes_nothing(connect: Connect) -> None:
+    client = connect(relive.Table.queue("table", 100, signature=SIGNATURE))
+    with client.batches("table", 2, prefetch=0, timeout=0.2) as batches:
+        with pytest.raises(relive.DeadlineExceededError):
+            next(batches)
+        keys = write(client, 2)
+        assert client.server_info()["table"].current_size == 2
+    assert [sample.info.key for sample in client.sample("table", 2, emit_timesteps=False, timeout=PATIENCE_S)] == keys
+
+
 def test_prefetch_can_be_seen(serve: Serve) -> None:
     client = relive.Client(f"localhost:{serve(signed_table()).port}", transport="tcp")
     write(client, 4)

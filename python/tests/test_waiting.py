@@ -143,6 +143,8 @@ def test_every_wait_has_a_deadline(connect: Connect, call: Call) -> None:
 INTERRUPTED = """
 import sys, threading, signal, os
 sys.path[:0] = [{tests!r}]
+# Whoever started the tests in the background has left this ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 import relive, test_waiting
 server = relive.Server(tables=test_waiting.tables())
@@ -174,6 +176,7 @@ def test_ctrl_c_ends_a_wait(call: str, way: str) -> None:
 def test_ctrl_c_ends_server_wait() -> None:
     program = """
 import os, signal, threading, relive
+signal.signal(signal.SIGINT, signal.default_int_handler)
 server = relive.Server(tables=[relive.Table.queue("q", 1)])
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:

@@ -3,6 +3,7 @@
 //! An item is a list of columns. The structure around them, names above all, is kept once per table.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use relive_table::TableConfig;
 use relive_tensor::Nest;
@@ -13,8 +14,9 @@ use crate::limits::{MAX_NAME_BYTES, MAX_NAMED_COLUMNS, MAX_NAMED_DEPTH, MAX_NAME
 
 impl TableHandle {
     /// Proposes `structure` as what the items of this table look like, whose columns are its leaves in the flattening order.
-    /// The first proposal is kept, as long as the table lives; [`reset`](Self::reset) does not forget it. A table with a
-    /// signature keeps that one. Tells whether `structure` is the one that is kept.
+    /// The first proposal is kept, as long as the table lives; [`reset`](Self::reset) does not forget it. Once another one of
+    /// as many columns is proposed, none counts any more: items would come back under wrong names. A table with a signature
+    /// keeps that one. Tells whether `structure` is the one that counts.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -25,8 +27,9 @@ impl TableHandle {
     /// let table = engine.table("replay")?;
     /// let transition = Nest::dict([("observation", ()), ("action", ())]);
     /// assert!(table.name_columns(transition.clone())?);
-    /// assert!(!table.name_columns(Nest::dict([("state", ()), ("action", ())]))?);
     /// assert_eq!(table.columns().as_deref(), Some(&transition));
+    /// assert!(!table.name_columns(Nest::dict([("state", ()), ("action", ())]))?);
+    /// assert_eq!(table.columns(), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -36,13 +39,18 @@ impl TableHandle {
         check(&structure).map_err(|reason| EngineError::Columns { table: self.name().to_owned(), reason })?;
         let structure = Arc::new(structure);
         let kept = self.shared.columns.get_or_init(|| Arc::clone(&structure));
-        Ok(**kept == *structure)
+        if **kept != *structure && kept.len() == structure.len() && self.config().signature.is_none() {
+            self.shared.columns_disputed.store(true, Ordering::Relaxed);
+        }
+        Ok(**kept == *structure && !self.shared.columns_disputed.load(Ordering::Relaxed))
     }
 
-    /// What the items of this table look like: the structure of its signature, or else the one that was proposed first.
+    /// What the items of this table look like: the structure of its signature, or else the one that was proposed first,
+    /// unless another one was proposed since.
     #[must_use]
     pub fn columns(&self) -> Option<Arc<Nest<()>>> {
-        self.shared.columns.get().cloned()
+        let disputed = self.shared.columns_disputed.load(Ordering::Relaxed);
+        self.shared.columns.get().filter(|_| !disputed).cloned()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A table that many tasks share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Instant, SystemTime};
 
@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) undelivered: AtomicU64,
     /// What items look like: the structure of the signature, or the first that a writer proposes.
     pub(crate) columns: OnceLock<Arc<Nest<()>>>,
+    /// Whether writers disagree about them.
+    pub(crate) columns_disputed: AtomicBool,
     /// The tables that extensions may insert into; set once the engine is whole.
     pub(crate) peers: OnceLock<Weak<Tables>>,
 }
@@ -48,6 +50,7 @@ const MUTATIONS_PER_LOCK: usize = 1_024;
 impl TableHandle {
     pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus) -> Self {
         let shared = Shared {
+            columns_disputed: AtomicBool::new(false),
             columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
             config: Arc::clone(table.config()),
             state: Mutex::new(State::new(table, rng)),

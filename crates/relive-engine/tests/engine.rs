@@ -118,11 +118,17 @@ fn a_table_keeps_the_first_structure_that_is_proposed() {
     let first = Nest::dict([("observation", ()), ("action", ())]);
     let other = Nest::dict([("observation", ()), ("reward", ())]);
     assert!(table.name_columns(first.clone()).unwrap());
-    assert!(!table.name_columns(other).unwrap());
     assert!(table.name_columns(first.clone()).unwrap(), "the same one again is the one that is kept");
+    assert!(
+        !table.name_columns(Nest::dict([("observation", ())])).unwrap(),
+        "items of fewer columns are another matter"
+    );
     table.reset().unwrap();
     assert_eq!(table.columns().as_deref(), Some(&first));
     assert_eq!(table.status().columns.as_deref(), Some(&first));
+    assert!(!table.name_columns(other).unwrap());
+    assert!(!table.name_columns(first).unwrap(), "nobody knows whose names an item has");
+    assert_eq!(table.columns(), None);
 }
 
 #[test]

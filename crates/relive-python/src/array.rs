@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -25,6 +25,11 @@ pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     }
     let array =
         numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,)).map_err(|error| {
+            let py = object.py();
+            if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyValueError>(py) {
+                // The object's own failure, or Ctrl-C meanwhile.
+                return error;
+            }
             PyTypeError::new_err(format!(
                 "{} cannot be turned into a numpy array: {error}",
                 type_name(object)
@@ -145,7 +150,7 @@ pub(crate) fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bou
     let dims: Vec<usize> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     match tensor.bytes() {
         Some(bytes) => {
-            let mut block = buffer::Block::new(bytes.len());
+            let mut block = buffer::Block::new(bytes.len())?;
             block.bytes_mut().copy_from_slice(bytes);
             buffer::into_array(py, block, tensor.dtype(), &dims, None)
         }
@@ -167,6 +172,13 @@ pub(crate) fn strings_to_array<'py>(
 }
 
 fn shape_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Shape> {
+    if array.ndim() > MAX_RANK {
+        let text = format!(
+            "an array of {} dimensions could not be read back: numpy has 64, two of which batches need",
+            array.ndim()
+        );
+        return Err(PyValueError::new_err(text));
+    }
     let dims: Result<Vec<u32>, _> = array.shape().iter().map(|&dim| u32::try_from(dim)).collect();
     let dims = dims.map_err(|_| PyTypeError::new_err(format!("shape {:?} is too large", array.shape())))?;
     Ok(Shape::from(dims.as_slice()))
@@ -198,6 +210,9 @@ pub(crate) fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType
         _ => return Ok(None),
     }))
 }
+
+/// Dimensions of a step's value.
+const MAX_RANK: usize = 62;
 
 /// The types that the package `ml_dtypes` adds to numpy.
 fn named(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
@@ -262,7 +277,7 @@ fn unsupported(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
 }
 
 fn tensor(made: Result<Tensor, relive_tensor::TensorError>) -> PyResult<Tensor> {
-    made.map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+    made.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 pub(crate) fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
@@ -286,27 +301,31 @@ pub(crate) fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
 }
 
-/// Keys: an array of `uint64`, or a sequence of non-negative integers.
+/// Keys: an array of integers, a sequence of them, or a single one.
 pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
-    let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,))?;
+    let py = object.py();
+    let array =
+        numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?.call_method0(intern!(py, "ravel"))?;
     let array = array.cast::<PyUntypedArray>()?;
     if array.len() == 0 {
         return Ok(Vec::new());
     }
-    match kind_of(&array.dtype()) {
-        b'u' => elements(
-            array.call_method1(intern!(object.py(), "astype"), ("uint64",))?.cast::<PyUntypedArray>()?,
-        ),
-        _ => object
-            .try_iter()?
-            .map(|key| {
-                let key = key?;
-                key.extract::<u64>().map_err(|_| {
-                    PyTypeError::new_err(format!("a key is an integer from 0 to 2**64 - 1, but one is {key}"))
-                })
-            })
-            .collect(),
+    if kind_of(&array.dtype()) == b'u' {
+        return elements(array.call_method1(intern!(py, "astype"), ("uint64",))?.cast::<PyUntypedArray>()?);
     }
+    // A list of keys above and below 2**63 becomes an array of floats, which are not the same numbers.
+    let whole = if object.cast::<PyUntypedArray>().is_ok() || object.try_iter().is_err() {
+        array.call_method0(intern!(py, "tolist"))?
+    } else {
+        object.clone()
+    };
+    whole.try_iter()?.map(|key| key.and_then(|key| one_key(&key))).collect()
+}
+
+fn one_key(key: &Bound<'_, PyAny>) -> PyResult<u64> {
+    key.extract::<u64>().map_err(|_| {
+        PyTypeError::new_err(format!("a key is an integer from 0 to 2**64 - 1, but one is {key}"))
+    })
 }
 
 fn elements<T: relive_tensor::Element>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Vec<T>> {
@@ -324,7 +343,7 @@ pub(crate) fn from_elements<'py, T: relive_tensor::Element>(
     values: &[T],
 ) -> PyResult<Bound<'py, PyAny>> {
     let bytes: &[u8] = bytemuck::cast_slice(values);
-    let mut block = buffer::Block::new(bytes.len());
+    let mut block = buffer::Block::new(bytes.len())?;
     block.bytes_mut().copy_from_slice(bytes);
     buffer::into_array(py, block, T::DTYPE, &[values.len()], None)
 }

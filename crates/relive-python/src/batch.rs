@@ -1,42 +1,91 @@
 //! Batches: samples gathered into one array per column.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use relive_client::{BatchSampler, Client, SampleBatch, SampleInfo};
+use relive_client::{BatchSampler, Client, ErrorKind, Result, Sample, SampleBatch, SampleInfo};
 
 use crate::array;
 use crate::buffer::Pool;
 use crate::column::busy;
-use crate::error::OrRaise;
+use crate::error::raise_kind;
 use crate::gather;
+use crate::process::Origin;
 use crate::sampler::raise_limited;
 use crate::wait::{self, Reason};
 
 /// Reads batches of one table; an iterator of `(info arrays, column arrays, lengths)`.
 #[pyclass(frozen, module = "relive._native", name = "BatchIterator")]
 pub(crate) struct BatchIterator {
-    inner: Mutex<Option<BatchSampler>>,
+    source: Mutex<Option<Source>>,
     client: Client,
     table: String,
     pool: Arc<Pool>,
     pad: bool,
     has_limit: bool,
+    origin: Origin,
+}
+
+impl Drop for BatchIterator {
+    fn drop(&mut self) {
+        if self.origin.is_foreign() {
+            std::mem::forget(self.source.get_mut().take());
+        }
+    }
+}
+
+enum Source {
+    /// Takes samples in advance, or within the process.
+    Sampler(BatchSampler),
+    /// Asks for what a batch lacks when it is wanted, and takes the request back when the time is up. Over a network only
+    /// this takes nothing that is not handed out.
+    Calls(Calls),
+}
+
+/// Batches made of calls.
+pub(crate) struct Calls {
+    pub(crate) batch_size: usize,
+    pub(crate) batches_left: Option<usize>,
+    pub(crate) limit: Option<Duration>,
+    ready: Vec<Sample>,
+}
+
+impl Calls {
+    pub(crate) fn new(batch_size: usize, max_batches: Option<usize>, limit: Option<Duration>) -> Calls {
+        Calls { batch_size, batches_left: max_batches, limit, ready: Vec::new() }
+    }
 }
 
 impl BatchIterator {
+    /// Batches of single calls, exactly what is handed out.
+    pub(crate) fn exact(client: Client, table: &str, calls: Calls, pad: bool) -> BatchIterator {
+        let has_limit = calls.limit.is_some();
+        let source = Mutex::new(Some(Source::Calls(calls)));
+        BatchIterator {
+            source,
+            client,
+            table: table.to_owned(),
+            pool: Arc::default(),
+            pad,
+            has_limit,
+            origin: Origin::here(),
+        }
+    }
+
     pub(crate) fn over(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
         let table = sampler.table().to_owned();
         BatchIterator {
-            inner: Mutex::new(Some(sampler)),
+            source: Mutex::new(Some(Source::Sampler(sampler))),
             client,
             table,
             pool: Arc::default(),
             pad,
             has_limit,
+            origin: Origin::here(),
         }
     }
 
@@ -53,12 +102,19 @@ impl BatchIterator {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let mut inner = self.inner.try_lock().ok_or_else(busy)?;
-        let sampler = inner.as_mut().ok_or_else(|| PyStopIteration::new_err("the iterator is closed"))?;
-        match wait::now_or_wait(py, "batches", sampler.next(), || self.why())? {
+        self.origin.check(py, "iterator of batches")?;
+        let mut source = self.source.try_lock().ok_or_else(busy)?;
+        let batch = match source.as_mut() {
+            Some(Source::Sampler(sampler)) => {
+                wait::now_or_wait(py, "batches", sampler.next(), || self.why())?
+            }
+            Some(Source::Calls(calls)) => self.call(py, calls)?,
+            None => return Err(PyStopIteration::new_err("the iterator is closed")),
+        };
+        drop(source);
+        match batch {
             Some(batch) => {
                 let batch = batch.map_err(|error| raise_limited(py, &error, self.has_limit))?;
-                drop(inner);
                 self.to_python(py, &batch)
             }
             None => Err(PyStopIteration::new_err(())),
@@ -68,21 +124,54 @@ impl BatchIterator {
     /// Batches that are ready, and samples that were asked for and have not come.
     #[getter]
     fn prefetched(&self) -> PyResult<(usize, usize)> {
-        Ok(self.inner.try_lock().ok_or_else(busy)?.as_ref().map_or((0, 0), BatchSampler::prefetched))
+        Ok(match self.source.try_lock().ok_or_else(busy)?.as_ref() {
+            Some(Source::Sampler(sampler)) => sampler.prefetched(),
+            Some(Source::Calls(_)) | None => (0, 0),
+        })
     }
 
     /// Ends the iterator; what was fetched and not taken is lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let sampler = self.inner.try_lock().ok_or_else(busy)?.take();
-        py.detach(|| drop(sampler));
+        let source = self.source.try_lock().ok_or_else(busy)?.take();
+        py.detach(|| drop(source));
         Ok(())
     }
 }
 
 impl BatchIterator {
+    /// The next batch of single calls; what came of one that is not full in time stays for the next.
+    fn call(&self, py: Python<'_>, calls: &mut Calls) -> PyResult<Option<Result<SampleBatch>>> {
+        if calls.batches_left == Some(0) {
+            return Ok(None);
+        }
+        let started = Instant::now();
+        while calls.ready.len() < calls.batch_size {
+            let missing = calls.batch_size - calls.ready.len();
+            let left = calls.limit.map(|limit| limit.saturating_sub(started.elapsed()));
+            let asked = self.client.sample_call(&self.table, missing, left);
+            let taken = match asked {
+                Ok(mut call) => wait::wait_by(py, "batches", left, |slice| call.wait(slice), || self.why())?,
+                Err(error) => Err(error),
+            };
+            match taken {
+                Ok(samples) => calls.ready.extend(samples),
+                Err(error) if error.kind() == ErrorKind::Timeout => {
+                    let (had, wanted) = (calls.ready.len(), calls.batch_size);
+                    let text = format!("{error} ({had} of {wanted} samples of the batch were there)");
+                    return Err(raise_kind(py, ErrorKind::Timeout, text));
+                }
+                Err(error) => return Ok(Some(Err(error))),
+            }
+        }
+        if let Some(left) = &mut calls.batches_left {
+            *left -= 1;
+        }
+        Ok(Some(Ok(SampleBatch::new(std::mem::take(&mut calls.ready)))))
+    }
+
     fn to_python<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
         let gather = if self.pad { gather::padded } else { gather::stacked };
-        let gathered = py.detach(|| gather(batch, &self.pool)).or_raise(py)?;
+        let gathered = py.detach(|| gather(batch, &self.pool)).map_err(|failure| failure.raise(py))?;
         let mut columns = Vec::with_capacity(gathered.len());
         let mut lengths = Vec::with_capacity(gathered.len());
         for (column, rows) in gathered {

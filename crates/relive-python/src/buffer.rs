@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use numpy::npyffi::{self, NPY_ARRAY_CARRAY, PY_ARRAY_API};
 use parking_lot::Mutex;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use relive_tensor::DType;
 
@@ -25,19 +26,37 @@ const MAX_IDLE_BYTES: usize = 256 << 20;
 
 /// A run of bytes for the elements of one array.
 pub(crate) struct Block {
-    lines: Vec<Line>,
+    lines: Box<[Line]>,
     len: usize,
 }
 
 impl Block {
-    pub(crate) fn new(len: usize) -> Block {
-        Block { lines: vec![Line([0; LINE_BYTES]); len.div_ceil(LINE_BYTES)], len }
+    /// A block of zeros, if there is the memory. Empty ones have a line, too: numpy wants a pointer even for no elements.
+    pub(crate) fn new(len: usize) -> Result<Block, OutOfMemory> {
+        let lines = bytemuck::try_zeroed_slice_box(lines_of(len)).map_err(|()| OutOfMemory { bytes: len })?;
+        Ok(Block { lines, len })
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
         bytes.get_mut(..self.len).unwrap_or_default()
     }
+}
+
+/// There is not as much memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutOfMemory {
+    bytes: usize,
+}
+
+impl From<OutOfMemory> for PyErr {
+    fn from(error: OutOfMemory) -> PyErr {
+        PyMemoryError::new_err(format!("there is no memory for an array of {} bytes", error.bytes))
+    }
+}
+
+fn lines_of(len: usize) -> usize {
+    len.div_ceil(LINE_BYTES).max(1)
 }
 
 /// Blocks that numpy gave back. Fresh memory costs a page fault per 4 KiB, which for batches of megabytes is as much as
@@ -49,14 +68,14 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Idle {
-    blocks: Vec<Vec<Line>>,
+    blocks: Vec<Box<[Line]>>,
     bytes: usize,
 }
 
 impl Pool {
     /// A block of `len` bytes with unspecified content.
-    pub(crate) fn take(&self, len: usize) -> Block {
-        let wanted = len.div_ceil(LINE_BYTES);
+    pub(crate) fn take(&self, len: usize) -> Result<Block, OutOfMemory> {
+        let wanted = lines_of(len);
         let mut idle = self.idle.lock();
         let found = idle.blocks.iter().rposition(|lines| lines.len() == wanted);
         let Some(lines) = found.map(|index| idle.blocks.swap_remove(index)) else {
@@ -64,10 +83,10 @@ impl Pool {
             return Block::new(len);
         };
         idle.bytes -= lines.len() * LINE_BYTES;
-        Block { lines, len }
+        Ok(Block { lines, len })
     }
 
-    fn give_back(&self, lines: Vec<Line>) {
+    fn give_back(&self, lines: Box<[Line]>) {
         let bytes = lines.len() * LINE_BYTES;
         let mut idle = self.idle.lock();
         if idle.blocks.len() < MAX_IDLE_BLOCKS && idle.bytes + bytes <= MAX_IDLE_BYTES {
@@ -80,7 +99,7 @@ impl Pool {
 /// What an array's memory belongs to.
 #[pyclass(frozen, module = "relive._native")]
 struct Owner {
-    lines: Mutex<Vec<Line>>,
+    lines: Mutex<Box<[Line]>>,
     pool: Option<Arc<Pool>>,
 }
 
@@ -109,16 +128,12 @@ pub(crate) fn into_array<'py>(
     );
     let descr = descr_of(py, dtype)?;
     let mut lines = block.lines;
-    if lines.is_empty() {
-        // numpy wants a pointer even for no elements.
-        lines.push(Line([0; LINE_BYTES]));
-    }
     let data = lines.as_mut_ptr();
     let owner = Bound::new(py, Owner { lines: Mutex::new(lines), pool: pool.map(Arc::clone) })?;
     let mut shape: Vec<npyffi::npy_intp> = dims.iter().map(|&dim| dim.cast_signed()).collect();
     let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
     // SAFETY: `data` points to at least as many bytes as `dims` and the dtype need (asserted), aligned to 64. They live
-    // in a Vec inside `owner`, which is never touched while `owner` lives and which the array keeps alive as its base;
+    // in a box inside `owner`, which is never touched while `owner` lives and which the array keeps alive as its base;
     // nothing else has a reference to them. NewFromDescr steals the reference to the descriptor, SetBaseObject the one
     // to the owner.
     unsafe {

@@ -15,7 +15,7 @@ use relive_client::{
 use relive_engine::Engine;
 
 use crate::array;
-use crate::batch::BatchIterator;
+use crate::batch::{BatchIterator, Calls};
 use crate::error::{OrRaise, invalid};
 use crate::names;
 use crate::nest;
@@ -136,11 +136,16 @@ impl Client {
     }
 }
 
-/// Seconds as a duration; none means for ever.
+/// Seconds as a duration; none and infinity mean for ever.
 pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
     match timeout {
         None => Ok(wait::FOREVER),
-        Some(seconds) => Duration::try_from_secs_f64(seconds.max(0.0)).map_err(invalid),
+        Some(seconds) if seconds >= wait::FOREVER.as_secs_f64() => Ok(wait::FOREVER),
+        Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| {
+            invalid(format!(
+                "timeout must be a number of seconds from 0 on, or None to wait for ever; it is {seconds}"
+            ))
+        }),
     }
 }
 
@@ -344,7 +349,7 @@ impl Client {
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let sampler = client.sampler(table, options.unavailable_timeout(self.timeout)).or_raise(py)?;
-        Ok(Sampler::streaming(client, sampler, wait::FOREVER).keeping_rows(keep_rows))
+        Ok(Sampler::streaming(client, sampler, self.timeout).keeping_rows(keep_rows))
     }
 
     /// An iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are asked for before
@@ -445,13 +450,18 @@ impl Client {
         if limit != wait::FOREVER {
             options = options.timeout(limit);
         }
+        let client = self.connect(py)?;
+        if prefetch == Some(0) && client.transport() == Transport::Tcp {
+            let calls = Calls::new(batch_size, max_batches, (limit != wait::FOREVER).then_some(limit));
+            return Ok(BatchIterator::exact(client, table, calls, pad));
+        }
         if let Some(batches) = prefetch {
             options = options.prefetch(batches);
         }
         if let Some(batches) = max_batches {
             options = options.max_batches(batches);
         }
-        let (client, runtime) = (self.connect(py)?, wait::runtime()?);
+        let runtime = wait::runtime()?;
         let _inside = runtime.enter();
         let sampler = client.batch_sampler(table, options).or_raise(py)?;
         Ok(BatchIterator::over(client, sampler, pad, limit != wait::FOREVER))

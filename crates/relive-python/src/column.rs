@@ -94,7 +94,7 @@ impl Steps {
     fn of_slice(slice: &Bound<'_, PySlice>, len: isize) -> PyResult<Steps> {
         let part = |name: &str| slice.getattr(name)?.extract::<Option<isize>>().map_err(|_| bad_index(slice));
         let (start, stop, stride) = (part("start")?, part("stop")?, part("step")?.unwrap_or(1));
-        let position = |at: isize| if at < 0 { at + len } else { at };
+        let position = |at: isize| if at < 0 { at.saturating_add(len) } else { at };
         if stride == 0 {
             return Err(PyValueError::new_err("slice step cannot be zero"));
         }
@@ -103,14 +103,15 @@ impl Steps {
         } else {
             (start.map_or(0, position), stop.map_or(len, |at| position(at).min(len)))
         };
-        let count = if stride < 0 { (start - stop).max(0) } else { (stop - start).max(0) };
+        let span = if stride < 0 { start.saturating_sub(stop) } else { stop.saturating_sub(start) };
+        let count = span.max(0);
         let count = count.unsigned_abs().div_ceil(stride.unsigned_abs());
         if count == 0 {
             return Ok(Steps::None);
         }
-        let last = start + stride * (count.cast_signed() - 1);
+        let last = start.saturating_add(stride.saturating_mul(count.cast_signed() - 1));
         if start.min(last) < 0 {
-            return Err(before_first(start.min(last) - len, len));
+            return Err(before_first(start.min(last).saturating_sub(len), len));
         }
         if stride == 1 {
             return Ok(Steps::Range(start as i64..stop as i64));
@@ -121,7 +122,7 @@ impl Steps {
 
 /// The position of step `key`, which counts from the newest if it is negative.
 fn step_of(key: isize, len: isize) -> PyResult<i64> {
-    match if key < 0 { key + len } else { key } {
+    match if key < 0 { key.saturating_add(len) } else { key } {
         at if at < 0 => Err(before_first(key, len)),
         at if at >= len => Err(out_of_range(key, len)),
         at => Ok(at as i64),
@@ -140,7 +141,7 @@ fn out_of_range(key: isize, len: isize) -> PyErr {
 
 /// The row that is meant, which counts from the end if it is negative.
 fn row_of(row: isize, len: usize) -> PyResult<usize> {
-    let at = if row < 0 { row + len.cast_signed() } else { row };
+    let at = if row < 0 { row.saturating_add(len.cast_signed()) } else { row };
     usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| out_of_range(row, len.cast_signed()))
 }
 
@@ -398,6 +399,6 @@ impl CellRef {
 /// The error for a writer that two threads use at a time.
 pub(crate) fn busy() -> PyErr {
     PyRuntimeError::new_err(
-        "the writer is used by another thread at this moment; a writer belongs to one thread",
+        "it is used by another thread at this moment; writers, samplers and batches belong to one thread at a time",
     )
 }

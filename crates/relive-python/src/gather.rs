@@ -4,11 +4,41 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pyo3::prelude::*;
-use relive_client::{ColumnLayout, Result, SampleBatch};
+use relive_client::{ColumnLayout, Error, SampleBatch};
 use relive_tensor::DType;
 
 use crate::array;
-use crate::buffer::{self, Block, Pool};
+use crate::buffer::{self, Block, OutOfMemory, Pool};
+use crate::error::raise;
+
+/// Why samples do not become arrays.
+pub(crate) enum Failure {
+    Samples(Error),
+    Memory(OutOfMemory),
+}
+
+impl Failure {
+    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Samples(error) => raise(py, &error),
+            Failure::Memory(error) => error.into(),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Samples(error)
+    }
+}
+
+impl From<OutOfMemory> for Failure {
+    fn from(error: OutOfMemory) -> Failure {
+        Failure::Memory(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, Failure>;
 
 /// A column on its way into an array.
 pub(crate) struct Gathered {
@@ -59,12 +89,12 @@ fn gather(
     batch: &SampleBatch,
     layouts: &[ColumnLayout],
     leading: &[usize],
-    memory: impl Fn(usize) -> Block,
+    memory: impl Fn(usize) -> std::result::Result<Block, OutOfMemory>,
 ) -> Result<Vec<Gathered>> {
     let mut columns = Vec::with_capacity(layouts.len());
     for (index, layout) in layouts.iter().enumerate() {
         let data = match layout.size_bytes(batch.len()) {
-            Some(size) => Data::Bytes(memory(size), layout.dtype),
+            Some(size) => Data::Bytes(memory(size)?, layout.dtype),
             None => Data::Strings(batch.strings(index)?),
         };
         columns.push(Gathered { data, dims: dims(leading, layout) });
@@ -89,7 +119,7 @@ fn padded_column(batch: &SampleBatch, pool: &Pool, column: usize, layout: &Colum
     let most = layout.rows.unwrap_or(1);
     let data = match layout.size_bytes(batch.len()) {
         Some(size) => {
-            let mut block = pool.take(size);
+            let mut block = pool.take(size)?;
             let mut mask = vec![0; batch.len() * most as usize];
             batch.gather_padded_into(column, most, block.bytes_mut(), &mut mask)?;
             Data::Bytes(block, layout.dtype)

@@ -17,6 +17,7 @@ mod logs;
 mod module;
 mod names;
 mod nest;
+mod process;
 mod sampler;
 mod server;
 mod spec;

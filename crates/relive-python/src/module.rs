@@ -18,6 +18,8 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::logs::{flush_logs, install_logging};
     #[pymodule_export]
+    use crate::process::after_fork;
+    #[pymodule_export]
     use crate::sampler::Sampler;
     #[pymodule_export]
     use crate::server::Server;

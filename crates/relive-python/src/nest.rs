@@ -2,12 +2,16 @@
 //!
 //! The order of the leaves is the one of Rust's [`relive_tensor::Nest`]: by position, and in mappings by sorted key.
 
+use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyMapping, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 use relive_tensor::Nest;
+
+use crate::array;
+use crate::column::TrajectoryColumn;
 
 /// Structures deeper than this are refused; recursion would end the process at some depth.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -32,11 +36,34 @@ impl<'py> Container<'py> {
                 && object.hasattr(intern!(object.py(), "_fields"))?;
             return Ok(if named { Container::Named(tuple.clone()) } else { Container::Tuple(tuple.clone()) });
         }
-        if object.is_instance_of::<PyDict>() || object.cast::<PyMapping>().is_ok() {
+        if object.is_instance_of::<PyDict>() || (!is_plain(object) && object.cast::<PyMapping>().is_ok()) {
             return Ok(Container::Mapping(object.clone()));
         }
         Ok(Container::Leaf)
     }
+}
+
+/// Whether the object is one of the usual leaves. The question whether another one is a mapping is answered by Python code,
+/// which takes time, and which a thread does not come back from when the interpreter ends meanwhile.
+fn is_plain(object: &Bound<'_, PyAny>) -> bool {
+    object.is_none()
+        || object.is_instance_of::<PyUntypedArray>()
+        || object.is_instance_of::<PyFloat>()
+        || object.is_instance_of::<PyInt>()
+        || object.is_instance_of::<PyString>()
+        || object.is_instance_of::<PyBytes>()
+        || object.is_instance_of::<TrajectoryColumn>()
+        || is_numpy_scalar(object)
+}
+
+fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> bool {
+    static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = object.py();
+    let generic = GENERIC.get_or_try_init(py, || {
+        Ok::<_, PyErr>(array::numpy(py)?.getattr("generic")?.cast_into::<PyType>()?.unbind())
+    });
+    // Of the class itself: instances are looked at without asking Python code.
+    generic.is_ok_and(|generic| object.get_type().is_subclass(generic.bind(py)).unwrap_or(false))
 }
 
 /// The leaves of `object` in flattening order.
@@ -111,6 +138,14 @@ fn to_nest_at<T>(
         Container::Named(tuple) => {
             let names: Vec<String> = tuple.getattr("_fields")?.extract()?;
             let parts = tuple.iter().map(part).collect::<PyResult<Vec<_>>>()?;
+            if names.len() != parts.len() {
+                return Err(PyValueError::new_err(format!(
+                    "{} has {} values, but its class has {} fields",
+                    tuple.get_type(),
+                    parts.len(),
+                    names.len()
+                )));
+            }
             let name = tuple.get_type().name()?.to_string();
             Nest::NamedTuple { name, fields: names.into_iter().zip(parts).collect() }
         }
@@ -118,7 +153,11 @@ fn to_nest_at<T>(
             let mut fields = std::collections::BTreeMap::new();
             for key in mapping.try_iter()? {
                 let key = key?;
-                fields.insert(key.str()?.to_string(), part(mapping.get_item(&key)?)?);
+                let Ok(name) = key.extract::<String>() else {
+                    let text = "the keys of a mapping must be text here, since columns are ordered by it, but one is";
+                    return Err(PyTypeError::new_err(format!("{text} {key}")));
+                };
+                fields.insert(name, part(mapping.get_item(&key)?)?);
             }
             Nest::Dict(fields)
         }

@@ -15,6 +15,7 @@ use crate::client::seconds;
 use crate::column::busy;
 use crate::error::{OrRaise, raise, raise_kind};
 use crate::gather;
+use crate::process::Origin;
 use crate::wait::{self, Reason};
 
 /// Reads samples of one table; an iterator of `(info, columns)`.
@@ -27,6 +28,15 @@ pub(crate) struct Sampler {
     timeout: Duration,
     /// Whether columns of a single cell keep their dimension of rows.
     keep_rows: bool,
+    origin: Origin,
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        if self.origin.is_foreign() {
+            std::mem::forget(self.source.get_mut().take());
+        }
+    }
 }
 
 enum Source {
@@ -40,19 +50,34 @@ impl Sampler {
     pub(crate) fn streaming(client: Client, sampler: RustSampler, timeout: Duration) -> Sampler {
         let table = sampler.table().to_owned();
         let source = Source::Stream { sampler, put_off: None };
-        Sampler { source: Mutex::new(Some(source)), client, table, timeout, keep_rows: false }
+        Sampler {
+            source: Mutex::new(Some(source)),
+            client,
+            table,
+            timeout,
+            keep_rows: false,
+            origin: Origin::here(),
+        }
     }
 
     /// The same, with or without squeezing the columns that are.
-    pub(crate) fn keeping_rows(self, keep_rows: bool) -> Sampler {
-        Sampler { keep_rows, ..self }
+    pub(crate) fn keeping_rows(mut self, keep_rows: bool) -> Sampler {
+        self.keep_rows = keep_rows;
+        self
     }
 
     /// Samples `count` items, each when it is asked for.
     pub(crate) fn on_demand(client: Client, table: &str, count: usize, timeout: Duration) -> Sampler {
         let source = Source::Calls { left: count };
         let table = table.to_owned();
-        Sampler { source: Mutex::new(Some(source)), client, table, timeout, keep_rows: false }
+        Sampler {
+            source: Mutex::new(Some(source)),
+            client,
+            table,
+            timeout,
+            keep_rows: false,
+            origin: Origin::here(),
+        }
     }
 }
 
@@ -86,6 +111,7 @@ impl Sampler {
         timeout: Option<f64>,
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let timeout = seconds(timeout)?;
+        self.origin.check(py, "sampler")?;
         let mut source = self.source.try_lock().ok_or_else(busy)?;
         let Some(Source::Stream { sampler, put_off }) = source.as_mut() else {
             return Err(PyStopIteration::new_err("the sampler is closed"));
@@ -108,6 +134,7 @@ impl Sampler {
 
 impl Sampler {
     fn next_within<'py>(&self, py: Python<'py>, timeout: Duration) -> PyResult<Bound<'py, PyTuple>> {
+        self.origin.check(py, "sampler")?;
         let mut source = self.source.try_lock().ok_or_else(busy)?;
         let sample = match source.as_mut() {
             Some(Source::Stream { sampler, put_off }) => {
@@ -218,7 +245,8 @@ pub(crate) fn to_python(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, Py
 fn described(py: Python<'_>, sample: Sample, keep_rows: bool) -> PyResult<Bound<'_, PyTuple>> {
     let info = sample.info();
     let info = (info.key, info.probability, info.table_size, info.priority, info.times_sampled);
-    let gathered = gather::single(&SampleBatch::new(vec![sample]), keep_rows).or_raise(py)?;
+    let gathered =
+        gather::single(&SampleBatch::new(vec![sample]), keep_rows).map_err(|failure| failure.raise(py))?;
     let columns =
         gathered.into_iter().map(|column| column.into_array(py, None)).collect::<PyResult<Vec<_>>>()?;
     (info, PyList::new(py, columns)?).into_pyobject(py)

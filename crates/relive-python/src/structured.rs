@@ -16,6 +16,7 @@ use crate::array;
 use crate::column::busy;
 use crate::error::{OrRaise, invalid};
 use crate::names;
+use crate::process::Origin;
 use crate::wait::{self, Reason};
 
 /// Appends flat steps and makes items from patterns.
@@ -24,11 +25,20 @@ pub(crate) struct StructuredWriter {
     inner: Mutex<Option<RustWriter>>,
     /// How long calls wait that are not given a time.
     limit: Duration,
+    origin: Origin,
+}
+
+impl Drop for StructuredWriter {
+    fn drop(&mut self) {
+        if self.origin.is_foreign() {
+            std::mem::forget(self.inner.get_mut().take());
+        }
+    }
 }
 
 impl StructuredWriter {
     pub(crate) fn over(writer: RustWriter, limit: Duration) -> StructuredWriter {
-        StructuredWriter { inner: Mutex::new(Some(writer)), limit }
+        StructuredWriter { inner: Mutex::new(Some(writer)), limit, origin: Origin::here() }
     }
 
     /// Milliseconds as dm-reverb has them here: 0 is "at once", nothing is "for ever" unless the client has a limit.
@@ -38,6 +48,7 @@ impl StructuredWriter {
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut RustWriter) -> PyResult<R>) -> PyResult<R> {
+        Python::attach(|py| self.origin.check(py, "writer"))?;
         let mut inner = self.inner.try_lock().ok_or_else(busy)?;
         act(inner.as_mut().ok_or_else(|| PyRuntimeError::new_err("the writer is closed"))?)
     }
@@ -103,7 +114,7 @@ impl StructuredWriter {
 
 fn no_reason<'r>() -> Reason<'r> {
     Box::pin(std::future::ready(
-        "the server has not confirmed all items; a rate limiter may hold them back".to_owned(),
+        "the server has not confirmed all items: it is away, or a rate limiter holds them back; client.status() tells who waits".to_owned(),
     ))
 }
 

@@ -162,7 +162,7 @@ impl<'a> Notices<'a> {
 fn tell(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, reason: Reason<'_>) {
     let reason =
         py.detach(|| runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), reason).await }));
-    let reason = reason.unwrap_or_else(|_| "the server does not say why".to_owned());
+    let reason = reason.unwrap_or_else(|_| "the server does not answer".to_owned());
     tracing::warn!(target: "relive", "{what} has waited for {} s: {reason}", waited.as_secs());
 }
 
@@ -239,11 +239,12 @@ pub(crate) enum Operation {
 pub(crate) async fn reason_of(client: &relive_client::Client, table: &str, operation: Operation) -> String {
     let waits = match client.waits(table).await {
         Ok(waits) => waits,
-        Err(error) => return format!("the server does not say why ({error})"),
+        Err(error) => return format!("table {table:?}: the server does not say why ({error})"),
     };
     let reason = match operation {
         Operation::Insert => waits.insert,
         Operation::Sample => waits.sample,
     };
-    reason.unwrap_or_else(|| "the table's rate limiter would let it through now".to_owned())
+    let reason = reason.unwrap_or_else(|| "its rate limiter would let it through now".to_owned());
+    format!("table {table:?}: {reason}")
 }

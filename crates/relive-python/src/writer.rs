@@ -17,6 +17,7 @@ use crate::error::{OrRaise, raise_append, raise_kind};
 use crate::layout::{Layout, Leaves};
 use crate::names;
 use crate::nest;
+use crate::process::Origin;
 use crate::wait::{self, Reason};
 
 /// What a writer and the columns of its history share.
@@ -31,12 +32,23 @@ pub(crate) struct State {
     client: Client,
     /// How long calls wait that are not given a time.
     limit: Duration,
+    origin: Origin,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if self.origin.is_foreign() {
+            std::mem::forget(self.writer.take());
+        }
+    }
 }
 
 impl Shared {
     /// The state, unless another thread uses it now: waiting for it with the interpreter in hand could wait for ever.
-    pub(crate) fn lock(&self, _py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
-        self.state.try_lock().ok_or_else(busy)
+    pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+        let state = self.state.try_lock().ok_or_else(busy)?;
+        state.origin.check(py, "writer")?;
+        Ok(state)
     }
 }
 
@@ -77,7 +89,8 @@ type Tensors = SmallVec<[(usize, Tensor); 8]>;
 
 impl TrajectoryWriter {
     pub(crate) fn over(client: Client, writer: RustWriter, limit: Duration) -> TrajectoryWriter {
-        let state = State { writer: Some(writer), layout: Layout::default(), client, limit };
+        let state =
+            State { writer: Some(writer), layout: Layout::default(), client, limit, origin: Origin::here() };
         TrajectoryWriter { shared: Arc::new(Shared { state: Mutex::new(state) }), history: Mutex::new(None) }
     }
 
@@ -106,8 +119,13 @@ impl TrajectoryWriter {
             let writer = state.writer_mut(py)?;
             check(writer, &cells).map_err(|error| raise_append(py, &error, grown.paths(), &leaves))?;
             writer.add_columns(&new).or_raise(py)?;
-            state.layout = grown;
-            *self.history.lock() = None;
+            // What is replaced may run Python code when it goes, so that goes when nothing is locked any more.
+            let old = (std::mem::replace(&mut state.layout, grown), self.history.lock().take());
+            let stored = store(state.writer_mut(py)?, &cells);
+            let stored = stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves));
+            drop(state);
+            drop(old);
+            return stored;
         }
         let stored = store(state.writer_mut(py)?, &cells);
         stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves))
@@ -178,7 +196,8 @@ impl TrajectoryWriter {
             Ok(Bound::new(py, column)?.into_any())
         })?;
         drop(state);
-        *self.history.lock() = Some(history.clone().unbind());
+        let old = self.history.lock().replace(history.clone().unbind());
+        drop(old);
         Ok(history.unbind())
     }
 
@@ -343,7 +362,7 @@ fn why_inserts_wait<'r>(client: &Client, table: &str) -> Reason<'r> {
 
 fn no_reason<'r>() -> Reason<'r> {
     Box::pin(std::future::ready(
-        "the server has not confirmed all items; a rate limiter may hold them back".to_owned(),
+        "the server has not confirmed all items: it is away, or a rate limiter holds them back; client.status() tells who waits".to_owned(),
     ))
 }
 

@@ -77,7 +77,7 @@ impl Workers {
     pub(crate) async fn drain(mut self, timeout: Duration) {
         let all_gone = async { while self.connections.join_next().await.is_some() {} };
         if tokio::time::timeout(timeout, all_gone).await.is_err() {
-            tracing::warn!(
+            tracing::info!(
                 connections = self.connections.len(),
                 ?timeout,
                 "connections cut: they did not end in time"

@@ -67,7 +67,7 @@ impl Outbox {
         for chunk in item.chunks() {
             chunk.hold();
             if chunk.add_pending_item() {
-                self.pending_bytes += chunk.size_bytes();
+                self.pending_bytes += chunk.count_bytes();
             }
         }
         self.pending_bytes += item.message_bytes();
@@ -78,7 +78,7 @@ impl Outbox {
     /// Counts the bytes of a chunk that was cut after items began to refer to it.
     pub(crate) fn chunk_was_cut(&mut self, chunk: &ChunkSlot) {
         if chunk.has_pending_items() {
-            self.pending_bytes += chunk.size_bytes();
+            self.pending_bytes += chunk.count_bytes();
         }
     }
 
@@ -87,7 +87,7 @@ impl Outbox {
         let item = self.in_flight.remove(&key)?.item;
         for chunk in item.chunks() {
             if chunk.remove_pending_item() {
-                self.pending_bytes -= chunk.size_bytes();
+                self.pending_bytes -= chunk.uncount_bytes();
             }
         }
         self.pending_bytes -= item.message_bytes();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ const NOT_SENT: u64 = 0;
 
 /// One chunk of a writer.
 ///
-/// The atomics need no order among each other: `needed` is a count whose zero is final, and the other two are only
+/// The atomics need no order among each other: `needed` is a count whose zero is final, and the others are only
 /// touched by the holder of the outbox lock.
 pub(crate) struct ChunkSlot {
     key: u64,
@@ -30,6 +30,8 @@ pub(crate) struct ChunkSlot {
     pending_items: AtomicU32,
     /// The stream on which the chunk was sent last.
     sent_on: AtomicU64,
+    /// Bytes that the outbox counts for the chunk now.
+    counted_bytes: AtomicUsize,
 }
 
 /// A chunk that was cut.
@@ -47,7 +49,24 @@ impl ChunkSlot {
             needed: AtomicU32::new(0),
             pending_items: AtomicU32::new(0),
             sent_on: AtomicU64::new(NOT_SENT),
+            counted_bytes: AtomicUsize::new(0),
         }
+    }
+
+    /// Bytes to count for the chunk if that was not done yet: a chunk that is cut is filled before the outbox hears of it, and
+    /// may be confirmed by then.
+    pub(crate) fn count_bytes(&self) -> usize {
+        if self.counted_bytes.load(Ordering::Relaxed) > 0 {
+            return 0;
+        }
+        let bytes = self.size_bytes();
+        self.counted_bytes.store(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// Bytes that were counted for the chunk and are not any more.
+    pub(crate) fn uncount_bytes(&self) -> usize {
+        self.counted_bytes.swap(0, Ordering::Relaxed)
     }
 
     pub(crate) fn key(&self) -> u64 {

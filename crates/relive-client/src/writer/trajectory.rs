@@ -321,7 +321,7 @@ impl TrajectoryWriter {
         tracing::warn!(
             lost_items = lost,
             server = self.client.address(),
-            "trajectory writer ended before its items were confirmed; call close() to wait for them"
+            "trajectory writer ended before its items were confirmed; flush it first"
         );
         self.link.abandon();
     }
