@@ -39,6 +39,7 @@ class Case:
 CASES = [
     Case("insert 400 B", "insert", 400, "tcp", 5, "insert"),
     Case("append_sequence 400 B", "insert-sequence", 400, "tcp", 20, "insert"),
+    Case("append_sequence, chunks of 10", "insert-sequence-10", 400, "tcp", 20, "insert"),
     Case("batches 400 B, in process", "batches", 400, "local", 8, "batches"),
     Case("batches 400 B, TCP", "batches", 400, "tcp", 6, "batches"),
     Case("batches 40 kB, in process", "batches", 40_000, "local", 2, "batches"),
@@ -74,10 +75,10 @@ def median(runs: list[dict], name: str = "items_per_s") -> float:
 
 
 def report(cases: list[Case], runs: dict) -> str:
-    rows = [f"{'':<28} {'dm-reverb':>12} {'relive':>12} {'ratio':>7} {'promised':>9}"]
+    rows = [f"{'':<30} {'dm-reverb':>12} {'relive':>12} {'ratio':>7} {'promised':>9}"]
     for case in cases:
         theirs, ours = median(runs[case.name]["reverb"]), median(runs[case.name]["relive"])
-        rows.append(f"{case.name:<28} {theirs:>12,.0f} {ours:>12,.0f} {ours / theirs:>6.1f}x {case.promised:>8.0f}x")
+        rows.append(f"{case.name:<30} {theirs:>12,.0f} {ours:>12,.0f} {ours / theirs:>6.1f}x {case.promised:>8.0f}x")
     rows.append("items per second; for stacked frames, samples per second")
     for case in cases:
         if case.operation == "frames":

@@ -95,12 +95,12 @@ def insert(bench: Bench) -> dict:
         return bench.timed(lambda: bench.write(writer, FLUSH_EVERY) or FLUSH_EVERY)
 
 
-def insert_sequence(bench: Bench) -> dict:
+def insert_sequence(bench: Bench, chunk_length: int | None = None) -> dict:
     """`SEQUENCE` steps a call, an item per step; confirmed every hundred calls."""
     steps = [np.random.default_rng(2).random((SEQUENCE, bench.nbytes // 4), dtype=np.float32)]
     priorities, ends = np.ones(SEQUENCE), np.arange(-SEQUENCE, 0)
     calls = 100
-    with bench.client.trajectory_writer(num_keep_alive_refs=SEQUENCE) as writer:
+    with bench.client.trajectory_writer(num_keep_alive_refs=SEQUENCE, chunk_length=chunk_length) as writer:
         def act() -> int:
             for _ in range(calls):
                 writer.append_sequence(steps)
@@ -183,7 +183,12 @@ def stored_bytes(bench: Bench) -> dict:
     return {"bytes_per_frame": stored, "compressed_frame_bytes": alone}
 
 
-OPERATIONS = {"insert": insert, "insert-sequence": insert_sequence, "batches": batches, "sample-one": sample_one,
+def insert_sequence_in_chunks(bench: Bench) -> dict:
+    """The same with ten steps stored together, which readers of single steps pay for."""
+    return insert_sequence(bench, chunk_length=10)
+
+
+OPERATIONS = {"insert": insert, "insert-sequence": insert_sequence, "insert-sequence-10": insert_sequence_in_chunks, "batches": batches, "sample-one": sample_one,
               "frames": frames}
 
 
