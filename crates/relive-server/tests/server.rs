@@ -382,7 +382,7 @@ async fn the_first_structure_of_columns_is_kept_and_described() {
     };
     for (table, columns, kept) in [
         ("t", &deep, true),
-        ("t", &Nest::Leaf(()), false),
+        ("t", &Nest::List(vec![Nest::Leaf(()), Nest::Leaf(())]), false),
         ("t", &deep, true),
         ("signed", &deep, false),
         ("signed", &Nest::dict([("x", ())]), true),
