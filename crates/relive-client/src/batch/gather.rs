@@ -13,8 +13,9 @@ use relive_tensor::ChunkFault;
 use super::plan::{Plan, PlannedSlice};
 use crate::{Error, ErrorKind, Result, Sample};
 
-/// Output from which another thread is worth its start, about 20 µs: as long as it takes to copy this much.
-const BYTES_PER_THREAD: usize = 1 << 20;
+/// Output from which another thread is worth its start, about 20 µs: a copy of this much takes as long, and what is compressed
+/// takes several times longer.
+const BYTES_PER_THREAD: usize = 384 << 10;
 
 /// Threads beyond which memory, not computing, is what limits.
 const MAX_THREADS: usize = 4;
