@@ -1,12 +1,13 @@
 """`reverb_server --config=TEXTPROTO`: a server until it is interrupted."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the server that the arguments describe; 0 after Ctrl-C, 2 if they cannot be read."""
+    """Runs the server that the arguments describe; 0 after Ctrl-C or SIGTERM, 2 if they cannot be read."""
     parser = argparse.ArgumentParser("reverb_server", description="Serves the tables of a configuration on Relive.")
     parser.add_argument("--config", required=True, help="a ReverbServerConfig in protobuf's text format")
     config_text = parser.parse_args(arguments).config
@@ -19,6 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = text_format.Parse(config_text, reverb_config_pb2.ReverbServerConfig())
     except text_format.ParseError as error:
         parser.error(f"--config is not a ReverbServerConfig in text format: {error}")
+    # Shells leave the first ignored for what they start in the background; whoever sends one means it all the same.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     server = Server(tables=server_from_proto.tables_from_proto(config.tables), port=config.port)
     print(f"serving {len(config.tables)} tables on port {server.port}", flush=True)
     try:
