@@ -24,8 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     server = Server(tables=server_from_proto.tables_from_proto(config.tables), port=config.port)
-    print(f"serving {len(config.tables)} tables on port {server.port}", flush=True)
     try:
+        # Whoever reads the line may send the signal at once.
+        print(f"serving {len(config.tables)} tables on port {server.port}", flush=True)
         server.wait()
     except KeyboardInterrupt:
         server.stop()
