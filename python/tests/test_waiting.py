@@ -205,7 +205,7 @@ def test_a_long_wait_says_in_the_log_what_it_waits_for(
     logger.addHandler(watch)
     try:
         with caplog.at_level(logging.WARNING, "relive"), pytest.raises(relive.DeadlineExceededError):
-            next(client.batches("empty", 1, timeout=5.5))
+            next(client.batches("empty", 1, timeout=8.0))
         assert told.wait(PATIENCE_S)
     finally:
         logger.removeHandler(watch)
