@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -11,31 +10,21 @@ use relive_client::{BatchSampler, Client, ErrorKind, Result, Sample, SampleBatch
 
 use crate::array;
 use crate::buffer::Pool;
-use crate::column::busy;
 use crate::error::raise_kind;
 use crate::gather;
-use crate::process::Origin;
-use crate::sampler::raise_limited;
-use crate::wait::{self, Reason};
+use crate::process::Owned;
+use crate::sampler::{self, raise_limited};
+use crate::wait::{self, Operation};
 
 /// Reads batches of one table; an iterator of `(info arrays, column arrays, lengths)`.
 #[pyclass(frozen, module = "relive._native", name = "BatchIterator")]
 pub(crate) struct BatchIterator {
-    source: Mutex<Option<Source>>,
+    source: Owned<Source>,
     client: Client,
     table: String,
     pool: Arc<Pool>,
     pad: bool,
     has_limit: bool,
-    origin: Origin,
-}
-
-impl Drop for BatchIterator {
-    fn drop(&mut self) {
-        if self.origin.is_foreign() {
-            std::mem::forget(self.source.get_mut().take());
-        }
-    }
 }
 
 enum Source {
@@ -48,9 +37,9 @@ enum Source {
 
 /// Batches made of calls.
 pub(crate) struct Calls {
-    pub(crate) batch_size: usize,
-    pub(crate) batches_left: Option<usize>,
-    pub(crate) limit: Option<Duration>,
+    batch_size: usize,
+    batches_left: Option<usize>,
+    limit: Option<Duration>,
     ready: Vec<Sample>,
 }
 
@@ -64,34 +53,17 @@ impl BatchIterator {
     /// Batches of single calls, exactly what is handed out.
     pub(crate) fn exact(client: Client, table: &str, calls: Calls, pad: bool) -> BatchIterator {
         let has_limit = calls.limit.is_some();
-        let source = Mutex::new(Some(Source::Calls(calls)));
-        BatchIterator {
-            source,
-            client,
-            table: table.to_owned(),
-            pool: Arc::default(),
-            pad,
-            has_limit,
-            origin: Origin::here(),
-        }
+        BatchIterator::new(Source::Calls(calls), client, table.to_owned(), pad, has_limit)
     }
 
     pub(crate) fn over(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
         let table = sampler.table().to_owned();
-        BatchIterator {
-            source: Mutex::new(Some(Source::Sampler(sampler))),
-            client,
-            table,
-            pool: Arc::default(),
-            pad,
-            has_limit,
-            origin: Origin::here(),
-        }
+        BatchIterator::new(Source::Sampler(sampler), client, table, pad, has_limit)
     }
 
-    fn why<'r>(&self) -> Reason<'r> {
-        let (client, table) = (self.client.clone(), self.table.clone());
-        Box::pin(async move { wait::reason_of(&client, &table, wait::Operation::Sample).await })
+    fn new(source: Source, client: Client, table: String, pad: bool, has_limit: bool) -> BatchIterator {
+        let source = Owned::new("iterator of batches", source);
+        BatchIterator { source, client, table, pool: Arc::default(), pad, has_limit }
     }
 }
 
@@ -102,11 +74,11 @@ impl BatchIterator {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.origin.check(py, "iterator of batches")?;
-        let mut source = self.source.try_lock().ok_or_else(busy)?;
+        let mut source = self.source.lock(py)?;
         let batch = match source.as_mut() {
             Some(Source::Sampler(sampler)) => {
-                wait::now_or_wait(py, "batches", sampler.next(), || self.why())?
+                let why = || wait::reason_of(&self.client, &self.table, Operation::Sample);
+                wait::now_or_wait(py, "batches", sampler.next(), why)?
             }
             Some(Source::Calls(calls)) => self.call(py, calls)?,
             None => return Err(PyStopIteration::new_err("the iterator is closed")),
@@ -123,8 +95,8 @@ impl BatchIterator {
 
     /// Batches that are ready, and samples that were asked for and have not come.
     #[getter]
-    fn prefetched(&self) -> PyResult<(usize, usize)> {
-        Ok(match self.source.try_lock().ok_or_else(busy)?.as_ref() {
+    fn prefetched(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
+        Ok(match self.source.lock(py)?.as_ref() {
             Some(Source::Sampler(sampler)) => sampler.prefetched(),
             Some(Source::Calls(_)) | None => (0, 0),
         })
@@ -132,9 +104,7 @@ impl BatchIterator {
 
     /// Ends the iterator; what was fetched and not taken is lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let source = self.source.try_lock().ok_or_else(busy)?.take();
-        py.detach(|| drop(source));
-        Ok(())
+        self.source.end(py)
     }
 }
 
@@ -148,12 +118,7 @@ impl BatchIterator {
         while calls.ready.len() < calls.batch_size {
             let missing = calls.batch_size - calls.ready.len();
             let left = calls.limit.map(|limit| limit.saturating_sub(started.elapsed()));
-            let asked = self.client.sample_call(&self.table, missing, left);
-            let taken = match asked {
-                Ok(mut call) => wait::wait_by(py, "batches", left, |slice| call.wait(slice), || self.why())?,
-                Err(error) => Err(error),
-            };
-            match taken {
+            match sampler::call(py, "batches", &self.client, &self.table, missing, left)? {
                 Ok(samples) => calls.ready.extend(samples),
                 Err(error) if error.kind() == ErrorKind::Timeout => {
                     let (had, wanted) = (calls.ready.len(), calls.batch_size);

@@ -26,14 +26,15 @@ const MAX_IDLE_BYTES: usize = 256 << 20;
 
 /// A run of bytes for the elements of one array.
 pub(crate) struct Block {
-    lines: Box<[Line]>,
+    lines: Vec<Line>,
     len: usize,
 }
 
 impl Block {
     /// A block of zeros, if there is the memory. Empty ones have a line, too: numpy wants a pointer even for no elements.
     pub(crate) fn new(len: usize) -> Result<Block, OutOfMemory> {
-        let lines = bytemuck::try_zeroed_slice_box(lines_of(len)).map_err(|()| OutOfMemory { bytes: len })?;
+        let lines =
+            bytemuck::allocation::try_zeroed_vec(lines_of(len)).map_err(|()| OutOfMemory { bytes: len })?;
         Ok(Block { lines, len })
     }
 
@@ -68,7 +69,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Idle {
-    blocks: Vec<Box<[Line]>>,
+    blocks: Vec<Vec<Line>>,
     bytes: usize,
 }
 
@@ -86,7 +87,7 @@ impl Pool {
         Ok(Block { lines, len })
     }
 
-    fn give_back(&self, lines: Box<[Line]>) {
+    fn give_back(&self, lines: Vec<Line>) {
         let bytes = lines.len() * LINE_BYTES;
         let mut idle = self.idle.lock();
         if idle.blocks.len() < MAX_IDLE_BLOCKS && idle.bytes + bytes <= MAX_IDLE_BYTES {
@@ -99,7 +100,7 @@ impl Pool {
 /// What an array's memory belongs to.
 #[pyclass(frozen, module = "relive._native")]
 struct Owner {
-    lines: Mutex<Box<[Line]>>,
+    lines: Mutex<Vec<Line>>,
     pool: Option<Arc<Pool>>,
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn into_array<'py>(
     let mut shape: Vec<npyffi::npy_intp> = dims.iter().map(|&dim| dim.cast_signed()).collect();
     let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
     // SAFETY: `data` points to at least as many bytes as `dims` and the dtype need (asserted), aligned to 64. They live
-    // in a box inside `owner`, which is never touched while `owner` lives and which the array keeps alive as its base;
+    // in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims nothing about them), which is never touched while `owner` lives and which the array keeps alive as its base;
     // nothing else has a reference to them. NewFromDescr steals the reference to the descriptor, SetBaseObject the one
     // to the owner.
     unsafe {

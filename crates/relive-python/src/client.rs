@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relive_client::{
     BatchOptions, Client as RustClient, ClientOptions, SamplerOptions, TrajectoryWriterOptions, Transport,
-    Waiter, WaiterOperation,
 };
 use relive_engine::Engine;
 
@@ -22,7 +21,7 @@ use crate::nest;
 use crate::sampler::{Sampler, to_python};
 use crate::server::local_engine;
 use crate::structured::{self, StructuredWriter};
-use crate::table::info_dict;
+use crate::table::{info_dict, status_dict};
 use crate::wait;
 use crate::writer::TrajectoryWriter;
 
@@ -198,14 +197,7 @@ impl Client {
         dict.set_item("raw_bytes", status.chunks.raw_bytes)?;
         let mut tables = Vec::with_capacity(status.tables.len());
         for table in &status.tables {
-            let made = info_dict(py, &table.info)?;
-            made.set_item("limiter_cursor", table.limiter_cursor)?;
-            made.set_item("referenced_bytes", table.referenced_bytes)?;
-            made.set_item("undelivered_samples", table.undelivered_samples)?;
-            let waiters =
-                table.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
-            made.set_item("waiters", waiters)?;
-            tables.push(made);
+            tables.push(status_dict(py, table)?);
         }
         dict.set_item("tables", tables)?;
         Ok(dict)
@@ -260,12 +252,8 @@ impl Client {
         let priorities: Vec<(&str, f64)> =
             priorities.iter().map(|(table, priority)| (table.as_str(), *priority)).collect();
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let first = priorities.first().map(|(table, _)| (*table).to_owned()).unwrap_or_default();
-        let why = || {
-            let (client, first) = (client.clone(), first.clone());
-            Box::pin(async move { wait::reason_of(&client, &first, wait::Operation::Insert).await })
-                as wait::Reason<'_>
-        };
+        let first = priorities.first().map(|(table, _)| *table).unwrap_or_default();
+        let why = || wait::reason_of(&client, first, wait::Operation::Insert);
         wait::now_or_wait(py, "insert", client.insert_with_timeout(&step, &priorities, timeout), why)?
             .or_raise(py)
     }
@@ -472,7 +460,7 @@ fn positive(value: i64) -> Option<usize> {
     usize::try_from(value).ok().filter(|&value| value > 0)
 }
 
-pub(crate) fn no_server<'r>() -> wait::Reason<'r> {
+fn no_server<'r>() -> wait::Reason<'r> {
     Box::pin(std::future::ready("no server answers".to_owned()))
 }
 
@@ -481,23 +469,4 @@ fn single_address(address: &str) -> &str {
     let prefixes = ["dns:///", "ipv4:", "ipv6:"];
     let found = prefixes.iter().find_map(|prefix| address.strip_prefix(prefix));
     found.filter(|rest| !rest.contains(',')).unwrap_or(address)
-}
-
-fn waiter_dict<'py>(py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyDict>> {
-    let operation = match waiter.operation {
-        WaiterOperation::Insert => "insert",
-        WaiterOperation::Sample => "sample",
-        _ => {
-            return Err(PyTypeError::new_err(
-                "the server tells of an operation that this version does not know",
-            ));
-        }
-    };
-    let dict = PyDict::new(py);
-    dict.set_item("operation", operation)?;
-    dict.set_item("who", &waiter.who)?;
-    dict.set_item("waiting_s", waiter.waiting.as_secs_f64())?;
-    dict.set_item("reason", &waiter.reason)?;
-    dict.set_item("wanted", waiter.wanted)?;
-    Ok(dict)
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyTuple};
 use relive_client::Column;
@@ -394,11 +394,4 @@ impl CellRef {
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         array::from_tensor(py, &self.column.to_tensor().or_raise(py)?)
     }
-}
-
-/// The error for a writer that two threads use at a time.
-pub(crate) fn busy() -> PyErr {
-    PyRuntimeError::new_err(
-        "it is used by another thread at this moment; writers, samplers and batches belong to one thread at a time",
-    )
 }

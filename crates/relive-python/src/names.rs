@@ -39,6 +39,7 @@ fn at_depth(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Nest<()>
             let names: Vec<String> = tuple.getattr("_fields")?.extract()?;
             let parts: Option<Vec<_>> = tuple.iter().map(part).collect::<PyResult<_>>()?;
             let name = tuple.get_type().name()?.to_string();
+            let parts = parts.filter(|parts| parts.len() == names.len());
             parts.map(|parts| Nest::NamedTuple { name, fields: names.into_iter().zip(parts).collect() })
         }
         Container::Mapping(mapping) => {

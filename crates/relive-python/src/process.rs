@@ -1,7 +1,10 @@
-//! Forks: what belongs to the parent's threads is of no use in a child.
+//! What belongs to one process and to one thread at a time. After a fork, what belongs to the parent's threads is of no use in
+//! the child.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::{Mutex, MutexGuard};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use relive_client::ErrorKind;
 
@@ -41,4 +44,59 @@ impl Origin {
         }
         Ok(())
     }
+}
+
+/// Something of one process that one thread uses at a time, until it is taken out.
+pub(crate) struct Owned<T> {
+    value: Mutex<Option<T>>,
+    what: &'static str,
+    origin: Origin,
+}
+
+impl<T> Owned<T> {
+    pub(crate) fn new(what: &'static str, value: T) -> Owned<T> {
+        Owned { value: Mutex::new(Some(value)), what, origin: Origin::here() }
+    }
+
+    /// The value, none once it was taken out.
+    ///
+    /// # Errors
+    /// In a child of its process, and while another thread uses it: waiting for that with the interpreter in hand could take
+    /// for ever.
+    pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<T>>> {
+        self.origin.check(py, self.what)?;
+        self.value.try_lock().ok_or_else(busy)
+    }
+
+    /// Takes the value out and lets go of it without the interpreter. A child only forgets it.
+    ///
+    /// # Errors
+    /// While another thread uses it.
+    pub(crate) fn end(&self, py: Python<'_>) -> PyResult<()>
+    where
+        T: Send,
+    {
+        let value = self.value.try_lock().ok_or_else(busy)?.take();
+        if self.origin.is_foreign() {
+            std::mem::forget(value);
+        } else {
+            py.detach(|| drop(value));
+        }
+        Ok(())
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if self.origin.is_foreign() {
+            std::mem::forget(self.value.get_mut().take());
+        }
+    }
+}
+
+/// The error for what two threads use at a time.
+pub(crate) fn busy() -> PyErr {
+    PyRuntimeError::new_err(
+        "it is used by another thread at this moment; writers, samplers and batches belong to one thread at a time",
+    )
 }

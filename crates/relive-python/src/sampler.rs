@@ -5,38 +5,27 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use relive_client::{Client, Error, ErrorKind, Sample, SampleBatch, Sampler as RustSampler};
 
 use crate::client::seconds;
-use crate::column::busy;
 use crate::error::{OrRaise, raise, raise_kind};
 use crate::gather;
-use crate::process::Origin;
-use crate::wait::{self, Reason};
+use crate::process::Owned;
+use crate::wait::{self, Operation, Reason};
 
 /// Reads samples of one table; an iterator of `(info, columns)`.
 #[pyclass(frozen, module = "relive._native", name = "Sampler")]
 pub(crate) struct Sampler {
-    source: Mutex<Option<Source>>,
+    source: Owned<Source>,
     client: Client,
     table: String,
     /// How long `__next__` waits.
     timeout: Duration,
     /// Whether columns of a single cell keep their dimension of rows.
     keep_rows: bool,
-    origin: Origin,
-}
-
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        if self.origin.is_foreign() {
-            std::mem::forget(self.source.get_mut().take());
-        }
-    }
 }
 
 enum Source {
@@ -49,35 +38,22 @@ enum Source {
 impl Sampler {
     pub(crate) fn streaming(client: Client, sampler: RustSampler, timeout: Duration) -> Sampler {
         let table = sampler.table().to_owned();
-        let source = Source::Stream { sampler, put_off: None };
-        Sampler {
-            source: Mutex::new(Some(source)),
-            client,
-            table,
-            timeout,
-            keep_rows: false,
-            origin: Origin::here(),
-        }
+        Sampler::over(Source::Stream { sampler, put_off: None }, client, table, timeout)
+    }
+
+    /// Samples `count` items, each when it is asked for.
+    pub(crate) fn on_demand(client: Client, table: &str, count: usize, timeout: Duration) -> Sampler {
+        Sampler::over(Source::Calls { left: count }, client, table.to_owned(), timeout)
+    }
+
+    fn over(source: Source, client: Client, table: String, timeout: Duration) -> Sampler {
+        Sampler { source: Owned::new("sampler", source), client, table, timeout, keep_rows: false }
     }
 
     /// The same, with or without squeezing the columns that are.
     pub(crate) fn keeping_rows(mut self, keep_rows: bool) -> Sampler {
         self.keep_rows = keep_rows;
         self
-    }
-
-    /// Samples `count` items, each when it is asked for.
-    pub(crate) fn on_demand(client: Client, table: &str, count: usize, timeout: Duration) -> Sampler {
-        let source = Source::Calls { left: count };
-        let table = table.to_owned();
-        Sampler {
-            source: Mutex::new(Some(source)),
-            client,
-            table,
-            timeout,
-            keep_rows: false,
-            origin: Origin::here(),
-        }
     }
 }
 
@@ -111,8 +87,7 @@ impl Sampler {
         timeout: Option<f64>,
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let timeout = seconds(timeout)?;
-        self.origin.check(py, "sampler")?;
-        let mut source = self.source.try_lock().ok_or_else(busy)?;
+        let mut source = self.source.lock(py)?;
         let Some(Source::Stream { sampler, put_off }) = source.as_mut() else {
             return Err(PyStopIteration::new_err("the sampler is closed"));
         };
@@ -126,16 +101,13 @@ impl Sampler {
 
     /// Ends the sampler; what was fetched and not taken is lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let source = self.source.try_lock().ok_or_else(busy)?.take();
-        py.detach(|| drop(source));
-        Ok(())
+        self.source.end(py)
     }
 }
 
 impl Sampler {
     fn next_within<'py>(&self, py: Python<'py>, timeout: Duration) -> PyResult<Bound<'py, PyTuple>> {
-        self.origin.check(py, "sampler")?;
-        let mut source = self.source.try_lock().ok_or_else(busy)?;
+        let mut source = self.source.lock(py)?;
         let sample = match source.as_mut() {
             Some(Source::Stream { sampler, put_off }) => {
                 match wait::now_or_wait(py, "sample", next_of(sampler, put_off, timeout), || self.why())? {
@@ -163,15 +135,31 @@ impl Sampler {
 
     fn call(&self, py: Python<'_>, timeout: Duration) -> PyResult<Sample> {
         let limit = (timeout != wait::FOREVER).then_some(timeout);
-        let mut call = self.client.sample_call(&self.table, 1, limit).or_raise(py)?;
-        let samples = wait::wait_by(py, "sample", limit, |slice| call.wait(slice), || self.why())?;
+        let samples = call(py, "sample", &self.client, &self.table, 1, limit)?;
         let sample = samples.map_err(|error| raise_limited(py, &error, limit.is_some()))?.into_iter().next();
         sample.ok_or_else(|| PyStopIteration::new_err("the server ended the call without a sample"))
     }
 
     fn why<'r>(&self) -> Reason<'r> {
-        let (client, table) = (self.client.clone(), self.table.clone());
-        Box::pin(async move { wait::reason_of(&client, &table, wait::Operation::Sample).await })
+        wait::reason_of(&self.client, &self.table, Operation::Sample)
+    }
+}
+
+/// Asks for `count` samples on the spot and waits for them: what has come when the limit is reached, or why nothing has.
+pub(crate) fn call(
+    py: Python<'_>,
+    what: &str,
+    client: &Client,
+    table: &str,
+    count: usize,
+    limit: Option<Duration>,
+) -> PyResult<relive_client::Result<Vec<Sample>>> {
+    match client.sample_call(table, count, limit) {
+        Ok(mut call) => {
+            let why = || wait::reason_of(client, table, Operation::Sample);
+            wait::wait_by(py, what, limit, |slice| call.wait(slice), why)
+        }
+        Err(error) => Ok(Err(error)),
     }
 }
 

@@ -99,13 +99,8 @@ impl Server {
             return Ok(());
         }
         let Some(running) = self.running.lock().take() else { return Ok(()) };
-        self.forget();
-        py.detach(|| {
-            self.engine.close();
-            drop(running.stop);
-            running.thread.join()
-        })
-        .map_err(|_| PyRuntimeError::new_err("the server's thread had ended with a panic"))
+        self.end(py, running)
+            .map_err(|_| PyRuntimeError::new_err("the server's thread had ended with a panic"))
     }
 
     /// Waits until the server is stopped from another thread, or for `timeout` seconds; whether it was stopped.
@@ -120,6 +115,16 @@ impl Server {
 }
 
 impl Server {
+    /// Takes no new clients, ends what waits, and waits for the connections to end.
+    fn end(&self, py: Python<'_>, running: Running) -> std::thread::Result<()> {
+        self.forget();
+        py.detach(|| {
+            self.engine.close();
+            drop(running.stop);
+            running.thread.join()
+        })
+    }
+
     fn forget(&self) {
         let mut local = LOCAL.lock();
         if let Some(servers) = local.as_mut()
@@ -134,16 +139,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         if self.process != std::process::id() {
             // A fork's copy: the threads are the parent's.
-            if let Some(running) = self.running.get_mut().take() {
-                std::mem::forget(running);
-            }
-            return;
-        }
-        if let Some(running) = self.running.get_mut().take() {
-            self.forget();
-            self.engine.close();
-            drop(running.stop);
-            Python::attach(|py| py.detach(|| running.thread.join().ok()));
+            std::mem::forget(self.running.get_mut().take());
+        } else if let Some(running) = self.running.get_mut().take() {
+            // Nobody is there to hear of a panic; it was reported where it happened.
+            drop(Python::attach(|py| self.end(py, running)));
         }
     }
 }

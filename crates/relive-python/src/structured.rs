@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -13,32 +12,23 @@ use relive_client::{
 use relive_tensor::Nest;
 
 use crate::array;
-use crate::column::busy;
 use crate::error::{OrRaise, invalid};
 use crate::names;
-use crate::process::Origin;
-use crate::wait::{self, Reason};
+use crate::process::Owned;
+use crate::wait;
+use crate::writer::items_left;
 
 /// Appends flat steps and makes items from patterns.
 #[pyclass(frozen, subclass, module = "relive._native", name = "StructuredWriter")]
 pub(crate) struct StructuredWriter {
-    inner: Mutex<Option<RustWriter>>,
+    inner: Owned<RustWriter>,
     /// How long calls wait that are not given a time.
     limit: Duration,
-    origin: Origin,
-}
-
-impl Drop for StructuredWriter {
-    fn drop(&mut self) {
-        if self.origin.is_foreign() {
-            std::mem::forget(self.inner.get_mut().take());
-        }
-    }
 }
 
 impl StructuredWriter {
     pub(crate) fn over(writer: RustWriter, limit: Duration) -> StructuredWriter {
-        StructuredWriter { inner: Mutex::new(Some(writer)), limit, origin: Origin::here() }
+        StructuredWriter { inner: Owned::new("writer", writer), limit }
     }
 
     /// Milliseconds as dm-reverb has them here: 0 is "at once", nothing is "for ever" unless the client has a limit.
@@ -47,9 +37,8 @@ impl StructuredWriter {
         timeout_ms.map_or(self.limit, given)
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut RustWriter) -> PyResult<R>) -> PyResult<R> {
-        Python::attach(|py| self.origin.check(py, "writer"))?;
-        let mut inner = self.inner.try_lock().ok_or_else(busy)?;
+    fn with<R>(&self, py: Python<'_>, act: impl FnOnce(&mut RustWriter) -> PyResult<R>) -> PyResult<R> {
+        let mut inner = self.inner.lock(py)?;
         act(inner.as_mut().ok_or_else(|| PyRuntimeError::new_err("the writer is closed"))?)
     }
 }
@@ -64,58 +53,56 @@ impl StructuredWriter {
             None => Ok(Nest::None),
         };
         let step = Nest::List(flat.iter().map(leaf).collect::<PyResult<_>>()?);
-        self.with(|writer| {
+        self.with(py, |writer| {
+            let done = if partial { writer.try_append_partial(&step) } else { writer.try_append(&step) };
+            if done.or_raise(py)? {
+                return Ok(());
+            }
             let appended = async {
                 if partial { writer.append_partial(&step).await } else { writer.append(&step).await }
             };
-            wait::now_or_wait(py, "append", appended, no_reason)?.or_raise(py)
+            wait::wait_because(py, "append", appended, wait::unconfirmed)?.or_raise(py)
         })
     }
 
     #[getter]
-    fn step_is_open(&self) -> PyResult<bool> {
-        self.with(|writer| Ok(writer.step_is_open()))
+    fn step_is_open(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |writer| Ok(writer.step_is_open()))
     }
 
     #[getter]
-    fn pending_items(&self) -> PyResult<usize> {
-        self.with(|writer| Ok(writer.pending_items()))
+    fn pending_items(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |writer| Ok(writer.pending_items()))
     }
 
     #[pyo3(signature = (block_until_num_items = 0, timeout_ms = None))]
     fn flush(&self, py: Python<'_>, block_until_num_items: i64, timeout_ms: Option<i64>) -> PyResult<()> {
-        let items = usize::try_from(block_until_num_items).map_err(|_| {
-            PyValueError::new_err(format!(
-                "block_until_num_items must be >= 0, but it is {block_until_num_items}"
-            ))
-        })?;
+        let items = items_left(block_until_num_items)?;
         let timeout = self.timeout(timeout_ms);
-        self.with(|writer| {
-            wait::now_or_wait(py, "flush", writer.flush_until(items, timeout), no_reason)?.or_raise(py)
+        self.with(py, |writer| {
+            wait::now_or_wait(py, "flush", writer.flush_until(items, timeout), wait::unconfirmed)?
+                .or_raise(py)
         })
     }
 
     #[pyo3(signature = (clear_buffers = true, timeout_ms = None))]
     fn end_episode(&self, py: Python<'_>, clear_buffers: bool, timeout_ms: Option<i64>) -> PyResult<()> {
         let timeout = self.timeout(timeout_ms);
-        self.with(|writer| {
-            wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?
-                .or_raise(py)
+        self.with(py, |writer| {
+            wait::now_or_wait(
+                py,
+                "end_episode",
+                writer.end_episode(clear_buffers, timeout),
+                wait::unconfirmed,
+            )?
+            .or_raise(py)
         })
     }
 
     /// Ends the writer; what is not confirmed is dropped, with a warning.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let writer = self.inner.try_lock().ok_or_else(busy)?.take();
-        py.detach(|| drop(writer));
-        Ok(())
+        self.inner.end(py)
     }
-}
-
-fn no_reason<'r>() -> Reason<'r> {
-    Box::pin(std::future::ready(
-        "the server has not confirmed all items: it is away, or a rate limiter holds them back; client.status() tells who waits".to_owned(),
-    ))
 }
 
 /// The configurations, from dicts of `table`, `nodes`, `priority` and `conditions`.

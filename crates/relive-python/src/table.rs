@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use relive_engine::{Operation, TableHandle, WaiterInfo};
+use relive_client::{TableStatus, Waiter, WaiterOperation};
+use relive_engine::TableHandle;
 use relive_table::{Extension, RateLimiterConfig, SelectorKind, Table as PureTable, TableConfig, TableInfo};
 
 use crate::error::invalid;
@@ -88,15 +89,7 @@ impl Table {
     /// Rules, sizes and counters, and who waits for what.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Some(handle) = self.handle.get() else { return info_dict(py, &self.idle()?.info()) };
-        let status = py.detach(|| handle.status());
-        let dict = info_dict(py, &status.info)?;
-        dict.set_item("limiter_cursor", status.limiter_cursor)?;
-        dict.set_item("referenced_bytes", status.referenced_bytes)?;
-        dict.set_item("undelivered_samples", status.undelivered_samples)?;
-        let waiters =
-            status.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
-        dict.set_item("waiters", waiters)?;
-        Ok(dict)
+        status_dict(py, &TableStatus::from(py.detach(|| handle.status())))
     }
 
     fn can_sample(&self, py: Python<'_>, count: i64) -> PyResult<bool> {
@@ -168,18 +161,33 @@ pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Boun
     Ok(dict)
 }
 
-fn waiter_dict<'py>(py: Python<'py>, waiter: &WaiterInfo) -> PyResult<Bound<'py, PyDict>> {
+/// The same with what a Relive server knows besides: bytes, and who waits for what.
+pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResult<Bound<'py, PyDict>> {
+    let dict = info_dict(py, &status.info)?;
+    dict.set_item("limiter_cursor", status.limiter_cursor)?;
+    dict.set_item("referenced_bytes", status.referenced_bytes)?;
+    dict.set_item("undelivered_samples", status.undelivered_samples)?;
+    let waiters =
+        status.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
+    dict.set_item("waiters", waiters)?;
+    Ok(dict)
+}
+
+fn waiter_dict<'py>(py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyDict>> {
     let operation = match waiter.operation {
-        Operation::Insert => "insert",
-        Operation::Sample => "sample",
+        WaiterOperation::Insert => "insert",
+        WaiterOperation::Sample => "sample",
+        _ => {
+            return Err(PyTypeError::new_err(
+                "the server tells of an operation that this version does not know",
+            ));
+        }
     };
-    let reason =
-        waiter.shortfall.as_ref().map_or_else(|| "others come first".to_owned(), ToString::to_string);
     let dict = PyDict::new(py);
     dict.set_item("operation", operation)?;
-    dict.set_item("who", &*waiter.who)?;
+    dict.set_item("who", &waiter.who)?;
     dict.set_item("waiting_s", waiter.waiting.as_secs_f64())?;
-    dict.set_item("reason", reason)?;
+    dict.set_item("reason", &waiter.reason)?;
     dict.set_item("wanted", waiter.wanted)?;
     Ok(dict)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use relive_client::ErrorKind;
+use relive_client::{Client, ErrorKind};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
@@ -235,16 +235,23 @@ pub(crate) enum Operation {
     Sample,
 }
 
-/// What such operations on `table` wait for now, as its server says.
-pub(crate) async fn reason_of(client: &relive_client::Client, table: &str, operation: Operation) -> String {
-    let waits = match client.waits(table).await {
-        Ok(waits) => waits,
-        Err(error) => return format!("table {table:?}: the server does not say why ({error})"),
-    };
-    let reason = match operation {
-        Operation::Insert => waits.insert,
-        Operation::Sample => waits.sample,
-    };
-    let reason = reason.unwrap_or_else(|| "its rate limiter would let it through now".to_owned());
-    format!("table {table:?}: {reason}")
+/// What such operations on `table` wait for, to be asked of its server when the wait is long.
+pub(crate) fn reason_of<'r>(client: &Client, table: &str, operation: Operation) -> Reason<'r> {
+    let (client, table) = (client.clone(), table.to_owned());
+    Box::pin(async move {
+        let reason = match (client.waits(&table).await, operation) {
+            (Err(error), _) => return format!("table {table:?}: the server does not say why ({error})"),
+            (Ok(waits), Operation::Insert) => waits.insert,
+            (Ok(waits), Operation::Sample) => waits.sample,
+        };
+        let reason = reason.unwrap_or_else(|| "its rate limiter would let it through now".to_owned());
+        format!("table {table:?}: {reason}")
+    })
+}
+
+/// What a flush waits for, whose items may be of any table.
+pub(crate) fn unconfirmed<'r>() -> Reason<'r> {
+    let text = "the server has not confirmed all items: it is away, or a rate limiter holds them back; client.status() \
+                tells who waits";
+    Box::pin(std::future::ready(text.to_owned()))
 }

@@ -12,13 +12,13 @@ use relive_tensor::Tensor;
 use smallvec::SmallVec;
 
 use crate::array;
-use crate::column::{ColumnHistory, TrajectoryColumn, busy};
+use crate::column::{ColumnHistory, TrajectoryColumn};
 use crate::error::{OrRaise, raise_append, raise_kind};
 use crate::layout::{Layout, Leaves};
 use crate::names;
 use crate::nest;
-use crate::process::Origin;
-use crate::wait::{self, Reason};
+use crate::process::{Origin, busy};
+use crate::wait::{self, Operation};
 
 /// What a writer and the columns of its history share.
 pub(crate) struct Shared {
@@ -225,11 +225,12 @@ impl TrajectoryWriter {
         let State { writer, client, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
         names::name_columns(writer, table, trajectory)?;
-        let made =
-            wait::now_or_wait(py, "create_item", writer.create_item(table, priority, columns), || {
-                why_inserts_wait(client, table)
-            })?;
-        made.or_raise(py)
+        let columns = columns.into();
+        if let Some(key) = writer.try_create_item(table, priority, &columns).or_raise(py)? {
+            return Ok(key);
+        }
+        let why = || wait::reason_of(client, table, Operation::Insert);
+        wait::wait_because(py, "create_item", writer.create_item(table, priority, columns), why)?.or_raise(py)
     }
 
     /// Makes an item of each of `trajectories`, which have one priority each, and gives their keys.
@@ -252,11 +253,15 @@ impl TrajectoryWriter {
         if let Some(first) = trajectories.first() {
             names::name_columns(writer, table, first)?;
         }
-        let made =
-            wait::now_or_wait(py, "create_items", writer.create_items(table, &priorities, &columns), || {
-                why_inserts_wait(client, table)
-            })?;
-        array::from_keys(py, &made.or_raise(py)?)
+        let made = match writer.try_create_items(table, &priorities, &columns).or_raise(py)? {
+            Some(keys) => keys,
+            None => {
+                let why = || wait::reason_of(client, table, Operation::Insert);
+                let items = writer.create_items(table, &priorities, &columns);
+                wait::wait_because(py, "create_items", items, why)?.or_raise(py)?
+            }
+        };
+        array::from_keys(py, &made)
     }
 
     /// Makes an item of all columns for each of the steps `ends`: the `length` steps up to it.
@@ -288,23 +293,25 @@ impl TrajectoryWriter {
         {
             writer.name_columns(table, &structure);
         }
-        let items = writer.create_window_items(table, &priorities, windows);
-        let made = wait::now_or_wait(py, "create_window_items", items, || why_inserts_wait(client, table))?;
-        array::from_keys(py, &made.or_raise(py)?)
+        let made = match writer.try_create_window_items(table, &priorities, windows).or_raise(py)? {
+            Some(keys) => keys,
+            None => {
+                let why = || wait::reason_of(client, table, Operation::Insert);
+                let items = writer.create_window_items(table, &priorities, windows);
+                wait::wait_because(py, "create_window_items", items, why)?.or_raise(py)?
+            }
+        };
+        array::from_keys(py, &made)
     }
 
     /// Waits until at most `block_until_num_items` items are not confirmed.
     #[pyo3(signature = (block_until_num_items = 0, timeout_ms = None))]
     fn flush(&self, py: Python<'_>, block_until_num_items: i64, timeout_ms: Option<i64>) -> PyResult<()> {
-        let items = usize::try_from(block_until_num_items).map_err(|_| {
-            PyValueError::new_err(format!(
-                "block_until_num_items must be >= 0, but it is {block_until_num_items}"
-            ))
-        })?;
+        let items = items_left(block_until_num_items)?;
         let mut state = self.shared.lock(py)?;
         let timeout = Self::timeout(state.limit, timeout_ms);
         let writer = state.writer_mut(py)?;
-        wait::now_or_wait(py, "flush", writer.flush_until(items, timeout), no_reason)?.or_raise(py)
+        wait::now_or_wait(py, "flush", writer.flush_until(items, timeout), wait::unconfirmed)?.or_raise(py)
     }
 
     /// Waits until all items are confirmed and begins a new episode.
@@ -317,7 +324,7 @@ impl TrajectoryWriter {
             other => Self::timeout(state.limit, other),
         };
         let writer = state.writer_mut(py)?;
-        wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), no_reason)?
+        wait::now_or_wait(py, "end_episode", writer.end_episode(clear_buffers, timeout), wait::unconfirmed)?
             .or_raise(py)
     }
 
@@ -354,20 +361,19 @@ impl TrajectoryWriter {
     }
 }
 
-/// Why a table lets no inserts through.
-fn why_inserts_wait<'r>(client: &Client, table: &str) -> Reason<'r> {
-    let (client, table) = (client.clone(), table.to_owned());
-    Box::pin(async move { wait::reason_of(&client, &table, wait::Operation::Insert).await })
+/// The number of items that may be left when a flush ends.
+pub(crate) fn items_left(block_until_num_items: i64) -> PyResult<usize> {
+    usize::try_from(block_until_num_items).map_err(|_| {
+        PyValueError::new_err(format!(
+            "block_until_num_items must be >= 0, but it is {block_until_num_items}"
+        ))
+    })
 }
 
-fn no_reason<'r>() -> Reason<'r> {
-    Box::pin(std::future::ready(
-        "the server has not confirmed all items: it is away, or a rate limiter holds them back; client.status() tells who waits".to_owned(),
-    ))
-}
-
+/// The error of a value that is no tensor, with its place. What a value raises by itself stays as it is.
 fn at_path(py: Python<'_>, error: PyErr, path: Option<&crate::layout::Path>) -> PyErr {
-    let Some(path) = path else { return error };
+    let is_ours = error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py);
+    let Some(path) = path.filter(|_| is_ours) else { return error };
     let text = format!("at {}: {}", path.parts.bind(py), error.value(py));
     PyErr::from_type(error.get_type(py), text)
 }

@@ -101,7 +101,7 @@ impl ServerStatus {
 
     /// The tables of this process. There are no streams.
     pub(super) fn of_engine(engine: &Engine, uptime: Duration) -> ServerStatus {
-        let tables = engine.tables().iter().map(TableHandle::status).map(TableStatus::of_engine).collect();
+        let tables = engine.tables().iter().map(TableHandle::status).map(TableStatus::from).collect();
         let chunks = engine.ledger().snapshot();
         ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -141,8 +141,8 @@ fn sorted(mut tables: Vec<TableStatus>) -> Vec<TableStatus> {
     tables
 }
 
-impl TableStatus {
-    pub(crate) fn of_engine(status: relive_engine::TableStatus) -> TableStatus {
+impl From<relive_engine::TableStatus> for TableStatus {
+    fn from(status: relive_engine::TableStatus) -> TableStatus {
         TableStatus {
             limiter_cursor: status.limiter_cursor,
             deletes: u64::try_from(status.info.deletes).unwrap_or(0),
@@ -158,7 +158,9 @@ impl TableStatus {
             info: status.info,
         }
     }
+}
 
+impl TableStatus {
     fn from_message(message: v1::TableStatus) -> Result<TableStatus> {
         let mut info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(senseless)?;
         let columns = match &message.columns {
