@@ -30,8 +30,9 @@ impl Checkpoints {
         let started = Instant::now();
         let newest = store.latest().map_err(|error| Failure::text(Kind::Runtime, error))?;
         let snapshot = newest.as_deref().map(Store::load).transpose().map_err(|error| unloadable(&error))?;
-        let builder =
-            builder.checkpointer(move |snapshot| store.save(snapshot).map_err(EngineError::checkpoint));
+        let builder = builder.checkpointer(move |snapshot, progress| {
+            store.checkpoint(&snapshot, progress).map_err(EngineError::checkpoint)
+        });
         let (Some(folder), Some(snapshot)) = (newest, snapshot) else {
             tracing::info!(folder = %root.display(), "no checkpoint to load, beginning with empty tables");
             return builder.build().map_err(unusable);

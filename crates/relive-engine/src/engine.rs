@@ -1,13 +1,14 @@
 //! A set of tables under one roof.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rand::rngs::SysRng;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{ConfigError, Extension, RestoreError, Snapshot, Table, TableConfig};
+use relive_table::{
+    CheckpointProgress, ConfigError, Extension, RestoreError, SavedCheckpoint, Snapshot, Table, TableConfig,
+};
 use relive_tensor::Ledger;
 
 use crate::EngineError;
@@ -92,12 +93,16 @@ impl EngineBuilder {
         self
     }
 
-    /// Has `save` write the checkpoints that are asked for; it gives the path of what it wrote. It is called on the thread
+    /// Has `save` write the checkpoints that are asked for; it says what it wrote, and counts how
+    /// far it is. It is called on the thread
     /// that asks, by one caller at a time.
     #[must_use]
     pub fn checkpointer(
         mut self,
-        save: impl Fn(&Snapshot) -> Result<PathBuf, EngineError> + Send + Sync + 'static,
+        save: impl Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.checkpointing = Some(Arc::new(Checkpointing::new(Box::new(save))));
         self

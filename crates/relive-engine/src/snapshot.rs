@@ -1,10 +1,9 @@
 //! All tables at one moment, and where their state is kept.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use relive_table::{Snapshot, TableSnapshot};
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableSnapshot};
 
 use crate::sync::Mutex;
 use crate::{Engine, EngineError};
@@ -16,7 +15,8 @@ pub(crate) struct Checkpointing {
     turn: Mutex<()>,
 }
 
-pub(crate) type Save = dyn Fn(&Snapshot) -> Result<PathBuf, EngineError> + Send + Sync;
+pub(crate) type Save =
+    dyn Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError> + Send + Sync;
 
 impl Checkpointing {
     pub(crate) fn new(save: Box<Save>) -> Self {
@@ -49,17 +49,17 @@ impl Engine {
         locked.iter().map(|state| state.table.snapshot()).collect()
     }
 
-    /// Has the checkpointer write a snapshot, and gives the path of what it wrote. Takes as long as writing takes: call it
+    /// Has the checkpointer write a snapshot, and says what it wrote. Takes as long as writing takes: call it
     /// where blocking harms nobody. A second call waits until the first is done. Works on a closed engine, too.
     ///
     /// # Errors
     /// `InvalidArgument` without a checkpointer; what the checkpointer says.
-    pub fn checkpoint(&self) -> Result<PathBuf, EngineError> {
+    pub fn checkpoint(&self) -> Result<SavedCheckpoint, EngineError> {
         let Some(checkpointing) = self.checkpointing() else {
             let reason = "no checkpointer is configured for this server: it keeps its tables in memory only";
             return Err(EngineError::CheckpointRefused { reason: reason.to_owned() });
         };
         let _turn = checkpointing.turn.lock();
-        (checkpointing.save)(&self.snapshot())
+        (checkpointing.save)(self.snapshot(), &CheckpointProgress::default())
     }
 }

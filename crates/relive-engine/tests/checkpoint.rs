@@ -8,14 +8,13 @@
 )]
 mod common;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 
 use common::{Writer, request};
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, ErrorKind, Rules};
-use relive_table::{SelectorKind, Snapshot, TableConfig};
+use relive_table::{CheckpointProgress, SavedCheckpoint, SelectorKind, Snapshot, TableConfig};
 
 fn fifo(name: &str) -> TableConfig {
     TableConfig::new(name).sampler(SelectorKind::Fifo)
@@ -151,13 +150,19 @@ fn a_snapshot_is_of_one_moment() {
     });
 }
 
+fn saved(location: &str) -> SavedCheckpoint {
+    SavedCheckpoint { location: location.to_owned(), written_bytes: 0, total_bytes: 0 }
+}
+
 #[test]
 fn the_checkpointer_gets_a_snapshot_and_gives_a_path() {
-    let save = |snapshot: &Snapshot| Ok(PathBuf::from(format!("{} items", snapshot.tables[0].items.len())));
+    let save = |snapshot: Snapshot, _: &CheckpointProgress| {
+        Ok(saved(&format!("{} items", snapshot.tables[0].items.len())))
+    };
     let engine = builder(&[fifo("a")]).checkpointer(save).build().unwrap();
     write(&engine, "a", 0..4);
     engine.close();
-    assert_eq!(engine.checkpoint().unwrap(), PathBuf::from("4 items"));
+    assert_eq!(engine.checkpoint().unwrap().location, "4 items");
 }
 
 #[test]
@@ -165,7 +170,9 @@ fn without_a_checkpointer_and_after_a_failure_an_error_says_why() {
     let error = builder(&[fifo("a")]).build().unwrap().checkpoint().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().starts_with("no checkpointer is configured"), "{error}");
-    let full = |_: &Snapshot| Err(EngineError::checkpoint(std::io::Error::other("disk full")));
+    let full = |_: Snapshot, _: &CheckpointProgress| {
+        Err(EngineError::checkpoint(std::io::Error::other("disk full")))
+    };
     let error = builder(&[fifo("a")]).checkpointer(full).build().unwrap().checkpoint().unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string().as_str()),
@@ -178,11 +185,11 @@ fn two_checkpoints_are_never_written_at_once() {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let save = {
         let (running, most) = (Arc::clone(&running), Arc::clone(&most));
-        move |_: &Snapshot| {
+        move |_: Snapshot, _: &CheckpointProgress| {
             most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             std::thread::yield_now();
             running.fetch_sub(1, Ordering::SeqCst);
-            Ok(PathBuf::new())
+            Ok(saved(""))
         }
     };
     let engine = builder(&[fifo("a")]).checkpointer(save).build().unwrap();

@@ -10,7 +10,7 @@ use relive_checkpoint::reverb::Store;
 use relive_checkpoint::{Error, ErrorKind};
 use relive_client::ErrorKind as Kind;
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Rules};
-use relive_table::Snapshot;
+use relive_table::{CheckpointProgress, Snapshot};
 
 use crate::error::{invalid, raise_kind};
 
@@ -33,9 +33,9 @@ impl Checkpoints {
     pub(crate) fn build(self, py: Python<'_>, builder: EngineBuilder) -> PyResult<Engine> {
         let Some(root) = self.path else {
             let folder = OnceLock::new();
-            let save = move |snapshot: &Snapshot| {
+            let save = move |snapshot: Snapshot, progress: &CheckpointProgress| {
                 let folder: &PathBuf = folder.get_or_init(temporary_folder);
-                Store::new(folder).save(snapshot).map_err(EngineError::checkpoint)
+                Store::new(folder).checkpoint(&snapshot, progress).map_err(EngineError::checkpoint)
             };
             return builder.checkpointer(save).build().map_err(invalid);
         };
@@ -46,13 +46,13 @@ impl Checkpoints {
         };
         let loaded = py.detach(|| store.load_latest()).map_err(|error| raise(py, &error))?;
         let group = self.group;
-        let builder = builder.checkpointer(move |snapshot| {
+        let builder = builder.checkpointer(move |snapshot, progress| {
             if !group.is_empty() {
                 let reason =
                     format!("checkpoints have no groups, but the checkpointer was given the group {group:?}");
                 return Err(EngineError::CheckpointRefused { reason });
             }
-            store.save(snapshot).map_err(EngineError::checkpoint)
+            store.checkpoint(&snapshot, progress).map_err(EngineError::checkpoint)
         });
         let Some(snapshot) = loaded else { return builder.build().map_err(invalid) };
         let rules = if self.rules_from_code { Rules::Given } else { Rules::Stored };

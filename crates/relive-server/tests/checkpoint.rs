@@ -8,21 +8,24 @@
 )]
 mod common;
 
-use std::path::PathBuf;
 use std::sync::{Mutex, mpsc};
 
 use common::{DUE, TestServer};
 use relive_engine::{Engine, EngineError};
 use relive_server::ServerOptions;
-use relive_table::{Snapshot, TableConfig};
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
 use relive_wire::reverb::{CheckpointRequest, ServerInfoRequest};
 use tonic::Code;
 
 async fn server(
-    save: impl Fn(&Snapshot) -> Result<PathBuf, EngineError> + Send + Sync + 'static,
+    save: impl Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError> + Send + Sync + 'static,
 ) -> TestServer {
     let engine = Engine::builder().table(TableConfig::new("t")).checkpointer(save).build();
     TestServer::of(engine.expect("the table is valid"), ServerOptions::default().workers(1)).await
+}
+
+fn saved(location: impl Into<String>) -> SavedCheckpoint {
+    SavedCheckpoint { location: location.into(), written_bytes: 1, total_bytes: 1 }
 }
 
 #[tokio::test]
@@ -30,10 +33,10 @@ async fn a_connection_goes_on_while_a_checkpoint_is_written() {
     let (begin, begun) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let (begin, released) = (Mutex::new(begin), Mutex::new(released));
-    let server = server(move |snapshot| {
+    let server = server(move |snapshot, _| {
         begin.lock().unwrap().send(()).unwrap();
         released.lock().unwrap().recv_timeout(DUE).expect("other calls are answered meanwhile");
-        Ok(PathBuf::from(format!("/checkpoints/{}", snapshot.tables[0].config.name)))
+        Ok(saved(format!("/checkpoints/{}", snapshot.tables[0].config.name)))
     })
     .await;
     let mut client = server.client().await;
@@ -51,9 +54,9 @@ async fn a_connection_goes_on_while_a_checkpoint_is_written() {
 #[tokio::test]
 async fn a_failure_is_told_and_the_next_checkpoint_may_work() {
     let failures = Mutex::new(vec![std::io::Error::other("disk full")]);
-    let server = server(move |_| match failures.lock().unwrap().pop() {
+    let server = server(move |_, _| match failures.lock().unwrap().pop() {
         Some(error) => Err(EngineError::checkpoint(error)),
-        None => Ok(PathBuf::from("/done")),
+        None => Ok(saved("/done")),
     })
     .await;
     let mut client = server.client().await;
@@ -67,7 +70,7 @@ async fn a_failure_is_told_and_the_next_checkpoint_may_work() {
 
 #[tokio::test]
 async fn a_checkpointer_that_panics_ends_one_call_only() {
-    let server = server(|_| panic!("a bug in a checkpointer")).await;
+    let server = server(|_, _| panic!("a bug in a checkpointer")).await;
     let mut client = server.client().await;
     for _ in 0..2 {
         let status = client.checkpoint(CheckpointRequest {}).await.unwrap_err();

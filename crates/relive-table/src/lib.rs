@@ -23,6 +23,8 @@ pub use freed::Freed;
 pub use item::{ItemData, ItemView, NewItem, Sampled};
 pub use limiter::{CountError, ErrorBuffer, RateLimiter, RateLimiterConfig, RateLimiterError, Shortfall};
 pub use selector::{Pick, Rank, Select, Selector, SelectorKind, Slot};
-pub use snapshot::{Snapshot, StoredItem, TableCounters, TableSnapshot};
+pub use snapshot::{
+    CheckpointCounts, CheckpointProgress, SavedCheckpoint, Snapshot, StoredItem, TableCounters, TableSnapshot,
+};
 pub use table::{InsertOutcome, RestoreError, Table, TableInfo};
 pub use time::Timestamp;

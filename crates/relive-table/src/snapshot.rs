@@ -1,6 +1,7 @@
 //! All that is in tables at one moment, as plain data: what outlives a server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_tensor::Ledger;
 
@@ -50,6 +51,63 @@ pub struct StoredItem {
     pub priority: f64,
     /// How often it had been sampled.
     pub times_sampled: i32,
+}
+
+/// How far a checkpoint is. Whoever writes it counts up; anybody may look.
+#[derive(Debug, Default)]
+pub struct CheckpointProgress {
+    items_total: AtomicU64,
+    items_done: AtomicU64,
+    bytes_total: AtomicU64,
+    bytes_done: AtomicU64,
+}
+
+/// The numbers of a [`CheckpointProgress`] at about one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointCounts {
+    /// Items that the checkpoint will have; 0 until that is known.
+    pub items_total: u64,
+    /// Items written.
+    pub items_done: u64,
+    /// Bytes of chunks that are not stored yet; 0 until that is known.
+    pub bytes_total: u64,
+    /// Bytes of chunks written.
+    pub bytes_done: u64,
+}
+
+/// A checkpoint that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedCheckpoint {
+    /// Path or URL.
+    pub location: String,
+    /// Bytes that were written for it.
+    pub written_bytes: u64,
+    /// Bytes of it and of all that it refers to, most of which may have been there before.
+    pub total_bytes: u64,
+}
+
+impl CheckpointProgress {
+    /// Says how much there is to write.
+    pub fn expect(&self, items: u64, bytes: u64) {
+        self.items_total.store(items, Ordering::Relaxed);
+        self.bytes_total.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what has been written.
+    pub fn advance(&self, items: u64, bytes: u64) {
+        self.items_done.fetch_add(items, Ordering::Relaxed);
+        self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The numbers now.
+    pub fn counts(&self) -> CheckpointCounts {
+        CheckpointCounts {
+            items_total: self.items_total.load(Ordering::Relaxed),
+            items_done: self.items_done.load(Ordering::Relaxed),
+            bytes_total: self.bytes_total.load(Ordering::Relaxed),
+            bytes_done: self.bytes_done.load(Ordering::Relaxed),
+        }
+    }
 }
 
 impl TableSnapshot {

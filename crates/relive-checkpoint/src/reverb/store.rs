@@ -1,9 +1,10 @@
 //! The folder of a server's checkpoints.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use relive_table::Snapshot;
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
 
 use super::draft::Draft;
 use super::files::DONE;
@@ -113,6 +114,30 @@ impl Store {
         found.whole.iter().take(old).for_each(|(_, folder)| remove_checkpoint(self.disk.as_ref(), folder));
         Ok(path)
     }
+}
+
+impl Store {
+    /// [`save`](Self::save) as a server's checkpointer. This format is written whole each time.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    pub fn checkpoint(
+        &self,
+        snapshot: &Snapshot,
+        progress: &CheckpointProgress,
+    ) -> Result<SavedCheckpoint, Error> {
+        let items = snapshot.tables.iter().map(|table| table.items.len() as u64).sum();
+        progress.expect(items, 0);
+        let folder = self.save(snapshot)?;
+        progress.advance(items, 0);
+        let bytes = size_bytes(&folder).map_err(|source| Error::io("measure", &folder, source))?;
+        let location = folder.to_string_lossy().into_owned();
+        Ok(SavedCheckpoint { location, written_bytes: bytes, total_bytes: bytes })
+    }
+}
+
+fn size_bytes(folder: &Path) -> io::Result<u64> {
+    std::fs::read_dir(folder)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
 }
 
 impl std::fmt::Debug for Store {

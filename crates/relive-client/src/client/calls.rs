@@ -172,10 +172,7 @@ impl Client {
             Some(Err(broken)) => {
                 Err(Error::with_source(ErrorKind::Internal, "checkpoint: the checkpointer broke", broken))
             }
-            Some(Ok(written)) => {
-                let path = written.map_err(|error| Error::from_engine(operation, error))?;
-                Ok(path.to_string_lossy().into_owned())
-            }
+            Some(Ok(written)) => Ok(written.map_err(|error| Error::from_engine(operation, error))?.location),
         }
     }
 

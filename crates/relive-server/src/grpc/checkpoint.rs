@@ -19,9 +19,9 @@ pub(super) async fn checkpoint(
         written
     };
     let written = tokio::task::spawn_blocking(write).await;
-    let path = written
+    let saved = written
         .map_err(|error| Status::internal(format!("the checkpointer broke: {error}")))?
         .map_err(|error| status::of_engine(&error))?;
-    tracing::info!(path = %path.display(), "checkpoint written");
-    Ok(CheckpointResponse { checkpoint_path: path.to_string_lossy().into_owned() })
+    tracing::info!(location = saved.location, bytes = saved.written_bytes, "checkpoint written");
+    Ok(CheckpointResponse { checkpoint_path: saved.location })
 }

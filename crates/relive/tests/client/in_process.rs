@@ -1,6 +1,7 @@
 //! A client of tables in the same process.
 
 use relive::engine::Engine;
+use relive::table::SavedCheckpoint;
 use relive::{
     Client, ErrorKind, Nest, SelectorKind, SourceColumn, StructuredConfig, TableConfig, Tensor,
     TrajectoryWriterOptions, Transport, Windows, blocking,
@@ -36,7 +37,10 @@ async fn calls_of_one_answer() {
 async fn a_checkpoint_of_the_engine() {
     let engine = Engine::builder()
         .table(TableConfig::new("a"))
-        .checkpointer(|snapshot| Ok(format!("{} tables", snapshot.tables.len()).into()))
+        .checkpointer(|snapshot, _| {
+            let location = format!("{} tables", snapshot.tables.len());
+            Ok(SavedCheckpoint { location, written_bytes: 0, total_bytes: 0 })
+        })
         .build()
         .unwrap();
     assert_eq!(Client::in_process(engine).checkpoint().await.unwrap(), "1 tables");
