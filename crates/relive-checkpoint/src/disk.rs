@@ -1,8 +1,10 @@
 //! What is asked of a file system while a checkpoint is written, apart so that tests can have one that fails.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
+
+use crate::storage::Source;
 
 /// A file system. Every change of it in this crate comes through here.
 pub(crate) trait Disk: Send + Sync {
@@ -20,10 +22,34 @@ pub(crate) trait Disk: Send + Sync {
 
     /// Removes an empty folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Opens a file to be read.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
+        RealFile::open(path).map(|file| Box::new(file) as Box<dyn Source>)
+    }
+
+    /// Names and sizes of the files in a folder, in no order.
+    fn read_folder(&self, path: &Path) -> io::Result<Vec<(String, u64)>> {
+        read_folder(path)
+    }
+
+    /// Locks a file, which is made if it is not there, against every other process until the result is dropped, and
+    /// writes `note` into it.
+    fn lock(&self, path: &Path, note: &str) -> io::Result<Locked> {
+        lock(path, note)
+    }
+}
+
+/// What came of locking a file.
+pub(crate) enum Locked {
+    /// It is ours until this is dropped.
+    Ours(Box<dyn Send + Sync>),
+    /// Somebody else has it, whose note this is.
+    Theirs(String),
 }
 
 /// A file that can be made to last.
-pub(crate) trait DurableFile: Write {
+pub(crate) trait DurableFile: Write + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -75,3 +101,79 @@ impl DurableFile for Box<dyn DurableFile> {
 pub(crate) fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
+
+/// A file of the machine, to be read anywhere.
+struct RealFile {
+    file: File,
+    size_bytes: u64,
+}
+
+impl RealFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let meta = file.metadata()?;
+        match meta.is_file() {
+            true => Ok(Self { file, size_bytes: meta.len() }),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")),
+        }
+    }
+}
+
+impl Source for RealFile {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    #[cfg(unix)]
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, into, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_exact_at(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !into.is_empty() {
+            let read = std::os::windows::fs::FileExt::seek_read(&self.file, into, offset)?;
+            if read == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+            }
+            into = into.get_mut(read..).unwrap_or_default();
+            offset += read as u64;
+        }
+        Ok(())
+    }
+}
+
+fn read_folder(path: &Path) -> io::Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        // Whoever else works in the folder may have removed it by now. Names that are no text are none of ours.
+        let (Ok(meta), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { continue };
+        if meta.is_file() {
+            found.push((name, meta.len()));
+        }
+    }
+    Ok(found)
+}
+
+fn lock(path: &Path, note: &str) -> io::Result<Locked> {
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut theirs = String::new();
+            file.take(MAX_NOTE_BYTES).read_to_string(&mut theirs)?;
+            return Ok(Locked::Theirs(theirs));
+        }
+        Err(TryLockError::Error(error)) => {
+            tracing::warn!(file = %path.display(), %error, "this file system has no locks: see to it that one server writes here");
+        }
+    }
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(note.as_bytes())?;
+    Ok(Locked::Ours(Box::new(file)))
+}
+
+/// Most bytes of the note in a lock file that are read.
+const MAX_NOTE_BYTES: u64 = 256;

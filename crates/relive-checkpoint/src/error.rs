@@ -21,6 +21,10 @@ pub enum ErrorKind {
     Io,
     /// A file is missing, broken, or says what no server can have written.
     Damaged,
+    /// Another process writes there.
+    InUse,
+    /// The place cannot be understood, or what it names is not there.
+    Location,
 }
 
 /// The text of a file that is not whole.
@@ -37,6 +41,18 @@ impl Error {
     pub(crate) fn io(what: &str, path: &Path, source: io::Error) -> Self {
         let text = format!("cannot {what} {}: {source}", path.display());
         Self { kind: ErrorKind::Io, text, source: Some(Box::new(source)) }
+    }
+
+    #[allow(dead_code, reason = "its first user is on its way")]
+    /// The storage refused to do `what` with the file that people know as `file`.
+    pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
+        let text = format!("cannot {what} {file}: {source}");
+        Self { kind: ErrorKind::Io, text, source: Some(Box::new(source)) }
+    }
+
+    /// An error whose text says it all.
+    pub(crate) fn plain(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), source: None }
     }
 
     /// The checkpoint or file at `path` is not whole.

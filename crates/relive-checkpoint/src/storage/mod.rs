@@ -1,0 +1,11 @@
+//! Where our own checkpoints lie: a folder of this machine, or anything else that keeps files under names.
+//!
+//! Names are relative to the root, with `/` between their parts, whatever the machine's own separator is.
+
+mod local;
+mod open;
+mod seam;
+
+pub(crate) use local::LocalStorage;
+pub(crate) use open::open;
+pub(crate) use seam::{Entry, Source, Storage, Upload};
