@@ -51,7 +51,7 @@ fn lies_where_the_outline_says(message: &[u8], chunk: &Chunk) {
         let payload = message.get(span).expect("spans lie in the message");
         let stored = chunk.encoded(index).expect("as many columns");
         assert_eq!((header.dtype, header.codec, &header.shape), (stored.dtype, stored.codec, stored.shape));
-        assert_eq!(payload, stored.payload);
+        assert_eq!(stored.payload, payload);
         assert_eq!(stored.check(), Ok(()));
     }
 }
@@ -69,7 +69,7 @@ fn bare_copy(chunk: &Chunk) -> Chunk {
     let mut columns = chunk.columns().to_vec();
     for (index, header) in columns.iter_mut().enumerate() {
         let start = narrow(frame.len());
-        frame.extend_from_slice(chunk.payload(index).expect("the span of a column lies in the frame"));
+        frame.extend_from_slice(&chunk.payload(index).expect("the span of a column lies in the frame"));
         header.span = start..narrow(frame.len());
     }
     let parts = ChunkParts {
@@ -113,7 +113,7 @@ fn reads_the_same_elsewhere(chunk: &Chunk) {
         let dims = tensor.tensor_shape.unwrap_or_default().dim;
         assert_eq!(Some(header.dtype), dtype::from_wire(tensor.dtype.into()));
         assert!(header.shape.dims().iter().map(|&size| i64::from(size)).eq(dims.iter().map(|dim| dim.size)));
-        assert_eq!(chunk.payload(index), Some(&*tensor.tensor_content));
+        assert_eq!(chunk.payload(index).as_deref(), Some(&*tensor.tensor_content));
         assert!(tensor.string_val.is_empty());
     }
 }

@@ -298,7 +298,7 @@ fn read_dims(
 #[must_use]
 pub fn encode(chunk: &Chunk) -> Bytes {
     if chunk.is_verbatim() {
-        return Bytes::copy_from_slice(chunk.frame());
+        return Bytes::copy_from_slice(&chunk.frame());
     }
     let mut out = BytesMut::with_capacity(encoded_len(chunk));
     put(chunk, &mut out);
@@ -308,21 +308,22 @@ pub fn encode(chunk: &Chunk) -> Bytes {
 /// Length of [`encode`]'s result in bytes.
 #[must_use]
 pub fn encoded_len(chunk: &Chunk) -> usize {
-    if chunk.is_verbatim() { chunk.frame().len() } else { Layout::of(chunk).total }
+    if chunk.is_verbatim() { frame_len(chunk) } else { Layout::of(chunk).total }
 }
 
 /// Appends [`encode`]'s result to `out`.
 pub fn put(chunk: &Chunk, out: &mut impl BufMut) {
     if chunk.is_verbatim() {
-        out.put_slice(chunk.frame());
+        out.put_slice(&chunk.frame());
         return;
     }
     let layout = Layout::of(chunk);
+    let frame = chunk.frame();
     out.put_slice(&layout.head);
     encode_key(5, WireType::LengthDelimited, out);
     encode_varint(layout.data_len as u64, out);
     for (i, head) in layout.tensor_heads.iter().enumerate() {
-        let payload = payload(chunk, i);
+        let payload = frame.get(span(chunk, i)).unwrap_or_default();
         encode_key(1, WireType::LengthDelimited, out);
         encode_varint((head.len() + bytes_field_len(4, payload.len())) as u64, out);
         out.put_slice(head);
@@ -370,7 +371,7 @@ impl Layout {
         let data_len = tensor_heads
             .iter()
             .enumerate()
-            .map(|(i, head)| bytes_field_len(1, head.len() + bytes_field_len(4, payload(chunk, i).len())))
+            .map(|(i, head)| bytes_field_len(1, head.len() + bytes_field_len(4, span(chunk, i).len())))
             .sum();
         let total = head.len() + bytes_field_len(5, data_len) + tail.len();
         Self { head, tensor_heads, tail, data_len, total }
@@ -390,10 +391,12 @@ fn tensor_head(chunk: &Chunk, column: usize) -> Vec<u8> {
     .encode_to_vec()
 }
 
-fn payload(chunk: &Chunk, column: usize) -> &[u8] {
-    let span =
-        chunk.column(column).map_or(0..0, |header| header.span.start as usize..header.span.end as usize);
-    chunk.frame().get(span).unwrap_or_default()
+fn span(chunk: &Chunk, column: usize) -> Range<usize> {
+    chunk.column(column).map_or(0..0, |header| header.span.start as usize..header.span.end as usize)
+}
+
+fn frame_len(chunk: &Chunk) -> usize {
+    usize::try_from(chunk.size_bytes()).unwrap_or(usize::MAX)
 }
 
 fn bytes_field_len(tag: u32, length: usize) -> usize {

@@ -161,7 +161,7 @@ fn a_chunk_framed_anew_is_the_same_message() {
         ["insert_dtypes.bin", "insert_strings.bin", "insert_chunks_of_four.bin", "insert_legacy_delta.bin"]
     {
         for chunk in inserted(name).chunks.values() {
-            let message = relive_wire::reverb::ChunkData::decode(chunk.frame()).unwrap();
+            let message = relive_wire::reverb::ChunkData::decode(&*chunk.frame()).unwrap();
             let bare = bare_copy(chunk);
             assert_eq!(chunk::encoded_len(&bare), chunk::encode(&bare).len());
             let again = relive_wire::reverb::ChunkData::decode(chunk::encode(&bare)).unwrap();

@@ -105,6 +105,12 @@ impl MessageBlock {
     pub(super) fn tensor<'a>(&'a self, payload: &'a [u8]) -> EncodedTensor<'a> {
         let Self { header, delta_encoded, .. } = self;
         let ColumnHeader { dtype, codec, shape, .. } = header;
-        EncodedTensor { dtype: *dtype, codec: *codec, shape, delta_encoded: *delta_encoded, payload }
+        EncodedTensor {
+            dtype: *dtype,
+            codec: *codec,
+            shape,
+            delta_encoded: *delta_encoded,
+            payload: payload.into(),
+        }
     }
 }

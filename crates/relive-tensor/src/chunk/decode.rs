@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Chunk, ChunkError, ChunkFault, ColumnHeader};
+use super::{Chunk, ChunkBytes, ChunkError, ChunkFault, ColumnHeader};
 use crate::codec::{delta, strings};
 use crate::{DType, Tensor};
 
@@ -14,7 +14,7 @@ impl Chunk {
     /// compressed payload cannot see).
     pub fn decode_column(&self, index: usize) -> Result<Tensor, ChunkError> {
         let (header, payload) = self.header_and_payload(index)?;
-        self.decode_tensor(header, payload).map_err(|fault| self.error(index, fault))
+        self.decode_tensor(header, &payload).map_err(|fault| self.error(index, fault))
     }
 
     /// Decodes a column of fixed-size elements straight into all of `dst`.
@@ -43,7 +43,7 @@ impl Chunk {
         Ok(Tensor::new(header.dtype, shape, Bytes::from(data))?)
     }
 
-    fn header_and_payload(&self, index: usize) -> Result<(&ColumnHeader, &[u8]), ChunkError> {
+    fn header_and_payload(&self, index: usize) -> Result<(&ColumnHeader, ChunkBytes<'_>), ChunkError> {
         let columns = self.num_columns();
         self.column(index)
             .zip(self.payload(index))

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Chunk, ChunkFault};
+use super::{Chunk, ChunkBytes, ChunkFault};
 use crate::codec::{Codec, delta, strings};
 use crate::limits::{MAX_CHUNK_BYTES, MAX_RANK, STRING_ELEMENT_BYTES};
 use crate::tensor::{check_bytes, to_u64};
@@ -12,7 +12,7 @@ use crate::{DType, Shape};
 ///
 /// Unlike a [`Chunk`] it promises nothing: its payload may be broken, which then shows when it is decoded.
 /// [`check`](Self::check) says beforehand whether memory of the decoded size is worth taking.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct EncodedTensor<'a> {
     /// Type of the elements.
     pub dtype: DType,
@@ -23,7 +23,7 @@ pub struct EncodedTensor<'a> {
     /// Whether delta coding was applied, if it applies to the tensor.
     pub delta_encoded: bool,
     /// The encoded elements.
-    pub payload: &'a [u8],
+    pub payload: ChunkBytes<'a>,
 }
 
 impl Chunk {
@@ -64,13 +64,13 @@ impl EncodedTensor<'_> {
         let within = |size: &u64| *size <= MAX_CHUNK_BYTES;
         if self.dtype == DType::String {
             let count = self.shape.num_elements().ok_or_else(too_large)?;
-            let size = strings::validate(self.payload, count)?;
+            let size = strings::validate(&self.payload, count)?;
             let size = count.saturating_mul(STRING_ELEMENT_BYTES).saturating_add(size);
             return if within(&size) { Ok(()) } else { Err(too_large()) };
         }
         let size = self.size_bytes().filter(within).ok_or_else(too_large)?;
         let size = usize::try_from(size).map_err(|_| too_large())?;
-        Ok(self.codec.check_announced(self.payload, size)?)
+        Ok(self.codec.check_announced(&self.payload, size)?)
     }
 
     /// Decodes a tensor of fixed-size elements straight into all of `dst`.
@@ -84,7 +84,7 @@ impl EncodedTensor<'_> {
             let (expected, actual) = (expected.unwrap_or(0), to_u64(dst.len()));
             return Err(ChunkFault::Destination { expected, actual });
         }
-        self.codec.decode_into(self.payload, dst)?;
+        self.codec.decode_into(&self.payload, dst)?;
         if self.delta_encoded {
             delta::decode(self.dtype, self.shape, dst);
         }
@@ -99,7 +99,7 @@ impl EncodedTensor<'_> {
         if self.dtype != DType::String {
             return Ok(Vec::new());
         }
-        Ok(strings::decode(self.payload, self.shape.num_elements().unwrap_or(0))?)
+        Ok(strings::decode(&self.payload, self.shape.num_elements().unwrap_or(0))?)
     }
 }
 
@@ -108,7 +108,13 @@ mod tests {
     use super::*;
 
     fn tensor<'a>(shape: &'a Shape, payload: &'a [u8]) -> EncodedTensor<'a> {
-        EncodedTensor { dtype: DType::UInt8, codec: Codec::Snappy, shape, delta_encoded: false, payload }
+        EncodedTensor {
+            dtype: DType::UInt8,
+            codec: Codec::Snappy,
+            shape,
+            delta_encoded: false,
+            payload: payload.into(),
+        }
     }
 
     #[test]

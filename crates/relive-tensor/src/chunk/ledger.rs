@@ -2,6 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::account::Accounts;
+
+/// Frames shorter than this stay in memory: moving one away frees less than a hundred bytes more than it costs.
+pub const MIN_MOVABLE_BYTES: usize = 256;
+
 /// Totals of the chunks that are alive: each counts itself in when it is given the ledger and out when it is dropped.
 ///
 /// ```
@@ -23,6 +28,9 @@ pub struct Ledger {
     chunks: AtomicU64,
     encoded_bytes: AtomicU64,
     raw_bytes: AtomicU64,
+    spilled_bytes: AtomicU64,
+    accounts: Accounts,
+    movable: bool,
 }
 
 /// The totals of a [`Ledger`] at about one moment; each is exact by itself.
@@ -34,9 +42,26 @@ pub struct LedgerSnapshot {
     pub encoded_bytes: u64,
     /// Bytes of their content once decoded.
     pub raw_bytes: u64,
+    /// Of the bytes of their frames, those that lie on disk instead of in memory.
+    pub spilled_bytes: u64,
+}
+
+impl LedgerSnapshot {
+    /// Bytes of frames in memory.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.encoded_bytes.saturating_sub(self.spilled_bytes)
+    }
 }
 
 impl Ledger {
+    /// A ledger of chunks whose frames can be moved to disk while they live, which costs each of them some 100 bytes. Those
+    /// under [`MIN_MOVABLE_BYTES`] stay where they are.
+    #[must_use]
+    pub fn of_movable_chunks() -> Self {
+        Self { movable: true, ..Self::default() }
+    }
+
     /// The current totals.
     #[must_use]
     pub fn snapshot(&self) -> LedgerSnapshot {
@@ -44,7 +69,25 @@ impl Ledger {
             chunks: self.chunks.load(Ordering::Relaxed),
             encoded_bytes: self.encoded_bytes.load(Ordering::Relaxed),
             raw_bytes: self.raw_bytes.load(Ordering::Relaxed),
+            spilled_bytes: self.spilled_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    pub(super) fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Whether a frame of this size is to be movable.
+    pub(super) fn moves(&self, size_bytes: usize) -> bool {
+        self.movable && size_bytes >= MIN_MOVABLE_BYTES
+    }
+
+    pub(super) fn count_spilled(&self, encoded_bytes: u64) {
+        self.spilled_bytes.fetch_add(encoded_bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_out_spilled(&self, encoded_bytes: u64) {
+        self.spilled_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
     }
 
     pub(super) fn count_in(&self, encoded_bytes: u64, raw_bytes: u64) {

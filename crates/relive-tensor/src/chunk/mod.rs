@@ -1,16 +1,21 @@
 //! Column chunks: consecutive steps of one or more columns, encoded once, immutable and shared.
 
+mod account;
+mod bytes;
 mod decode;
 mod encode;
 mod encoded;
 mod error;
 mod header;
 mod ledger;
+mod state;
 mod stored;
 
+pub use account::{Account, AccountSnapshot};
+pub use bytes::ChunkBytes;
 pub use encode::encode_chunk;
 pub use encoded::EncodedTensor;
 pub use error::{ChunkError, ChunkFault};
 pub use header::{ColumnHeader, SequenceRange};
-pub use ledger::{Ledger, LedgerSnapshot};
+pub use ledger::{Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
 pub use stored::{Chunk, ChunkParts};

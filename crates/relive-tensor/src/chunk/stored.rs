@@ -1,10 +1,13 @@
 //! The stored chunk and its validation.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::bytes::{ChunkBytes, Kept};
+use super::state::State;
 use super::{ChunkError, ChunkFault, ColumnHeader, Ledger, SequenceRange};
 use crate::DType;
 use crate::codec::{Codec, strings};
@@ -34,15 +37,22 @@ pub struct ChunkParts {
 /// small (see the test of its size), as servers hold millions of chunks of a few hundred bytes.
 pub struct Chunk {
     key: u64,
-    range: SequenceRange,
+    episode_id: u64,
+    start: i32,
+    end: i32,
     columns: SmallVec<[ColumnHeader; 1]>,
-    frame: Box<[u8]>,
+    frame: Kept,
     ledger: Option<Arc<Ledger>>,
+    state: State,
     /// Decoded size of all columns; at most [`MAX_CHUNK_BYTES`], so 32 bits hold it.
     raw_bytes: u32,
+    sparse: bool,
     delta_encoded: bool,
     verbatim: bool,
 }
+
+/// The books of chunks that are in no ledger.
+static UNCOUNTED: LazyLock<Ledger> = LazyLock::new(Ledger::default);
 
 impl Chunk {
     /// Validates the parts of a chunk. All chunks come through here, whoever made the parts.
@@ -70,7 +80,22 @@ impl Chunk {
                 fault,
             })?;
         }
-        Ok(Self { key, range, columns, frame, ledger: None, raw_bytes, delta_encoded, verbatim })
+        let SequenceRange { episode_id, start, end, sparse } = range;
+        let (frame, ledger, state) = (Kept::Fixed(frame), None, State::default());
+        Ok(Self {
+            key,
+            episode_id,
+            start,
+            end,
+            columns,
+            frame,
+            ledger,
+            state,
+            raw_bytes,
+            sparse,
+            delta_encoded,
+            verbatim,
+        })
     }
 
     /// The chunk, counted in `ledger` for as long as it lives.
@@ -78,6 +103,10 @@ impl Chunk {
     pub fn with_ledger(mut self, ledger: Arc<Ledger>) -> Self {
         self.leave_ledger();
         ledger.count_in(self.size_bytes(), self.uncompressed_size_bytes());
+        if ledger.moves(self.frame.len()) {
+            let frame = std::mem::replace(&mut self.frame, Kept::Fixed(Box::default()));
+            self.frame = frame.into_movable();
+        }
         self.ledger = Some(ledger);
         self
     }
@@ -91,7 +120,8 @@ impl Chunk {
     /// Episode and steps covered.
     #[must_use]
     pub fn range(&self) -> SequenceRange {
-        self.range
+        let Self { episode_id, start, end, sparse, .. } = *self;
+        SequenceRange { episode_id, start, end, sparse }
     }
 
     /// Number of columns, at least one.
@@ -120,8 +150,8 @@ impl Chunk {
 
     /// The encoded payload of a column.
     #[must_use]
-    pub fn payload(&self, index: usize) -> Option<&[u8]> {
-        self.frame.get(self.column(index)?.span_usize()?)
+    pub fn payload(&self, index: usize) -> Option<ChunkBytes<'_>> {
+        self.frame().slice(self.column(index)?.span_usize()?)
     }
 
     /// Whether delta coding was applied, to those columns that it applies to.
@@ -132,8 +162,61 @@ impl Chunk {
 
     /// The bytes that the columns' spans point into.
     #[must_use]
-    pub fn frame(&self) -> &[u8] {
-        &self.frame
+    pub fn frame(&self) -> ChunkBytes<'_> {
+        if self.is_movable() {
+            self.state.touch();
+        }
+        self.frame.get()
+    }
+
+    /// The frame as a run of bytes that stays alive by itself.
+    #[must_use]
+    pub fn shared_frame(chunk: &Arc<Self>) -> Bytes {
+        if let Some(bytes) = chunk.frame.shared() {
+            chunk.state.touch();
+            return bytes;
+        }
+        Bytes::from_owner(SharedFrame(Arc::clone(chunk)))
+    }
+
+    /// Whether the frame can be [moved](Self::move_frame).
+    #[must_use]
+    pub fn is_movable(&self) -> bool {
+        matches!(self.frame, Kept::Movable(_))
+    }
+
+    /// Whether the frame is in memory of this process's own.
+    #[must_use]
+    pub fn is_resident(&self) -> bool {
+        !self.state.get().is_moved()
+    }
+
+    /// Has the frame lie at `bytes`, outside of this process's own memory, from now on; they must be the same bytes. What
+    /// the frame lay in before is given back, to be dropped: readers that have it at hand keep it alive.
+    ///
+    /// `None`, and nothing has changed, if the frame cannot be moved or `bytes` are of another length.
+    #[must_use]
+    pub fn move_frame(&self, bytes: Bytes) -> Option<Bytes> {
+        let before = self.frame.replace(bytes)?;
+        self.note_moved();
+        Some(before)
+    }
+
+    /// Whether the frame was read since the last call. Only of frames that can be moved.
+    #[must_use]
+    pub fn take_touched(&self) -> bool {
+        self.state.take_touched()
+    }
+
+    /// The tag of the store that has written the chunk down; 0 if none has.
+    #[must_use]
+    pub fn store_tag(&self) -> u8 {
+        self.state.store_tag()
+    }
+
+    /// Notes which store has written the chunk down.
+    pub fn set_store_tag(&self, tag: u8) {
+        self.state.set_store_tag(tag);
     }
 
     /// Whether the frame is the very message that a client sent.
@@ -158,12 +241,38 @@ impl Chunk {
     fn leave_ledger(&mut self) {
         if let Some(ledger) = self.ledger.take() {
             ledger.count_out(self.size_bytes(), self.uncompressed_size_bytes());
+            if !self.is_resident() {
+                ledger.count_out_spilled(self.size_bytes());
+            }
+        }
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The ledger that has the accounts of those who hold the chunk.
+    pub(super) fn books(&self) -> &Ledger {
+        self.ledger.as_deref().unwrap_or_else(|| &UNCOUNTED)
+    }
+}
+
+/// A frame that keeps its chunk alive.
+struct SharedFrame(Arc<Chunk>);
+
+impl AsRef<[u8]> for SharedFrame {
+    fn as_ref(&self) -> &[u8] {
+        match &self.0.frame {
+            Kept::Fixed(frame) => frame,
+            // Only fixed frames are shared in this way.
+            Kept::Movable(_) => &[],
         }
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        self.leave_lists();
         self.leave_ledger();
     }
 }
@@ -173,7 +282,7 @@ impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chunk")
             .field("key", &self.key)
-            .field("range", &self.range)
+            .field("range", &self.range())
             .field("columns", &self.columns)
             .field("delta_encoded", &self.delta_encoded)
             .field("size_bytes", &self.size_bytes())

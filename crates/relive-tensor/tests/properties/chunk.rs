@@ -220,8 +220,12 @@ fn the_ledger_counts_what_lives() {
         Chunk::new(parts).unwrap().with_ledger(Arc::clone(&ledger))
     };
     let (one, two) = (make(1000), Arc::new(make(500)));
-    let both =
-        LedgerSnapshot { chunks: 2, encoded_bytes: one.size_bytes() + two.size_bytes(), raw_bytes: 1500 };
+    let both = LedgerSnapshot {
+        chunks: 2,
+        encoded_bytes: one.size_bytes() + two.size_bytes(),
+        raw_bytes: 1500,
+        spilled_bytes: 0,
+    };
     assert_eq!(ledger.snapshot(), both);
     let again = Arc::clone(&two);
     drop(two);

@@ -1,5 +1,6 @@
 //! Property tests of the crate: round trips, naive models, damaged and arbitrary bytes.
 
+mod account;
 mod chunk;
 mod chunker;
 mod codec;

@@ -123,7 +123,7 @@ impl Open {
         self.tail.varint(length as u64);
         if length >= SHARED_PART_BYTES && chunk.is_verbatim() {
             self.parts.push_back(Part::Small(std::mem::take(&mut self.tail.out)));
-            self.parts.push_back(Part::Shared(Frame(Arc::clone(chunk))));
+            self.parts.push_back(Part::Shared(Chunk::shared_frame(chunk)));
         } else {
             chunk::put(chunk, &mut self.tail.out);
         }
@@ -147,32 +147,22 @@ impl Open {
 #[derive(Debug)]
 enum Part {
     Small(Vec<u8>),
-    Shared(Frame),
+    Shared(Bytes),
 }
 
 impl Part {
     fn len(&self) -> usize {
         match self {
             Self::Small(bytes) => bytes.len(),
-            Self::Shared(frame) => frame.as_ref().len(),
+            Self::Shared(frame) => frame.len(),
         }
     }
 
     fn into_bytes(self) -> Bytes {
         match self {
             Self::Small(bytes) => bytes.into(),
-            Self::Shared(frame) => Bytes::from_owner(frame),
+            Self::Shared(frame) => frame,
         }
-    }
-}
-
-/// A chunk's frame as a run of bytes that keeps the chunk alive.
-#[derive(Debug)]
-struct Frame(Arc<Chunk>);
-
-impl AsRef<[u8]> for Frame {
-    fn as_ref(&self) -> &[u8] {
-        self.0.frame()
     }
 }
 
