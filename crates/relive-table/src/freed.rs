@@ -16,8 +16,8 @@ pub struct Freed {
     items: Vec<Arc<ItemData>>,
     /// Data of items that were refused, or whose key was there already.
     trajectories: Vec<Trajectory>,
-    /// All there was in tables that were reset.
-    contents: Vec<Contents>,
+    /// All there was in tables that were reset. A capture that runs has a share in it.
+    contents: Vec<Arc<Contents>>,
 }
 
 impl Freed {
@@ -61,7 +61,7 @@ impl Freed {
         self.trajectories.push(trajectory);
     }
 
-    pub(crate) fn push_contents(&mut self, contents: Contents) {
+    pub(crate) fn push_contents(&mut self, contents: Arc<Contents>) {
         if contents.items.len() > 0 {
             self.contents.push(contents);
         }

@@ -5,6 +5,8 @@ pub mod extension;
 pub mod limiter;
 pub mod selector;
 
+mod capture;
+mod checkpoint;
 mod config;
 mod episodes;
 mod error;
@@ -16,6 +18,10 @@ mod snapshot;
 mod table;
 mod time;
 
+pub use capture::Capture;
+pub use checkpoint::{
+    CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint, RunningCheckpoint,
+};
 pub use config::{ConfigError, MAX_TABLE_SIZE, TableConfig};
 pub use error::{InsertError, PriorityError};
 pub use extension::{Context, Effect, Extension, InsertOnFirstSample, Metric, PriorityDiffusion, Statistics};

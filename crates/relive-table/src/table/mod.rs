@@ -1,5 +1,6 @@
 //! The table: one file per operation, over the state that they share.
 
+mod capture;
 mod hooks;
 mod info;
 mod insert;

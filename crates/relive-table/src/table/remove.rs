@@ -1,5 +1,7 @@
 //! Deleting one item, and all of them.
 
+use std::sync::Arc;
+
 use super::state::{Contents, Counters};
 use crate::selector::Slot;
 use crate::{Freed, Table};
@@ -20,13 +22,18 @@ impl Table {
     pub fn reset(&mut self, freed: &mut Freed) {
         self.notify_reset();
         let state = &mut self.state;
-        freed.push_contents(core::mem::replace(&mut state.contents, Contents::new(&state.config)));
+        let left = Arc::new(core::mem::replace(&mut state.contents, Contents::new(&state.config)));
+        if let Some(capture) = &mut state.capture {
+            capture.keep(&left);
+        }
+        freed.push_contents(left);
         state.limiter.reset();
         state.counters = Counters::default();
     }
 
     /// The one way by which an item leaves, whoever sends it. Returns its key.
     pub(super) fn remove_slot(&mut self, slot: Slot, freed: &mut Freed) -> Option<u64> {
+        self.state.before_change(slot);
         let contents = &mut self.state.contents;
         let record = contents.items.remove(slot)?;
         contents.deselect(slot);

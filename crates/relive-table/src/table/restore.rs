@@ -75,7 +75,7 @@ pub enum RestoreError {
 impl Table {
     /// Rules, counters and items. The items are in no order: [`TableSnapshot::sort`] is for when no lock is held.
     pub fn snapshot(&self) -> TableSnapshot {
-        let State { config, limiter, contents, counters, .. } = &self.state;
+        let State { config, contents, .. } = &self.state;
         let stored = |record: &Record| StoredItem {
             data: Arc::clone(&record.data),
             priority: record.priority,
@@ -83,14 +83,7 @@ impl Table {
         };
         let mut items = Vec::with_capacity(contents.items.len());
         items.extend(contents.items.records().map(stored));
-        let counters = TableCounters {
-            inserts: limiter.inserts(),
-            samples: limiter.samples(),
-            deletes: limiter.deletes(),
-            deleted_episodes: counters.deleted_episodes,
-            unique_samples: counters.unique_samples,
-        };
-        TableSnapshot { config: Arc::clone(config), counters, items }
+        TableSnapshot { config: Arc::clone(config), counters: self.state.counters(), items }
     }
 
     /// A table of the rules `config` with the items and counters of `snapshot`, whose own rules are not looked at.

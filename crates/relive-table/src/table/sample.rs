@@ -58,6 +58,7 @@ impl State {
 
     /// Hands out a chosen item.
     fn take(&mut self, pick: Pick) -> Option<Sampled> {
+        self.before_change(pick.slot);
         let table_size = self.contents.items.len() as u64;
         let record = self.contents.items.get_mut(pick.slot)?;
         self.counters.unique_samples += u64::from(record.times_sampled == 0);

@@ -6,7 +6,7 @@ use crate::episodes::Episodes;
 use crate::extension::Requests;
 use crate::items::Items;
 use crate::selector::{Rank, Select, Selector, Slot};
-use crate::{ConfigError, Extension, ItemView, PriorityError, RateLimiter, TableConfig};
+use crate::{Capture, ConfigError, Extension, ItemView, PriorityError, RateLimiter, TableConfig};
 
 /// A set of items with a rule for reading, a rule for removing and a rate limiter.
 ///
@@ -27,6 +27,8 @@ pub(crate) struct State {
     pub(super) counters: Counters,
     /// Sequence number of the next item; not set back by a reset.
     pub(super) next_sequence: u64,
+    /// Somebody who collects what the table held at an earlier moment.
+    pub(super) capture: Option<Box<Capture>>,
 }
 
 /// What a reset replaces as a whole.
@@ -110,7 +112,7 @@ impl Table {
             .map_err(|source| ConfigError::RateLimiter { table: config.name.clone(), source })?;
         let contents = Contents::new(&config);
         let (config, counters) = (Arc::new(config), Counters::default());
-        let state = State { config, limiter, contents, counters, next_sequence: 0 };
+        let state = State { config, limiter, contents, counters, next_sequence: 0, capture: None };
         Ok(Self { state, extensions, requests: Requests::default() })
     }
 

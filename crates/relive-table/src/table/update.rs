@@ -27,6 +27,7 @@ impl Table {
 impl State {
     /// Returns the priority that was replaced.
     pub(super) fn set_priority(&mut self, slot: Slot, admitted: Admitted) -> f64 {
+        self.before_change(slot);
         self.contents.reselect(slot, admitted);
         let record = self.contents.items.get_mut(slot);
         record.map_or(admitted.priority, |record| core::mem::replace(&mut record.priority, admitted.priority))

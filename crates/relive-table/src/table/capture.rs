@@ -1,0 +1,87 @@
+//! Capturing a table in pieces, between which it goes on.
+
+use std::sync::Arc;
+
+use super::state::State;
+use crate::selector::Slot;
+use crate::{Capture, StoredItem, Table, TableCounters, TableSnapshot};
+
+impl Table {
+    /// Begins to capture the table as it is now. Gives its rules and counters; the items come in pieces, from
+    /// [`fetch_captured`](Self::fetch_captured). A capture that runs already is given up.
+    ///
+    /// Takes the same short time for any number of items, but for one bit each that is set to 0. Until
+    /// [`end_capture`](Self::end_capture), an operation that changes or removes an item which was not fetched yet keeps a
+    /// copy of what the capture needs: a reference, the priority and the number of samples.
+    ///
+    /// ```
+    /// # use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
+    /// # fn item(key: u64) -> NewItem {
+    /// #     let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+    /// #     let row = Tensor::from_slice(&[key], [1]).unwrap();
+    /// #     let chunk = Chunk::new(encode_chunk(key, range, &[row], false, Codec::Raw).unwrap()).unwrap();
+    /// #     let mut builder = TrajectoryBuilder::new();
+    /// #     builder.begin_column(true);
+    /// #     let chunk = builder.chunk(chunk.into());
+    /// #     builder.slice(Slice { chunk, offset: 0, length: 1, index: 0 });
+    /// #     NewItem { key, priority: 1.0, times_sampled: 0, trajectory: builder.build().unwrap() }
+    /// # }
+    /// # use rand_xoshiro::{Xoshiro256PlusPlus, rand_core::SeedableRng};
+    /// use relive_table::{Freed, NewItem, Table, TableConfig, Timestamp};
+    ///
+    /// # let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    /// let mut table = Table::new(TableConfig::new("replay"), Vec::new())?;
+    /// let mut freed = Freed::default();
+    /// for key in 0..10 {
+    ///     table.insert(item(key), Timestamp::EPOCH, &mut rng, &mut freed)?;
+    /// }
+    /// let mut snapshot = table.begin_capture();
+    /// while table.fetch_captured(4, &mut snapshot.items) {
+    ///     // What happens now is no part of it.
+    ///     table.delete(9, &mut freed);
+    ///     table.update_priority(8, 5.0)?;
+    /// }
+    /// drop(table.end_capture());
+    /// assert_eq!((snapshot.items.len(), table.len()), (10, 9));
+    /// assert!(snapshot.items.iter().all(|item| item.priority == 1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn begin_capture(&mut self) -> TableSnapshot {
+        let state = &mut self.state;
+        state.capture = Some(Box::new(Capture::new(state.next_sequence, &state.contents.items)));
+        TableSnapshot { config: Arc::clone(&state.config), counters: state.counters(), items: Vec::new() }
+    }
+
+    /// Adds the items that lie in the next `slots` places, and those that had to be kept since the last call, to `out`, in no
+    /// order. Whether there are more; false if no capture runs.
+    pub fn fetch_captured(&mut self, slots: usize, out: &mut Vec<StoredItem>) -> bool {
+        let State { capture, contents, .. } = &mut self.state;
+        capture.as_mut().is_some_and(|capture| capture.fetch(&contents.items, slots, out))
+    }
+
+    /// Ends the capture that runs, if one does, whether or not everything was fetched.
+    pub fn end_capture(&mut self) -> Option<Box<Capture>> {
+        self.state.capture.take()
+    }
+}
+
+impl State {
+    /// To be called before the item in this slot changes or leaves.
+    pub(super) fn before_change(&mut self, slot: Slot) {
+        if let Some(capture) = &mut self.capture
+            && let Some(record) = self.contents.items.get(slot)
+        {
+            capture.save(slot, record);
+        }
+    }
+
+    pub(super) fn counters(&self) -> TableCounters {
+        TableCounters {
+            inserts: self.limiter.inserts(),
+            samples: self.limiter.samples(),
+            deletes: self.limiter.deletes(),
+            deleted_episodes: self.counters.deleted_episodes,
+            unique_samples: self.counters.unique_samples,
+        }
+    }
+}
