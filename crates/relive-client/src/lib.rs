@@ -23,7 +23,10 @@ pub use pattern::{
     Comparison, Condition, Operand, OperandBuilder, PatternNode, PriorityFn, SourceColumn, StructuredConfig,
     reference_step,
 };
-pub use relive_table::TableInfo;
+pub use relive_table::{
+    CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint,
+    RunningCheckpoint, SavedCheckpoint, TableInfo,
+};
 pub use relive_tensor::{DType, Nest, Shape, Tensor};
 pub use sampler::{Sample, SampleCall, SampleInfo, Sampler, SamplerOptions};
 pub use writer::{

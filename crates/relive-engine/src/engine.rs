@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::rngs::SysRng;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{
-    CheckpointProgress, ConfigError, Extension, RestoreError, SavedCheckpoint, Snapshot, Table, TableConfig,
-};
+use relive_table::{ConfigError, Extension, RestoreError, Table, TableConfig};
 use relive_tensor::Ledger;
 
 use crate::EngineError;
+use crate::checkpoint::{Checkpoints, Plan};
 use crate::handle::TableHandle;
-use crate::limits::MAX_TABLES;
-use crate::snapshot::Checkpointing;
+use crate::limits::{MAX_TABLES, MIN_CHECKPOINT_INTERVAL};
+use crate::sync::Mutex;
 
 /// The tables by name.
 pub(crate) type Tables = HashMap<String, TableHandle>;
@@ -22,10 +22,18 @@ pub(crate) type Tables = HashMap<String, TableHandle>;
 /// The tables of a server, and the account of its chunks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+/// What the clones of an engine share.
+#[derive(Debug)]
+pub(crate) struct Inner {
     tables: Arc<Tables>,
-    order: Arc<[TableHandle]>,
+    order: Vec<TableHandle>,
     ledger: Arc<Ledger>,
-    checkpointing: Option<Arc<Checkpointing>>,
+    /// Held while the tables are captured, which one caller does at a time.
+    capture_turn: Mutex<()>,
+    checkpoints: Option<Checkpoints>,
 }
 
 /// Collects the tables of an [`Engine`].
@@ -33,7 +41,7 @@ pub struct Engine {
 pub struct EngineBuilder {
     tables: Vec<(TableConfig, Vec<Box<dyn Extension>>)>,
     seed: Option<u64>,
-    checkpointing: Option<Arc<Checkpointing>>,
+    pub(crate) checkpoints: Plan,
 }
 
 /// Why an engine cannot be made.
@@ -69,6 +77,24 @@ pub enum BuildError {
     /// A table's state in a snapshot is one that no table can be in.
     #[error("the checkpoint cannot be restored: {0}")]
     Restore(#[from] RestoreError),
+    /// Checkpoints are to be written, but nothing can write them.
+    #[error("{option} needs a checkpointer: say where checkpoints are kept")]
+    NoCheckpointer {
+        /// What asks for them.
+        option: &'static str,
+    },
+    /// Checkpoints are to be written too often.
+    #[error("checkpoint_every is {got:?}, at least {MIN_CHECKPOINT_INTERVAL:?} is supported")]
+    CheckpointInterval {
+        /// The time given.
+        got: Duration,
+    },
+    /// The system gives no thread.
+    #[error("the thread for checkpoints by the clock cannot be started: {reason}")]
+    Thread {
+        /// What the system says.
+        reason: String,
+    },
 }
 
 impl EngineBuilder {
@@ -90,21 +116,6 @@ impl EngineBuilder {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
-        self
-    }
-
-    /// Has `save` write the checkpoints that are asked for; it says what it wrote, and counts how
-    /// far it is. It is called on the thread
-    /// that asks, by one caller at a time.
-    #[must_use]
-    pub fn checkpointer(
-        mut self,
-        save: impl Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        self.checkpointing = Some(Arc::new(Checkpointing::new(Box::new(save))));
         self
     }
 
@@ -148,7 +159,7 @@ impl EngineBuilder {
                 return Err(BuildError::DuplicateName { name });
             }
         }
-        Ok(Engine::new(tables, order, ledger, self.checkpointing))
+        Engine::new(tables, order, ledger, self.checkpoints.make()?)
     }
 }
 
@@ -167,14 +178,24 @@ impl Engine {
         tables: Tables,
         order: Vec<TableHandle>,
         ledger: Arc<Ledger>,
-        checkpointing: Option<Arc<Checkpointing>>,
-    ) -> Self {
+        checkpoints: Option<Checkpoints>,
+    ) -> Result<Self, BuildError> {
         let tables = Arc::new(tables);
         for table in &order {
             // Each handle is fresh, so that its cell is empty.
             let _ = table.shared.peers.set(Arc::downgrade(&tables));
         }
-        Self { tables, order: order.into(), ledger, checkpointing }
+        let capture_turn = Mutex::new(());
+        let inner = Arc::new(Inner { tables, order, ledger, capture_turn, checkpoints });
+        if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
+            let started = clock.start(Arc::downgrade(&inner));
+            started.map_err(|error| BuildError::Thread { reason: error.to_string() })?;
+        }
+        Ok(Self::of(inner))
+    }
+
+    pub(crate) fn of(inner: Arc<Inner>) -> Self {
+        Self { inner }
     }
 
     /// The table `name`.
@@ -182,7 +203,8 @@ impl Engine {
     /// # Errors
     /// There is none of this name; the error lists those there are.
     pub fn table(&self, name: &str) -> Result<&TableHandle, EngineError> {
-        self.tables
+        self.inner
+            .tables
             .get(name)
             .ok_or_else(|| EngineError::UnknownTable { name: shortened(name), known: self.known_names() })
     }
@@ -190,8 +212,8 @@ impl Engine {
     /// The names of the tables, or of the first of them.
     fn known_names(&self) -> String {
         let names: Vec<_> =
-            self.order.iter().take(MAX_NAMES_TOLD).map(|table| shortened(table.name())).collect();
-        match self.order.len().saturating_sub(names.len()) {
+            self.inner.order.iter().take(MAX_NAMES_TOLD).map(|table| shortened(table.name())).collect();
+        match self.inner.order.len().saturating_sub(names.len()) {
             0 => names.join(", "),
             more => format!("{} and {more} more", names.join(", ")),
         }
@@ -200,22 +222,30 @@ impl Engine {
     /// Every table, in the order in which they were given.
     #[must_use]
     pub fn tables(&self) -> &[TableHandle] {
-        &self.order
+        &self.inner.order
     }
 
     /// The account of every live chunk made with it.
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+        &self.inner.ledger
     }
 
-    pub(crate) fn checkpointing(&self) -> Option<&Checkpointing> {
-        self.checkpointing.as_deref()
+    pub(crate) fn capture_turn(&self) -> &Mutex<()> {
+        &self.inner.capture_turn
     }
 
-    /// Closes every table; see [`TableHandle::close`].
+    pub(crate) fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.inner.checkpoints.as_ref()
+    }
+
+    /// Closes every table; see [`TableHandle::close`]. No checkpoint is due any more;
+    /// [`shut_down`](Self::shut_down) writes a last one.
     pub fn close(&self) {
-        self.order.iter().for_each(TableHandle::close);
+        self.tables().iter().for_each(TableHandle::close);
+        if let Some(clock) = self.checkpoints().and_then(Checkpoints::clock) {
+            clock.stop();
+        }
     }
 }
 

@@ -231,7 +231,7 @@ impl std::fmt::Debug for TableHandle {
 }
 
 /// Times before 1970 and after 2262 do not occur on a working clock; they count as the epoch.
-fn wall_clock() -> Timestamp {
+pub(crate) fn wall_clock() -> Timestamp {
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(0))
 }

@@ -13,7 +13,9 @@
 //! * Every waiter can be listed with what it waits for, how much is missing, and since when ([`WaiterInfo`]).
 
 mod aftermath;
+mod capture;
 mod change;
+mod checkpoint;
 mod columns;
 mod confirmations;
 mod describe;
@@ -28,10 +30,10 @@ mod request;
 mod restore;
 mod sample;
 mod slot;
-mod snapshot;
 mod state;
 mod sync;
 
+pub use checkpoint::PendingCheckpoint;
 pub use confirmations::{Confirmations, Outcome};
 pub use describe::{Operation, TableStatus, WaiterInfo};
 pub use differences::Difference;

@@ -24,6 +24,13 @@ pub const SLOTS_PER_LOCK: usize = 1_024;
 /// Items that are looked up by their keys under one lock, for the same reason.
 pub const KEYS_PER_LOCK: usize = 256;
 
+/// Time for which a capture of tables goes on before it lets others have its processor: below what systems give a thread at a
+/// time, so that it is not stopped while it holds a lock.
+pub const CAPTURE_BEFORE_YIELD: Duration = Duration::from_millis(1);
+
+/// Shortest time between checkpoints by the clock; any shorter one would be meant to be none.
+pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Columns of a structure that writers give their items: as many as any agent's steps have, few enough that the structure
 /// costs a server next to nothing.
 pub const MAX_NAMED_COLUMNS: usize = 4_096;

@@ -1,10 +1,23 @@
-//! The one lock in use, exchanged for loom's in model checking.
+//! The locks and threads in use, exchanged for loom's in model checking.
 
 #[cfg(not(relive_loom))]
 pub(crate) use parking_lot::Mutex;
 
 #[cfg(relive_loom)]
-pub(crate) use self::model::Mutex;
+pub(crate) use self::model::{Mutex, spawn, unlock_fair};
+
+/// Gives a lock to whoever has waited for it longest, where an ordinary unlock lets the first to come have it, which is mostly
+/// the thread that has just had it.
+#[cfg(not(relive_loom))]
+pub(crate) fn unlock_fair<T>(guard: parking_lot::MutexGuard<'_, T>) {
+    parking_lot::MutexGuard::unlock_fair(guard);
+}
+
+/// Starts a thread that nobody waits for.
+#[cfg(not(relive_loom))]
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
+}
 
 #[cfg(relive_loom)]
 mod model {
@@ -20,5 +33,14 @@ mod model {
         pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
             self.0.lock().expect("a panic ends the model")
         }
+    }
+
+    pub(crate) fn unlock_fair<T>(guard: loom::sync::MutexGuard<'_, T>) {
+        drop(guard);
+    }
+
+    pub(crate) fn spawn(_name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        drop(loom::thread::spawn(run));
+        Ok(())
     }
 }

@@ -15,10 +15,11 @@ use crate::workers::Workers;
 /// Serves `engine` on `listener` until `shutdown` is ready, then ends in order.
 ///
 /// Connections are served by threads of the server's own ([`ServerOptions::workers`]); the calling task only accepts
-/// them. The engine is closed at the end; its tables can still be read.
+/// them. The engine is [shut down](Engine::shut_down) at the end, with a last checkpoint if it was made to write one; its tables
+/// can still be read.
 ///
 /// # Errors
-/// The listener is broken, or threads cannot be started. Failures of single connections are logged and concern nobody
+/// The listener is broken, threads cannot be started, or the last checkpoint cannot be written. Failures of single connections are logged and concern nobody
 /// else.
 pub async fn serve(
     listener: TcpListener,
@@ -32,10 +33,15 @@ pub async fn serve(
     let accepted = accept_until(&listener, &mut workers, &services, &stopping, shutdown).await;
     drop(listener);
     tracing::info!(connections = workers.connections(), "stopping");
-    engine.close();
+    // Closed tables stay as they are: the last checkpoint is written while connections end.
+    let last = engine.shut_down();
     stop.send_replace(true);
     workers.drain(options.drain_timeout).await;
-    accepted
+    let saved = match last {
+        Some(last) => last.await.map(drop).map_err(io::Error::other),
+        None => Ok(()),
+    };
+    accepted.and(saved)
 }
 
 async fn accept_until(

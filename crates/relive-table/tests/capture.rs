@@ -151,10 +151,12 @@ proptest! {
 }
 
 fn filled(items: u64) -> (Table, Xoshiro256PlusPlus) {
-    let mut table = Table::new(TableConfig::new("t"), Vec::new()).unwrap();
+    let mut table = Table::new(TableConfig::new("t"), Vec::new()).expect("the configuration is valid");
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     for key in 0..items {
-        table.insert(data::item(key, 1.0), Timestamp::EPOCH, &mut rng, &mut Freed::default()).unwrap();
+        table
+            .insert(data::item(key, 1.0), Timestamp::EPOCH, &mut rng, &mut Freed::default())
+            .expect("1 is a priority");
     }
     (table, rng)
 }

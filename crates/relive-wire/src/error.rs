@@ -37,6 +37,12 @@ pub enum WireError {
         /// The dimension as sent.
         size: i64,
     },
+    /// A part of the status of a checkpoint that is missing, or not known.
+    #[error("a checkpoint has {} {what} that this version does not know", if *what == "outcome" { "an" } else { "a" })]
+    CheckpointStatus {
+        /// The part.
+        what: &'static str,
+    },
     /// The chunk's columns and its bytes contradict each other.
     #[error(transparent)]
     Chunk(#[from] ChunkError),

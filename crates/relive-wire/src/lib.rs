@@ -7,6 +7,7 @@
 //! checked, and each failure says what was wrong and where ([`WireError`]).
 
 pub mod checkpoint;
+pub mod checkpoint_status;
 pub mod chunk;
 pub mod dtype;
 mod error;

@@ -12,7 +12,9 @@ pub use relive_client::{
     Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking, reference_step,
 };
 pub use relive_server::ServerOptions;
-pub use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig, TableInfo};
+pub use relive_table::{
+    CheckpointStatus, ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig, TableInfo,
+};
 pub use relive_tensor::{DType, Nest, Shape, Signature, Tensor, TensorSpec};
 pub use server::{Server, ServerBuilder, ServerError};
 

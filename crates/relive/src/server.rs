@@ -3,10 +3,11 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use relive_engine::{BuildError, Engine, EngineBuilder};
+use relive_engine::{BuildError, Engine, EngineBuilder, EngineError};
 use relive_server::{BindError, ServerOptions, bind, serve};
-use relive_table::TableConfig;
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -42,8 +43,8 @@ pub enum ServerError {
     /// The address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The listener broke.
-    #[error("the server's listener broke: {0}")]
+    /// The listener broke, or the last checkpoint could not be written.
+    #[error("the server ended badly: {0}")]
     Listener(#[from] io::Error),
     /// The server's task was ended from outside, or panicked.
     #[error("the server's task ended before its time: {0}")]
@@ -76,10 +77,11 @@ impl Server {
         &self.engine
     }
 
-    /// Stops in order: confirmations of inserts that did happen are still sent, waiting calls get an error.
+    /// Stops in order: confirmations of inserts that did happen are still sent, waiting calls get an error, and the last checkpoint
+    /// is written if [`ServerBuilder::checkpoint_at_shutdown`] asked for one.
     ///
     /// # Errors
-    /// The listener had broken before, or the task was ended from outside.
+    /// The listener had broken before, the last checkpoint cannot be written, or the task was ended from outside.
     pub async fn stop(self) -> Result<(), ServerError> {
         drop(self.stop);
         self.task.await?.map_err(ServerError::from)
@@ -91,6 +93,61 @@ impl ServerBuilder {
     #[must_use]
     pub fn table(mut self, config: TableConfig) -> ServerBuilder {
         self.engine = self.engine.table(config);
+        self
+    }
+
+    /// Has `save` write the checkpoints of the tables; see [`EngineBuilder::checkpointer`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use relive::table::{SavedCheckpoint, TableConfig};
+    /// use relive::Server;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), relive::ServerError> {
+    /// let address = "127.0.0.1:0".parse().expect("an address");
+    /// let server = Server::builder()
+    ///     .table(TableConfig::queue("steps", 100))
+    ///     .checkpointer(|snapshot, _progress| {
+    ///         // Write it to where it lasts, and say where that is.
+    ///         let location = format!("{} tables", snapshot.tables.len());
+    ///         Ok(SavedCheckpoint { location, written_bytes: 0, total_bytes: 0 })
+    ///     })
+    ///     .checkpoint_every(Duration::from_secs(600))
+    ///     .checkpoint_at_shutdown(true)
+    ///     .bind(address)
+    ///     .await?;
+    /// let engine = server.engine().clone();
+    /// server.stop().await?;
+    /// let last = engine.checkpoint_status().last.expect("one is written at shutdown");
+    /// assert_eq!(last.saved().expect("it was written").location, "1 tables");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn checkpointer(
+        mut self,
+        save: impl Fn(Snapshot, &CheckpointProgress) -> Result<SavedCheckpoint, EngineError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> ServerBuilder {
+        self.engine = self.engine.checkpointer(save);
+        self
+    }
+
+    /// Writes a checkpoint every so often; see [`EngineBuilder::checkpoint_every`].
+    #[must_use]
+    pub fn checkpoint_every(mut self, interval: Duration) -> ServerBuilder {
+        self.engine = self.engine.checkpoint_every(interval);
+        self
+    }
+
+    /// Writes a checkpoint when the server stops, after its tables are closed: it has every item that was confirmed.
+    #[must_use]
+    pub fn checkpoint_at_shutdown(mut self, yes: bool) -> ServerBuilder {
+        self.engine = self.engine.checkpoint_at_close(yes);
         self
     }
 

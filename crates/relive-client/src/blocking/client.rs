@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relive_engine::Engine;
+use relive_table::CheckpointStatus;
 use relive_tensor::{Nest, Tensor};
 use tokio::runtime::Runtime;
 
@@ -125,6 +126,14 @@ impl Client {
     /// As [`crate::Client::checkpoint`].
     pub fn checkpoint(&self) -> Result<String> {
         self.runtime.block_on(self.inner.checkpoint())
+    }
+
+    /// What becomes of checkpoints.
+    ///
+    /// # Errors
+    /// As [`crate::Client::checkpoint_status`].
+    pub fn checkpoint_status(&self) -> Result<CheckpointStatus> {
+        self.runtime.block_on(self.inner.checkpoint_status())
     }
 
     /// Proposes what the items of `table` look like.

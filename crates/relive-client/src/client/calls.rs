@@ -4,13 +4,16 @@ use std::future::Future;
 use std::time::Duration;
 
 use relive_engine::Engine;
+use relive_table::CheckpointStatus;
+use relive_wire::checkpoint_status;
 use relive_wire::reverb::{
     CheckpointRequest, KeyWithPriority, MutatePrioritiesRequest, ResetRequest, ServerInfoRequest,
 };
-use relive_wire::v1::DescribeRequest;
+use relive_wire::v1::{CheckpointStatusRequest, DescribeRequest};
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Response, Status};
 
+use super::status::senseless_checkpoint;
 use super::{Client, Connection, ServerInfo, ServerStatus};
 use crate::backoff::Backoff;
 use crate::deadline::Deadline;
@@ -138,7 +141,8 @@ impl Client {
         Ok(())
     }
 
-    /// Makes the server write a checkpoint; gives the path on the server's machine.
+    /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL. It holds everything that was
+    /// confirmed before. Calls at the same time share checkpoints; a call that ends early ends none.
     ///
     /// # Errors
     /// `InvalidArgument` from a server or an engine without a checkpointer, `Internal` if the checkpoint cannot be written,
@@ -163,17 +167,40 @@ impl Client {
         Ok(answer.await?.checkpoint_path)
     }
 
-    /// Blocks a thread of the runtime's that may be blocked. It writes on when the time is up.
     async fn local_checkpoint(&self, engine: &Engine, timeout: Duration) -> Result<String> {
-        let (operation, engine) = ("checkpoint", engine.clone());
-        let writing = tokio::task::spawn_blocking(move || engine.checkpoint());
-        match within(Deadline::after(timeout), writing).await {
+        let operation = "checkpoint";
+        let refused = |error| Error::from_engine(operation, error);
+        let pending = engine.request_checkpoint().map_err(refused)?;
+        match within(Deadline::after(timeout), pending).await {
             None => Err(self.timed_out(operation, timeout, None)),
-            Some(Err(broken)) => {
-                Err(Error::with_source(ErrorKind::Internal, "checkpoint: the checkpointer broke", broken))
-            }
-            Some(Ok(written)) => Ok(written.map_err(|error| Error::from_engine(operation, error))?.location),
+            Some(saved) => Ok(saved.map_err(refused)?.location),
         }
+    }
+
+    /// What becomes of checkpoints: what is being written and how far it is, what was written last, when the next is due. Only
+    /// Relive's servers know.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status), of which this is a part.
+    pub async fn checkpoint_status(&self) -> Result<CheckpointStatus> {
+        self.checkpoint_status_with_timeout(self.options().timeout).await
+    }
+
+    /// [`checkpoint_status`](Self::checkpoint_status) with a time of its own.
+    ///
+    /// # Errors
+    /// As [`checkpoint_status`](Self::checkpoint_status).
+    pub async fn checkpoint_status_with_timeout(&self, timeout: Duration) -> Result<CheckpointStatus> {
+        let remote = match self.connection() {
+            Connection::Local(local) => return Ok(local.engine().checkpoint_status()),
+            Connection::Remote(remote) => remote,
+        };
+        let answer = self.call("checkpoint_status", timeout, || {
+            let mut stub = remote.own_stub();
+            async move { stub.checkpoint_status(CheckpointStatusRequest {}).await }
+        });
+        let status = answer.await?.status.unwrap_or_default();
+        checkpoint_status::from_wire(status).map_err(senseless_checkpoint)
     }
 
     /// Calls until there is an answer: a server that is not there yet is waited for.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relive_engine::{Engine, TableHandle};
-use relive_table::{SelectorKind, Shortfall, TableInfo};
+use relive_table::{CheckpointStatus, SelectorKind, Shortfall, TableInfo};
 use relive_tensor::Nest;
-use relive_wire::{WireError, structure, table, v1};
+use relive_wire::{WireError, checkpoint_status, structure, table, v1};
 
 use super::Waits;
 use crate::{Error, ErrorKind, Result};
@@ -26,6 +26,8 @@ pub struct ServerStatus {
     pub insert_streams: u64,
     /// Sample streams open now.
     pub sample_streams: u64,
+    /// What becomes of checkpoints.
+    pub checkpoints: CheckpointStatus,
 }
 
 /// Sums over chunks.
@@ -114,6 +116,7 @@ impl ServerStatus {
             },
             insert_streams: 0,
             sample_streams: 0,
+            checkpoints: engine.checkpoint_status(),
         }
     }
 
@@ -121,6 +124,7 @@ impl ServerStatus {
         let tables = message.tables.into_iter().map(TableStatus::from_message).collect::<Result<Vec<_>>>();
         let tables = sorted(tables?);
         let chunks = message.chunks.unwrap_or_default();
+        let checkpoints = message.checkpoints.unwrap_or_default();
         Ok(ServerStatus {
             version: message.version,
             uptime: Duration::from_millis(message.uptime_ms),
@@ -132,6 +136,7 @@ impl ServerStatus {
             },
             insert_streams: message.insert_streams,
             sample_streams: message.sample_streams,
+            checkpoints: checkpoint_status::from_wire(checkpoints).map_err(senseless_checkpoint)?,
         })
     }
 }
@@ -187,6 +192,11 @@ impl TableStatus {
             waits: Waits { sample: text(message.sample_waits_for), insert: text(message.insert_waits_for) },
         })
     }
+}
+
+/// The error for a status of checkpoints that this client does not understand.
+pub(super) fn senseless_checkpoint(error: WireError) -> Error {
+    Error::with_source(ErrorKind::Protocol, format!("status: {error}"), error)
 }
 
 fn senseless(error: WireError) -> Error {

@@ -1,27 +1,26 @@
-//! Checkpoint: the engine's state on disk.
+//! Checkpoint and CheckpointStatus: the engine's state on disk.
 
+use relive_wire::checkpoint_status;
 use relive_wire::reverb::{CheckpointRequest, CheckpointResponse};
+use relive_wire::v1::{CheckpointStatusRequest, CheckpointStatusResponse};
 use tonic::Status;
 
 use super::{Services, status};
 
-/// Writes on a thread of its own, as it takes as long as disks take, and connections go on meanwhile. Requests wait for
-/// each other here, where that costs no thread.
+/// The engine writes on a thread of its own, also when nobody waits for the answer any more.
 pub(super) async fn checkpoint(
     services: Services,
     _request: CheckpointRequest,
 ) -> Result<CheckpointResponse, Status> {
-    let turn = services.checkpoint_turn().await;
-    let write = move || {
-        let written = services.engine().checkpoint();
-        // Not before the end of the writing, even if nobody waits for the answer any more.
-        drop(turn);
-        written
-    };
-    let written = tokio::task::spawn_blocking(write).await;
-    let saved = written
-        .map_err(|error| Status::internal(format!("the checkpointer broke: {error}")))?
-        .map_err(|error| status::of_engine(&error))?;
-    tracing::info!(location = saved.location, bytes = saved.written_bytes, "checkpoint written");
+    let pending = services.engine().request_checkpoint().map_err(|error| status::of_engine(&error))?;
+    let saved = pending.await.map_err(|error| status::of_engine(&error))?;
     Ok(CheckpointResponse { checkpoint_path: saved.location })
+}
+
+pub(super) fn checkpoint_status(
+    services: &Services,
+    _request: CheckpointStatusRequest,
+) -> CheckpointStatusResponse {
+    let status = services.engine().checkpoint_status();
+    CheckpointStatusResponse { status: Some(checkpoint_status::to_wire(&status)) }
 }

@@ -4,7 +4,7 @@ use relive_engine::{Operation, TableStatus, WaiterInfo};
 use relive_table::{SelectorKind, Shortfall};
 use relive_wire::v1::waiter::Operation as WireOperation;
 use relive_wire::v1::{ChunkTotals, DescribeRequest, DescribeResponse, TableStatus as WireStatus, Waiter};
-use relive_wire::{structure, table};
+use relive_wire::{checkpoint_status, structure, table};
 
 use super::Services;
 
@@ -22,6 +22,7 @@ pub(super) fn describe(services: &Services, _request: DescribeRequest) -> Descri
         }),
         insert_streams,
         sample_streams,
+        checkpoints: Some(checkpoint_status::to_wire(&services.engine().checkpoint_status())),
     }
 }
 

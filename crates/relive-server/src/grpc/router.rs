@@ -74,6 +74,9 @@ async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -
         "/relive.v1.ReplayService/Describe" => {
             unary(body, |message| Ok(describe::describe(&services, message))).await
         }
+        "/relive.v1.ReplayService/CheckpointStatus" => {
+            unary(body, |message| Ok(checkpoint::checkpoint_status(&services, message))).await
+        }
         "/relive.v1.ReplayService/ListItems" => unary(body, |message| items::list(&services, &message)).await,
         "/relive.v1.ReplayService/GetItems" => {
             match message(body).await.and_then(|message| items::get(&services, message)) {

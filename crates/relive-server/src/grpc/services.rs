@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use relive_engine::Engine;
 use relive_wire::reverb::Uint128;
-use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use tokio::sync::watch;
 
 use super::router::PeerService;
 use super::stop::Stop;
@@ -26,8 +26,6 @@ struct Shared {
     stopping: watch::Receiver<bool>,
     insert_streams: Arc<AtomicU64>,
     sample_streams: Arc<AtomicU64>,
-    /// Held while a checkpoint is written.
-    checkpoint_turn: Arc<Mutex<()>>,
 }
 
 /// Counts a stream for as long as it lives.
@@ -43,7 +41,6 @@ impl Services {
             stopping,
             insert_streams: Arc::default(),
             sample_streams: Arc::default(),
-            checkpoint_turn: Arc::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -67,11 +64,6 @@ impl Services {
 
     pub(super) fn stop(&self) -> Stop {
         Stop::new(self.shared.stopping.clone())
-    }
-
-    /// Waits until no checkpoint is being written, and keeps others from beginning.
-    pub(super) async fn checkpoint_turn(&self) -> OwnedMutexGuard<()> {
-        Arc::clone(&self.shared.checkpoint_turn).lock_owned().await
     }
 
     pub(super) fn count_insert_stream(&self) -> StreamCount {

@@ -1,0 +1,112 @@
+//! Checkpoints by the clock.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use relive_table::CheckpointTrigger;
+
+use crate::Engine;
+use crate::engine::Inner;
+
+/// When checkpoints are due, for the thread that waits for it. The thread ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    every: Duration,
+    state: Mutex<State>,
+    stopping: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// `None` if it is later than this system can tell.
+    due: Option<Instant>,
+    stopped: bool,
+}
+
+impl Clock {
+    pub(super) fn new(every: Duration) -> Self {
+        let state = Mutex::new(State { due: Instant::now().checked_add(every), stopped: false });
+        Self { shared: Arc::new(Shared { every, state, stopping: Condvar::new() }) }
+    }
+
+    /// Starts the thread. It knows the engine only while it has something to ask of it.
+    pub(crate) fn start(&self, engine: Weak<Inner>) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let run = move || while shared.wait() && shared.ask(&engine) {};
+        std::thread::Builder::new().name("relive-clock".to_owned()).spawn(run).map(drop)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.shared.state.lock().stopped = true;
+        self.shared.stopping.notify_all();
+    }
+
+    /// Time until the next checkpoint.
+    pub(super) fn next_due(&self, now: Instant) -> Option<Duration> {
+        let state = self.shared.state.lock();
+        state.due.filter(|_| !state.stopped).map(|due| due.saturating_duration_since(now))
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    /// Waits until a checkpoint is due; false if there will be none any more.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.stopped {
+            match state.due {
+                Some(due) if due <= Instant::now() => return true,
+                Some(due) => drop(self.stopping.wait_until(&mut state, due)),
+                None => self.stopping.wait(&mut state),
+            }
+        }
+        false
+    }
+
+    /// Has a checkpoint written, and sets the time for the next; false if the engine is gone.
+    fn ask(&self, engine: &Weak<Inner>) -> bool {
+        let Some(engine) = engine.upgrade().map(Engine::of) else { return false };
+        let pending = engine.begin_checkpoint(CheckpointTrigger::Interval);
+        drop(engine);
+        // Who writes it has logged a failure, and the status tells of it.
+        let _told = pending.map(super::PendingCheckpoint::wait);
+        let mut state = self.state.lock();
+        state.due = state.due.and_then(|due| next_due(due, self.every, Instant::now()));
+        true
+    }
+}
+
+/// The first of `due`, `due + every`, … that lies after `now`, and after `due`.
+fn next_due(due: Instant, every: Duration, now: Instant) -> Option<Instant> {
+    let late = now.saturating_duration_since(due);
+    let missed = late.as_nanos() / every.as_nanos().max(1);
+    let missed = u32::try_from(missed).unwrap_or(u32::MAX - 1);
+    due.checked_add(every.checked_mul(missed + 1)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_checkpoints_are_left_out() {
+        let (start, every) = (Instant::now(), Duration::from_secs(10));
+        for (now, next) in [(0, 10), (3, 10), (9, 10), (10, 20), (11, 20), (47, 50)] {
+            let next = start + Duration::from_secs(next);
+            assert_eq!(next_due(start, every, start + Duration::from_secs(now)), Some(next), "{now}");
+        }
+        assert_eq!(next_due(start, Duration::MAX, start), None);
+    }
+}

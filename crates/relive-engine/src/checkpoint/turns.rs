@@ -1,0 +1,174 @@
+//! Who shares which checkpoint: plain data, changed under one lock.
+//!
+//! One checkpoint runs at a time. Whoever asks while one runs has a part in the next one, since the running one may have been
+//! cut before: what the caller has just written might not be in it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use relive_table::{
+    CheckpointPhase, CheckpointProgress, CheckpointTrigger, FinishedCheckpoint, RunningCheckpoint, Timestamp,
+};
+
+use super::pending::{Outcome, Run};
+
+/// The running checkpoint, the next one, and what became of the last.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    running: Option<Running>,
+    next: Option<Next>,
+    last: Option<FinishedCheckpoint>,
+    last_saved: Option<FinishedCheckpoint>,
+}
+
+/// What the thread of a checkpoint needs of its turn.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    pub(super) run: Arc<Run>,
+    pub(super) progress: Arc<CheckpointProgress>,
+}
+
+#[derive(Debug)]
+struct Running {
+    job: Job,
+    trigger: CheckpointTrigger,
+    phase: CheckpointPhase,
+    began_at: Timestamp,
+    since: Instant,
+    longest_pause: Duration,
+}
+
+#[derive(Debug)]
+struct Next {
+    run: Arc<Run>,
+    trigger: CheckpointTrigger,
+}
+
+impl Turns {
+    /// A part in the next checkpoint. If none runs it is begun: the caller has to do the job.
+    pub(super) fn join(
+        &mut self,
+        trigger: CheckpointTrigger,
+        now: Instant,
+        clock: Timestamp,
+    ) -> (Arc<Run>, Option<Job>) {
+        let next = self.next.get_or_insert_with(|| Next { run: Arc::new(Run::new()), trigger });
+        next.trigger = next.trigger.max(trigger);
+        let run = Arc::clone(&next.run);
+        let job = if self.running.is_none() { self.begin(now, clock) } else { None };
+        (run, job)
+    }
+
+    /// The running one has taken its references and goes on to write.
+    pub(super) fn captured(&mut self, longest_pause: Duration) {
+        if let Some(running) = &mut self.running {
+            running.phase = CheckpointPhase::Writing;
+            running.longest_pause = longest_pause;
+        }
+    }
+
+    /// Ends the running one and begins the next, if somebody has asked for it: the caller has to do that job, too.
+    pub(super) fn finish(&mut self, outcome: &Outcome, now: Instant, clock: Timestamp) -> Option<Job> {
+        if let Some(running) = self.running.take() {
+            let finished = FinishedCheckpoint {
+                trigger: running.trigger,
+                began_at: running.began_at,
+                took: now.saturating_duration_since(running.since),
+                longest_pause: running.longest_pause,
+                outcome: outcome.clone().map_err(|error| error.to_string()),
+            };
+            if outcome.is_ok() {
+                self.last_saved = Some(finished.clone());
+            }
+            self.last = Some(finished);
+        }
+        self.begin(now, clock)
+    }
+
+    fn begin(&mut self, since: Instant, began_at: Timestamp) -> Option<Job> {
+        let Next { run, trigger } = self.next.take()?;
+        let job = Job { run, progress: Arc::default() };
+        self.running = Some(Running {
+            job: job.clone(),
+            trigger,
+            phase: CheckpointPhase::Capturing,
+            began_at,
+            since,
+            longest_pause: Duration::ZERO,
+        });
+        Some(job)
+    }
+
+    pub(super) fn running(&self, now: Instant) -> Option<RunningCheckpoint> {
+        self.running.as_ref().map(|running| RunningCheckpoint {
+            trigger: running.trigger,
+            phase: running.phase,
+            began_at: running.began_at,
+            elapsed: now.saturating_duration_since(running.since),
+            counts: running.job.progress.counts(),
+        })
+    }
+
+    pub(super) fn is_queued(&self) -> bool {
+        self.next.is_some()
+    }
+
+    pub(super) fn last(&self) -> Option<&FinishedCheckpoint> {
+        self.last.as_ref()
+    }
+
+    pub(super) fn last_saved(&self) -> Option<&FinishedCheckpoint> {
+        self.last_saved.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_table::SavedCheckpoint;
+
+    use super::*;
+    use crate::EngineError;
+
+    fn saved() -> Outcome {
+        Ok(SavedCheckpoint { location: "/c".to_owned(), written_bytes: 3, total_bytes: 9 })
+    }
+
+    fn failed() -> Outcome {
+        Err(EngineError::checkpoint(std::io::Error::other("disk full")))
+    }
+
+    const CLOCK: Timestamp = Timestamp::EPOCH;
+
+    #[test]
+    fn who_comes_while_one_runs_shares_the_next_one() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        let (first, job) = turns.join(CheckpointTrigger::Request, now, CLOCK);
+        assert!(Arc::ptr_eq(&job.expect("nothing runs").run, &first));
+        let (second, none) = turns.join(CheckpointTrigger::Interval, now, CLOCK);
+        let (third, none_either) = turns.join(CheckpointTrigger::Request, now, CLOCK);
+        assert!(none.is_none() && none_either.is_none(), "one at a time");
+        assert!(Arc::ptr_eq(&second, &third) && !Arc::ptr_eq(&first, &second));
+        let job = turns.finish(&saved(), now, CLOCK).expect("two have asked");
+        assert!(Arc::ptr_eq(&job.run, &second));
+        assert_eq!(turns.running(now).map(|running| running.trigger), Some(CheckpointTrigger::Request));
+        assert!(!turns.is_queued());
+        assert!(turns.finish(&saved(), now, CLOCK).is_none(), "nobody has asked since");
+        assert!(turns.running(now).is_none());
+    }
+
+    #[test]
+    fn a_failure_is_told_and_what_was_saved_before_stays_known() {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        for outcome in [saved(), failed()] {
+            turns.join(CheckpointTrigger::Interval, now, CLOCK);
+            turns.captured(Duration::from_millis(2));
+            assert_eq!(turns.running(now).map(|running| running.phase), Some(CheckpointPhase::Writing));
+            turns.finish(&outcome, now + Duration::from_secs(3), CLOCK);
+        }
+        let last = turns.last().expect("two have ended");
+        assert_eq!(last.error(), Some("the checkpoint was not written: disk full"));
+        assert_eq!((last.took, last.longest_pause), (Duration::from_secs(3), Duration::from_millis(2)));
+        let saved = turns.last_saved().and_then(FinishedCheckpoint::saved).expect("one was written");
+        assert_eq!(saved.location, "/c");
+    }
+}
