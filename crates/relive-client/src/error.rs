@@ -76,6 +76,7 @@ impl ErrorKind {
             EngineErrorKind::Timeout => ErrorKind::Timeout,
             EngineErrorKind::Closed => ErrorKind::Cancelled,
             EngineErrorKind::Exhausted => ErrorKind::ResourceExhausted,
+            EngineErrorKind::DataLoss => ErrorKind::DataLoss,
             _ => ErrorKind::Internal,
         }
     }

@@ -51,6 +51,9 @@ impl Aftermath {
         let referenced = &table.shared.referenced_bytes;
         if self.added_bytes > 0 {
             referenced.fetch_add(self.added_bytes, Ordering::Relaxed);
+            if let Some(cold) = table.shared.cold.get() {
+                cold.look();
+            }
         }
         if !self.freed.is_empty() {
             let bytes: u64 = self.freed.removed().map(|item| item.trajectory.encoded_size_bytes()).sum();

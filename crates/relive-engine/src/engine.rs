@@ -12,6 +12,7 @@ use relive_tensor::Ledger;
 
 use crate::EngineError;
 use crate::checkpoint::{Checkpoints, Plan};
+use crate::cold::{Cold, ColdStore};
 use crate::handle::TableHandle;
 use crate::limits::{MAX_TABLES, MIN_CHECKPOINT_INTERVAL};
 use crate::sync::Mutex;
@@ -42,6 +43,7 @@ pub struct EngineBuilder {
     tables: Vec<(TableConfig, Vec<Box<dyn Extension>>)>,
     seed: Option<u64>,
     pub(crate) checkpoints: Plan,
+    cold: Option<(Arc<dyn ColdStore>, u64)>,
 }
 
 /// Why an engine cannot be made.
@@ -119,12 +121,25 @@ impl EngineBuilder {
         self
     }
 
+    /// Keeps the data of chunks in memory within about `budget_bytes`: what was not read lately moves to `store`, and is
+    /// read from there when it is sampled. Descriptions of items and chunks, some hundred bytes each, stay in memory and
+    /// do not count, nor do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
+    ///
+    /// An engine that is made of a snapshot can move only those chunks of it that are in a
+    /// [ledger of movable chunks](Ledger::of_movable_chunks).
+    #[must_use]
+    pub fn cold_store(mut self, store: Arc<dyn ColdStore>, budget_bytes: u64) -> Self {
+        self.cold = Some((store, budget_bytes));
+        self
+    }
+
     /// Makes the engine.
     ///
     /// # Errors
     /// No tables, two tables of one name, or a configuration out of range.
     pub fn build(self) -> Result<Engine, BuildError> {
-        self.assemble(Arc::default(), |config, extensions, rng| {
+        let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
+        self.assemble(Arc::new(ledger), |config, extensions, rng| {
             Ok(TableHandle::new(Table::new(config, extensions)?, rng))
         })
     }
@@ -159,7 +174,11 @@ impl EngineBuilder {
                 return Err(BuildError::DuplicateName { name });
             }
         }
-        Engine::new(tables, order, ledger, self.checkpoints.make()?)
+        let engine = Engine::new(tables, order, ledger, self.checkpoints.make()?)?;
+        if let Some((store, budget_bytes)) = self.cold {
+            engine.start_cold(store, budget_bytes)?;
+        }
+        Ok(engine)
     }
 }
 
@@ -196,6 +215,15 @@ impl Engine {
 
     pub(crate) fn of(inner: Arc<Inner>) -> Self {
         Self { inner }
+    }
+
+    fn start_cold(&self, store: Arc<dyn ColdStore>, budget_bytes: u64) -> Result<(), BuildError> {
+        let cold = Cold::new(store, budget_bytes, Arc::clone(self.ledger()));
+        for table in self.tables() {
+            // Each handle is fresh, so that its cell is empty.
+            let _ = table.shared.cold.set(Arc::clone(&cold));
+        }
+        cold.start(self.tables()).map_err(|error| BuildError::Thread { reason: error.to_string() })
     }
 
     /// The table `name`.

@@ -84,6 +84,14 @@ pub enum EngineError {
         /// What went wrong.
         source: Arc<dyn Error + Send + Sync>,
     },
+    /// Data that lies on disk cannot be read, or is not what was written.
+    #[error("table `{table}`: data of a sampled item cannot be read back from disk: {source}")]
+    Cold {
+        /// The table.
+        table: String,
+        /// What went wrong, and where.
+        source: Arc<dyn Error + Send + Sync>,
+    },
     /// A number of samples that cannot be taken at once.
     #[error("num_samples must be between 1 and {limit}, got {got}")]
     SampleCount {
@@ -110,6 +118,8 @@ pub enum ErrorKind {
     Internal,
     /// A limit is reached; later the same call may work.
     Exhausted,
+    /// Data is lost or damaged.
+    DataLoss,
 }
 
 impl EngineError {
@@ -132,6 +142,7 @@ impl EngineError {
             | Self::CheckpointRefused { .. } => ErrorKind::InvalidArgument,
             Self::Checkpoint { .. } => ErrorKind::Internal,
             Self::QueueFull { .. } => ErrorKind::Exhausted,
+            Self::Cold { .. } => ErrorKind::DataLoss,
         }
     }
 }

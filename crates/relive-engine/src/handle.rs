@@ -11,6 +11,7 @@ use relive_tensor::Nest;
 use crate::EngineError;
 use crate::aftermath::Aftermath;
 use crate::change::{Change, Origin};
+use crate::cold::Cold;
 use crate::columns;
 use crate::confirmations::Confirmations;
 use crate::engine::Tables;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) columns: OnceLock<Arc<Nest<()>>>,
     /// Whether writers disagree about them.
     pub(crate) columns_disputed: AtomicBool,
+    /// The disk tier, if there is one; set once the engine is whole.
+    pub(crate) cold: OnceLock<Arc<Cold>>,
     /// The tables that extensions may insert into; set once the engine is whole.
     pub(crate) peers: OnceLock<Weak<Tables>>,
 }
@@ -56,6 +59,7 @@ impl TableHandle {
             state: Mutex::new(State::new(table, rng)),
             referenced_bytes: AtomicU64::new(0),
             undelivered: AtomicU64::new(0),
+            cold: OnceLock::new(),
             peers: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }

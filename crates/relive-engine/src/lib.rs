@@ -16,6 +16,7 @@ mod aftermath;
 mod capture;
 mod change;
 mod checkpoint;
+mod cold;
 mod columns;
 mod confirmations;
 mod describe;
@@ -34,6 +35,7 @@ mod state;
 mod sync;
 
 pub use checkpoint::PendingCheckpoint;
+pub use cold::{ColdError, ColdStore};
 pub use confirmations::{Confirmations, Outcome};
 pub use describe::{Operation, TableStatus, WaiterInfo};
 pub use differences::Difference;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use relive_table::{ItemData, ItemView, Sampled};
 
+use crate::EngineError;
 use crate::handle::TableHandle;
 use crate::limits::{KEYS_PER_LOCK, MAX_LISTED_ITEMS, SLOTS_PER_LOCK};
 
@@ -51,8 +52,20 @@ impl TableHandle {
     }
 
     /// The items of these keys, each `None` if there is none; each as if it had just been sampled, with a probability of 0.
-    #[must_use]
-    pub fn get_items(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
+    ///
+    /// # Errors
+    /// Data of an item lies on disk and cannot be read back.
+    pub async fn get_items(&self, keys: &[u64]) -> Result<Vec<Option<Sampled>>, EngineError> {
+        let found = self.look_up(keys);
+        if let Some(cold) = self.shared.cold.get()
+            && let Err(fetch) = cold.fetch(self.name(), found.iter().flatten().cloned().collect())
+        {
+            fetch.await?;
+        }
+        Ok(found)
+    }
+
+    fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_PER_LOCK) {
             let state = self.shared.state.lock();

@@ -10,6 +10,7 @@ use relive_table::Sampled;
 use tokio::time::Sleep;
 
 use crate::EngineError;
+use crate::cold::Fetch;
 use crate::handle::TableHandle;
 use crate::request::SampleRequest;
 use crate::slot::Slot;
@@ -30,6 +31,7 @@ pub struct SampleFuture {
 enum Progress {
     Asking(SampleRequest),
     Waiting(Waiting),
+    Fetching(Fetch),
     Done,
 }
 
@@ -59,6 +61,7 @@ impl SampleFuture {
     pub fn withdraw(mut self) -> Vec<Sampled> {
         match std::mem::replace(&mut self.progress, Progress::Done) {
             Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot),
+            Progress::Fetching(fetch) => fetch.into_samples(),
             Progress::Asking(_) | Progress::Done => Vec::new(),
         }
     }
@@ -71,6 +74,25 @@ impl SampleFuture {
     }
 }
 
+impl SampleFuture {
+    /// Gives samples whose data is in memory, and reads what is not.
+    fn hand_over(&mut self, result: SampleResult, cx: &mut Context<'_>) -> Poll<SampleResult> {
+        let Some(cold) = self.table.shared.cold.get() else { return Poll::Ready(result) };
+        match cold.fetch(self.table.name(), result?) {
+            Ok(samples) => Poll::Ready(Ok(samples)),
+            Err(fetch) => self.poll_fetch(fetch, cx),
+        }
+    }
+
+    fn poll_fetch(&mut self, mut fetch: Fetch, cx: &mut Context<'_>) -> Poll<SampleResult> {
+        let result = Pin::new(&mut fetch).poll(cx);
+        if result.is_pending() {
+            self.progress = Progress::Fetching(fetch);
+        }
+        result
+    }
+}
+
 impl Future for SampleFuture {
     type Output = SampleResult;
 
@@ -78,13 +100,15 @@ impl Future for SampleFuture {
         let mut waiting = match std::mem::replace(&mut self.progress, Progress::Done) {
             Progress::Asking(request) => self.ask(request)?,
             Progress::Waiting(waiting) => waiting,
+            Progress::Fetching(fetch) => return self.poll_fetch(fetch, cx),
             Progress::Done => return Poll::Pending,
         };
         if let Poll::Ready(result) = waiting.slot.poll(cx) {
-            return Poll::Ready(result);
+            return self.hand_over(result, cx);
         }
         if waiting.deadline.poll(cx).is_ready() {
-            return Poll::Ready(self.table.give_up_sample(waiting.id, &waiting.slot, waiting.since));
+            let last = self.table.give_up_sample(waiting.id, &waiting.slot, waiting.since);
+            return self.hand_over(last, cx);
         }
         self.progress = Progress::Waiting(waiting);
         Poll::Pending
@@ -109,9 +133,11 @@ impl Deadline {
 
 impl Drop for SampleFuture {
     fn drop(&mut self) {
-        if let Progress::Waiting(waiting) = &self.progress {
-            let lost = self.table.withdraw_sample(waiting.id, &waiting.slot);
-            self.table.count_undelivered(lost.len());
-        }
+        let lost = match &self.progress {
+            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot).len(),
+            Progress::Fetching(fetch) => fetch.len(),
+            Progress::Asking(_) | Progress::Done => 0,
+        };
+        self.table.count_undelivered(lost);
     }
 }

@@ -81,7 +81,8 @@ impl Client {
     pub async fn get_items(&self, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
         if let Connection::Local(local) = self.connection() {
             let table = local.table("get_items", table)?;
-            let found = table.get_items(keys).into_iter();
+            let found = table.get_items(keys).await;
+            let found = found.map_err(|error| Error::from_engine("get_items", error))?.into_iter();
             return Ok(found.map(|item| item.map(|item| Sample::stored(item, table))).collect());
         }
         let timeout = self.options().timeout;

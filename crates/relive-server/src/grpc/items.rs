@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::Frame;
-use relive_engine::{ItemPage, ListedItem, TableHandle};
+use relive_engine::{EngineError, ItemPage, ListedItem, TableHandle};
+use relive_table::Sampled;
 use relive_wire::sample::Packer;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListItemsResponse, ListedItem as WireItem};
 use tonic::Status;
@@ -40,18 +42,49 @@ fn item(item: &ListedItem) -> WireItem {
 pub(super) struct ItemsBody {
     table: TableHandle,
     keys: std::vec::IntoIter<u64>,
+    /// The items that are being looked up.
+    lookup: Option<Lookup>,
     out: VecDeque<Bytes>,
     is_over: bool,
 }
+
+type Lookup = Pin<Box<dyn Future<Output = Result<Vec<Option<Sampled>>, EngineError>> + Send>>;
 
 pub(super) fn get(services: &Services, request: GetItemsRequest) -> Result<ItemsBody, Status> {
     let table = services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
     Ok(ItemsBody {
         table: table.clone(),
         keys: request.keys.into_iter(),
+        lookup: None,
         out: VecDeque::new(),
         is_over: false,
     })
+}
+
+impl ItemsBody {
+    /// Looks up some further items; `None` if there are none.
+    fn lookup(&mut self) -> Option<&mut Lookup> {
+        if self.lookup.is_none() {
+            let keys: Vec<u64> = self.keys.by_ref().take(ITEMS_AT_ONCE).collect();
+            let table = self.table.clone();
+            self.lookup = (!keys.is_empty())
+                .then(|| -> Lookup { Box::pin(async move { table.get_items(&keys).await }) });
+        }
+        self.lookup.as_mut()
+    }
+
+    fn pack(&mut self, found: &[Option<Sampled>]) {
+        let mut packer = Packer::default();
+        for sampled in found.iter().flatten() {
+            packer.push(self.table.name(), sampled);
+        }
+        self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
+    }
+
+    fn end(&mut self, status: &Status) -> Frame<Bytes> {
+        self.is_over = true;
+        Frame::trailers(replies::trailers(status))
+    }
 }
 
 impl http_body::Body for ItemsBody {
@@ -60,22 +93,24 @@ impl http_body::Body for ItemsBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        while self.out.is_empty() && self.keys.len() > 0 {
-            let keys: Vec<u64> = self.keys.by_ref().take(ITEMS_AT_ONCE).collect();
-            let mut packer = Packer::default();
-            for sampled in self.table.get_items(&keys).iter().flatten() {
-                packer.push(self.table.name(), sampled);
-            }
-            self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
-        }
-        if let Some(part) = self.out.pop_front() {
-            return Poll::Ready(Some(Ok(Frame::data(part))));
-        }
-        if std::mem::replace(&mut self.is_over, true) {
+        if self.is_over {
             return Poll::Ready(None);
         }
-        Poll::Ready(Some(Ok(Frame::trailers(replies::trailers(&Status::ok(""))))))
+        while self.out.is_empty()
+            && let Some(lookup) = self.lookup()
+        {
+            let found = ready!(lookup.as_mut().poll(cx));
+            self.lookup = None;
+            match found {
+                Ok(found) => self.pack(&found),
+                Err(error) => return Poll::Ready(Some(Ok(self.end(&status::of_engine(&error))))),
+            }
+        }
+        Poll::Ready(Some(Ok(match self.out.pop_front() {
+            Some(part) => Frame::data(part),
+            None => self.end(&Status::ok("")),
+        })))
     }
 }

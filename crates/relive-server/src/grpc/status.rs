@@ -14,6 +14,7 @@ pub(super) fn of_engine(error: &EngineError) -> Status {
         ErrorKind::Closed => Status::new(Code::Cancelled, text::TABLE_CLOSED),
         ErrorKind::Internal => Status::new(Code::Internal, error.to_string()),
         ErrorKind::Exhausted => Status::new(Code::ResourceExhausted, error.to_string()),
+        ErrorKind::DataLoss => Status::new(Code::DataLoss, error.to_string()),
         _ => Status::new(Code::InvalidArgument, error.to_string()),
     }
 }

@@ -1,0 +1,10 @@
+//! The disk tier: chunks beyond a budget of memory lie on disk, and come back when they are sampled.
+
+mod fetch;
+mod spiller;
+mod store;
+mod sweep;
+
+pub(crate) use fetch::Fetch;
+pub(crate) use spiller::Cold;
+pub use store::{ColdError, ColdStore};
