@@ -13,6 +13,43 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("it must be a number of seconds above 0 and at most {MAX_SECONDS}"))
 }
 
+/// The largest bound on bytes that is taken: an exbibyte. More is a slip.
+const MAX_BYTES: f64 = (1_u64 << 60) as f64;
+
+/// Units of bytes, in powers of ten and of two.
+const BYTE_UNITS: [(&str, u64); 9] = [
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("B", 1),
+];
+
+/// Reads a number of bytes, such as `2000000000`, `2GB` or `1.5 GiB`.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let bare = text.trim();
+    let (number, unit) = BYTE_UNITS
+        .iter()
+        .find_map(|(unit, size)| Some((bare.strip_suffix(unit)?.trim_end(), *size)))
+        .unwrap_or((bare, 1));
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit())
+        && number.chars().all(|c| c.is_ascii_digit() || matches!(c, '_' | '.'));
+    let number = number.replace('_', "");
+    let whole = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    let bytes = whole.or_else(|| {
+        let bytes = number.parse::<f64>().ok()? * unit as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in 0..=MAX_BYTES")]
+        (0.0..=MAX_BYTES).contains(&bytes).then(|| bytes.round() as u64)
+    });
+    bytes.filter(|bytes| is_number && *bytes >= 1 && *bytes as f64 <= MAX_BYTES).ok_or_else(|| {
+        format!("{text:?} is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
+    })
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -124,6 +161,35 @@ mod tests {
         assert_eq!([0.0, 99.94, 123_456.7].map(rate), ["0.0/s", "99.9/s", "123,457/s"]);
         let shown = [0.25, 192.0, 3_725.0, 180_000.0].map(|seconds| time(Duration::from_secs_f64(seconds)));
         assert_eq!(shown, ["0.2 s", "3 min 12 s", "1 h 2 min", "2 d 2 h"]);
+    }
+
+    #[test]
+    fn bytes_are_read_with_every_unit() {
+        for (text, expected) in [
+            ("1", 1),
+            ("2_000", 2_000),
+            ("7B", 7),
+            ("3kB", 3_000),
+            ("3KiB", 3_072),
+            ("2 MB", 2_000_000),
+            ("1.5MiB", 1_572_864),
+            ("8GB", 8_000_000_000),
+            (" 0.5GiB ", 1 << 29),
+            ("2TB", 2_000_000_000_000),
+            ("1TiB", 1 << 40),
+            ("9007199254740993", 9_007_199_254_740_993),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(expected), "{text}");
+        }
+        for bad in
+            ["", "0", "0.2", "-1", "GB", "2gb", "2 G", "1e9", "inf", "nan", "1.2.3GB", "2000000TiB", "_"]
+        {
+            let error = parse_bytes(bad).unwrap_err();
+            assert_eq!(
+                error,
+                format!("{bad:?} is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
+            );
+        }
     }
 
     #[test]

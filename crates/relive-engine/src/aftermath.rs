@@ -58,6 +58,8 @@ impl Aftermath {
         if !self.freed.is_empty() {
             let bytes: u64 = self.freed.removed().map(|item| item.trajectory.encoded_size_bytes()).sum();
             referenced.fetch_sub(bytes, Ordering::Relaxed);
+            drop(self.freed);
+            table.shared.memory.freed();
         }
         self.effects.into_iter().map(|effect| (table.clone(), effect)).collect()
     }

@@ -42,6 +42,7 @@ impl Change<'_> {
             key,
             source,
         })?;
+        self.state.table.check_bytes(&item).map_err(|source| EngineError::Insert { source })?;
         if !self.state.inserts.is_empty() || self.state.table.insert_shortfall().is_some() {
             return self.wait(item, origin).map(|()| false);
         }

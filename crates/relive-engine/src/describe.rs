@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use relive_table::{CountError, Shortfall, TableInfo};
-use relive_tensor::Nest;
+use relive_tensor::{AccountSnapshot, Nest};
 
 use crate::handle::TableHandle;
 use crate::limits::MAX_LISTED_WAITERS;
@@ -42,6 +42,8 @@ pub struct TableStatus {
     pub info: TableInfo,
     /// `inserts * samples_per_insert - samples`.
     pub limiter_cursor: f64,
+    /// The chunks of the items, each counted once.
+    pub bytes: AccountSnapshot,
     /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
     pub referenced_bytes: u64,
     /// What items look like, as [`columns`](TableHandle::columns) says.
@@ -93,6 +95,11 @@ impl TableHandle {
         self.shared.state.lock().table.sample_shortfall()
     }
 
+    /// Bytes of the table's chunks that are in memory.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.shared.state.lock().table.bytes().resident_bytes()
+    }
+
     /// Everything there is to say about the table.
     #[must_use]
     pub fn status(&self) -> TableStatus {
@@ -105,6 +112,7 @@ impl TableHandle {
             insert_shortfall: state.table.insert_shortfall(),
             sample_shortfall: state.table.sample_shortfall(),
             limiter_cursor: state.table.rate_limiter().cursor(),
+            bytes: state.table.bytes(),
             referenced_bytes: self.shared.referenced_bytes.load(Ordering::Relaxed),
             undelivered_samples: self.shared.undelivered.load(Ordering::Relaxed),
             waiters_not_listed: waiting - waiters.len(),

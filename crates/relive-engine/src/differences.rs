@@ -42,12 +42,13 @@ pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Diff
 }
 
 /// Every rule but the signature, as text.
-fn rules(config: &TableConfig) -> [(&'static str, String); 8] {
+fn rules(config: &TableConfig) -> [(&'static str, String); 9] {
     let limiter = &config.rate_limiter;
     [
         ("sampler", config.sampler.to_string()),
         ("remover", config.remover.to_string()),
         ("max_size", config.max_size.to_string()),
+        ("max_bytes", config.max_bytes.map_or_else(|| "none".to_owned(), |bytes| bytes.to_string())),
         ("max_times_sampled", config.max_times_sampled.to_string()),
         ("samples_per_insert", limiter.samples_per_insert.to_string()),
         ("min_size_to_sample", limiter.min_size_to_sample.to_string()),
@@ -75,6 +76,7 @@ mod tests {
             .sampler(SelectorKind::Prioritized { exponent: 0.5 })
             .remover(SelectorKind::Lifo)
             .max_size(5)
+            .max_bytes(1_000)
             .max_times_sampled(3)
             .rate_limiter(RateLimiterConfig {
                 samples_per_insert: 2.5,
@@ -84,13 +86,14 @@ mod tests {
             })
             .signature(Nest::List(vec![Nest::Leaf(spec)]));
         let found = told(&other, &table());
-        assert_eq!(found.len(), 9, "{found:?}");
+        assert_eq!(found.len(), 10, "{found:?}");
         assert_eq!(
             found[0],
             "table t: sampler is Prioritized(0.5) in the checkpoint and Uniform in the configuration"
         );
+        assert_eq!(found[3], "table t: max_bytes is 1000 in the checkpoint and none in the configuration");
         assert_eq!(
-            found[8],
+            found[9],
             "table t: signature is one of 1 columns in the checkpoint and none in the configuration"
         );
     }

@@ -14,7 +14,8 @@ use crate::EngineError;
 use crate::checkpoint::{Checkpoints, Plan};
 use crate::cold::{Cold, ColdStore};
 use crate::handle::TableHandle;
-use crate::limits::{MAX_TABLES, MIN_CHECKPOINT_INTERVAL};
+use crate::limits::{MAX_TABLES, MEMORY_WAIT, MIN_CHECKPOINT_INTERVAL};
+use crate::memory::Memory;
 use crate::sync::Mutex;
 
 /// The tables by name.
@@ -31,7 +32,7 @@ pub struct Engine {
 pub(crate) struct Inner {
     tables: Arc<Tables>,
     order: Vec<TableHandle>,
-    ledger: Arc<Ledger>,
+    memory: Arc<Memory>,
     /// Held while the tables are captured, which one caller does at a time.
     capture_turn: Mutex<()>,
     checkpoints: Option<Checkpoints>,
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
 pub struct EngineBuilder {
     tables: Vec<(TableConfig, Vec<Box<dyn Extension>>)>,
     seed: Option<u64>,
+    max_bytes: Option<u64>,
+    max_bytes_wait: Option<Duration>,
     pub(crate) checkpoints: Plan,
     cold: Option<(Arc<dyn ColdStore>, u64)>,
 }
@@ -68,6 +71,11 @@ pub enum BuildError {
         /// How many were given.
         got: usize,
     },
+    /// No chunk would fit.
+    #[error(
+        "max_bytes of a server must be at least 1, it is 0; leave it out for a server without this bound"
+    )]
+    MaxBytes,
     /// A snapshot has a table that the engine was not given.
     #[error("the checkpoint has a table `{name}`, which is not configured; the tables are: {known}")]
     UnknownTable {
@@ -133,14 +141,30 @@ impl EngineBuilder {
         self
     }
 
+    /// Bounds what the chunks of all tables, and those on their way to and from them, take in memory. While they take more,
+    /// writers wait ([`MemoryGate`](crate::MemoryGate)); each may go beyond the bound by what it brings at once.
+    #[must_use]
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = Some(max_bytes);
+        self
+    }
+
+    /// How long writers wait for memory before they get an error; [`MEMORY_WAIT`] unless set.
+    #[must_use]
+    pub fn max_bytes_wait(mut self, longest_wait: Duration) -> Self {
+        self.max_bytes_wait = Some(longest_wait);
+        self
+    }
+
     /// Makes the engine.
     ///
     /// # Errors
     /// No tables, two tables of one name, or a configuration out of range.
     pub fn build(self) -> Result<Engine, BuildError> {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
-        self.assemble(Arc::new(ledger), |config, extensions, rng| {
-            Ok(TableHandle::new(Table::new(config, extensions)?, rng))
+        self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {
+            let table = Table::in_ledger(config, extensions, Arc::clone(memory.ledger()))?;
+            Ok(TableHandle::new(table, rng, memory))
         })
     }
 
@@ -156,25 +180,29 @@ impl EngineBuilder {
             TableConfig,
             Vec<Box<dyn Extension>>,
             Xoshiro256PlusPlus,
+            &Arc<Memory>,
         ) -> Result<TableHandle, BuildError>,
     ) -> Result<Engine, BuildError> {
         match self.tables.len() {
             0 => return Err(BuildError::NoTables),
             got if got > MAX_TABLES => return Err(BuildError::TooManyTables { got }),
+            _ if self.max_bytes == Some(0) => return Err(BuildError::MaxBytes),
             _ => {}
         }
+        let longest_wait = self.max_bytes_wait.unwrap_or(MEMORY_WAIT);
+        let memory = Arc::new(Memory::new(ledger, self.max_bytes, longest_wait));
         let mut rng = self.seed.map_or_else(seed_from_system, Xoshiro256PlusPlus::seed_from_u64);
         let mut tables = Tables::with_capacity(self.tables.len());
         let mut order = Vec::with_capacity(self.tables.len());
         for (config, extensions) in self.tables {
             let name = config.name.clone();
-            let handle = make(config, extensions, Xoshiro256PlusPlus::from_rng(&mut rng))?;
+            let handle = make(config, extensions, Xoshiro256PlusPlus::from_rng(&mut rng), &memory)?;
             order.push(handle.clone());
             if tables.insert(name.clone(), handle).is_some() {
                 return Err(BuildError::DuplicateName { name });
             }
         }
-        let engine = Engine::new(tables, order, ledger, self.checkpoints.make()?)?;
+        let engine = Engine::new(tables, order, memory, self.checkpoints.make()?)?;
         if let Some((store, budget_bytes)) = self.cold {
             engine.start_cold(store, budget_bytes)?;
         }
@@ -196,7 +224,7 @@ impl Engine {
     fn new(
         tables: Tables,
         order: Vec<TableHandle>,
-        ledger: Arc<Ledger>,
+        memory: Arc<Memory>,
         checkpoints: Option<Checkpoints>,
     ) -> Result<Self, BuildError> {
         let tables = Arc::new(tables);
@@ -205,7 +233,7 @@ impl Engine {
             let _ = table.shared.peers.set(Arc::downgrade(&tables));
         }
         let capture_turn = Mutex::new(());
-        let inner = Arc::new(Inner { tables, order, ledger, capture_turn, checkpoints });
+        let inner = Arc::new(Inner { tables, order, memory, capture_turn, checkpoints });
         if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
             let started = clock.start(Arc::downgrade(&inner));
             started.map_err(|error| BuildError::Thread { reason: error.to_string() })?;
@@ -256,7 +284,7 @@ impl Engine {
     /// The account of every live chunk made with it.
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.inner.ledger
+        self.bound().ledger()
     }
 
     pub(crate) fn capture_turn(&self) -> &Mutex<()> {
@@ -267,10 +295,16 @@ impl Engine {
         self.inner.checkpoints.as_ref()
     }
 
-    /// Closes every table; see [`TableHandle::close`]. No checkpoint is due any more;
-    /// [`shut_down`](Self::shut_down) writes a last one.
+    /// The bound on memory.
+    pub(crate) fn bound(&self) -> &Memory {
+        &self.inner.memory
+    }
+
+    /// Closes every table; see [`TableHandle::close`]. Who waits for memory goes on, and finds the tables closed. No
+    /// checkpoint is due any more; [`shut_down`](Self::shut_down) writes a last one.
     pub fn close(&self) {
         self.tables().iter().for_each(TableHandle::close);
+        self.bound().close();
         if let Some(clock) = self.checkpoints().and_then(Checkpoints::clock) {
             clock.stop();
         }
@@ -283,7 +317,7 @@ const MAX_NAMES_TOLD: usize = 20;
 /// Characters of a name that an error shows.
 const MAX_NAME_TOLD: usize = 100;
 
-fn shortened(name: &str) -> String {
+pub(crate) fn shortened(name: &str) -> String {
     match name.char_indices().nth(MAX_NAME_TOLD) {
         Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
         None => name.to_owned(),

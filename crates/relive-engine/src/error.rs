@@ -45,12 +45,8 @@ pub enum EngineError {
         source: PriorityError,
     },
     /// An item that the table cannot take.
-    #[error("table `{table}`, item {key}: {source}")]
+    #[error("{source}")]
     Insert {
-        /// The table.
-        table: String,
-        /// The item.
-        key: u64,
         /// What is wrong with it.
         source: InsertError,
     },
@@ -63,6 +59,22 @@ pub enum EngineError {
         what: &'static str,
         /// The bound.
         limit: usize,
+    },
+    /// The chunks of all tables take more memory than they may, and nothing was freed in time.
+    #[error(
+        "server memory: chunks take {resident}, max_bytes of the server is {limit}, and too little was freed in \
+         {waited:.1?}; the largest tables are {largest}. Sample or delete items, give these tables a smaller max_size or a \
+         max_bytes of their own, or raise the server's max_bytes"
+    )]
+    Memory {
+        /// The bound, with its unit.
+        limit: String,
+        /// What the chunks take in memory, with its unit.
+        resident: String,
+        /// How long the writer waited.
+        waited: Duration,
+        /// The tables with the most bytes in memory, joined with commas.
+        largest: String,
     },
     /// A structure of columns that a table does not take.
     #[error("table `{table}` cannot name its columns after this structure: {reason}")]
@@ -141,7 +153,7 @@ impl EngineError {
             | Self::Columns { .. }
             | Self::CheckpointRefused { .. } => ErrorKind::InvalidArgument,
             Self::Checkpoint { .. } => ErrorKind::Internal,
-            Self::QueueFull { .. } => ErrorKind::Exhausted,
+            Self::QueueFull { .. } | Self::Memory { .. } => ErrorKind::Exhausted,
             Self::Cold { .. } => ErrorKind::DataLoss,
         }
     }

@@ -16,6 +16,7 @@ use crate::columns;
 use crate::confirmations::Confirmations;
 use crate::engine::Tables;
 use crate::limits::{MAX_SAMPLES_PER_REQUEST, read_ahead};
+use crate::memory::Memory;
 use crate::request::{Accepted, Mutation, SampleRequest};
 use crate::sample::SampleFuture;
 use crate::slot::Slot;
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     /// Encoded bytes that the table's items refer to.
     pub(crate) referenced_bytes: AtomicU64,
     pub(crate) undelivered: AtomicU64,
+    /// Who waits for chunks that this table frees.
+    pub(crate) memory: Arc<Memory>,
     /// What items look like: the structure of the signature, or the first that a writer proposes.
     pub(crate) columns: OnceLock<Arc<Nest<()>>>,
     /// Whether writers disagree about them.
@@ -51,7 +54,7 @@ const INSERTS_PER_LOCK: usize = 64;
 const MUTATIONS_PER_LOCK: usize = 1_024;
 
 impl TableHandle {
-    pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus) -> Self {
+    pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
         let shared = Shared {
             columns_disputed: AtomicBool::new(false),
             columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
@@ -60,6 +63,7 @@ impl TableHandle {
             referenced_bytes: AtomicU64::new(0),
             undelivered: AtomicU64::new(0),
             cold: OnceLock::new(),
+            memory: Arc::clone(memory),
             peers: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }

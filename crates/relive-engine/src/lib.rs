@@ -10,6 +10,7 @@
 //! * An insert is confirmed after the table holds it, and only then. Once a table is closed, inserts still waiting
 //!   fail; none is confirmed.
 //! * References to removed items are dropped after the table's lock, so that freeing memory never holds up a table.
+//! * Chunks may have a bound in memory; writers wait before it ([`MemoryGate`]).
 //! * Every waiter can be listed with what it waits for, how much is missing, and since when ([`WaiterInfo`]).
 
 mod aftermath;
@@ -26,6 +27,7 @@ mod error;
 mod handle;
 pub mod limits;
 mod listing;
+mod memory;
 mod pump;
 mod request;
 mod restore;
@@ -43,6 +45,7 @@ pub use engine::{BuildError, Engine, EngineBuilder};
 pub use error::{EngineError, ErrorKind};
 pub use handle::TableHandle;
 pub use listing::{ItemPage, ListedItem};
+pub use memory::{MemoryGate, MemoryStatus, MemoryWaiter};
 pub use request::{Accepted, Mutation, SampleRequest};
 pub use restore::{Restored, Rules};
 pub use sample::SampleFuture;

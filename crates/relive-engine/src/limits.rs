@@ -47,6 +47,17 @@ pub const MAX_NAME_BYTES: usize = 64 << 10;
 /// Time after which an insert that an extension asked for is given up, if the other table's limiter still forbids it.
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a writer waits for memory before it is told that there is none, unless the builder says otherwise: long enough
+/// for a reader to catch up, short enough to be noticed.
+pub const MEMORY_WAIT: Duration = Duration::from_secs(60);
+
+/// Time between two looks of one who waits for memory. Tables tell when they free chunks; this is for chunks that are freed
+/// elsewhere.
+pub const MEMORY_RECHECK: Duration = Duration::from_millis(3);
+
+/// What each waiter adds to that time, so that all of them together look 10,000 times a second at most.
+pub const MEMORY_RECHECK_PER_WAITER: Duration = Duration::from_micros(100);
+
 /// Tables of one engine: far above any use, low enough that looking through all of them stays cheap.
 pub const MAX_TABLES: usize = 10_000;
 

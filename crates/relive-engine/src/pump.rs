@@ -45,11 +45,11 @@ impl State {
         now: Timestamp,
         after: &mut Aftermath,
     ) -> Result<InsertOutcome, EngineError> {
-        let (key, bytes) = (item.key, item.trajectory.encoded_size_bytes());
+        let bytes = item.trajectory.encoded_size_bytes();
         let outcome = self
             .table
             .insert(item, now, &mut self.rng, &mut after.freed)
-            .map_err(|source| EngineError::Insert { table: self.table.config().name.clone(), key, source })?;
+            .map_err(|source| EngineError::Insert { source })?;
         if matches!(outcome, InsertOutcome::Inserted { .. }) {
             after.added_bytes += bytes;
         }

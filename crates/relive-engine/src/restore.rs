@@ -10,16 +10,18 @@ use relive_table::{
 
 use crate::differences::{Difference, differences};
 use crate::handle::TableHandle;
+use crate::memory::Memory;
 use crate::{BuildError, Engine, EngineBuilder};
 
 /// Whose rules a restored table has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
     /// Those of the snapshot, as with dm-reverb: a restart goes on as if there had been none. Only `WithoutReplacement`
-    /// stays where the snapshot says `Uniform`, which is what dm-reverb's files have to call it.
+    /// stays where the snapshot says `Uniform`, which is what dm-reverb's files have to call it, and `max_bytes` where the
+    /// snapshot has none.
     #[default]
     Stored,
-    /// Those that the builder was given. Items beyond a smaller `max_size` leave by the remover's choice.
+    /// Those that the builder was given. Items beyond a smaller `max_size` or `max_bytes` leave by the remover's choice.
     Given,
 }
 
@@ -64,17 +66,18 @@ impl EngineBuilder {
             }
         }
         let mut found = Vec::new();
-        let engine = self.assemble(ledger, |config, extensions, rng| {
+        let engine = self.assemble(ledger, |config, extensions, rng, memory| {
             let Some(mut state) = stored.remove(&config.name) else {
-                return Ok(TableHandle::new(Table::new(config, extensions)?, rng));
+                let table = Table::in_ledger(config, extensions, Arc::clone(memory.ledger()))?;
+                return Ok(TableHandle::new(table, rng, memory));
             };
-            keep_without_replacement(Arc::make_mut(&mut state.config), &config);
+            keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
             found.append(&mut differences(&state.config, &config));
             let config = match rules {
                 Rules::Stored => TableConfig::clone(&state.config),
                 Rules::Given => config,
             };
-            restored(config, extensions, state, rng, rules).map_err(BuildError::from)
+            restored(config, extensions, state, rng, rules, memory).map_err(BuildError::from)
         })?;
         Ok(Restored { engine, differences: found })
     }
@@ -91,12 +94,14 @@ impl EngineBuilder {
     }
 }
 
-fn keep_without_replacement(stored: &mut TableConfig, given: &TableConfig) {
+/// What dm-reverb's files have no words for.
+fn keep_what_cannot_be_stored(stored: &mut TableConfig, given: &TableConfig) {
     for (stored, given) in [(&mut stored.sampler, given.sampler), (&mut stored.remover, given.remover)] {
         if *stored == SelectorKind::Uniform && given == SelectorKind::WithoutReplacement {
             *stored = given;
         }
     }
+    stored.max_bytes = stored.max_bytes.or(given.max_bytes);
 }
 
 fn restored(
@@ -105,6 +110,7 @@ fn restored(
     state: TableSnapshot,
     mut rng: Xoshiro256PlusPlus,
     rules: Rules,
+    memory: &Arc<Memory>,
 ) -> Result<TableHandle, RestoreError> {
     let items = state.items.len() as u64;
     if rules == Rules::Stored && items > config.max_size {
@@ -112,13 +118,17 @@ fn restored(
         return Err(RestoreError::Full { table: config.name, items, limit });
     }
     let mut freed = Freed::default();
-    let table = Table::restored(config, extensions, state, &mut rng, &mut freed)?;
+    let table = Table::restored(config, extensions, memory.ledger(), state, &mut rng, &mut freed)?;
     let left = freed.len();
     if left > 0 {
-        tracing::warn!(table = table.config().name, items = left, "items left the table: it is smaller now");
+        tracing::warn!(
+            table = table.config().name,
+            items = left,
+            "items left the table: it may hold less now"
+        );
     }
     let bytes = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
-    let handle = TableHandle::new(table, rng);
+    let handle = TableHandle::new(table, rng, memory);
     handle.shared.referenced_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
     Ok(handle)
 }

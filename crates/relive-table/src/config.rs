@@ -18,10 +18,13 @@ pub struct TableConfig {
     pub name: String,
     /// Which item is sampled next. Default: uniform.
     pub sampler: SelectorKind,
-    /// Which item leaves when the table holds more than `max_size`. Default: the oldest.
+    /// Which item leaves when the table holds more than `max_size` or `max_bytes`. Default: the oldest.
     pub remover: SelectorKind,
     /// The number of items that the table keeps, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
     pub max_size: u64,
+    /// The bytes that the table keeps, at least 1: of its items' chunks as they are stored, each chunk counted once however
+    /// many items share it, wherever it lies. An item that alone has more is refused. Default: no bound.
+    pub max_bytes: Option<u64>,
     /// An item is deleted by its sample number `max_times_sampled`; below 1: never. Default: 0.
     pub max_times_sampled: i32,
     /// How far samples and inserts may run apart. Default: sampling blocks while the table is empty.
@@ -45,6 +48,14 @@ pub enum ConfigError {
         actual: u64,
         /// The largest size, [`MAX_TABLE_SIZE`].
         limit: u64,
+    },
+    /// No item would fit.
+    #[error(
+        "max_bytes of table {table:?} must be at least 1, it is 0; leave it out for a table without this bound"
+    )]
+    MaxBytes {
+        /// Name of the table.
+        table: String,
     },
     /// The exponent of a prioritized selector is NaN or infinite.
     #[error("the priority exponent of the {role} of table {table:?} must be finite, it is {exponent}")]
@@ -74,6 +85,7 @@ impl TableConfig {
             sampler: SelectorKind::Uniform,
             remover: SelectorKind::Fifo,
             max_size: 1_000_000,
+            max_bytes: None,
             max_times_sampled: 0,
             rate_limiter: RateLimiterConfig {
                 samples_per_insert: 1.0,
@@ -106,7 +118,7 @@ impl TableConfig {
         self
     }
 
-    /// Sets which item leaves when the table holds more than `max_size`.
+    /// Sets which item leaves when the table holds more than `max_size` or `max_bytes`.
     pub fn remover(mut self, remover: SelectorKind) -> Self {
         self.remover = remover;
         self
@@ -115,6 +127,12 @@ impl TableConfig {
     /// Sets the number of items that the table keeps.
     pub fn max_size(mut self, max_size: u64) -> Self {
         self.max_size = max_size;
+        self
+    }
+
+    /// Sets the bytes that the table keeps.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = Some(max_bytes);
         self
     }
 
@@ -139,7 +157,7 @@ impl TableConfig {
     /// Checks the rules.
     ///
     /// # Errors
-    /// An empty name; a `max_size` of 0 or above [`MAX_TABLE_SIZE`]; an exponent that is not finite; bounds that
+    /// An empty name; a `max_size` of 0 or above [`MAX_TABLE_SIZE`]; a `max_bytes` of 0; an exponent that is not finite; bounds that
     /// [`RateLimiterConfig::validate`] refuses.
     ///
     /// ```
@@ -154,6 +172,9 @@ impl TableConfig {
         if !(1..=MAX_TABLE_SIZE).contains(&self.max_size) {
             let (actual, limit) = (self.max_size, MAX_TABLE_SIZE);
             return Err(ConfigError::MaxSize { table: self.name.clone(), actual, limit });
+        }
+        if self.max_bytes == Some(0) {
+            return Err(ConfigError::MaxBytes { table: self.name.clone() });
         }
         self.check_exponent("sampler", self.sampler)?;
         self.check_exponent("remover", self.remover)?;
@@ -181,6 +202,11 @@ mod tests {
         assert_eq!(text(TableConfig::new("")), "a table needs a name that is not empty");
         let large = TableConfig::new("t").max_size(1 << 31);
         assert_eq!(text(large), "max_size of table \"t\" must be from 1 to 2147483647, it is 2147483648");
+        let empty = TableConfig::new("t").max_bytes(0);
+        assert_eq!(
+            text(empty),
+            "max_bytes of table \"t\" must be at least 1, it is 0; leave it out for a table without this bound"
+        );
         let nan = TableConfig::new("t").remover(SelectorKind::Prioritized { exponent: f64::NAN });
         assert_eq!(
             text(nan),
@@ -197,6 +223,7 @@ mod tests {
     fn the_largest_size_negative_exponents_and_sample_limits_are_fine() {
         let config = TableConfig::new("t")
             .max_size(MAX_TABLE_SIZE)
+            .max_bytes(1)
             .sampler(SelectorKind::Prioritized { exponent: -2.0 })
             .max_times_sampled(-3);
         assert_eq!(config.validate(), Ok(()));

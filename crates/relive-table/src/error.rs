@@ -69,4 +69,19 @@ pub enum InsertError {
         /// The selector's reason.
         source: PriorityError,
     },
+    /// The item alone is over the table's bound.
+    #[error(
+        "item {key} is refused by table {table:?}: its chunks take {size_bytes} bytes, and max_bytes is {limit}; make \
+         items or chunks of fewer steps, or raise max_bytes"
+    )]
+    TooLarge {
+        /// Name of the table.
+        table: String,
+        /// Key of the item.
+        key: u64,
+        /// Bytes of the item's chunks.
+        size_bytes: u64,
+        /// The table's `max_bytes`.
+        limit: u64,
+    },
 }

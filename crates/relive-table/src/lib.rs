@@ -32,5 +32,5 @@ pub use selector::{Pick, Rank, Select, Selector, SelectorKind, Slot};
 pub use snapshot::{
     CheckpointCounts, CheckpointProgress, SavedCheckpoint, Snapshot, StoredItem, TableCounters, TableSnapshot,
 };
-pub use table::{InsertOutcome, RestoreError, Table, TableInfo};
+pub use table::{Evicted, InsertOutcome, RestoreError, Table, TableInfo};
 pub use time::Timestamp;

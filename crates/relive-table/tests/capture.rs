@@ -82,7 +82,8 @@ impl Running {
 fn apply(table: &mut Table, op: &Op, now: Timestamp, rng: &mut Xoshiro256PlusPlus, freed: &mut Freed) {
     match *op {
         Op::Insert { key, priority, times_sampled, ref chunks } => {
-            let chunks: Vec<_> = chunks.iter().map(|&number| data::chunk(number, number / 3, 0, 1)).collect();
+            let chunks: Vec<_> =
+                chunks.iter().map(|&number| data::chunk(number.into(), (number / 3).into(), 0, 1)).collect();
             let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
             // A priority that is refused changes nothing, which is to be seen in the capture, too.
             let _ = table.insert(item, now, rng, freed);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use relive_table::{
-    Context, Extension, Freed, ItemView, PriorityDiffusion, RateLimiterConfig, RestoreError, Sampled,
-    SelectorKind, StoredItem, Table, TableConfig, TableSnapshot, Timestamp,
+    Context, Extension, Freed, ItemView, NewItem, PriorityDiffusion, RateLimiterConfig, RestoreError,
+    Sampled, SelectorKind, StoredItem, Table, TableConfig, TableSnapshot, Timestamp,
 };
 use relive_testkit::data;
 
@@ -32,7 +32,7 @@ fn snapshot(table: &Table) -> TableSnapshot {
 
 fn restored(snapshot: TableSnapshot) -> Result<Table, RestoreError> {
     let config = TableConfig::clone(&snapshot.config);
-    Table::restored(config, Vec::new(), snapshot, &mut rng(), &mut Freed::default())
+    Table::restored(config, Vec::new(), &Arc::default(), snapshot, &mut rng(), &mut Freed::default())
 }
 
 fn sample(table: &mut Table) -> Sampled {
@@ -83,9 +83,30 @@ fn a_smaller_table_lets_its_remover_choose() {
     let taken = snapshot(&filled(TableConfig::new("t"), 0..10));
     let config = TableConfig::new("t").max_size(3).remover(SelectorKind::MinHeap);
     let mut freed = Freed::default();
-    let table = Table::restored(config, Vec::new(), taken, &mut rng(), &mut freed).unwrap();
+    let table = Table::restored(config, Vec::new(), &Arc::default(), taken, &mut rng(), &mut freed).unwrap();
     assert_eq!(table.iter().map(|view| view.data.key).collect::<Vec<_>>(), [7, 8, 9]);
     assert_eq!((table.info().inserts, table.info().deletes, freed.len()), (10, 7, 7));
+}
+
+#[test]
+fn a_table_of_fewer_bytes_lets_go_of_what_can_never_fit_first() {
+    let mut table = filled(TableConfig::new("t"), 0..3);
+    let large = NewItem { trajectory: data::trajectory(&[data::chunk(9, 1, 0, 10)]), ..data::item(3, 3.0) };
+    table.insert(large, Timestamp::EPOCH, &mut rng(), &mut Freed::default()).unwrap();
+    let taken = snapshot(&table);
+    for (max_bytes, expected) in
+        [(52, vec![0, 1, 2, 3]), (51, vec![1, 2, 3]), (12, vec![0, 1, 2]), (8, vec![1, 2])]
+    {
+        let config = TableConfig::new("t").max_bytes(max_bytes);
+        let mut freed = Freed::default();
+        let table =
+            Table::restored(config, Vec::new(), &Arc::default(), taken.clone(), &mut rng(), &mut freed)
+                .unwrap();
+        let keys: Vec<u64> = table.iter().map(|view| view.data.key).collect();
+        assert_eq!(keys, expected, "of {max_bytes} bytes");
+        let info = table.info();
+        assert_eq!((info.inserts, info.deletes), (4, 4 - i64::try_from(keys.len()).unwrap()));
+    }
 }
 
 #[test]
@@ -164,8 +185,15 @@ fn extensions_know_restored_items_and_leave_their_priorities() {
     let taken = snapshot(&table);
     let extension = Quiet(PriorityDiffusion::new(0.5, 1, 1).unwrap());
     let config = TableConfig::new("t");
-    let mut again =
-        Table::restored(config, vec![Box::new(extension)], taken, &mut rng(), &mut Freed::default()).unwrap();
+    let mut again = Table::restored(
+        config,
+        vec![Box::new(extension)],
+        &Arc::default(),
+        taken,
+        &mut rng(),
+        &mut Freed::default(),
+    )
+    .unwrap();
     let priorities = |table: &Table| table.iter().map(|view| view.priority).collect::<Vec<_>>();
     assert_eq!(priorities(&again), [1.0; 5]);
     again.update_priority(2, 8.0).unwrap();

@@ -1,11 +1,14 @@
 //! The edges of each operation, one by one.
 
+use std::sync::Arc;
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use relive_table::{
     Freed, InsertError, InsertOutcome, NewItem, PriorityError, RateLimiterConfig, Sampled, SelectorKind,
     Table, TableConfig, Timestamp,
 };
+use relive_tensor::{Chunk, Codec, Ledger, SequenceRange, Tensor, encode_chunk};
 use relive_testkit::data;
 
 struct Fixture {
@@ -41,18 +44,117 @@ fn config() -> TableConfig {
     TableConfig::new("t")
 }
 
-const INSERTED: InsertOutcome = InsertOutcome::Inserted { evicted: None };
+fn evicting(keys: &[u64]) -> InsertOutcome {
+    InsertOutcome::Inserted { evicted: keys.into() }
+}
 
 #[test]
 fn the_new_item_itself_may_be_evicted() {
     for remover in [SelectorKind::Lifo, SelectorKind::MinHeap] {
         let mut fixture = Fixture::new(config().remover(remover).max_size(2));
-        assert_eq!((fixture.add(1, 5.0), fixture.add(2, 5.0)), (INSERTED, INSERTED));
-        assert_eq!(fixture.add(3, 1.0), InsertOutcome::Inserted { evicted: Some(3) });
+        assert_eq!((fixture.add(1, 5.0), fixture.add(2, 5.0)), (evicting(&[]), evicting(&[])));
+        assert_eq!(fixture.add(3, 1.0), evicting(&[3]));
         assert_eq!(fixture.keys(), [1, 2]);
         let info = fixture.table.info();
         assert_eq!((info.inserts, info.deletes), (3, 1), "it counts as inserted and as deleted");
     }
+}
+
+/// An item whose chunks have these keys and numbers of steps of 4 bytes.
+fn item_of(key: u64, chunks: &[Arc<Chunk>]) -> NewItem {
+    NewItem { key, priority: key as f64, times_sampled: 0, trajectory: data::trajectory(chunks) }
+}
+
+fn chunk(key: u64, bytes: u16) -> Arc<Chunk> {
+    data::chunk(key, key, 0, bytes / 4)
+}
+
+#[test]
+fn as_many_items_leave_as_the_bytes_of_a_new_one_need() {
+    let mut fixture = Fixture::new(config().max_bytes(100));
+    for key in 1..=3 {
+        assert_eq!(fixture.insert(item_of(key, &[chunk(key, 32)])), Ok(evicting(&[])));
+    }
+    assert_eq!(fixture.table.bytes().encoded_bytes, 96);
+    assert_eq!(
+        fixture.insert(item_of(4, &[chunk(4, 4)])),
+        Ok(evicting(&[])),
+        "100 bytes are no more than 100"
+    );
+    assert_eq!(fixture.insert(item_of(5, &[chunk(5, 60)])), Ok(evicting(&[1, 2])));
+    assert_eq!(fixture.insert(item_of(6, &[chunk(6, 100)])), Ok(evicting(&[3, 4, 5])));
+    let (info, bytes) = (fixture.table.info(), fixture.table.bytes());
+    assert_eq!((info.inserts, info.deletes, info.current_size), (6, 5, 1));
+    assert_eq!((bytes.chunks, bytes.encoded_bytes, bytes.raw_bytes), (1, 100, 100));
+}
+
+#[test]
+fn an_item_whose_chunks_stay_for_others_makes_no_room() {
+    let mut fixture = Fixture::new(config().max_bytes(100));
+    let shared = chunk(1, 60);
+    fixture.insert(item_of(1, &[Arc::clone(&shared)])).unwrap();
+    fixture.insert(item_of(2, &[shared, chunk(2, 20)])).unwrap();
+    assert_eq!(fixture.table.bytes().encoded_bytes, 80, "a chunk of two items counts once");
+    assert_eq!(fixture.insert(item_of(3, &[chunk(3, 40)])), Ok(evicting(&[1, 2])));
+    assert_eq!(fixture.table.bytes().encoded_bytes, 40);
+}
+
+#[test]
+fn the_new_item_itself_may_be_what_makes_too_many_bytes() {
+    let mut fixture = Fixture::new(config().max_bytes(100).remover(SelectorKind::Lifo));
+    fixture.insert(item_of(1, &[chunk(1, 60)])).unwrap();
+    assert_eq!(fixture.insert(item_of(2, &[chunk(2, 60)])), Ok(evicting(&[2])));
+    assert_eq!((fixture.keys(), fixture.table.bytes().encoded_bytes), (vec![1], 60));
+}
+
+#[test]
+fn an_item_larger_than_the_table_is_refused() {
+    let mut fixture = Fixture::new(config().max_bytes(100));
+    fixture.insert(item_of(1, &[chunk(1, 60)])).unwrap();
+    let large = || item_of(2, &[chunk(2, 60), chunk(3, 44)]);
+    let error = fixture.insert(large()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "item 2 is refused by table \"t\": its chunks take 104 bytes, and max_bytes is 100; make items or chunks of fewer \
+         steps, or raise max_bytes"
+    );
+    assert_eq!(fixture.table.check_bytes(&large()), Err(error));
+    assert_eq!((fixture.keys(), fixture.freed.len(), fixture.table.info().inserts), (vec![1], 1, 1));
+    let known = NewItem { key: 1, ..large() };
+    assert_eq!(fixture.insert(known), Ok(InsertOutcome::Updated), "a known item brings only its priority");
+}
+
+#[test]
+fn tables_of_one_ledger_know_what_they_share() {
+    let ledger = Arc::new(Ledger::default());
+    let mut tables = ["a", "b"].map(|name| {
+        let table = Table::in_ledger(TableConfig::new(name), Vec::new(), Arc::clone(&ledger)).unwrap();
+        Fixture { table, ..Fixture::new(config()) }
+    });
+    let counted = |key: u64, rows: u16| {
+        let rows = Tensor::from_slice(&vec![0_u8; rows.into()], [u32::from(rows)]).unwrap();
+        let range = SequenceRange { episode_id: key, start: 0, end: 0, sparse: false };
+        let parts = encode_chunk(key, range, &[rows], false, Codec::Raw).unwrap();
+        Arc::new(Chunk::new(parts).unwrap().with_ledger(Arc::clone(&ledger)))
+    };
+    let (both, one) = (counted(1, 100), counted(2, 30));
+    let bytes = |fixture: &Fixture| {
+        let bytes = fixture.table.bytes();
+        (bytes.chunks, bytes.encoded_bytes, bytes.shared_bytes)
+    };
+    tables[0].insert(item_of(1, &[Arc::clone(&both)])).unwrap();
+    tables[0].insert(item_of(2, &[Arc::clone(&both), one])).unwrap();
+    tables[1].insert(item_of(1, &[both])).unwrap();
+    assert_eq!(tables.each_ref().map(bytes), [(2, 130, 100), (1, 100, 100)]);
+    let Fixture { table, freed, .. } = &mut tables[0];
+    table.reset(freed);
+    assert_eq!(tables.each_ref().map(bytes), [(0, 0, 0), (1, 100, 100)], "what was reset is not gone yet");
+    tables[0].freed.clear();
+    assert_eq!(tables.each_ref().map(bytes), [(0, 0, 0), (1, 100, 0)]);
+    assert_eq!(ledger.snapshot().encoded_bytes, 100);
+    let [_, other] = tables;
+    drop(other);
+    assert_eq!(ledger.snapshot().encoded_bytes, 0);
 }
 
 #[test]
@@ -202,10 +304,10 @@ fn a_reset_empties_everything_and_frees_nothing_itself() {
     assert_eq!((info.current_size, info.num_episodes, info.num_deleted_episodes), (0, 0, 0));
     assert_eq!((info.inserts, info.samples, info.deletes, info.num_unique_samples), (0, 0, 0, 0));
     assert_eq!((fixture.table.contains(1), fixture.table.can_insert(2)), (false, Ok(true)));
-    assert_eq!((fixture.freed.len(), std::sync::Arc::strong_count(&chunk)), (2, 2));
+    assert_eq!((fixture.freed.len(), Arc::strong_count(&chunk)), (2, 2));
     fixture.freed.clear();
-    assert_eq!(std::sync::Arc::strong_count(&chunk), 1);
-    assert_eq!(fixture.add(1, 1.0), INSERTED, "the key is new again");
+    assert_eq!(Arc::strong_count(&chunk), 1);
+    assert_eq!(fixture.add(1, 1.0), evicting(&[]), "the key is new again");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use relive_server::Engine;
@@ -13,7 +14,7 @@ use crate::config::{self, Config};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::signals::Signals;
-use crate::units::number;
+use crate::units::{bytes, number, parse_bytes, parse_seconds};
 
 /// Options of `relive serve`.
 #[derive(Debug, Args)]
@@ -28,6 +29,13 @@ pub(crate) struct Options {
     /// 127.0.0.1]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_bind)]
     bind: Option<IpAddr>,
+    /// Bytes of chunks that the server keeps in memory, as in 8GB or 1.5GiB; inserts wait while there are more [default: the
+    /// configuration's, else no bound]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    max_bytes: Option<u64>,
+    /// How long inserts wait for memory before they fail [default: the configuration's, else 60]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    max_bytes_wait: Option<Duration>,
     #[command(flatten)]
     checkpoints: Checkpoints,
 }
@@ -35,7 +43,8 @@ pub(crate) struct Options {
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
     let config = config::load(&options.config)?;
-    let engine = build(&config, &options.checkpoints)?;
+    let engine = build(&config, &options)?;
+    warn_of_full_memory(&engine);
     config.tables.iter().for_each(warn_of_standstill);
     let address = SocketAddr::new(options.bind.unwrap_or(config.bind), options.port.unwrap_or(config.port));
     let signals = Signals::catch().map_err(|error| {
@@ -47,10 +56,29 @@ pub(crate) async fn run(options: Options) -> Result {
     relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await.map_err(broken)
 }
 
-fn build(config: &Config, checkpoints: &Checkpoints) -> Result<Engine> {
+fn build(config: &Config, options: &Options) -> Result<Engine> {
     let add = |builder: relive_server::EngineBuilder, table: &TableConfig| builder.table(table.clone());
-    let builder = config.tables.iter().fold(Engine::builder(), add);
-    checkpoints.build(builder, &config.source)
+    let mut builder = config.tables.iter().fold(Engine::builder(), add);
+    if let Some(max_bytes) = options.max_bytes.or(config.max_bytes) {
+        builder = builder.max_bytes(max_bytes);
+    }
+    if let Some(longest_wait) = options.max_bytes_wait.or(config.max_bytes_wait) {
+        builder = builder.max_bytes_wait(longest_wait);
+    }
+    options.checkpoints.build(builder, &config.source)
+}
+
+/// What a checkpoint has is loaded all the same.
+fn warn_of_full_memory(engine: &Engine) {
+    let memory = engine.memory();
+    let resident = memory.chunks.resident_bytes();
+    if let Some(limit) = memory.max_bytes.filter(|limit| resident > *limit) {
+        tracing::warn!(
+            "the checkpoint's chunks take {}, and max_bytes is {}: inserts wait until items are removed",
+            bytes(resident),
+            bytes(limit),
+        );
+    }
 }
 
 /// Such a limiter is what the user asked for, and may be right where nothing is deleted.

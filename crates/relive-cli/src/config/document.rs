@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::bytes::BytesEntry;
 use super::limiter::LimiterEntry;
 use super::sampler::SelectorEntry;
 
@@ -11,6 +12,8 @@ use super::sampler::SelectorEntry;
 pub(super) struct Document {
     pub(super) port: Option<u16>,
     pub(super) bind: Option<String>,
+    pub(super) max_bytes: Option<BytesEntry>,
+    pub(super) max_bytes_wait: Option<f64>,
     #[serde(default)]
     pub(super) table: Vec<TableEntry>,
 }
@@ -24,6 +27,7 @@ pub(super) struct TableEntry {
     pub(super) sampler: Option<SelectorEntry>,
     pub(super) remover: Option<SelectorEntry>,
     pub(super) max_size: Option<u64>,
+    pub(super) max_bytes: Option<BytesEntry>,
     pub(super) max_times_sampled: Option<i32>,
     pub(super) rate_limiter: Option<LimiterEntry>,
     pub(super) signature: Option<toml::Value>,

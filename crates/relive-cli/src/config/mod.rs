@@ -3,6 +3,7 @@
 //! Every error is one line that begins with the file, and with the line in it where that is known.
 
 mod address;
+mod bytes;
 mod document;
 mod limiter;
 mod load;

@@ -1,6 +1,7 @@
 //! What every format comes to.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use relive_table::TableConfig;
 
@@ -19,6 +20,10 @@ pub(crate) struct Config {
     pub(crate) bind: IpAddr,
     /// Port to listen on; 0 takes a free one.
     pub(crate) port: u16,
+    /// The bytes of chunks that the server keeps in memory.
+    pub(crate) max_bytes: Option<u64>,
+    /// How long inserts wait for memory.
+    pub(crate) max_bytes_wait: Option<Duration>,
     /// The tables, each valid by itself.
     pub(crate) tables: Vec<TableConfig>,
 }

@@ -29,6 +29,9 @@ fn table(entry: TableEntry, place: &Place) -> Result<TableConfig, Misfit> {
         Some(kind) => of_kind(&entry, kind, place)?,
         None => free(&entry, place)?,
     };
+    if let Some(max_bytes) = &entry.max_bytes {
+        config.max_bytes = Some(max_bytes.bytes(&place.key("max_bytes"))?);
+    }
     if let Some(value) = entry.signature {
         config = config.signature(signature::signature(value, &place.key("signature"))?);
     }
@@ -85,6 +88,7 @@ fn key_of(error: &ConfigError, place: &Place) -> Place {
     match error {
         ConfigError::EmptyName => place.key("name"),
         ConfigError::MaxSize { .. } => place.key("max_size"),
+        ConfigError::MaxBytes { .. } => place.key("max_bytes"),
         ConfigError::Exponent { role, .. } => place.key(role),
         ConfigError::RateLimiter { .. } => place.key("rate_limiter"),
     }

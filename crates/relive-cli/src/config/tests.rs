@@ -1,6 +1,7 @@
 //! Configurations as users write them, good and bad, with what they get for it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use relive_table::{RateLimiterConfig, SelectorKind, TableConfig};
 use relive_tensor::{DType, Nest, Tensor, TensorSpec};
@@ -47,6 +48,20 @@ fn address_and_port_are_taken() {
     assert_eq!((config.bind, config.port), (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0));
     let names = config.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn bounds_on_bytes_come_with_and_without_units() {
+    let config = good(
+        "max_bytes = '8GB'\nmax_bytes_wait = 2.5\n[[table]]\nname = 'a'\nmax_bytes = 1_000\n[[table]]\nname = 'b'\n\
+         kind = 'queue'\nmax_size = 3\nmax_bytes = '1.5 MiB'\n[[table]]\nname = 'c'\n",
+    );
+    assert_eq!(config.max_bytes, Some(8_000_000_000));
+    assert_eq!(config.max_bytes_wait, Some(Duration::from_millis(2_500)));
+    let bounds: Vec<_> = config.tables.iter().map(|table| table.max_bytes).collect();
+    assert_eq!(bounds, [Some(1_000), Some(1_572_864), None]);
+    let none = good("[[table]]\nname = 'a'\n");
+    assert_eq!((none.max_bytes, none.max_bytes_wait), (None, None));
 }
 
 #[test]
@@ -127,7 +142,26 @@ fn signatures_nest_and_carry_bounds() {
 fn bad_documents_are_told_with_line_and_key() {
     for (text, line, expected) in [
         ("", None, "table: a server needs at least one table; add [[table]] with a name"),
-        ("prot = 1", Some(1), "prot: unknown field `prot`, expected one of `port`, `bind`, `table`"),
+        (
+            "prot = 1",
+            Some(1),
+            "prot: unknown field `prot`, expected one of `port`, `bind`, `max_bytes`, `max_bytes_wait`, `table`",
+        ),
+        (
+            "port = 1\nmax_bytes = '2XB'",
+            Some(2),
+            "max_bytes: \"2XB\" is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
+        ),
+        (
+            "max_bytes = 1.5",
+            Some(1),
+            "max_bytes: write a whole number of bytes, or one with a unit, as in \"2GB\" or \"1.5GiB\"",
+        ),
+        (
+            "port = 1\nmax_bytes_wait = 0",
+            Some(2),
+            "max_bytes_wait: it must be a number of seconds above 0 and at most 604800",
+        ),
         (
             "port = 70000",
             Some(1),
@@ -158,13 +192,21 @@ fn bad_tables_are_told_with_the_key() {
         (
             "size = 1",
             "table[0].size: unknown field `size`, expected one of `name`, `kind`, `sampler`, `remover`, `max_size`, \
-             `max_times_sampled`, `rate_limiter`, `signature`",
+             `max_bytes`, `max_times_sampled`, `rate_limiter`, `signature`",
         ),
         (
             "max_size = 'x'",
             "table[0].max_size: invalid type: string \"x\", expected a whole number from 0 on",
         ),
         ("max_size = 0", "table[0].max_size: max_size of table \"t\" must be from 1 to 2147483647, it is 0"),
+        (
+            "max_bytes = 0",
+            "table[0].max_bytes: \"0\" is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
+        ),
+        (
+            "max_bytes = '-1MB'",
+            "table[0].max_bytes: \"-1MB\" is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
+        ),
         (
             "max_times_sampled = 3_000_000_000",
             "table[0].max_times_sampled: invalid value: integer `3000000000`, expected a whole number from -2147483648 to \

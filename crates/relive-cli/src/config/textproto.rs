@@ -21,5 +21,6 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
     let table =
         |table: &PriorityTableCheckpoint| config_from_wire(table).map_err(|error| whole(error.to_string()));
     let tables = message.tables.iter().map(table).collect::<Result<_, _>>()?;
-    Ok(Config { source: String::new(), bind: DEFAULT_BIND, port, tables })
+    let source = String::new();
+    Ok(Config { source, bind: DEFAULT_BIND, port, max_bytes: None, max_bytes_wait: None, tables })
 }

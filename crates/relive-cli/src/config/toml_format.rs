@@ -5,7 +5,7 @@ use super::load::Problem;
 use super::model::{DEFAULT_BIND, DEFAULT_PORT};
 use super::place::{Misfit, Place, line_of};
 use super::wording::plain;
-use super::{Config, parse_bind, tables};
+use super::{Config, bytes, parse_bind, tables};
 
 /// Reads a TOML document.
 pub(super) fn parse(text: &str) -> Result<Config, Problem> {
@@ -33,11 +33,16 @@ fn document(text: &str) -> Result<Document, Problem> {
 
 fn config(document: Document) -> Result<Config, Misfit> {
     let root = Place::default();
+    let max_bytes = document.max_bytes.map(|entry| entry.bytes(&root.key("max_bytes")));
+    let max_bytes_wait =
+        document.max_bytes_wait.map(|wait| bytes::seconds(wait, &root.key("max_bytes_wait")));
     let bind = document.bind.as_deref().map_or(Ok(DEFAULT_BIND), parse_bind);
     Ok(Config {
         source: String::new(),
         bind: bind.map_err(|reason| root.key("bind").misfit(reason))?,
         port: document.port.unwrap_or(DEFAULT_PORT),
+        max_bytes: max_bytes.transpose()?,
+        max_bytes_wait: max_bytes_wait.transpose()?,
         tables: tables::tables(document.table, &root.key("table"))?,
     })
 }

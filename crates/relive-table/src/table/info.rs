@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use relive_tensor::AccountSnapshot;
+
 use crate::items::Record;
 use crate::{CountError, ItemView, RateLimiter, Shortfall, Table, TableConfig};
 
@@ -53,6 +55,12 @@ impl Table {
     /// The item of this key.
     pub fn get(&self, key: u64) -> Option<ItemView<'_>> {
         self.state.get(key)
+    }
+
+    /// What the chunks of the items take, each counted once: in memory, on disk, and shared with other tables of the same
+    /// ledger.
+    pub fn bytes(&self) -> AccountSnapshot {
+        self.state.contents.account.snapshot()
     }
 
     /// All items in the order of their insertion.

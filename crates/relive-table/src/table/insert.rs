@@ -3,32 +3,37 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
+use smallvec::SmallVec;
 
 use super::state::{Admitted, State};
 use crate::items::Record;
 use crate::selector::{Select, Slot};
 use crate::{Freed, InsertError, ItemData, NewItem, PriorityError, Table, Timestamp};
 
+/// The keys of items that had to leave, in the order of their leaving. Up to one takes no heap memory.
+pub type Evicted = SmallVec<[u64; 1]>;
+
 /// What an insert did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertOutcome {
-    /// The item is new. It is in the table, unless it is itself the one that was evicted.
+    /// The item is new. It is in the table, unless it is itself among those that were evicted.
     Inserted {
-        /// The key of the item that had to leave because the table was full.
-        evicted: Option<u64>,
+        /// The items that had to leave because the table was full: at most one for `max_size`, any number for `max_bytes`.
+        evicted: Evicted,
     },
     /// The key was there already: its priority has changed, and nothing else. This is no insert to the rate limiter.
     Updated,
 }
 
 impl Table {
-    /// Inserts an item, and evicts the remover's choice if the table then holds more than `max_size`: the new item
-    /// itself may be that choice. Of an item whose key is there already only the priority is taken.
+    /// Inserts an item, and evicts the remover's choices as long as the table then holds more than `max_size` items or
+    /// `max_bytes`: the new item itself may be among them. Of an item whose key is there already only the priority is taken.
     ///
     /// Whether the rate limiter allows it has been asked before, of [`can_insert`](Self::can_insert).
     ///
     /// # Errors
-    /// [`InsertError`] if a selector refuses the priority. Nothing has changed, and the item's data is in `freed`.
+    /// [`InsertError`] if a selector refuses the priority, or the item alone is over `max_bytes`. Nothing has changed, and
+    /// the item's data is in `freed`.
     pub fn insert<R: Rng + ?Sized>(
         &mut self,
         item: NewItem,
@@ -36,13 +41,12 @@ impl Table {
         rng: &mut R,
         freed: &mut Freed,
     ) -> Result<InsertOutcome, InsertError> {
-        if let Some(slot) = self.state.contents.items.find(item.key) {
-            let updated = self.update_slot(slot, item.priority);
-            return self.settle(item, freed, updated).map(|()| InsertOutcome::Updated);
-        }
-        let admitted = match self.state.contents.admit(None, item.priority) {
-            Ok(admitted) => admitted,
-            Err(error) => return self.settle(item, freed, Err(error)).map(|()| InsertOutcome::Updated),
+        let admitted = match self.admit(&item) {
+            Ok(Some(admitted)) => admitted,
+            settled => {
+                freed.push_trajectory(item.trajectory);
+                return settled.map(|_| InsertOutcome::Updated);
+            }
         };
         let slot = self.state.add(item, now, admitted);
         self.notify(slot, |extension, context, view| extension.on_insert(context, view));
@@ -51,31 +55,54 @@ impl Table {
         Ok(InsertOutcome::Inserted { evicted })
     }
 
-    /// Bins the data of an item that does not enter the table, and says why it did not.
-    fn settle(
-        &self,
-        item: NewItem,
-        freed: &mut Freed,
-        result: Result<(), PriorityError>,
-    ) -> Result<(), InsertError> {
-        let NewItem { key, trajectory, .. } = item;
-        freed.push_trajectory(trajectory);
-        result.map_err(|source| InsertError::Priority { table: self.state.config.name.clone(), key, source })
+    /// Checks whether an item fits into the table at all. One whose key is there already does: it brings only a priority.
+    ///
+    /// # Errors
+    /// [`InsertError::TooLarge`].
+    pub fn check_bytes(&self, item: &NewItem) -> Result<(), InsertError> {
+        let Some(limit) = self.state.config.max_bytes else { return Ok(()) };
+        let (key, size_bytes) = (item.key, item.trajectory.encoded_size_bytes());
+        if size_bytes <= limit || self.contains(key) {
+            return Ok(());
+        }
+        Err(InsertError::TooLarge { table: self.state.config.name.clone(), key, size_bytes, limit })
     }
 
-    fn evict_excess<R: Rng + ?Sized>(&mut self, rng: &mut R, freed: &mut Freed) -> Option<u64> {
-        if self.len() <= self.state.config.max_size {
-            return None;
+    /// What the selectors say of a new item. A known one gets its new priority, and nothing more is to be done.
+    fn admit(&mut self, item: &NewItem) -> Result<Option<Admitted>, InsertError> {
+        let admitted = match self.state.contents.items.find(item.key) {
+            Some(slot) => self.update_slot(slot, item.priority).map(|()| None),
+            None => {
+                self.check_bytes(item)?;
+                self.state.contents.admit(None, item.priority).map(Some)
+            }
+        };
+        let (key, table) = (item.key, || self.state.config.name.clone());
+        admitted.map_err(|source: PriorityError| InsertError::Priority { table: table(), key, source })
+    }
+
+    /// Evicts the remover's choices until the table holds no more than it may.
+    pub(super) fn evict_excess<R: Rng + ?Sized>(&mut self, rng: &mut R, freed: &mut Freed) -> Evicted {
+        let mut evicted = Evicted::new();
+        while self.state.is_over() {
+            let Some(pick) = self.state.contents.remover.pick(rng) else { break };
+            evicted.extend(self.remove_slot(pick.slot, freed));
         }
-        let pick = self.state.contents.remover.pick(rng)?;
-        self.remove_slot(pick.slot, freed)
+        evicted
     }
 }
 
 impl State {
+    /// Whether the table holds more than it may.
+    pub(super) fn is_over(&self) -> bool {
+        let Self { config, contents, .. } = self;
+        contents.items.len() as u64 > config.max_size
+            || config.max_bytes.is_some_and(|limit| contents.account.encoded_bytes() > limit)
+    }
+
     fn add(&mut self, item: NewItem, now: Timestamp, admitted: Admitted) -> Slot {
         let NewItem { key, priority, times_sampled, trajectory } = item;
-        self.contents.episodes.add(&trajectory);
+        self.contents.hold(&trajectory);
         let data = Arc::new(ItemData { key, sequence: self.next_sequence, inserted_at: now, trajectory });
         self.next_sequence += 1;
         let slot = self.contents.items.insert(Record { data, key, priority, times_sampled });

@@ -11,7 +11,7 @@ mod state;
 mod update;
 
 pub use info::TableInfo;
-pub use insert::InsertOutcome;
+pub use insert::{Evicted, InsertOutcome};
 pub use restore::RestoreError;
 pub(crate) use state::Contents;
 pub(crate) use state::State;

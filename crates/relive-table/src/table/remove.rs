@@ -22,7 +22,8 @@ impl Table {
     pub fn reset(&mut self, freed: &mut Freed) {
         self.notify_reset();
         let state = &mut self.state;
-        let left = Arc::new(core::mem::replace(&mut state.contents, Contents::new(&state.config)));
+        let empty = Contents::new(&state.config, &state.ledger);
+        let left = Arc::new(core::mem::replace(&mut state.contents, empty));
         if let Some(capture) = &mut state.capture {
             capture.keep(&left);
         }
@@ -37,7 +38,7 @@ impl Table {
         let contents = &mut self.state.contents;
         let record = contents.items.remove(slot)?;
         contents.deselect(slot);
-        self.state.counters.deleted_episodes += contents.episodes.remove(&record.data.trajectory);
+        self.state.counters.deleted_episodes += contents.release(&record.data.trajectory);
         self.state.limiter.record_delete();
         self.notify_deleted(&record);
         freed.push_item(record.data);

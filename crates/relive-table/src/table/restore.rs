@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
+use relive_tensor::Ledger;
 use thiserror::Error;
 
 use super::state::{Contents, Counters, State};
 use crate::items::Record;
-use crate::selector::Select;
+use crate::selector::Slot;
 use crate::{
     ConfigError, Extension, Freed, PriorityError, StoredItem, Table, TableConfig, TableCounters,
     TableSnapshot,
@@ -86,9 +87,11 @@ impl Table {
         TableSnapshot { config: Arc::clone(config), counters: self.state.counters(), items }
     }
 
-    /// A table of the rules `config` with the items and counters of `snapshot`, whose own rules are not looked at.
+    /// A table of the rules `config` with the items and counters of `snapshot`, whose own rules are not looked at. Chunks are
+    /// counted in `ledger`.
     ///
-    /// The rate limiter is not asked. Items beyond `config.max_size` leave by the remover's choice. Extensions are told of
+    /// The rate limiter is not asked. Items that alone are over `config.max_bytes` leave; after them, items beyond that and
+    /// beyond `config.max_size` leave by the remover's choice. Extensions are told of
     /// the items that stay, by [`Extension::on_restore`].
     ///
     /// # Errors
@@ -97,19 +100,31 @@ impl Table {
     pub fn restored<R: Rng + ?Sized>(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
+        ledger: &Arc<Ledger>,
         snapshot: TableSnapshot,
         rng: &mut R,
         freed: &mut Freed,
     ) -> Result<Self, RestoreError> {
-        let mut table = Self::new(config, Vec::new())?;
+        let mut table = Self::in_ledger(config, Vec::new(), Arc::clone(ledger))?;
         table.state.adopt(snapshot)?;
-        while table.len() > table.state.config.max_size {
-            let Some(pick) = table.state.contents.remover.pick(rng) else { break };
-            table.remove_slot(pick.slot, freed);
-        }
+        table.remove_oversized(freed);
+        table.evict_excess(rng, freed);
         table.extensions = extensions;
         table.notify_restored();
         Ok(table)
+    }
+
+    /// Removes items that no table of these rules would have taken, so that others need not leave for them.
+    fn remove_oversized(&mut self, freed: &mut Freed) {
+        let State { config, contents, .. } = &self.state;
+        let Some(limit) = config.max_bytes.filter(|_| self.state.is_over()) else { return };
+        let is_oversized = |record: &Record| record.data.trajectory.encoded_size_bytes() > limit;
+        let slots = (0..contents.items.num_slots()).filter_map(|slot| Slot::try_from(slot).ok());
+        let oversized: Vec<Slot> =
+            slots.filter(|&slot| contents.items.get(slot).is_some_and(is_oversized)).collect();
+        for slot in oversized {
+            self.remove_slot(slot, freed);
+        }
     }
 }
 
@@ -146,7 +161,7 @@ impl Contents {
     /// Adds a record whose key is not there yet.
     fn place(&mut self, record: Record) -> Result<(), PriorityError> {
         let admitted = self.admit(None, record.priority)?;
-        self.episodes.add(&record.data.trajectory);
+        self.hold(&record.data.trajectory);
         let slot = self.items.insert(record);
         self.select(slot, admitted);
         Ok(())

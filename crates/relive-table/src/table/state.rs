@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use relive_tensor::{Account, Ledger, Trajectory};
+
 use crate::episodes::Episodes;
 use crate::extension::Requests;
 use crate::items::Items;
@@ -29,6 +31,8 @@ pub(crate) struct State {
     pub(super) next_sequence: u64,
     /// Somebody who collects what the table held at an earlier moment.
     pub(super) capture: Option<Box<Capture>>,
+    /// Where the chunks of the items are counted.
+    pub(super) ledger: Arc<Ledger>,
 }
 
 /// What a reset replaces as a whole.
@@ -38,6 +42,8 @@ pub(crate) struct Contents {
     pub(super) sampler: Selector,
     pub(super) remover: Selector,
     pub(super) episodes: Episodes,
+    /// The chunks of the items, each counted once.
+    pub(super) account: Arc<Account>,
 }
 
 /// Counters since the last reset, beside those of the rate limiter.
@@ -57,13 +63,26 @@ pub(super) struct Admitted {
 }
 
 impl Contents {
-    pub(super) fn new(config: &TableConfig) -> Self {
+    pub(super) fn new(config: &TableConfig, ledger: &Ledger) -> Self {
         Self {
             items: Items::default(),
             sampler: Selector::new(config.sampler),
             remover: Selector::new(config.remover),
             episodes: Episodes::default(),
+            account: ledger.open_account(),
         }
+    }
+
+    /// Counts the chunks of an item that enters.
+    pub(super) fn hold(&mut self, trajectory: &Trajectory) {
+        self.episodes.add(trajectory);
+        trajectory.chunks().iter().for_each(|chunk| chunk.hold(&self.account));
+    }
+
+    /// Counts the chunks of an item that leaves. Returns how many episodes have lost their last data.
+    pub(super) fn release(&mut self, trajectory: &Trajectory) -> u64 {
+        trajectory.chunks().iter().for_each(|chunk| chunk.release(&self.account));
+        self.episodes.remove(trajectory)
     }
 
     pub(super) fn admit(&self, replaced: Option<Slot>, priority: f64) -> Result<Admitted, PriorityError> {
@@ -90,6 +109,15 @@ impl Contents {
     }
 }
 
+impl Drop for Contents {
+    /// Chunks may live on in other tables, or with readers.
+    fn drop(&mut self) {
+        for record in self.items.records() {
+            record.data.trajectory.chunks().iter().for_each(|chunk| chunk.release(&self.account));
+        }
+    }
+}
+
 impl State {
     pub(crate) fn get(&self, key: u64) -> Option<ItemView<'_>> {
         let slot = self.contents.items.find(key)?;
@@ -102,17 +130,29 @@ impl State {
 }
 
 impl Table {
-    /// An empty table.
+    /// An empty table with a ledger of its own.
     ///
     /// # Errors
     /// Rules that [`TableConfig::validate`] refuses.
     pub fn new(config: TableConfig, extensions: Vec<Box<dyn Extension>>) -> Result<Self, ConfigError> {
+        Self::in_ledger(config, extensions, Arc::default())
+    }
+
+    /// An empty table whose items' chunks are counted in `ledger`. Tables of one ledger know what they share.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn in_ledger(
+        config: TableConfig,
+        extensions: Vec<Box<dyn Extension>>,
+        ledger: Arc<Ledger>,
+    ) -> Result<Self, ConfigError> {
         config.validate()?;
         let limiter = RateLimiter::new(config.rate_limiter)
             .map_err(|source| ConfigError::RateLimiter { table: config.name.clone(), source })?;
-        let contents = Contents::new(&config);
+        let contents = Contents::new(&config, &ledger);
         let (config, counters) = (Arc::new(config), Counters::default());
-        let state = State { config, limiter, contents, counters, next_sequence: 0, capture: None };
+        let state = State { config, limiter, contents, counters, next_sequence: 0, capture: None, ledger };
         Ok(Self { state, extensions, requests: Requests::default() })
     }
 

@@ -4,9 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{
-    ErrorBuffer, Freed, NewItem, RateLimiterConfig, Sampled, SelectorKind, Table, TableConfig, Timestamp,
-};
+use relive_table::{ErrorBuffer, Freed, NewItem, RateLimiterConfig, Sampled, Table, TableConfig, Timestamp};
+use relive_tensor::Chunk;
+use std::sync::Arc;
 
 use super::NaiveTable;
 use crate::data;
@@ -15,7 +15,8 @@ use crate::selector::kinds;
 /// One operation.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Insert an item with chunks of these numbers; chunk n is of episode n / 3.
+    /// Insert an item with chunks of these numbers; chunk n is of episode n / 3 and has 1 + n % 4 steps. Items of the same
+    /// numbers share them.
     Insert {
         /// The item's key.
         key: u64,
@@ -24,7 +25,7 @@ pub enum Op {
         /// How often it counts as sampled.
         times_sampled: i32,
         /// Its chunks.
-        chunks: Vec<u64>,
+        chunks: Vec<u8>,
     },
     /// Sample up to so many items.
     Sample(usize),
@@ -41,6 +42,9 @@ pub enum Op {
     Reset,
 }
 
+/// Chunks that the items of a history are made of.
+const CHUNKS: u8 = 12;
+
 fn keys() -> impl Strategy<Value = u64> {
     0_u64..14
 }
@@ -56,7 +60,7 @@ fn priorities() -> impl Strategy<Value = f64> {
 
 fn ops() -> impl Strategy<Value = Op> {
     let times_sampled = prop_oneof![5 => Just(0), 1 => -2..4];
-    let insert = (keys(), priorities(), times_sampled, vec(0_u64..12, 1..4)).prop_map(
+    let insert = (keys(), priorities(), times_sampled, vec(0..CHUNKS, 1..4)).prop_map(
         |(key, priority, times_sampled, chunks)| Op::Insert { key, priority, times_sampled, chunks },
     );
     prop_oneof![
@@ -86,16 +90,13 @@ fn limiters() -> impl Strategy<Value = RateLimiterConfig> {
 /// Small tables of every sampler, remover and kind of rate limiter.
 pub fn configs() -> impl Strategy<Value = TableConfig> {
     let kind = || proptest::sample::select(kinds());
-    (kind(), kind(), 1_u64..9, -1..4, limiters()).prop_map(
-        |(sampler, remover, size, times, limiter): (
-            SelectorKind,
-            SelectorKind,
-            u64,
-            i32,
-            RateLimiterConfig,
-        )| {
+    // A chunk has 4 to 16 bytes, an item at most 48.
+    let max_bytes = prop_oneof![1 => Just(None), 1 => (1_u64..120).prop_map(Some)];
+    (kind(), kind(), 1_u64..9, max_bytes, -1..4, limiters()).prop_map(
+        |(sampler, remover, size, max_bytes, times, limiter)| {
             let config = TableConfig::new("random").sampler(sampler).remover(remover).max_size(size);
-            config.max_times_sampled(times).rate_limiter(limiter)
+            let config = config.max_times_sampled(times).rate_limiter(limiter);
+            TableConfig { max_bytes, ..config }
         },
     )
 }
@@ -109,10 +110,12 @@ pub fn follow(config: &TableConfig, history: &[Op], seed: u64) -> Vec<Sampled> {
     let mut model = NaiveTable::new(config.clone());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut freed = Freed::default();
+    let chunk = |n: u8| data::chunk(n.into(), (n / 3).into(), 0, (1 + n % 4).into());
+    let chunks: Vec<_> = (0..CHUNKS).map(chunk).collect();
     let mut all = Vec::new();
     for (nanos, op) in (0..).zip(history) {
         let now = Timestamp::from_nanos(nanos);
-        all.append(&mut step(&mut table, &mut model, op, now, &mut rng, &mut freed));
+        all.append(&mut step(&mut table, &mut model, op, &chunks, now, &mut rng, &mut freed));
         model.compare(&table);
     }
     all
@@ -122,6 +125,7 @@ fn step(
     table: &mut Table,
     model: &mut NaiveTable,
     op: &Op,
+    pool: &[Arc<Chunk>],
     now: Timestamp,
     rng: &mut Xoshiro256PlusPlus,
     freed: &mut Freed,
@@ -131,10 +135,11 @@ fn step(
         // A blocked insert waits, outside of the table.
         Op::Insert { .. } if !model.can_insert(1) => {}
         Op::Insert { key, priority, times_sampled, ref chunks } => {
-            let chunks: Vec<_> = chunks.iter().map(|&number| data::chunk(number, number / 3, 0, 1)).collect();
+            let chunks: Vec<_> =
+                chunks.iter().map(|&number| Arc::clone(&pool[usize::from(number)])).collect();
             let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
             let outcome = table.insert(item.clone(), now, rng, freed);
-            model.insert(&item, now, outcome.ok());
+            model.insert(&item, now, outcome);
         }
         Op::Sample(limit) => {
             let taken = table.sample_many(limit, rng, &mut sampled, freed);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use relive_table::{InsertOutcome, NewItem, Sampled, Table, TableConfig, Timestamp};
+use relive_table::{InsertError, InsertOutcome, NewItem, Sampled, Table, TableConfig, Timestamp};
 
 use crate::selector::NaiveSelector;
 
@@ -28,8 +28,8 @@ struct NaiveItem {
     priority: f64,
     times_sampled: i32,
     inserted_at: Timestamp,
-    /// Episodes by chunk key.
-    chunks: BTreeMap<u64, u64>,
+    /// Episodes and sizes by chunk key.
+    chunks: BTreeMap<u64, (u64, u64)>,
 }
 
 impl NaiveTable {
@@ -56,23 +56,27 @@ impl NaiveTable {
         self.inserts - self.deletes >= limits.min_size_to_sample && cursor - float(count) >= limits.min_diff
     }
 
-    /// Follows an insert that had this outcome; `None` is a refusal.
+    /// Follows an insert that had this outcome.
     ///
     /// # Panics
     /// If the outcome is wrong.
-    pub fn insert(&mut self, item: &NewItem, now: Timestamp, outcome: Option<InsertOutcome>) {
+    pub fn insert(&mut self, item: &NewItem, now: Timestamp, outcome: Result<InsertOutcome, InsertError>) {
         let known = self.items.iter().any(|other| other.key == item.key);
-        if !self.accepts(known.then_some(item.key), item.priority) {
-            assert_eq!(outcome, None, "priority {} must be refused", item.priority);
+        let size: u64 = item.trajectory.chunks().iter().map(|chunk| chunk.size_bytes()).sum();
+        if !known && self.config.max_bytes.is_some_and(|limit| size > limit) {
+            assert!(matches!(outcome, Err(InsertError::TooLarge { .. })), "{size} bytes must be refused");
+        } else if !self.accepts(known.then_some(item.key), item.priority) {
+            let is_refused = matches!(outcome, Err(InsertError::Priority { .. }));
+            assert!(is_refused, "priority {} must be refused", item.priority);
         } else if known {
-            assert_eq!(outcome, Some(InsertOutcome::Updated));
+            assert_eq!(outcome, Ok(InsertOutcome::Updated));
             self.set_priority(item.key, item.priority);
         } else {
-            let Some(InsertOutcome::Inserted { evicted }) = outcome else {
+            let Ok(InsertOutcome::Inserted { evicted }) = outcome else {
                 panic!("item {} is new and valid, the outcome was {outcome:?}", item.key)
             };
             self.add(item, now);
-            self.evict(evicted);
+            self.evict(&evicted);
             self.inserts += 1;
         }
     }
@@ -84,20 +88,34 @@ impl NaiveTable {
     fn add(&mut self, item: &NewItem, inserted_at: Timestamp) {
         let NewItem { key, priority, times_sampled, ref trajectory } = *item;
         let chunks =
-            trajectory.chunks().iter().map(|chunk| (chunk.key(), chunk.range().episode_id)).collect();
+            trajectory.chunks().iter().map(|c| (c.key(), (c.range().episode_id, c.size_bytes()))).collect();
         self.items.push(NaiveItem { key, priority, times_sampled, inserted_at, chunks });
         self.sampler.insert(key, priority);
         self.remover.insert(key, priority);
     }
 
-    fn evict(&mut self, evicted: Option<u64>) {
-        let full = self.items.len() as u64 > self.config.max_size;
-        assert_eq!(evicted.is_some(), full, "an item leaves if and only if there are more than max_size");
-        if let Some(key) = evicted {
+    fn evict(&mut self, evicted: &[u64]) {
+        for &key in evicted {
+            assert!(self.is_over(), "an item leaves only while there is more than max_size or max_bytes");
             let possible = self.remover.probabilities();
             assert!(possible.iter().any(|(id, _)| *id == key), "evicted {key}, possible are {possible:?}");
             self.remove(key);
         }
+        assert!(!self.is_over(), "items leave until there is no more than max_size and max_bytes");
+    }
+
+    fn is_over(&self) -> bool {
+        self.items.len() as u64 > self.config.max_size
+            || self.config.max_bytes.is_some_and(|limit| self.bytes() > limit)
+    }
+
+    /// Bytes of all chunks, each counted once.
+    fn bytes(&self) -> u64 {
+        self.chunks().values().map(|(_, size)| size).sum()
+    }
+
+    fn chunks(&self) -> BTreeMap<u64, (u64, u64)> {
+        self.items.iter().flat_map(|item| item.chunks.clone()).collect()
     }
 
     fn set_priority(&mut self, key: u64, priority: f64) {
@@ -163,7 +181,7 @@ impl NaiveTable {
     }
 
     fn episodes(&self) -> BTreeSet<u64> {
-        self.items.iter().flat_map(|item| item.chunks.values().copied()).collect()
+        self.chunks().values().map(|(episode, _)| *episode).collect()
     }
 
     /// Follows a reset.
@@ -183,6 +201,8 @@ impl NaiveTable {
         assert_eq!(info.num_episodes, self.episodes().len() as u64);
         assert_eq!(info.num_deleted_episodes, self.deleted_episodes);
         assert_eq!(info.num_unique_samples, self.unique_samples);
+        let bytes = table.bytes();
+        assert_eq!((bytes.chunks, bytes.encoded_bytes), (self.chunks().len() as u64, self.bytes()));
         self.compare_limits(table);
         self.compare_items(table);
     }
