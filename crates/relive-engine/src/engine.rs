@@ -8,11 +8,11 @@ use rand::rngs::SysRng;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_table::{ConfigError, Extension, RestoreError, Table, TableConfig};
-use relive_tensor::Ledger;
+use relive_tensor::{ColdStore, Ledger};
 
 use crate::EngineError;
 use crate::checkpoint::{Checkpoints, Plan};
-use crate::cold::{Cold, ColdStore};
+use crate::cold::Cold;
 use crate::handle::TableHandle;
 use crate::limits::{MAX_TABLES, MEMORY_WAIT, MIN_CHECKPOINT_INTERVAL};
 use crate::memory::Memory;

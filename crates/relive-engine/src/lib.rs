@@ -37,7 +37,6 @@ mod state;
 mod sync;
 
 pub use checkpoint::PendingCheckpoint;
-pub use cold::{ColdError, ColdStore};
 pub use confirmations::{Confirmations, Outcome};
 pub use describe::{Operation, TableStatus, WaiterInfo};
 pub use differences::Difference;

@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::request;
-use relive_engine::{ColdError, ColdStore, Confirmations, Engine, ErrorKind, TableHandle};
+use relive_engine::{Confirmations, Engine, ErrorKind, TableHandle};
 use relive_table::{NewItem, Sampled, TableConfig};
 use relive_tensor::{
-    Chunk, Codec, SequenceRange, Slice, Tensor, TensorError, Trajectory, TrajectoryBuilder, encode_chunk,
+    Chunk, Codec, ColdError, ColdStore, SequenceRange, Slice, Tensor, TensorError, Trajectory,
+    TrajectoryBuilder, encode_chunk,
 };
 
 const ROW_BYTES: usize = 64 << 10;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use relive_table::Sampled;
-use relive_tensor::Chunk;
+use relive_tensor::{Chunk, ColdError};
 use tokio::task::JoinHandle;
 
-use super::{Cold, ColdError};
+use super::Cold;
 use crate::EngineError;
 use crate::state::SampleResult;
 

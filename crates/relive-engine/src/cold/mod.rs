@@ -2,9 +2,7 @@
 
 mod fetch;
 mod spiller;
-mod store;
 mod sweep;
 
 pub(crate) use fetch::Fetch;
 pub(crate) use spiller::Cold;
-pub use store::{ColdError, ColdStore};

@@ -5,9 +5,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::Thread;
 use std::time::Duration;
 
-use relive_tensor::{Chunk, Ledger};
+use relive_tensor::{Chunk, ColdStore, Ledger};
 
-use super::ColdStore;
 use super::sweep::{Step, Sweep};
 use crate::handle::TableHandle;
 

@@ -2,6 +2,7 @@
 
 mod account;
 mod bytes;
+mod cold;
 mod decode;
 mod encode;
 mod encoded;
@@ -13,6 +14,7 @@ mod stored;
 
 pub use account::{Account, AccountSnapshot};
 pub use bytes::ChunkBytes;
+pub use cold::{ColdError, ColdStore};
 pub use encode::encode_chunk;
 pub use encoded::EncodedTensor;
 pub use error::{ChunkError, ChunkFault};

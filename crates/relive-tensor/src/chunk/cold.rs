@@ -1,9 +1,9 @@
-//! What the engine asks of a disk.
+//! What is asked of a disk that keeps chunks while they are not in memory.
 
 use std::error::Error;
 use std::sync::Arc;
 
-use relive_tensor::Chunk;
+use super::Chunk;
 
 /// Why a disk did not do as asked.
 pub type ColdError = Box<dyn Error + Send + Sync>;
