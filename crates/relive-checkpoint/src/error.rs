@@ -10,6 +10,8 @@ use std::path::Path;
 pub struct Error {
     kind: ErrorKind,
     text: String,
+    /// Where in the file, of damage.
+    place: Option<Place>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -37,22 +39,32 @@ impl Error {
         self.kind
     }
 
+    /// Where the damage is, as far as that is known.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// What is wrong, without file and place.
+    pub(crate) fn reason(&self) -> String {
+        self.source.as_ref().map_or_else(|| self.text.clone(), ToString::to_string)
+    }
+
     /// The system refused to do `what` with `path`.
     pub(crate) fn io(what: &str, path: &Path, source: io::Error) -> Self {
         let text = format!("cannot {what} {}: {source}", path.display());
-        Self { kind: ErrorKind::Io, text, source: Some(Box::new(source)) }
+        Self { kind: ErrorKind::Io, text, place: None, source: Some(Box::new(source)) }
     }
 
     #[allow(dead_code, reason = "its first user is on its way")]
     /// The storage refused to do `what` with the file that people know as `file`.
     pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
         let text = format!("cannot {what} {file}: {source}");
-        Self { kind: ErrorKind::Io, text, source: Some(Box::new(source)) }
+        Self { kind: ErrorKind::Io, text, place: None, source: Some(Box::new(source)) }
     }
 
     /// An error whose text says it all.
     pub(crate) fn plain(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into(), source: None }
+        Self { kind, text: text.into(), place: None, source: None }
     }
 
     /// The checkpoint or file at `path` is not whole.
@@ -64,7 +76,7 @@ impl Error {
             }
             None => format!("{}: {reason}", path.display()),
         };
-        Self { kind: ErrorKind::Damaged, text, source: Some(reason) }
+        Self { kind: ErrorKind::Damaged, text, place, source: Some(reason) }
     }
 }
 

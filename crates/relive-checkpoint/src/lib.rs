@@ -11,10 +11,18 @@
 
 mod disk;
 mod error;
+mod format;
+mod info;
 mod limits;
+mod loaded;
+mod loss;
 mod record;
 pub mod reverb;
 #[allow(dead_code, unused_imports, reason = "its first user is on its way")]
 mod storage;
 
 pub use error::{Error, ErrorKind};
+pub use format::{Format, Location, detect};
+pub use info::{CheckpointInfo, CheckpointSize, Inspection, Report, TableInspection};
+pub use loaded::{LoadOptions, Loaded};
+pub use loss::Loss;

@@ -12,7 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use relive_checkpoint::reverb::Store;
-use relive_checkpoint::{Error, ErrorKind};
+use relive_checkpoint::{Error, ErrorKind, LoadOptions};
+use relive_table::Snapshot;
 
 use support::{Folder, Told, fixtures, small, told};
 
@@ -130,4 +131,36 @@ fn an_error_names_file_record_and_place() {
         path.display()
     );
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn what_is_whole_can_be_salvaged_and_the_rest_is_counted() {
+    let (_root, victims) = victims();
+    let options = LoadOptions { salvage: true, ..LoadOptions::default() };
+    for folder in victims {
+        let whole = Store::load(&folder).expect("the checkpoint is whole");
+        let items =
+            |snapshot: &Snapshot| snapshot.tables.iter().map(|table| table.items.len() as u64).sum::<u64>();
+        for file in ["items.tfrecord", "chunks.tfrecord"] {
+            let path = folder.join(file);
+            let Ok(content) = fs::read(&path) else { continue };
+            for end in (0..content.len()).step_by(7) {
+                fs::write(&path, &content[..end]).expect("the folder can be written");
+                let loaded = Store::load_with(&folder, &options).expect("the tables are whole");
+                let lost: u64 = loaded.losses.iter().map(|loss| loss.items).sum();
+                assert_eq!(
+                    items(&loaded.snapshot) + lost,
+                    items(&whole),
+                    "{file} cut at {end}: {:?}",
+                    loaded.losses
+                );
+                for table in &loaded.snapshot.tables {
+                    let counted = table.counters.inserts - table.counters.deletes;
+                    assert_eq!(u64::try_from(counted).ok(), Some(table.items.len() as u64));
+                }
+                assert!(Store::load(&folder).is_err() || loaded.losses.is_empty());
+            }
+            fs::write(&path, content).expect("the folder can be written");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::files::{DONE, FILES};
+use super::files::{DONE, FILES, TABLES};
 use super::name::Time;
 use crate::Error;
 use crate::disk::{Disk, is_being_written};
@@ -56,6 +56,11 @@ impl Folders {
     }
 }
 
+/// Whether a folder is a checkpoint, whole or not, whatever its name is.
+pub(crate) fn is_checkpoint(folder: &Path) -> bool {
+    folder.join(DONE).is_file() || folder.join(TABLES).is_file()
+}
+
 /// The name of the folder in which the checkpoint `name` is written. Loaders pass over it.
 pub(super) fn draft_name(name: &str) -> String {
     format!(".{name}.tmp")
@@ -77,17 +82,11 @@ pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
 }
 
 /// Removes a checkpoint, unless it holds files that are not ours. From the first moment on it is no checkpoint any more.
-pub(super) fn remove_checkpoint(disk: &dyn Disk, folder: &Path) {
-    let removed = match foreign_file(folder) {
-        Ok(Some(name)) => {
-            tracing::warn!(folder = %folder.display(), file = name, "an old checkpoint stays: it holds a file of others");
-            return;
-        }
-        Ok(None) => remove_whole(disk, folder),
-        Err(error) => Err(error),
-    };
-    if let Err(error) = removed {
-        tracing::warn!(folder = %folder.display(), %error, "cannot remove an old checkpoint");
+pub(super) fn remove_checkpoint(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+    let refused = |source| Error::io("remove the checkpoint", folder, source);
+    match foreign_file(folder).map_err(refused)? {
+        Some(name) => Err(refused(io::Error::other(format!("it holds {name}, a file of others")))),
+        None => remove_whole(disk, folder).map_err(refused),
     }
 }
 

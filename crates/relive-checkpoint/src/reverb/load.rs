@@ -4,49 +4,47 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use relive_table::{Snapshot, TableSnapshot};
+use relive_table::{CheckpointProgress, Snapshot, TableSnapshot};
 use relive_tensor::{Chunk, Ledger};
 use relive_wire::checkpoint;
 use relive_wire::reverb::PrioritizedItem;
 
 use super::files::{CHUNKS, DONE, ITEMS, TABLES};
-use crate::Error;
+use super::losses::Losses;
 use crate::error::Reason;
+use crate::format::location_of;
 use crate::limits::MAX_ITEM_RECORD_BYTES;
 use crate::record::RecordReader;
+use crate::{Error, LoadOptions, Loaded};
 
 /// Reads the checkpoint in `folder`.
-pub(super) fn read(folder: &Path) -> Result<Snapshot, Error> {
+pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
+    let mut loading = Loading { losses: Losses::new(options.salvage), ..Loading::default() };
     if !folder.join(DONE).exists() {
-        return Err(Error::damaged(folder, None, "this is no whole checkpoint: it has no file DONE"));
+        let error = Error::damaged(folder, None, "this is no whole checkpoint: it has no file DONE");
+        loading.losses.bear(folder, error)?;
     }
-    let ledger = Arc::new(Ledger::default());
-    let mut loading = Loading { chunks: chunks(&folder.join(CHUNKS), &ledger)?, ..Loading::default() };
+    loading.read_chunks(&folder.join(CHUNKS), &options.progress)?;
+    // Without its rules no table can be made, so there is nothing to salvage.
     loading.read_tables(&folder.join(TABLES))?;
     let items = folder.join(ITEMS);
     // Where items lie in the records of their tables, there is no file of items.
     if items.exists() {
-        loading.read_items(&items)?;
+        let read = loading.read_items(&items, &options.progress);
+        read.or_else(|error| loading.losses.bear(&items, error))?;
     }
     loading.check_counts(folder)?;
-    Ok(Snapshot { tables: loading.tables, ledger })
+    let Loading { tables, ledger, losses, .. } = loading;
+    let snapshot = Snapshot { tables, ledger };
+    Ok(Loaded { snapshot, location: location_of(folder), losses: losses.into_list() })
 }
 
 type Chunks = HashMap<u64, Arc<Chunk>>;
 
-/// The same chunk may come twice, as dm-reverb tells chunks apart by their addresses.
-fn chunks(path: &Path, ledger: &Arc<Ledger>) -> Result<Chunks, Error> {
-    let mut records = RecordReader::open(path)?;
-    let mut chunks = Chunks::new();
-    while let Some(record) = records.next()? {
-        let chunk = checkpoint::chunk_from_wire(record).map_err(|error| records.damaged(error))?;
-        chunks.entry(chunk.key()).or_insert_with(|| Arc::new(chunk.with_ledger(Arc::clone(ledger))));
-    }
-    Ok(chunks)
-}
-
 #[derive(Default)]
 struct Loading {
+    ledger: Arc<Ledger>,
+    losses: Losses,
     chunks: Chunks,
     tables: Vec<TableSnapshot>,
     /// Positions in `tables`.
@@ -56,6 +54,25 @@ struct Loading {
 }
 
 impl Loading {
+    fn read_chunks(&mut self, path: &Path, progress: &CheckpointProgress) -> Result<(), Error> {
+        progress.expect(0, path.metadata().map_or(0, |meta| meta.len()));
+        let read = RecordReader::open(path).and_then(|records| self.add_chunks(records, progress));
+        read.or_else(|error| self.losses.bear(path, error))
+    }
+
+    /// The same chunk may come twice, as dm-reverb tells chunks apart by their addresses.
+    fn add_chunks(&mut self, mut records: RecordReader, progress: &CheckpointProgress) -> Result<(), Error> {
+        while let Some(record) = records.next()? {
+            let length = record.len() as u64;
+            let chunk = checkpoint::chunk_from_wire(record).map_err(|error| records.damaged(error))?;
+            let key = chunk.key();
+            let ledger = &self.ledger;
+            self.chunks.entry(key).or_insert_with(|| Arc::new(chunk.with_ledger(Arc::clone(ledger))));
+            progress.advance(0, length);
+        }
+        Ok(())
+    }
+
     fn read_tables(&mut self, path: &Path) -> Result<(), Error> {
         let mut records = RecordReader::open(path)?;
         while let Some(record) = records.next()? {
@@ -69,7 +86,8 @@ impl Loading {
             }
             for item in &message.deprecated_items {
                 self.has_old_items = true;
-                self.add(&name, item).map_err(|error| records.damaged(error))?;
+                let added = self.add(&name, item);
+                added.or_else(|reason| self.losses.bear_item(path, &name, records.damaged(reason)))?;
             }
         }
         match self.tables.is_empty() {
@@ -78,14 +96,16 @@ impl Loading {
         }
     }
 
-    fn read_items(&mut self, path: &Path) -> Result<(), Error> {
+    fn read_items(&mut self, path: &Path, progress: &CheckpointProgress) -> Result<(), Error> {
         let mut records = RecordReader::open(path)?.limit(MAX_ITEM_RECORD_BYTES);
         while let Some(record) = records.next()? {
             let message = checkpoint::read_item(record).map_err(|error| records.damaged(error))?;
             if self.has_old_items {
                 return Err(records.damaged(format!("{TABLES} holds items, too")));
             }
-            self.add(&message.table, &message).map_err(|error| records.damaged(error))?;
+            let added = self.add(&message.table, &message);
+            added.or_else(|reason| self.losses.bear_item(path, &message.table, records.damaged(reason)))?;
+            progress.advance(1, 0);
         }
         Ok(())
     }
@@ -115,7 +135,11 @@ impl Loading {
             if counted != items {
                 let name = &table.config.name;
                 let reason = format!("table `{name}` counts {counted} items, but {items} are there");
-                return Err(Error::damaged(folder, None, reason));
+                let missing = u64::try_from(counted.saturating_sub(items)).unwrap_or(0);
+                self.losses.bear_missing(folder, name, missing, Error::damaged(folder, None, reason))?;
+                // What is lost has left the table.
+                counters.inserts = counters.inserts.max(items);
+                counters.deletes = counters.inserts - items;
             }
         }
         Ok(())

@@ -25,7 +25,9 @@
 mod draft;
 mod files;
 mod folders;
+mod list;
 mod load;
+mod losses;
 mod name;
 mod save;
 mod shared_chunks;
@@ -33,4 +35,5 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use folders::is_checkpoint;
 pub use store::Store;

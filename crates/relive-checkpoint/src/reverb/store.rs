@@ -10,9 +10,9 @@ use super::draft::Draft;
 use super::files::DONE;
 use super::folders::{Folders, remove_checkpoint, remove_draft};
 use super::name::Time;
-use super::{load, save};
-use crate::Error;
+use super::{list, load, save};
 use crate::disk::{Disk, RealDisk};
+use crate::{CheckpointInfo, Error, LoadOptions, Loaded};
 
 /// The checkpoints of a server in dm-reverb's format, in one folder.
 ///
@@ -92,7 +92,39 @@ impl Store {
     /// # Errors
     /// It is damaged, incomplete, or cannot be read. The error names file, record and place.
     pub fn load(folder: &Path) -> Result<Snapshot, Error> {
-        load::read(folder)
+        Self::load_with(folder, &LoadOptions::default()).map(|loaded| loaded.snapshot)
+    }
+
+    /// Reads the checkpoint in `folder`, or as much of it as is whole.
+    ///
+    /// # Errors
+    /// It cannot be read; it is damaged, and this is not to be [salvaged](LoadOptions::salvage) or cannot be, because the
+    /// rules of the tables are.
+    pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
+        load::read(folder, options)
+    }
+
+    /// The whole checkpoints in `root`, the oldest first; none if it is not there.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
+        let found = Folders::list(root)?;
+        Ok(found.whole.iter().map(|(time, folder)| list::info(*time, folder)).collect())
+    }
+
+    /// What a list tells of the checkpoint in `folder`.
+    #[must_use]
+    pub fn info(folder: &Path) -> CheckpointInfo {
+        list::info(Time::of_folder(folder), folder)
+    }
+
+    /// Removes the checkpoint in `folder`, unless it holds files of others.
+    ///
+    /// # Errors
+    /// It holds files of others, or the file system refused something.
+    pub fn remove(folder: &Path) -> Result<(), Error> {
+        remove_checkpoint(&RealDisk, folder)
     }
 
     /// Writes `snapshot` as the newest checkpoint, gives its folder, and removes older ones than are to be
@@ -111,7 +143,11 @@ impl Store {
         save::write(&mut draft, snapshot)?;
         let path = draft.publish()?;
         let old = (found.whole.len() + 1).saturating_sub(self.keep);
-        found.whole.iter().take(old).for_each(|(_, folder)| remove_checkpoint(self.disk.as_ref(), folder));
+        for (_, folder) in found.whole.iter().take(old) {
+            if let Err(error) = remove_checkpoint(self.disk.as_ref(), folder) {
+                tracing::warn!(%error, "an old checkpoint stays");
+            }
+        }
         Ok(path)
     }
 }

@@ -175,7 +175,7 @@ mod tests {
 
     /// Takes three bytes at a time.
     #[derive(Default)]
-    struct Slow(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    struct Slow(Arc<std::sync::Mutex<Vec<u8>>>);
 
     impl io::Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -1,0 +1,65 @@
+//! What is given up of a damaged checkpoint, or not.
+
+use std::path::Path;
+
+use crate::error::Place;
+use crate::format::location_of;
+use crate::{Error, ErrorKind, Loss};
+
+/// Losses so far. Unless they are to be borne, the first one is the end.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    are_borne: bool,
+    list: Vec<Loss>,
+}
+
+impl Losses {
+    pub(super) fn new(are_borne: bool) -> Self {
+        Self { are_borne, list: Vec::new() }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Loss> {
+        self.list
+    }
+
+    /// The rest of a file is given up.
+    pub(super) fn bear(&mut self, file: &Path, error: Error) -> Result<(), Error> {
+        self.add(file, None, 0, error)
+    }
+
+    /// An item is given up. Items of one table in a row are one loss.
+    pub(super) fn bear_item(&mut self, file: &Path, table: &str, error: Error) -> Result<(), Error> {
+        let is_next = |last: &&mut Loss| last.items > 0 && last.table.as_deref() == Some(table);
+        match self.list.last_mut().filter(is_next) {
+            Some(last) => last.items += 1,
+            None => self.add(file, Some(table), 1, error)?,
+        }
+        Ok(())
+    }
+
+    /// Items are not there, of which some may have been given up already.
+    pub(super) fn bear_missing(
+        &mut self,
+        file: &Path,
+        table: &str,
+        items: u64,
+        error: Error,
+    ) -> Result<(), Error> {
+        let known = self.list.iter().filter(|loss| loss.table.as_deref() == Some(table));
+        let known: u64 = known.map(|loss| loss.items).sum();
+        match items.saturating_sub(known) {
+            0 if self.are_borne && known > 0 => Ok(()),
+            rest => self.add(file, Some(table), rest, error),
+        }
+    }
+
+    fn add(&mut self, file: &Path, table: Option<&str>, items: u64, error: Error) -> Result<(), Error> {
+        if !self.are_borne || error.kind() != ErrorKind::Damaged {
+            return Err(error);
+        }
+        let offset = error.place().map_or(0, |Place { offset, .. }| offset);
+        let table = table.map(str::to_owned);
+        self.list.push(Loss { file: location_of(file), offset, table, items, reason: error.reason() });
+        Ok(())
+    }
+}
