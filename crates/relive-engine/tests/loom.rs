@@ -14,6 +14,8 @@ use std::task::{Context, Waker};
 use common::{Writer, queue, request};
 use loom::future::block_on;
 use loom::thread;
+use relive_engine::Engine;
+use relive_table::{SavedCheckpoint, TableConfig};
 
 #[test]
 fn a_waiting_sampler_is_always_woken() {
@@ -103,4 +105,36 @@ fn a_stream_that_waits_for_a_confirmation_is_woken() {
         assert_eq!(outcomes.pop().unwrap().unwrap(), 2);
         assert_eq!(sampler.join().unwrap(), 1);
     });
+}
+
+/// Each caller's checkpoint has what the caller had written, whichever of them share one, and none is forgotten.
+#[test]
+fn a_checkpoint_has_what_was_there_when_it_was_asked_for() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let save = |snapshot: relive_table::Snapshot, _: &relive_table::CheckpointProgress| {
+            let location = snapshot.tables[0].items.len().to_string();
+            Ok(SavedCheckpoint { location, written_bytes: 0, total_bytes: 0 })
+        };
+        let engine =
+            Engine::builder().table(TableConfig::new("t")).seed(7).checkpointer(save).build().unwrap();
+        let other = thread::spawn({
+            let engine = engine.clone();
+            move || asked_after_a_write(&engine, 1)
+        });
+        let items = [asked_after_a_write(&engine, 2), other.join().unwrap()];
+        assert!(items.contains(&2), "the later one has both: {items:?}");
+        assert!(engine.checkpoint_status().running.is_none() && !engine.checkpoint_status().queued);
+    });
+}
+
+fn asked_after_a_write(engine: &Engine, key: u64) -> usize {
+    let table = engine.table("t").unwrap();
+    Writer::new(table).insert([key]);
+    let there = usize::try_from(table.info().current_size).unwrap();
+    let saved = block_on(engine.request_checkpoint().unwrap()).unwrap();
+    let items = saved.location.parse().unwrap();
+    assert!(items >= there, "{items} items, {there} were there");
+    items
 }

@@ -1,4 +1,4 @@
-//! The Checkpoint RPC.
+//! Checkpoint and CheckpointStatus.
 
 #[allow(
     unreachable_pub,
@@ -13,8 +13,14 @@ use std::sync::{Mutex, mpsc};
 use common::{DUE, TestServer};
 use relive_engine::{Engine, EngineError};
 use relive_server::ServerOptions;
-use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
+use relive_table::{
+    CheckpointPhase, CheckpointProgress, CheckpointStatus, CheckpointTrigger, SavedCheckpoint, Snapshot,
+    TableConfig,
+};
+use relive_wire::checkpoint_status;
 use relive_wire::reverb::{CheckpointRequest, ServerInfoRequest};
+use relive_wire::v1::replay_service_client::ReplayServiceClient;
+use relive_wire::v1::{CheckpointStatusRequest, DescribeRequest};
 use tonic::Code;
 
 async fn server(
@@ -79,4 +85,115 @@ async fn a_checkpointer_that_panics_ends_one_call_only() {
     }
     assert!(client.server_info(ServerInfoRequest {}).await.is_ok());
     server.stop().await;
+}
+
+/// A checkpointer that tells when it begins, and writes when it may.
+struct Held {
+    begun: mpsc::Receiver<()>,
+    release: mpsc::Sender<()>,
+}
+
+impl Held {
+    async fn server() -> (TestServer, Held) {
+        let (begin, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let (begin, released) = (Mutex::new(begin), Mutex::new(released));
+        let server = server(move |_, progress| {
+            progress.expect(8, 80);
+            begin.lock().expect("no other panics").send(()).expect("the test listens");
+            released.lock().expect("no other panics").recv_timeout(DUE).expect("the test lets it go on");
+            progress.advance(8, 80);
+            Ok(saved("/held"))
+        })
+        .await;
+        (server, Held { begun, release })
+    }
+
+    async fn begun(self) -> Held {
+        let wait = move || self.begun.recv_timeout(DUE).map(|()| self);
+        tokio::task::spawn_blocking(wait).await.expect("it does not panic").expect("a checkpoint begins")
+    }
+}
+
+async fn status(server: &TestServer) -> CheckpointStatus {
+    let mut client = ReplayServiceClient::new(server.channel().await);
+    let told = client
+        .checkpoint_status(CheckpointStatusRequest {})
+        .await
+        .expect("it is answered")
+        .into_inner()
+        .status;
+    let described =
+        client.describe(DescribeRequest {}).await.expect("it is answered").into_inner().checkpoints;
+    let told = checkpoint_status::from_wire(told.expect("it is told")).expect("we know all of it");
+    let described = checkpoint_status::from_wire(described.expect("here, too")).expect("we know all of it");
+    assert_eq!((&described.last, described.queued), (&told.last, told.queued));
+    told
+}
+
+#[tokio::test]
+async fn the_status_tells_of_the_one_that_runs_and_of_the_last() {
+    let (server, held) = Held::server().await;
+    let before = status(&server).await;
+    assert!(before.enabled && before.running.is_none() && before.last.is_none());
+    let mut client = server.client().await;
+    let call = tokio::spawn(async move { client.checkpoint(CheckpointRequest {}).await });
+    let held = held.begun().await;
+    let running = status(&server).await.running.expect("it runs");
+    assert_eq!((running.trigger, running.phase), (CheckpointTrigger::Request, CheckpointPhase::Writing));
+    assert_eq!((running.counts.items_total, running.counts.items_done), (8, 0));
+    held.release.send(()).unwrap();
+    call.await.unwrap().unwrap();
+    let after = status(&server).await;
+    let last = after.last.as_ref().expect("it has ended");
+    assert_eq!((last.saved(), last.began_at), (Some(&saved("/held")), running.began_at));
+    assert_eq!(after.last_saved, after.last);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_checkpoint_goes_on_when_the_connection_that_asked_for_it_is_gone() {
+    let (server, held) = Held::server().await;
+    let mut client = server.client().await;
+    let call = tokio::spawn(async move { client.checkpoint(CheckpointRequest {}).await });
+    let held = held.begun().await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    held.release.send(()).unwrap();
+    let mut next = server.client().await;
+    let next = tokio::spawn(async move { next.checkpoint(CheckpointRequest {}).await });
+    let held = held.begun().await;
+    let last = status(&server).await.last.expect("the first has ended");
+    assert_eq!(last.saved(), Some(&saved("/held")));
+    held.release.send(()).unwrap();
+    next.await.unwrap().unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_writes_its_last_checkpoint_when_its_tables_are_closed() {
+    let save = |snapshot: Snapshot, _: &CheckpointProgress| {
+        Ok(saved(format!("{} items", snapshot.tables[0].items.len())))
+    };
+    let engine = Engine::builder().table(TableConfig::new("t")).checkpointer(save).checkpoint_at_close(true);
+    let server = TestServer::of(engine.build().unwrap(), ServerOptions::default().workers(1)).await;
+    let mut client = server.client().await;
+    let mut inserter = common::Inserter::open(&mut client).await;
+    inserter.send(common::step("t", 1));
+    inserter.confirmed([1]).await;
+    let engine = server.engine.clone();
+    server.stop().await;
+    let last = engine.checkpoint_status().last.expect("it was written");
+    assert_eq!((last.saved(), last.trigger), (Some(&saved("1 items")), CheckpointTrigger::Close));
+}
+
+#[tokio::test]
+async fn a_last_checkpoint_that_fails_is_what_the_server_ends_with() {
+    let save = |_: Snapshot, _: &CheckpointProgress| {
+        Err(EngineError::checkpoint(std::io::Error::other("disk full")))
+    };
+    let engine = Engine::builder().table(TableConfig::new("t")).checkpointer(save).checkpoint_at_close(true);
+    let server = TestServer::of(engine.build().unwrap(), ServerOptions::default().workers(1)).await;
+    let ended = server.end().await.unwrap_err();
+    assert_eq!(ended.to_string(), "the checkpoint was not written: disk full");
 }

@@ -8,6 +8,8 @@ use crate::{CheckpointCounts, SavedCheckpoint, Timestamp};
 /// A server's checkpoints at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckpointStatus {
+    /// The moment, by the server's clock.
+    pub at: Timestamp,
     /// Whether there is something that writes them.
     pub enabled: bool,
     /// The one that is being written.
@@ -70,6 +72,15 @@ pub enum CheckpointPhase {
     Capturing,
     /// They are written. No table is touched any more.
     Writing,
+}
+
+impl CheckpointStatus {
+    /// How long ago a checkpoint ended.
+    #[must_use]
+    pub fn age(&self, finished: &FinishedCheckpoint) -> Duration {
+        let began = self.at.as_nanos().saturating_sub(finished.began_at.as_nanos());
+        Duration::from_nanos(u64::try_from(began).unwrap_or(0)).saturating_sub(finished.took)
+    }
 }
 
 impl FinishedCheckpoint {

@@ -14,8 +14,9 @@ use crate::{WireError, v1};
 /// The message of a status.
 #[must_use]
 pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
-    let CheckpointStatus { enabled, running, queued, last, last_saved, next_due } = status;
+    let CheckpointStatus { at, enabled, running, queued, last, last_saved, next_due } = status;
     v1::CheckpointStatus {
+        at_ns: at.as_nanos(),
         enabled: *enabled,
         running: running.as_ref().map(running_to_wire),
         queued: *queued,
@@ -33,6 +34,7 @@ pub fn from_wire(message: v1::CheckpointStatus) -> Result<CheckpointStatus, Wire
     let last = message.last.map(finished_from_wire).transpose()?;
     let last_saved = message.last_saved.map(finished_from_wire).transpose()?;
     Ok(CheckpointStatus {
+        at: Timestamp::from_nanos(message.at_ns),
         enabled: message.enabled,
         running: message.running.map(|running| running_from_wire(&running)).transpose()?,
         queued: message.queued,
@@ -168,6 +170,7 @@ mod tests {
         let failed = finished(Err("disk full".to_owned()));
         for last in [None, Some(saved()), Some(failed)] {
             let status = CheckpointStatus {
+                at: Timestamp::from_nanos(99),
                 enabled: true,
                 running: Some(running.clone()),
                 queued: last.is_some(),

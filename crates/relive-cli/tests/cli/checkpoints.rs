@@ -59,6 +59,13 @@ fn a_server_goes_on_from_its_newest_checkpoint() {
     client.mutate_priorities("replay", &[], &[client.sample("replay", 1).unwrap()[0].info().key]).unwrap();
     let new = client.checkpoint().unwrap();
     assert!(Path::new(&new).join("DONE").exists() && !old.exists());
+    let (code, told, _) = outcome(&["info", &served.address]);
+    assert!(code == Some(0) && told.contains(&format!(" ago: {new}, ")), "{told}");
+    let (_, told, _) = outcome(&["info", &served.address, "--json"]);
+    let last: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let last = &last["server"]["checkpoints"]["last"];
+    assert_eq!((last["location"].as_str(), last["trigger"].as_str()), (Some(&*new), Some("request")));
+    assert!(last["written_bytes"].as_u64() > Some(0) && last["error"].is_null(), "{last}");
     stop(served);
     let served = start(TOML, &root, &[]);
     assert_eq!(first(&served), 2.0);

@@ -52,6 +52,10 @@ async fn json_has_every_field() {
     assert_eq!(report["server"]["kind"], "relive");
     assert_eq!(report["server"]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(report["server"]["chunk_bytes_decoded"], 800);
+    let none = json!({
+        "enabled": false, "running": null, "queued": false, "last": null, "last_saved": null, "next_due_s": null
+    });
+    assert_eq!(report["server"]["checkpoints"], none);
     let described = &report["tables"][0];
     assert_eq!(described["signature"], json!([{"path": "x", "dtype": "float", "shape": [-1, 2]}]));
     assert_eq!(described["limiter"]["min_diff"], Value::Null);

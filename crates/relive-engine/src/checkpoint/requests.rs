@@ -59,6 +59,7 @@ impl Engine {
         let next_due = checkpoints.clock.as_ref().and_then(|clock| clock.next_due(now));
         let turns = checkpoints.turns.lock();
         CheckpointStatus {
+            at: wall_clock(),
             enabled: true,
             running: turns.running(now),
             queued: turns.is_queued(),

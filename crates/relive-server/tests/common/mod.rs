@@ -60,9 +60,14 @@ impl TestServer {
         drop(self.stop.take());
     }
 
-    pub async fn stop(mut self) {
+    pub async fn stop(self) {
+        self.end().await.unwrap();
+    }
+
+    /// Stops it and gives what `serve` says.
+    pub async fn end(mut self) -> std::io::Result<()> {
         self.begin_stop();
-        tokio::time::timeout(DUE, self.task).await.expect("the server ends").unwrap().unwrap();
+        tokio::time::timeout(DUE, self.task).await.expect("the server ends").unwrap()
     }
 }
 

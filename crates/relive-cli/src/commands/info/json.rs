@@ -5,6 +5,7 @@ use relive_tensor::Signature;
 use serde::Serialize;
 
 use super::bar::bounds;
+use super::checkpoints::{CheckpointFields, fields};
 use super::rates::Rates;
 use super::snapshot::{Details, Server, Snapshot, Table};
 
@@ -36,6 +37,7 @@ enum ServerFields<'a> {
         chunk_bytes_decoded: u64,
         insert_streams: u64,
         sample_streams: u64,
+        checkpoints: CheckpointFields<'a>,
     },
     DmReverb,
 }
@@ -104,15 +106,18 @@ fn report<'a>(address: &'a str, before: &Snapshot, now: &'a Snapshot) -> Report<
 
 fn server_fields(server: &Server) -> ServerFields<'_> {
     match server {
-        Server::Relive { version, uptime, chunks, insert_streams, sample_streams } => ServerFields::Relive {
-            version,
-            uptime_s: uptime.as_secs_f64(),
-            chunks: chunks.chunks,
-            chunk_bytes: chunks.encoded_bytes,
-            chunk_bytes_decoded: chunks.raw_bytes,
-            insert_streams: *insert_streams,
-            sample_streams: *sample_streams,
-        },
+        Server::Relive { version, uptime, chunks, insert_streams, sample_streams, checkpoints } => {
+            ServerFields::Relive {
+                version,
+                uptime_s: uptime.as_secs_f64(),
+                chunks: chunks.chunks,
+                chunk_bytes: chunks.encoded_bytes,
+                chunk_bytes_decoded: chunks.raw_bytes,
+                insert_streams: *insert_streams,
+                sample_streams: *sample_streams,
+                checkpoints: fields(checkpoints),
+            }
+        }
         Server::Reverb => ServerFields::DmReverb,
     }
 }

@@ -1,6 +1,7 @@
 //! `relive info`: what a server holds, how its limiters stand, and who waits for what.
 
 mod bar;
+mod checkpoints;
 mod json;
 mod options;
 mod rates;

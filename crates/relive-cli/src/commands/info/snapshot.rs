@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use relive_client::{
-    ChunkTotals, Client, ErrorKind, Result, ServerInfo, ServerStatus, TableInfo, TableStatus, Waiter,
+    CheckpointStatus, ChunkTotals, Client, ErrorKind, Result, ServerInfo, ServerStatus, TableInfo,
+    TableStatus, Waiter,
 };
 use tokio::time::Instant;
 
@@ -25,6 +26,7 @@ pub(super) enum Server {
         chunks: ChunkTotals,
         insert_streams: u64,
         sample_streams: u64,
+        checkpoints: CheckpointStatus,
     },
     /// One that speaks only dm-reverb's protocol, which has no bytes and no waiters.
     Reverb,
@@ -71,6 +73,7 @@ impl Snapshot {
             chunks: status.chunks,
             insert_streams: status.insert_streams,
             sample_streams: status.sample_streams,
+            checkpoints: status.checkpoints,
         };
         let tables = status.tables.into_iter().map(Table::of_status).collect();
         Self { taken_at: Instant::now(), server, tables }

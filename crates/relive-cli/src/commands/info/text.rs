@@ -3,6 +3,7 @@
 use relive_client::Waiter;
 
 use super::bar::{bar, bounds};
+use super::checkpoints;
 use super::json::operation;
 use super::rates::Rates;
 use super::snapshot::{Details, Server, Snapshot, Table};
@@ -23,17 +24,21 @@ pub(super) fn report(address: &str, before: &Snapshot, now: &Snapshot) -> String
 
 fn server(address: &str, server: &Server) -> Vec<String> {
     match server {
-        Server::Relive { version, uptime, chunks, insert_streams, sample_streams } => vec![
-            format!("Relive {version} at {address}, up {}", time(*uptime)),
-            format!(
-                "{} of {} ({} decoded); {} and {}",
-                counted(chunks.chunks, "chunk"),
-                bytes(chunks.encoded_bytes),
-                bytes(chunks.raw_bytes),
-                counted(*insert_streams, "insert stream"),
-                counted(*sample_streams, "sample stream"),
-            ),
-        ],
+        Server::Relive { version, uptime, chunks, insert_streams, sample_streams, checkpoints } => {
+            let mut lines = vec![
+                format!("Relive {version} at {address}, up {}", time(*uptime)),
+                format!(
+                    "{} of {} ({} decoded); {} and {}",
+                    counted(chunks.chunks, "chunk"),
+                    bytes(chunks.encoded_bytes),
+                    bytes(chunks.raw_bytes),
+                    counted(*insert_streams, "insert stream"),
+                    counted(*sample_streams, "sample stream"),
+                ),
+            ];
+            lines.extend(checkpoints::lines(checkpoints));
+            lines
+        }
         Server::Reverb => {
             vec![format!("dm-reverb at {address}; it does not tell bytes and waiters")]
         }
