@@ -37,7 +37,7 @@ enum ServerFields<'a> {
         chunk_bytes_decoded: u64,
         insert_streams: u64,
         sample_streams: u64,
-        checkpoints: CheckpointFields<'a>,
+        checkpoints: Box<CheckpointFields<'a>>,
     },
     DmReverb,
 }
@@ -115,7 +115,7 @@ fn server_fields(server: &Server) -> ServerFields<'_> {
                 chunk_bytes_decoded: chunks.raw_bytes,
                 insert_streams: *insert_streams,
                 sample_streams: *sample_streams,
-                checkpoints: fields(checkpoints),
+                checkpoints: Box::new(fields(checkpoints)),
             }
         }
         Server::Reverb => ServerFields::DmReverb,

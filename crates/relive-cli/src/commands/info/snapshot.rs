@@ -26,7 +26,7 @@ pub(super) enum Server {
         chunks: ChunkTotals,
         insert_streams: u64,
         sample_streams: u64,
-        checkpoints: CheckpointStatus,
+        checkpoints: Box<CheckpointStatus>,
     },
     /// One that speaks only dm-reverb's protocol, which has no bytes and no waiters.
     Reverb,
@@ -73,7 +73,7 @@ impl Snapshot {
             chunks: status.chunks,
             insert_streams: status.insert_streams,
             sample_streams: status.sample_streams,
-            checkpoints: status.checkpoints,
+            checkpoints: Box::new(status.checkpoints),
         };
         let tables = status.tables.into_iter().map(Table::of_status).collect();
         Self { taken_at: Instant::now(), server, tables }
