@@ -46,7 +46,7 @@ pub struct EngineBuilder {
     max_bytes: Option<u64>,
     max_bytes_wait: Option<Duration>,
     pub(crate) checkpoints: Plan,
-    cold: Option<(Arc<dyn ColdStore>, u64)>,
+    cold: Option<Arc<dyn ColdStore>>,
 }
 
 /// Why an engine cannot be made.
@@ -99,6 +99,11 @@ pub enum BuildError {
         /// The time given.
         got: Duration,
     },
+    /// A disk tier without a budget.
+    #[error(
+        "a disk tier needs max_bytes of the server, the memory that chunks may take before they move to disk"
+    )]
+    NoBudget,
     /// The system gives no thread.
     #[error("the thread for checkpoints by the clock cannot be started: {reason}")]
     Thread {
@@ -129,15 +134,16 @@ impl EngineBuilder {
         self
     }
 
-    /// Keeps the data of chunks in memory within about `budget_bytes`: what was not read lately moves to `store`, and is
-    /// read from there when it is sampled. Descriptions of items and chunks, some hundred bytes each, stay in memory and
+    /// Makes [`max_bytes`](Self::max_bytes) a budget: shortly before the chunks take so much memory, those that were not
+    /// read lately move to `store`, and are read from there when they are sampled. Writers wait only while the disk does not
+    /// keep up. Descriptions of items and chunks, some hundred bytes each, stay in memory and
     /// do not count, nor do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
     ///
     /// An engine that is made of a snapshot can move only those chunks of it that are in a
     /// [ledger of movable chunks](Ledger::of_movable_chunks).
     #[must_use]
-    pub fn cold_store(mut self, store: Arc<dyn ColdStore>, budget_bytes: u64) -> Self {
-        self.cold = Some((store, budget_bytes));
+    pub fn cold_store(mut self, store: Arc<dyn ColdStore>) -> Self {
+        self.cold = Some(store);
         self
     }
 
@@ -203,8 +209,8 @@ impl EngineBuilder {
             }
         }
         let engine = Engine::new(tables, order, memory, self.checkpoints.make()?)?;
-        if let Some((store, budget_bytes)) = self.cold {
-            engine.start_cold(store, budget_bytes)?;
+        if let Some(store) = self.cold {
+            engine.start_cold(store, self.max_bytes.ok_or(BuildError::NoBudget)?)?;
         }
         Ok(engine)
     }

@@ -63,7 +63,7 @@ pub enum EngineError {
     /// The chunks of all tables take more memory than they may, and nothing was freed in time.
     #[error(
         "server memory: chunks take {resident}, max_bytes of the server is {limit}, and too little was freed in \
-         {waited:.1?}; the largest tables are {largest}. Sample or delete items, give these tables a smaller max_size or a \
+         {waited:.1?}{cold}; the largest tables are {largest}. Sample or delete items, give these tables a smaller max_size or a \
          max_bytes of their own, or raise the server's max_bytes"
     )]
     Memory {
@@ -73,6 +73,8 @@ pub enum EngineError {
         resident: String,
         /// How long the writer waited.
         waited: Duration,
+        /// What keeps chunks from moving to disk, if they should: an end of a sentence.
+        cold: String,
         /// The tables with the most bytes in memory, joined with commas.
         largest: String,
     },

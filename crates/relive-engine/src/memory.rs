@@ -191,8 +191,15 @@ impl Engine {
             limit: bytes(self.bound().max_bytes.unwrap_or(u64::MAX)),
             resident: bytes(self.ledger().snapshot().resident_bytes()),
             waited,
+            cold: self.cold_failure(),
             largest: self.largest_tables(),
         }
+    }
+
+    fn cold_failure(&self) -> String {
+        let cold = self.tables().first().and_then(|table| table.shared.cold.get());
+        let failure = cold.and_then(|cold| cold.failure());
+        failure.map_or_else(String::new, |failure| format!(", as chunks cannot be moved to disk ({failure})"))
     }
 
     /// The tables with the most bytes in memory, as text.

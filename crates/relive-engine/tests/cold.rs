@@ -32,7 +32,9 @@ const LONG: Duration = Duration::from_secs(60);
 #[derive(Default)]
 struct MemoryDisk {
     stored: Mutex<HashMap<usize, Bytes>>,
+    refusals: Mutex<u32>,
     changed: Condvar,
+    refused: Condvar,
     fetches: AtomicUsize,
     is_full: AtomicBool,
     is_broken: AtomicBool,
@@ -41,6 +43,8 @@ struct MemoryDisk {
 impl ColdStore for MemoryDisk {
     fn store(&self, chunks: &[Arc<Chunk>]) -> Result<(), ColdError> {
         if self.is_full.load(Ordering::SeqCst) {
+            *self.refusals.lock().unwrap() += 1;
+            self.refused.notify_all();
             return Err("disk full".into());
         }
         for chunk in chunks {
@@ -67,6 +71,13 @@ impl ColdStore for MemoryDisk {
 }
 
 impl MemoryDisk {
+    /// What the first refusal led to has happened once there is a second.
+    fn wait_for_two_refusals(&self) {
+        let few = |refusals: &mut u32| *refusals < 2;
+        let waited = self.refused.wait_timeout_while(self.refusals.lock().unwrap(), LONG, few).unwrap();
+        assert!(!waited.1.timed_out());
+    }
+
     fn wait_for(&self, chunks: usize) {
         let few = |stored: &mut HashMap<_, _>| stored.len() < chunks;
         let waited = self.changed.wait_timeout_while(self.stored.lock().unwrap(), LONG, few).unwrap();
@@ -77,7 +88,7 @@ impl MemoryDisk {
 fn engine(disk: &Arc<MemoryDisk>, budget_bytes: usize) -> Engine {
     let disk: Arc<dyn ColdStore> = Arc::clone(disk) as _;
     let builder = Engine::builder().table(TableConfig::new("a").max_size(10_000)).seed(1);
-    builder.cold_store(disk, budget_bytes as u64).build().unwrap()
+    builder.max_bytes(budget_bytes as u64).cold_store(disk).build().unwrap()
 }
 
 fn trajectory(engine: &Engine, value: u32) -> Result<Trajectory, TensorError> {
@@ -185,4 +196,24 @@ async fn an_engine_that_is_dropped_takes_its_thread_along() {
         assert!(std::time::Instant::now() < deadline, "the thread holds its disk");
         std::thread::yield_now();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_whose_data_finds_no_place_is_told_why() {
+    let disk = Arc::new(MemoryDisk::default());
+    disk.is_full.store(true, Ordering::SeqCst);
+    let engine = engine(&disk, 16 * ROW_BYTES);
+    fill(&engine, engine.table("a").unwrap(), 0..17);
+    disk.wait_for_two_refusals();
+    let mut gate = engine.memory_gate(&"actor".into());
+    let error = gate.opened().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert!(error.to_string().contains("as chunks cannot be moved to disk (disk full)"), "{error}");
+}
+
+#[test]
+fn a_disk_tier_needs_a_budget() {
+    let disk: Arc<dyn ColdStore> = Arc::new(MemoryDisk::default());
+    let error = Engine::builder().table(TableConfig::new("a")).cold_store(disk).build().unwrap_err();
+    assert!(error.to_string().contains("max_bytes"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! The thread that keeps memory within its budget.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::Thread;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use relive_tensor::{Chunk, ColdStore, Ledger};
 
 use super::sweep::{Step, Sweep};
 use crate::handle::TableHandle;
+use crate::sync::Mutex;
 
 /// Bytes that are stored at once.
 const STEP_BYTES: u64 = 8 << 20;
@@ -32,7 +33,8 @@ pub(crate) struct Cold {
     ledger: Arc<Ledger>,
     begin_bytes: u64,
     end_bytes: u64,
-    failures: AtomicU64,
+    /// Why the last try to store failed.
+    failure: Mutex<Option<String>>,
     is_asked: AtomicBool,
     is_ended: AtomicBool,
     thread: OnceLock<Thread>,
@@ -45,7 +47,7 @@ impl Cold {
             ledger,
             begin_bytes: budget_bytes / 16 * BEGIN_SIXTEENTHS,
             end_bytes: budget_bytes / 16 * END_SIXTEENTHS,
-            failures: AtomicU64::new(0),
+            failure: Mutex::new(None),
             is_asked: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
             thread: OnceLock::new(),
@@ -84,6 +86,11 @@ impl Cold {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
+    }
+
+    /// Why chunks stay in memory that should not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
     }
 
     fn resident_bytes(&self) -> u64 {
@@ -126,12 +133,12 @@ impl Cold {
         }
         match self.store.store(&step.cold) {
             Ok(()) => {
-                self.failures.store(0, Ordering::Relaxed);
+                *self.failure.lock() = None;
                 true
             }
             Err(error) => {
-                // Each try would say the same.
-                if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
+                // Each further try would say the same.
+                if self.failure.lock().replace(error.to_string()).is_none() {
                     tracing::error!(%error, "chunks cannot be moved to disk and stay in memory");
                 }
                 false
