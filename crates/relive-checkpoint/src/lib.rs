@@ -11,8 +11,6 @@
 
 mod disk;
 mod error;
-mod format;
-mod info;
 mod limits;
 mod loaded;
 mod loss;
@@ -22,7 +20,5 @@ pub mod reverb;
 mod storage;
 
 pub use error::{Error, ErrorKind};
-pub use format::{Format, Location, detect};
-pub use info::{CheckpointInfo, CheckpointSize, Inspection, Report, TableInspection};
 pub use loaded::{LoadOptions, Loaded};
 pub use loss::Loss;

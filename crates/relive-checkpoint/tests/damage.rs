@@ -136,7 +136,7 @@ fn an_error_names_file_record_and_place() {
 #[test]
 fn what_is_whole_can_be_salvaged_and_the_rest_is_counted() {
     let (_root, victims) = victims();
-    let options = LoadOptions { salvage: true, ..LoadOptions::default() };
+    let options = LoadOptions::new().salvage(true);
     for folder in victims {
         let whole = Store::load(&folder).expect("the checkpoint is whole");
         let items =

@@ -12,31 +12,31 @@ use relive_wire::reverb::PrioritizedItem;
 use super::files::{CHUNKS, DONE, ITEMS, TABLES};
 use super::losses::Losses;
 use crate::error::Reason;
-use crate::format::location_of;
 use crate::limits::MAX_ITEM_RECORD_BYTES;
 use crate::record::RecordReader;
 use crate::{Error, LoadOptions, Loaded};
 
 /// Reads the checkpoint in `folder`.
 pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
-    let mut loading = Loading { losses: Losses::new(options.salvage), ..Loading::default() };
+    let mut loading = Loading { losses: Losses::new(options.salvages()), ..Loading::default() };
     if !folder.join(DONE).exists() {
         let error = Error::damaged(folder, None, "this is no whole checkpoint: it has no file DONE");
         loading.losses.bear(folder, error)?;
     }
-    loading.read_chunks(&folder.join(CHUNKS), &options.progress)?;
+    let progress = options.counter();
+    loading.read_chunks(&folder.join(CHUNKS), &progress)?;
     // Without its rules no table can be made, so there is nothing to salvage.
     loading.read_tables(&folder.join(TABLES))?;
     let items = folder.join(ITEMS);
     // Where items lie in the records of their tables, there is no file of items.
     if items.exists() {
-        let read = loading.read_items(&items, &options.progress);
+        let read = loading.read_items(&items, &progress);
         read.or_else(|error| loading.losses.bear(&items, error))?;
     }
     loading.check_counts(folder)?;
     let Loading { tables, ledger, losses, .. } = loading;
     let snapshot = Snapshot { tables, ledger };
-    Ok(Loaded { snapshot, location: location_of(folder), losses: losses.into_list() })
+    Ok(Loaded { snapshot, location: folder.to_string_lossy().into_owned(), losses: losses.into_list() })
 }
 
 type Chunks = HashMap<u64, Arc<Chunk>>;

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use crate::error::Place;
-use crate::format::location_of;
 use crate::{Error, ErrorKind, Loss};
 
 /// Losses so far. Unless they are to be borne, the first one is the end.
@@ -59,7 +58,13 @@ impl Losses {
         }
         let offset = error.place().map_or(0, |Place { offset, .. }| offset);
         let table = table.map(str::to_owned);
-        self.list.push(Loss { file: location_of(file), offset, table, items, reason: error.reason() });
+        self.list.push(Loss {
+            file: file.to_string_lossy().into_owned(),
+            offset,
+            table,
+            items,
+            reason: error.reason(),
+        });
         Ok(())
     }
 }

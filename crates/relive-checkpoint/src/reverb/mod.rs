@@ -25,7 +25,6 @@
 mod draft;
 mod files;
 mod folders;
-mod list;
 mod load;
 mod losses;
 mod name;
@@ -35,5 +34,6 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+#[allow(unused_imports, reason = "its first user is on its way")]
 pub(crate) use folders::is_checkpoint;
 pub use store::Store;

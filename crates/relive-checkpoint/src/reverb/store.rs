@@ -10,9 +10,9 @@ use super::draft::Draft;
 use super::files::DONE;
 use super::folders::{Folders, remove_checkpoint, remove_draft};
 use super::name::Time;
-use super::{list, load, save};
+use super::{load, save};
 use crate::disk::{Disk, RealDisk};
-use crate::{CheckpointInfo, Error, LoadOptions, Loaded};
+use crate::{Error, LoadOptions, Loaded};
 
 /// The checkpoints of a server in dm-reverb's format, in one folder.
 ///
@@ -102,21 +102,6 @@ impl Store {
     /// rules of the tables are.
     pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
         load::read(folder, options)
-    }
-
-    /// The whole checkpoints in `root`, the oldest first; none if it is not there.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    pub fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
-        let found = Folders::list(root)?;
-        Ok(found.whole.iter().map(|(time, folder)| list::info(*time, folder)).collect())
-    }
-
-    /// What a list tells of the checkpoint in `folder`.
-    #[must_use]
-    pub fn info(folder: &Path) -> CheckpointInfo {
-        list::info(Time::of_folder(folder), folder)
     }
 
     /// Removes the checkpoint in `folder`, unless it holds files of others.
