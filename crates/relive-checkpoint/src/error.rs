@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::Loss;
+
 /// Why a checkpoint was not written or not read. The text names the file, and the record where there is one.
 #[derive(Debug)]
 pub struct Error {
@@ -55,11 +57,29 @@ impl Error {
         Self { kind: ErrorKind::Io, text, place: None, source: Some(Box::new(source)) }
     }
 
-    #[allow(dead_code, reason = "its first user is on its way")]
     /// The storage refused to do `what` with the file that people know as `file`.
     pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
         let text = format!("cannot {what} {file}: {source}");
         Self { kind: ErrorKind::Io, text, place: None, source: Some(Box::new(source)) }
+    }
+
+    /// Whether the system says that nobody, or not we, may write there.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let source = self.source.as_deref().and_then(|source| source.downcast_ref::<io::Error>());
+        let is_read_only =
+            |kind| matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
+        source.is_some_and(|source| is_read_only(source.kind()))
+    }
+
+    /// The error, with the next thing to do.
+    pub(crate) fn with_advice(mut self, advice: &str) -> Self {
+        self.text = format!("{}; {advice}", self.text);
+        self
+    }
+
+    /// Something is not whole.
+    pub(crate) fn lost(loss: &Loss) -> Self {
+        Self::plain(ErrorKind::Damaged, loss.to_string())
     }
 
     /// An error whose text says it all.

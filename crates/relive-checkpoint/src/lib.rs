@@ -9,16 +9,27 @@
 //! Reading trusts nothing. Every record has two checksums, every compressed file a third one, and the number of items must
 //! be what the tables have counted. What is not whole is refused, with the file, the record and the place in it.
 
+mod catalog;
 mod disk;
 mod error;
+mod layout;
 mod limits;
 mod loaded;
 mod loss;
+mod losses;
+mod manifest;
+mod names;
+mod native;
 mod record;
 pub mod reverb;
-#[allow(dead_code, unused_imports, reason = "its first user is on its way")]
+mod segment;
 mod storage;
 
+pub use catalog::{
+    Catalog, CheckpointInfo, CheckpointSummary, Format, Inspection, Pruned, Report, TableInspection,
+    TableSummary, detect,
+};
 pub use error::{Error, ErrorKind};
 pub use loaded::{LoadOptions, Loaded};
 pub use loss::Loss;
+pub use native::Store;

@@ -57,7 +57,6 @@ impl LoadOptions {
         self.salvage
     }
 
-    #[expect(dead_code, reason = "its first user is on its way")]
     pub(crate) fn num_threads(&self) -> usize {
         let available = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         self.threads.unwrap_or_else(available)

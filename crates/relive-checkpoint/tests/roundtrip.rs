@@ -21,9 +21,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use relive_checkpoint::reverb::Store;
+use relive_checkpoint::{self as checkpoint, LoadOptions};
 use relive_table::{
-    ItemData, RateLimiterConfig, SelectorKind, StoredItem, TableConfig, TableCounters, TableSnapshot,
-    Timestamp,
+    CheckpointProgress, ItemData, RateLimiterConfig, SelectorKind, Snapshot, StoredItem, TableConfig,
+    TableCounters, TableSnapshot, Timestamp,
 };
 use relive_tensor::{Chunk, Codec, DType, Nest, Slice, Tensor, TensorSpec, TrajectoryBuilder};
 
@@ -141,7 +142,25 @@ proptest! {
         let store = Store::new(&*root);
         store.save(&saved).unwrap();
         prop_assert_eq!(told(&store.load_latest().unwrap().unwrap()), told(&saved));
+        let root = Folder::new();
+        let store = checkpoint::Store::open(root.to_str().unwrap()).unwrap();
+        store.save(saved.clone(), &CheckpointProgress::default()).unwrap();
+        let loaded = store.load_latest(&LoadOptions::new().threads(2)).unwrap().unwrap();
+        prop_assert_eq!(loaded.losses, vec![]);
+        prop_assert_eq!(told(&loaded.snapshot), told(&saved));
+        prop_assert_eq!(sequences(&loaded.snapshot), sequences(&saved));
+        // What was loaded is not written again.
+        let chunks: u64 = loaded.snapshot.ledger.snapshot().encoded_bytes;
+        let again = store.save(loaded.snapshot, &CheckpointProgress::default()).unwrap();
+        prop_assert_eq!(std::fs::read_dir(root.join("segments")).map_or(0, Iterator::count), usize::from(chunks > 0));
+        let loaded = store.load_latest(&LoadOptions::new()).unwrap().unwrap();
+        prop_assert_eq!(&loaded.location, &again.location);
+        prop_assert_eq!(told(&loaded.snapshot), told(&saved));
     }
+}
+
+fn sequences(snapshot: &Snapshot) -> Vec<u64> {
+    snapshot.tables.iter().flat_map(|table| &table.items).map(|item| item.data.sequence).collect()
 }
 
 #[test]

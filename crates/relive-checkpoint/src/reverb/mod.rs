@@ -34,6 +34,5 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-#[allow(unused_imports, reason = "its first user is on its way")]
 pub(crate) use folders::is_checkpoint;
 pub use store::Store;

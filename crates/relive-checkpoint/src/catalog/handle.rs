@@ -1,0 +1,124 @@
+//! A look at checkpoints without a lock.
+
+use std::fmt;
+use std::sync::Arc;
+
+use relive_table::CheckpointProgress;
+
+use super::inspect::inspect;
+use super::prune::prune;
+use super::verify::verify;
+use super::{CheckpointInfo, CheckpointSummary, Inspection, Pruned, Report};
+use crate::manifest::read_description;
+use crate::native::{Listing, load};
+use crate::storage::{self, Storage};
+use crate::{Error, ErrorKind, LoadOptions, Loaded, names};
+
+/// The checkpoints of a root, or one of them, to be looked at. Takes no lock: a server may be writing there.
+///
+/// ```no_run
+/// use relive_checkpoint::Catalog;
+/// for checkpoint in Catalog::open("/var/lib/relive")?.checkpoints()? {
+///     println!("{} {:?}", checkpoint.location, checkpoint.summary.map(|summary| summary.items));
+/// }
+/// # Ok::<(), relive_checkpoint::Error>(())
+/// ```
+pub struct Catalog {
+    storage: Arc<dyn Storage>,
+    /// The checkpoint that was named.
+    number: Option<u64>,
+}
+
+impl Catalog {
+    /// The checkpoints at `location`: a path or the URL of a bucket, of a root or of one checkpoint in it, which is a file
+    /// of the name `checkpoint-….relive`.
+    ///
+    /// # Errors
+    /// `Location` for a URL of an unknown kind.
+    pub fn open(location: &str) -> Result<Self, Error> {
+        let location = location.trim_end_matches('/');
+        let (root, name) = location.rsplit_once(std::path::is_separator).unwrap_or((".", location));
+        match names::checkpoint_number(name) {
+            Some(number) => Ok(Self { storage: storage::open(root)?, number: Some(number) }),
+            None => Ok(Self { storage: storage::open(location)?, number: None }),
+        }
+    }
+
+    /// All checkpoints of the root, the oldest first.
+    ///
+    /// # Errors
+    /// The root cannot be listed. What cannot be read of a checkpoint is an error in its [`CheckpointInfo::summary`].
+    pub fn checkpoints(&self) -> Result<Vec<CheckpointInfo>, Error> {
+        let listing = Listing::read(self.storage.as_ref())?;
+        Ok(listing.checkpoints.iter().map(|(number, size)| self.info(*number, *size)).collect())
+    }
+
+    /// Loads the checkpoint that was named, or the newest; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Store::load_latest`](crate::Store::load_latest).
+    pub fn load(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
+        let Some(number) = self.chosen()? else { return Ok(None) };
+        load(self.storage.as_ref(), &names::checkpoint_name(number), options, None).map(Some)
+    }
+
+    /// Reads and checks every byte of the checkpoint that was named, or of the newest, and of the segments that it refers
+    /// to. `progress` counts items and bytes.
+    ///
+    /// # Errors
+    /// `Location` if there is no checkpoint; `Damaged` if it is of a later version or nothing of it can be read. All other
+    /// damage is in the report.
+    pub fn verify(&self, progress: &CheckpointProgress) -> Result<Report, Error> {
+        verify(self.storage.as_ref(), &self.required()?, progress)
+    }
+
+    /// Shows the checkpoint that was named, or the newest, with up to `sample` items of each table: the first ones and the
+    /// last ones, in their order.
+    ///
+    /// # Errors
+    /// `Location` if there is no checkpoint; `Damaged` if its file, or a chunk of an item that is shown, is not whole; `Io`.
+    pub fn inspect(&self, sample: usize) -> Result<Inspection, Error> {
+        inspect(self.storage.as_ref(), &self.required()?, sample)
+    }
+
+    /// Removes all checkpoints of the root but the newest `keep`, at least one, and what no checkpoint refers to then. Other
+    /// files stay. A checkpoint that was named in `location` does not count: it is the root that is pruned.
+    ///
+    /// # Errors
+    /// `InUse` if a server writes there; `Damaged` if a checkpoint that stays cannot be read, as nobody knows what it needs;
+    /// `Io`.
+    pub fn prune(&self, keep: usize) -> Result<Pruned, Error> {
+        prune(self.storage.as_ref(), keep)
+    }
+
+    pub(super) fn info(&self, number: u64, size_bytes: u64) -> CheckpointInfo {
+        let name = names::checkpoint_name(number);
+        let summary = read_description(self.storage.as_ref(), &name);
+        let summary = summary.map(|(description, size)| CheckpointSummary::new(&description, size));
+        CheckpointInfo { location: self.storage.describe(&name), number, size_bytes, summary }
+    }
+
+    fn chosen(&self) -> Result<Option<u64>, Error> {
+        match self.number {
+            Some(number) => Ok(Some(number)),
+            None => Ok(Listing::read(self.storage.as_ref())?.newest()),
+        }
+    }
+
+    fn required(&self) -> Result<String, Error> {
+        let none = || {
+            let text = format!("{}: there is no checkpoint here", self.storage.describe(""));
+            Error::plain(ErrorKind::Location, text)
+        };
+        self.chosen()?.map(names::checkpoint_name).ok_or_else(none)
+    }
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog")
+            .field("root", &self.storage.describe(""))
+            .field("number", &self.number)
+            .finish()
+    }
+}

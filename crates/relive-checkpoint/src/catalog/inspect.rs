@@ -1,0 +1,123 @@
+//! What is in a checkpoint.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use relive_table::{CheckpointProgress, StoredItem};
+use relive_tensor::Chunk;
+
+use super::{CheckpointSummary, TableSummary};
+use crate::Error;
+use crate::Loss;
+use crate::losses::Losses;
+use crate::manifest::{ItemBlock, ItemColumns, KnownChunks, Manifest, read_manifest, rebuild_some};
+use crate::native::{ReadChunks, read_chunks};
+use crate::segment::Place;
+use crate::storage::Storage;
+
+/// A checkpoint, shown.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Path or URL.
+    pub location: String,
+    /// What it says of itself.
+    pub summary: CheckpointSummary,
+    /// Its tables.
+    pub tables: Vec<TableInspection>,
+}
+
+/// A table of a checkpoint, shown.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TableInspection {
+    /// Rules, counters and number of items.
+    pub summary: TableSummary,
+    /// Distinct chunks of its items. A chunk that two tables share counts in both.
+    pub chunks: u64,
+    /// Bytes of these chunks as they are stored.
+    pub chunk_bytes: u64,
+    /// Some of its items, in their order.
+    pub sample: Vec<StoredItem>,
+}
+
+pub(super) fn inspect(storage: &dyn Storage, name: &str, sample: usize) -> Result<Inspection, Error> {
+    let losses = &mut Losses::new(false);
+    let Manifest { file, size_bytes, description, chunks, items } = read_manifest(storage, name, losses)?;
+    let summary = CheckpointSummary::new(&description, size_bytes);
+    let mut blocks: BTreeMap<usize, Vec<ItemBlock>> = BTreeMap::new();
+    items.into_iter().for_each(|block| blocks.entry(block.table()).or_default().push(block));
+    let mut tables = Vec::new();
+    for (number, table) in summary.tables.iter().enumerate() {
+        let mut looking =
+            Looking { storage, file: &file, known: &chunks, met: HashSet::new(), chunk_bytes: 0 };
+        let sample = looking.table(table, blocks.remove(&number).unwrap_or_default(), sample)?;
+        let (chunks, chunk_bytes) = (looking.met.len() as u64, looking.chunk_bytes);
+        tables.push(TableInspection { summary: table.clone(), chunks, chunk_bytes, sample });
+    }
+    Ok(Inspection { location: file, summary, tables })
+}
+
+/// The way through the items of a table.
+struct Looking<'a> {
+    storage: &'a dyn Storage,
+    file: &'a str,
+    known: &'a KnownChunks,
+    /// Positions of the table's chunks.
+    met: HashSet<u32>,
+    chunk_bytes: u64,
+}
+
+impl Looking<'_> {
+    fn table(
+        &mut self,
+        table: &TableSummary,
+        blocks: Vec<ItemBlock>,
+        sample: usize,
+    ) -> Result<Vec<StoredItem>, Error> {
+        let sample = sample as u64;
+        let is_shown =
+            |number: u64| number < sample.div_ceil(2) || number >= table.items.saturating_sub(sample / 2);
+        let (mut shown, mut number) = (Vec::new(), 0);
+        for block in blocks {
+            let offset = block.offset;
+            let damaged = |reason: &dyn std::fmt::Display| {
+                let table = Some(table.config.name.clone());
+                Error::lost(&Loss { table, ..Loss::of(self.file, offset, reason) })
+            };
+            let columns = block.decode().map_err(|fault| damaged(&fault))?;
+            self.count(&columns);
+            let wanted = |index: usize| is_shown(number + index as u64);
+            let shown_chunks = columns.chunks_by_item().enumerate().filter(|(index, _)| wanted(*index));
+            let chunks = self.read(&shown_chunks.flat_map(|(_, chunks)| chunks.iter().copied()).collect())?;
+            for item in rebuild_some(&columns, wanted, |position| chunks.get(&position).cloned()) {
+                shown.push(item.map_err(|fault| damaged(&fault))?);
+            }
+            number += columns.len() as u64;
+        }
+        Ok(shown)
+    }
+
+    fn count(&mut self, columns: &ItemColumns) {
+        for position in columns.chunks() {
+            if self.met.insert(*position) {
+                let place = self.known.index_of(*position).and_then(|index| self.known.places().get(index));
+                self.chunk_bytes += place.map_or(0, |place| u64::from(place.length));
+            }
+        }
+    }
+
+    fn read(&self, positions: &BTreeSet<u32>) -> Result<BTreeMap<u32, Arc<Chunk>>, Error> {
+        let place =
+            |position: &u32| Some((*position, *self.known.places().get(self.known.index_of(*position)?)?));
+        // What is not described is an item's fault, which shows when it is built.
+        let (positions, places): (Vec<u32>, Vec<Place>) = positions.iter().filter_map(place).unzip();
+        let ReadChunks { chunks, losses } =
+            read_chunks(self.storage, &places, 1, false, &CheckpointProgress::default(), &Arc::default());
+        for loss in losses {
+            loss.cause.note(&mut Losses::new(false))?;
+        }
+        let chunk = |(position, chunk): (u32, OnceLock<Arc<Chunk>>)| Some((position, chunk.into_inner()?));
+        Ok(positions.into_iter().zip(chunks).filter_map(chunk).collect())
+    }
+}

@@ -1,0 +1,25 @@
+//! Removing old checkpoints.
+
+use crate::Error;
+use crate::names;
+use crate::native::{Collected, Listing};
+use crate::storage::Storage;
+
+/// What was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pruned {
+    /// Paths or URLs of the checkpoints.
+    pub checkpoints: Vec<String>,
+    /// Number of segments.
+    pub segments: usize,
+    /// Bytes of all of it.
+    pub bytes: u64,
+}
+
+pub(super) fn prune(storage: &dyn Storage, keep: usize) -> Result<Pruned, Error> {
+    let _lock = storage.lock()?;
+    let Collected { checkpoints, segments, bytes } = Listing::read(storage)?.collect(storage, keep)?;
+    let checkpoints = checkpoints.into_iter().map(|number| storage.describe(&names::checkpoint_name(number)));
+    Ok(Pruned { checkpoints: checkpoints.collect(), segments, bytes })
+}

@@ -1,0 +1,143 @@
+//! Checking every byte of a checkpoint.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use relive_table::CheckpointProgress;
+
+use crate::Loss;
+use crate::losses::Losses;
+use crate::manifest::{Manifest, read_manifest};
+use crate::native::{Cause, ChunkLoss, Tables, check_items, parallel, segments_of};
+use crate::segment::{Place, SegmentId, SegmentReader, Wanted, head_of, record};
+use crate::storage::Storage;
+use crate::{Error, LoadOptions};
+
+/// What a check of a checkpoint has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Path or URL.
+    pub location: String,
+    /// Files that were read.
+    pub files: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Items that the checkpoint says it has.
+    pub items: u64,
+    /// Chunks that are described.
+    pub chunks: u64,
+    /// What is not whole. Damage that costs no items may be where only other checkpoints have chunks.
+    pub losses: Vec<Loss>,
+}
+
+impl Report {
+    /// Whether everything is whole.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.losses.is_empty()
+    }
+}
+
+pub(super) fn verify(
+    storage: &dyn Storage,
+    name: &str,
+    progress: &CheckpointProgress,
+) -> Result<Report, Error> {
+    let mut losses = Losses::new(true);
+    let Manifest { file, size_bytes, description, chunks: known, items } =
+        read_manifest(storage, name, &mut losses)?;
+    let total = description.tables.iter().map(|table| table.items).sum();
+    progress.expect(total, size_bytes + description.segment_bytes());
+    progress.advance(0, size_bytes);
+    let threads = LoadOptions::new().num_threads();
+    let mut segments = segments_of(known.places());
+    let referred: Vec<SegmentId> = segments.iter().map(|(id, _)| *id).collect();
+    // What is listed and not referred to would be a riddle, but it is read all the same.
+    let others = description.segments.iter().filter(|segment| !referred.contains(&segment.id));
+    segments.extend(others.map(|segment| (segment.id, Vec::new())));
+    let checked = parallel(threads, segments.len(), |number| {
+        segments
+            .get(number)
+            .map(|(id, wanted)| check_segment(storage, *id, wanted, progress))
+            .unwrap_or_default()
+    });
+    let mut lost = HashMap::new();
+    let mut bytes = size_bytes;
+    for (size, found) in checked {
+        bytes += size;
+        for ChunkLoss { cause, chunks } in found {
+            let number = cause.note(&mut losses)?;
+            lost.extend(chunks.into_iter().map(|index| (index, number)));
+        }
+    }
+    let is_there = |position: u32| known.index_of(position).is_some_and(|index| !lost.contains_key(&index));
+    let blocks = check_items(items, is_there, threads, progress);
+    let tables = &description.tables;
+    Tables { file: &file, known: &known, lost, losses: &mut losses, tables }.assemble(blocks)?;
+    let (files, chunks) = (1 + segments.len() as u64, known.places().len() as u64);
+    Ok(Report { location: file, files, bytes, items: total, chunks, losses: losses.into_found() })
+}
+
+/// Reads a segment from its first byte to its last; gives its size, and what is not whole.
+fn check_segment(
+    storage: &dyn Storage,
+    id: SegmentId,
+    wanted: &[Wanted],
+    progress: &CheckpointProgress,
+) -> (u64, Vec<ChunkLoss>) {
+    let file: Arc<str> = storage.describe(&id.file_name()).into();
+    let mut found = Vec::new();
+    let source = match storage.open(&id.file_name()) {
+        Ok(source) => source,
+        Err(error) => {
+            let cause = Cause::Unreadable { file: file.to_string(), offset: 0, error };
+            return (0, vec![ChunkLoss { cause, chunks: wanted.iter().map(|(index, _)| *index).collect() }]);
+        }
+    };
+    let size = source.size_bytes();
+    let damage = |offset: u64, reason: String, chunks: Vec<usize>| ChunkLoss {
+        cause: Cause::Damage(Loss::of(&file, offset, reason)),
+        chunks,
+    };
+    let mut reader = SegmentReader::new(source);
+    match reader.check_header(id) {
+        Ok(Ok(())) => {}
+        Ok(Err(reason)) => found.push(damage(0, reason, Vec::new())),
+        Err(error) => found.push(damage(0, error.to_string(), Vec::new())),
+    }
+    reader.read(wanted, |(index, place), bytes| {
+        let checked = match bytes {
+            Ok(bytes) => record::read(bytes, head_of(place)).map(drop).map_err(|fault| fault.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        progress.advance(0, place.record_bytes());
+        found.extend(checked.err().map(|reason| damage(place.offset.into(), reason, vec![index])));
+    });
+    for (start, end) in gaps(wanted, size) {
+        if let Err((offset, reason)) = reader.check_records(start, end) {
+            let reason = format!("{reason} (in a part that this checkpoint does not use)");
+            found.push(damage(offset, reason, Vec::new()));
+        }
+        progress.advance(0, end - start);
+    }
+    (size, found)
+}
+
+/// The parts of a segment that no wanted record covers.
+fn gaps(wanted: &[Wanted], size: u64) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    let mut at = crate::segment::HEADER_BYTES as u64;
+    for (start, end) in
+        wanted.iter().map(|(_, place): &(usize, Place)| (u64::from(place.offset), place.end()))
+    {
+        if start > at {
+            gaps.push((at, start.min(size)));
+        }
+        at = at.max(end);
+    }
+    if at < size {
+        gaps.push((at, size));
+    }
+    gaps
+}

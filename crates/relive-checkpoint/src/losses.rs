@@ -1,0 +1,91 @@
+//! Damage, and what is to be done about it.
+
+use std::fmt;
+use std::io;
+
+use crate::{Error, Loss};
+
+/// What is to be done about damage: the first one is an error, or all is collected.
+#[derive(Debug)]
+pub(crate) struct Losses {
+    salvage: bool,
+    found: Vec<Loss>,
+}
+
+impl Losses {
+    pub(crate) fn new(salvage: bool) -> Self {
+        Self { salvage, found: Vec::new() }
+    }
+
+    pub(crate) fn salvages(&self) -> bool {
+        self.salvage
+    }
+
+    /// Takes note of damage; gives its number.
+    ///
+    /// # Errors
+    /// The damage itself, unless all is to be collected.
+    pub(crate) fn note(&mut self, loss: Loss) -> Result<usize, Error> {
+        if !self.salvage {
+            return Err(Error::lost(&loss));
+        }
+        self.found.push(loss);
+        Ok(self.found.len() - 1)
+    }
+
+    /// As [`note`](Self::note), of a part that belongs to no table alone.
+    pub(crate) fn damage(
+        &mut self,
+        file: &str,
+        offset: u64,
+        reason: impl fmt::Display,
+    ) -> Result<usize, Error> {
+        self.note(Loss::of(file, offset, reason))
+    }
+
+    /// As [`note`](Self::note), of a part that could not be read. A part that is not there is damage, all else is not the
+    /// file's fault; whoever collects what is whole goes on in either case.
+    pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside of it"),
+            io::ErrorKind::NotFound => self.damage(file, offset, "the file is missing"),
+            _ if self.salvage => self.damage(file, offset, error),
+            _ => Err(Error::storage("read", file, error)),
+        }
+    }
+
+    /// Adds items of a table to what a loss costs. Of each table, and all at once.
+    pub(crate) fn charge(&mut self, number: usize, table: &str, items: u64) {
+        let Some(loss) = self.found.get_mut(number) else { return };
+        if loss.table.is_none() {
+            loss.table = Some(table.to_owned());
+        }
+        if loss.table.as_deref() == Some(table) {
+            loss.items += items;
+        } else {
+            let loss = Loss { table: Some(table.to_owned()), items, ..loss.clone() };
+            self.found.push(loss);
+        }
+    }
+
+    /// Items of a table that are lost, as far as is known.
+    pub(crate) fn items_of(&self, table: &str) -> u64 {
+        self.found.iter().filter(|loss| loss.table.as_deref() == Some(table)).map(|loss| loss.items).sum()
+    }
+
+    /// Where the first damage was found.
+    pub(crate) fn first_offset(&self) -> Option<u64> {
+        self.found.first().map(|loss| loss.offset)
+    }
+
+    pub(crate) fn into_found(self) -> Vec<Loss> {
+        self.found
+    }
+}
+
+impl Loss {
+    /// Damage that costs no items, as far as is known yet.
+    pub(crate) fn of(file: &str, offset: u64, reason: impl fmt::Display) -> Self {
+        Self { file: file.to_owned(), offset, table: None, items: 0, reason: reason.to_string() }
+    }
+}

@@ -1,0 +1,51 @@
+//! Fields with tags, so that later versions can add some.
+
+use crate::layout::{Cursor, Malformed, Put};
+
+/// Fields of tags from here on may be passed over by who does not know them.
+const OPTIONAL: u16 = 1 << 15;
+
+/// Appends a field.
+pub(super) fn put_field(out: &mut Vec<u8>, tag: u16, put: impl FnOnce(&mut Vec<u8>)) {
+    let mut content = Vec::new();
+    put(&mut content);
+    out.put_u16(tag);
+    out.put_u16(0);
+    out.put_sized(&content);
+}
+
+/// The next field; `None` at the end.
+pub(super) fn next_field<'a>(fields: &mut Cursor<'a>) -> Result<Option<(u16, Cursor<'a>)>, Malformed> {
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let (tag, reserved) = (fields.u16()?, fields.u16()?);
+    if reserved != 0 {
+        return Err(Malformed::Code { what: "the third byte of a field", code: reserved.into() });
+    }
+    Ok(Some((tag, Cursor::new(fields.sized()?))))
+}
+
+/// What to do about a field that is not known.
+pub(super) fn unknown(tag: u16) -> Result<(), Malformed> {
+    if tag >= OPTIONAL { Ok(()) } else { Err(Malformed::UnknownField { tag }) }
+}
+
+/// Keeps the value of a field that may be there once, all of whose bytes were read.
+pub(super) fn once<T>(
+    slot: &mut Option<T>,
+    field: &'static str,
+    value: T,
+    left: Cursor<'_>,
+) -> Result<(), Malformed> {
+    left.finish()?;
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Malformed::Repeated { field }),
+    }
+}
+
+/// The value of a field that must be there.
+pub(super) fn required<T>(slot: Option<T>, field: &'static str) -> Result<T, Malformed> {
+    slot.ok_or(Malformed::Missing { field })
+}

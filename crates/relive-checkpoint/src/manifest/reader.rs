@@ -1,0 +1,305 @@
+//! Reading a checkpoint file, block by block.
+
+use std::io;
+
+use super::block::{BlockFault, BlockHead, HEAD_BYTES, Kind};
+use super::walk::{self, END_BYTES, End, HEADER_BYTES};
+use super::{Description, ItemColumns, KnownChunks, decode_chunks};
+use crate::Loss;
+use crate::layout::Malformed;
+use crate::losses::Losses;
+use crate::storage::{Source, Storage};
+use crate::{Error, names};
+
+/// What a checkpoint file holds.
+pub(crate) struct Manifest {
+    /// What people call the file.
+    pub(crate) file: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) description: Description,
+    pub(crate) chunks: KnownChunks,
+    /// In the order of the file.
+    pub(crate) items: Vec<ItemBlock>,
+}
+
+/// A block of items, still encoded.
+pub(crate) struct ItemBlock {
+    pub(crate) head: BlockHead,
+    /// Where the block begins.
+    pub(crate) offset: u64,
+    pub(crate) stored: Vec<u8>,
+}
+
+impl ItemBlock {
+    /// Position of the table.
+    pub(crate) fn table(&self) -> usize {
+        usize::try_from(self.head.subject).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn decode(self) -> Result<ItemColumns, BlockFault> {
+        Ok(ItemColumns::decode(&self.head.decode(self.stored)?, self.head.count)?)
+    }
+
+    /// As [`decode`](Self::decode), for who needs the block again.
+    pub(crate) fn decoded(&self) -> Result<ItemColumns, BlockFault> {
+        Ok(ItemColumns::decode(&self.head.decode(self.stored.clone())?, self.head.count)?)
+    }
+}
+
+/// Reads the file of this name. What is not whole is told to `losses`, and is an error if that says so.
+pub(crate) fn read_manifest(
+    storage: &dyn Storage,
+    name: &str,
+    losses: &mut Losses,
+) -> Result<Manifest, Error> {
+    let file = storage.describe(name);
+    let source = open(storage, name)?;
+    let until = source.size_bytes() - END_BYTES as u64;
+    check_header(source.as_ref(), &file, losses)?;
+    let end = match read_end(source.as_ref(), until)? {
+        Ok(end) => Some(end),
+        Err(fault) => losses.damage(&file, until, fault).map(|_| None)?,
+    };
+    let mut reading = Reading {
+        source: source.as_ref(),
+        file: &file,
+        losses,
+        until,
+        blocks: 0,
+        last: 0,
+        parts: Parts::default(),
+    };
+    reading.walk()?;
+    reading.check_end(end)?;
+    let Parts { first, last, chunks, items } = reading.parts;
+    let Some(description) = last.or(first) else {
+        return Err(Error::lost(&Loss::of(&file, 0, "nothing says which tables there are")));
+    };
+    if let Some(totals) = description.totals {
+        check_chunks(&chunks, totals.chunks, &file, losses)?;
+    }
+    Ok(Manifest { size_bytes: source.size_bytes(), file, description, chunks, items })
+}
+
+/// Reads what the file of this name says at its end, and nothing else.
+pub(crate) fn read_description(storage: &dyn Storage, name: &str) -> Result<(Description, u64), Error> {
+    let file = storage.describe(name);
+    let source = open(storage, name)?;
+    let losses = &mut Losses::new(false);
+    check_header(source.as_ref(), &file, losses)?;
+    let until = source.size_bytes() - END_BYTES as u64;
+    let end =
+        read_end(source.as_ref(), until)?.map_err(|fault| Error::lost(&Loss::of(&file, until, fault)))?;
+    let mut reading = Reading {
+        source: source.as_ref(),
+        file: &file,
+        losses,
+        until,
+        blocks: 0,
+        last: 0,
+        parts: Parts::default(),
+    };
+    reading.blocks = end.blocks.saturating_sub(1);
+    reading.block(end.last)?;
+    let missing = || Error::lost(&Loss::of(&file, end.last, "the last block is no description"));
+    Ok((reading.parts.last.ok_or_else(missing)?, source.size_bytes()))
+}
+
+fn open(storage: &dyn Storage, name: &str) -> Result<Box<dyn Source>, Error> {
+    let file = storage.describe(name);
+    let source = storage.open(name).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::lost(&Loss::of(&file, 0, "the file is missing")),
+        _ => Error::storage("read", &file, source),
+    })?;
+    if names::checkpoint_number(name).is_none() {
+        let reason = "this is not how a checkpoint is called";
+        return Err(Error::lost(&Loss::of(&file, 0, reason)));
+    }
+    let size = source.size_bytes();
+    if size < (HEADER_BYTES + END_BYTES) as u64 {
+        return Err(Error::lost(&Loss::of(&file, 0, format!("it is cut short: it has {size} bytes"))));
+    }
+    Ok(source)
+}
+
+fn check_header(source: &dyn Source, file: &str, losses: &mut Losses) -> Result<(), Error> {
+    let mut bytes = [0; HEADER_BYTES];
+    if let Err(error) = source.read_exact_at(&mut bytes, 0) {
+        return losses.unreadable(file, 0, error).map(drop);
+    }
+    match walk::check_header(&bytes) {
+        Err(fault @ walk::FrameFault::Version(_)) => Err(Error::lost(&Loss::of(file, 0, fault))),
+        Err(fault) => losses.damage(file, 0, fault).map(drop),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn read_end(source: &dyn Source, at: u64) -> Result<Result<End, walk::FrameFault>, Error> {
+    let mut bytes = [0; END_BYTES];
+    // What cannot be read is no end.
+    let read = source.read_exact_at(&mut bytes, at);
+    Ok(read.map_err(|_| walk::FrameFault::End).and_then(|()| walk::read_end(&bytes)))
+}
+
+/// Whether all chunks are described.
+fn check_chunks(chunks: &KnownChunks, total: u64, file: &str, losses: &mut Losses) -> Result<(), Error> {
+    let found = chunks.end();
+    if found == total {
+        return Ok(());
+    }
+    let reason = format!("the checkpoint has {total} chunks, and {found} are described");
+    losses.damage(file, losses.first_offset().unwrap_or(0), reason).map(drop)
+}
+
+/// The way through a file.
+struct Reading<'a> {
+    source: &'a dyn Source,
+    file: &'a str,
+    losses: &'a mut Losses,
+    /// Where the blocks end.
+    until: u64,
+    /// Number of the next block.
+    blocks: u32,
+    /// Where the last block began.
+    last: u64,
+    parts: Parts,
+}
+
+#[derive(Default)]
+struct Parts {
+    /// The description at the begin.
+    first: Option<Description>,
+    /// The description at the end.
+    last: Option<Description>,
+    chunks: KnownChunks,
+    items: Vec<ItemBlock>,
+}
+
+impl Reading<'_> {
+    fn walk(&mut self) -> Result<(), Error> {
+        let mut at = HEADER_BYTES as u64;
+        while at < self.until {
+            at = self.block(at)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the block at this place, and gives that of the next one.
+    fn block(&mut self, at: u64) -> Result<u64, Error> {
+        let room = self.until.saturating_sub(at);
+        if room < HEAD_BYTES as u64 {
+            return self.skip(at, format!("{room} bytes are no block"));
+        }
+        let head = match walk::read_head(self.source, at) {
+            Ok(Ok(head)) => head,
+            Ok(Err(fault)) => return self.skip(at, fault.to_string()),
+            Err(error) => {
+                self.losses.unreadable(self.file, at, error)?;
+                return self.next_whole(at);
+            }
+        };
+        let next = at + HEAD_BYTES as u64 + u64::from(head.stored_bytes);
+        if next > self.until {
+            return self.skip(at, format!("the block has {} bytes, more than are left", head.stored_bytes));
+        }
+        if head.number != self.blocks {
+            let reason = format!("this is block {}, and block {} should follow", head.number, self.blocks);
+            self.losses.damage(self.file, at, reason)?;
+        }
+        self.blocks = head.number.saturating_add(1);
+        self.last = at;
+        self.content(head, at)?;
+        Ok(next)
+    }
+
+    /// There is no whole head at this place.
+    fn skip(&mut self, at: u64, reason: String) -> Result<u64, Error> {
+        self.losses.damage(self.file, at, reason)?;
+        self.next_whole(at)
+    }
+
+    fn next_whole(&mut self, at: u64) -> Result<u64, Error> {
+        let found = walk::next_head(self.source, at + 1, self.until);
+        Ok(found.map_err(|source| Error::storage("read", self.file, source))?.unwrap_or(self.until))
+    }
+
+    fn content(&mut self, head: BlockHead, at: u64) -> Result<(), Error> {
+        let size = usize::try_from(head.stored_bytes).expect("32 bits fit");
+        let mut stored = vec![0; size];
+        let read = self.source.read_exact_at(&mut stored, at + HEAD_BYTES as u64);
+        let checked = match read {
+            Ok(()) => head.check(&stored),
+            Err(error) => {
+                return self.losses.unreadable(self.file, at, error).map(|number| self.lose(head, number));
+            }
+        };
+        let taken = checked.and_then(|()| self.take(head, at, stored));
+        match taken {
+            Ok(()) => Ok(()),
+            Err(fault) => {
+                let table = self.table_of(head);
+                let number = self.losses.note(Loss { table, ..Loss::of(self.file, at, fault) })?;
+                self.lose(head, number);
+                Ok(())
+            }
+        }
+    }
+
+    fn take(&mut self, head: BlockHead, offset: u64, stored: Vec<u8>) -> Result<(), BlockFault> {
+        match head.kind {
+            Kind::Description => {
+                let description = Description::decode(&head.decode(stored)?)?;
+                let is_last = description.totals.is_some();
+                *if is_last { &mut self.parts.last } else { &mut self.parts.first } = Some(description);
+            }
+            Kind::Chunks => {
+                let places = decode_chunks(&head.decode(stored)?, head.count)?;
+                self.check_position(head)?;
+                self.parts.chunks.add(head.subject.into(), places);
+            }
+            Kind::Items => self.parts.items.push(ItemBlock { head, offset, stored }),
+            Kind::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether chunks may begin at the position that a block says: the next one, or a later one after a loss.
+    fn check_position(&self, head: BlockHead) -> Result<(), BlockFault> {
+        let (first, known) = (u64::from(head.subject), self.parts.chunks.end());
+        if first == known || (first > known && self.losses.first_offset().is_some()) {
+            return Ok(());
+        }
+        let what = "the position of the first chunk of a block";
+        Err(Malformed::Count { what, counted: first, found: known }.into())
+    }
+
+    /// The content of this block is lost.
+    fn lose(&mut self, head: BlockHead, number: usize) {
+        if head.kind == Kind::Chunks && self.check_position(head).is_ok() {
+            self.parts.chunks.lose(head.subject.into(), head.count.into(), number);
+        }
+        if let (Kind::Items, Some(table)) = (head.kind, self.table_of(head)) {
+            self.losses.charge(number, &table, head.count.into());
+        }
+    }
+
+    /// The table that a block belongs to.
+    fn table_of(&self, head: BlockHead) -> Option<String> {
+        let description = self.parts.first.as_ref().filter(|_| head.kind == Kind::Items)?;
+        let table = description.tables.get(usize::try_from(head.subject).ok()?)?;
+        Some(table.config.name.clone())
+    }
+
+    fn check_end(&mut self, end: Option<End>) -> Result<(), Error> {
+        let Some(end) = end else { return Ok(()) };
+        let found = End { last: self.last, blocks: self.blocks };
+        let is_whole = self.parts.first.is_some() && self.parts.last.is_some();
+        if found != end || !is_whole {
+            let End { last, blocks } = end;
+            let reason =
+                format!("{blocks} blocks should be here, the last one, a description, at byte {last}");
+            self.losses.damage(self.file, self.until, reason)?;
+        }
+        Ok(())
+    }
+}

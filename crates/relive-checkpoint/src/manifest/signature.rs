@@ -1,0 +1,199 @@
+//! Signatures as bytes.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use relive_tensor::{Nest, Shape, Signature, Tensor, TensorSpec};
+
+use crate::layout::{Cursor, Malformed, Put, dtype_code, dtype_of};
+
+/// Most levels of a signature. Those that come over the wire have less than 100, the limit of protobuf's decoders.
+const MAX_DEPTH: usize = 128;
+
+const LEAF: u8 = 0;
+const LIST: u8 = 1;
+const TUPLE: u8 = 2;
+const DICT: u8 = 3;
+const NAMED_TUPLE: u8 = 4;
+const NONE: u8 = 5;
+
+/// The size of a dimension that is not known.
+const UNKNOWN_SIZE: i64 = -1;
+
+pub(super) fn put_signature(out: &mut Vec<u8>, node: &Signature) {
+    match node {
+        Nest::Leaf(spec) => {
+            out.put_u8(LEAF);
+            put_spec(out, spec);
+        }
+        Nest::List(nodes) => put_nodes(out, LIST, nodes),
+        Nest::Tuple(nodes) => put_nodes(out, TUPLE, nodes),
+        Nest::Dict(nodes) => {
+            out.put_u8(DICT);
+            put_named(out, nodes.len(), nodes.iter());
+        }
+        Nest::NamedTuple { name, fields } => {
+            out.put_u8(NAMED_TUPLE);
+            out.put_text(name);
+            put_named(out, fields.len(), fields.iter().map(|(name, node)| (name, node)));
+        }
+        Nest::None => out.put_u8(NONE),
+    }
+}
+
+fn put_nodes(out: &mut Vec<u8>, kind: u8, nodes: &[Signature]) {
+    out.put_u8(kind);
+    out.put_count(nodes.len());
+    nodes.iter().for_each(|node| put_signature(out, node));
+}
+
+fn put_named<'a>(out: &mut Vec<u8>, count: usize, nodes: impl Iterator<Item = (&'a String, &'a Signature)>) {
+    out.put_count(count);
+    for (name, node) in nodes {
+        out.put_text(name);
+        put_signature(out, node);
+    }
+}
+
+fn put_spec(out: &mut Vec<u8>, spec: &TensorSpec) {
+    out.put_text(&spec.name);
+    out.put_u8(dtype_code(spec.dtype));
+    out.put_u8(spec.shape.is_some().into());
+    if let Some(sizes) = &spec.shape {
+        out.put_count(sizes.len());
+        sizes.iter().for_each(|size| out.put_i64(size.map_or(UNKNOWN_SIZE, i64::from)));
+    }
+    out.put_u8(spec.bounds.is_some().into());
+    if let Some((least, greatest)) = &spec.bounds {
+        put_tensor(out, least);
+        put_tensor(out, greatest);
+    }
+}
+
+fn put_tensor(out: &mut Vec<u8>, tensor: &Tensor) {
+    out.put_u8(dtype_code(tensor.dtype()));
+    out.put_u8(u8::try_from(tensor.shape().rank()).expect("a tensor has at most 254 dimensions"));
+    tensor.shape().dims().iter().for_each(|size| out.put_u32(*size));
+    match (tensor.bytes(), tensor.strings()) {
+        (Some(bytes), _) => out.put(bytes),
+        (None, values) => values.unwrap_or_default().iter().for_each(|value| out.put_sized(value)),
+    }
+}
+
+pub(super) fn signature(cursor: &mut Cursor<'_>) -> Result<Signature, Malformed> {
+    node(cursor, MAX_DEPTH)
+}
+
+fn node(cursor: &mut Cursor<'_>, depth: usize) -> Result<Signature, Malformed> {
+    let depth = depth.checked_sub(1).ok_or(Malformed::Deep { limit: MAX_DEPTH })?;
+    Ok(match cursor.u8()? {
+        LEAF => Nest::Leaf(spec(cursor)?),
+        LIST => Nest::List(nodes(cursor, depth)?),
+        TUPLE => Nest::Tuple(nodes(cursor, depth)?),
+        DICT => {
+            let named = named(cursor, depth)?;
+            let count = named.len();
+            let nodes: BTreeMap<_, _> = named.into_iter().collect();
+            if nodes.len() != count {
+                return Err(Malformed::Repeated { field: "key of a dict" });
+            }
+            Nest::Dict(nodes)
+        }
+        NAMED_TUPLE => Nest::NamedTuple { name: cursor.text()?.to_owned(), fields: named(cursor, depth)? },
+        NONE => Nest::None,
+        code => return Err(Malformed::Code { what: "the kind of a node", code: code.into() }),
+    })
+}
+
+fn nodes(cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Signature>, Malformed> {
+    let count = cursor.count(1)?;
+    (0..count).map(|_| node(cursor, depth)).collect()
+}
+
+fn named(cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<(String, Signature)>, Malformed> {
+    let count = cursor.count(5)?;
+    (0..count).map(|_| Ok((cursor.text()?.to_owned(), node(cursor, depth)?))).collect()
+}
+
+fn spec(cursor: &mut Cursor<'_>) -> Result<TensorSpec, Malformed> {
+    let name = cursor.text()?.to_owned();
+    let dtype = dtype_of(cursor.u8()?)?;
+    let shape = if cursor.flag("whether a rank is known")? { Some(sizes(cursor)?) } else { None };
+    let has_bounds = cursor.flag("whether a spec has bounds")?;
+    let bounds = if has_bounds { Some((tensor(cursor)?, tensor(cursor)?)) } else { None };
+    Ok(TensorSpec { name, shape, dtype, bounds })
+}
+
+fn sizes(cursor: &mut Cursor<'_>) -> Result<Vec<Option<u32>>, Malformed> {
+    let count = cursor.count(8)?;
+    let size = |cursor: &mut Cursor<'_>| match cursor.i64()? {
+        UNKNOWN_SIZE => Ok(None),
+        size => match u32::try_from(size) {
+            Ok(size) => Ok(Some(size)),
+            Err(_) => Err(Malformed::Code { what: "the size of a dimension", code: size.cast_unsigned() }),
+        },
+    };
+    (0..count).map(|_| size(cursor)).collect()
+}
+
+fn tensor(cursor: &mut Cursor<'_>) -> Result<Tensor, Malformed> {
+    let dtype = dtype_of(cursor.u8()?)?;
+    let rank = cursor.u8()?;
+    let no_tensor = || Malformed::Code { what: "the bound of a spec", code: dtype_code(dtype).into() };
+    let sizes = cursor.bytes(4 * u64::from(rank))?.as_chunks().0;
+    let shape = Shape::from_signed(sizes.iter().map(|size| u32::from_le_bytes(*size).into()));
+    let shape = shape.map_err(|_| no_tensor())?;
+    let count = shape.num_elements().ok_or_else(no_tensor)?;
+    match dtype.size_bytes() {
+        Some(size) => {
+            let bytes = cursor.bytes(count.saturating_mul(size as u64))?;
+            Tensor::new(dtype, shape, Bytes::copy_from_slice(bytes)).map_err(|_| no_tensor())
+        }
+        None => {
+            let value = |cursor: &mut Cursor<'_>| cursor.sized().map(Bytes::copy_from_slice);
+            let values: Result<Vec<Bytes>, _> = (0..count).map(|_| value(cursor)).collect();
+            Tensor::from_strings(values?, shape).map_err(|_| no_tensor())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_tensor::DType;
+
+    fn example() -> Signature {
+        let mut bounded = TensorSpec::new("a", DType::Int16, Some(vec![None, Some(u32::MAX)]));
+        bounded.bounds = Some((Tensor::scalar(-1_i16), Tensor::from_slice(&[1_i16, 2], [2]).unwrap()));
+        let mut text = TensorSpec::new("", DType::String, None);
+        let words = |word: &'static str| Tensor::from_strings([word, ""], [2]).unwrap();
+        text.bounds = Some((words("low"), words("high")));
+        let named = Nest::NamedTuple {
+            name: "Step".to_owned(),
+            fields: vec![("z".to_owned(), Nest::None), ("a".to_owned(), Nest::Leaf(text))],
+        };
+        let list = Nest::List(vec![Nest::Leaf(bounded), Nest::Tuple(Vec::new())]);
+        Nest::Dict([("ü".to_owned(), named), (String::new(), list)].into())
+    }
+
+    #[test]
+    fn every_kind_of_node_comes_back() {
+        let mut out = Vec::new();
+        put_signature(&mut out, &example());
+        let mut cursor = Cursor::new(&out);
+        assert_eq!(signature(&mut cursor), Ok(example()));
+        assert!(cursor.is_empty());
+        for end in 0..out.len() {
+            assert!(signature(&mut Cursor::new(&out[..end])).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn depth_and_counts_are_limited() {
+        let deep = |levels: usize| [[TUPLE, 1, 0, 0, 0].repeat(levels), vec![NONE]].concat();
+        assert!(signature(&mut Cursor::new(&deep(MAX_DEPTH - 1))).is_ok());
+        assert_eq!(signature(&mut Cursor::new(&deep(MAX_DEPTH))), Err(Malformed::Deep { limit: MAX_DEPTH }));
+        let announced = [LIST, 255, 255, 255, 255];
+        assert!(matches!(signature(&mut Cursor::new(&announced)), Err(Malformed::Short { .. })));
+    }
+}

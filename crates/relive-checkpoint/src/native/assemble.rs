@@ -1,0 +1,118 @@
+//! Items put into their tables, and everything counted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use relive_table::{StoredItem, TableSnapshot};
+
+use super::read_items::ReadBlock;
+use crate::Error;
+use crate::Loss;
+use crate::losses::Losses;
+use crate::manifest::{KnownChunks, TableDescription};
+
+/// Puts items into their tables.
+pub(crate) struct Tables<'a> {
+    /// What people call the checkpoint's file.
+    pub(crate) file: &'a str,
+    pub(crate) known: &'a KnownChunks,
+    /// Numbers of losses by positions in the list of places.
+    pub(crate) lost: HashMap<usize, usize>,
+    pub(crate) losses: &'a mut Losses,
+    pub(crate) tables: &'a [TableDescription],
+}
+
+impl Tables<'_> {
+    pub(crate) fn assemble(&mut self, blocks: Vec<ReadBlock>) -> Result<Vec<TableSnapshot>, Error> {
+        let mut found: Vec<Found> = self.tables.iter().map(|_| Found::default()).collect();
+        for block in blocks {
+            let number = usize::try_from(block.head.subject).unwrap_or(usize::MAX);
+            let (Some(table), Some(found)) = (self.tables.get(number), found.get_mut(number)) else {
+                let reason =
+                    format!("the block has items of the table {number}, and there are {}", self.tables.len());
+                self.losses.damage(self.file, block.offset, reason)?;
+                continue;
+            };
+            let name = &table.config.name;
+            self.charge(name, &block)?;
+            found.seen += u64::from(block.head.count);
+            if found.follows(&block) {
+                found.whole += block.whole;
+                found.last = block.order.map(|(_, last)| last).or(found.last);
+                found.items.extend(block.items);
+                continue;
+            }
+            let reason = "the items are not in the order of their insertion";
+            let loss = Loss::of(self.file, block.offset, reason);
+            self.losses.note(Loss { table: Some(name.clone()), items: block.whole, ..loss })?;
+        }
+        self.tables.iter().zip(found).map(|(table, found)| self.table(table, found)).collect()
+    }
+
+    /// Takes note of what a block lacks.
+    fn charge(&mut self, table: &str, block: &ReadBlock) -> Result<(), Error> {
+        for (reason, items) in &block.faults {
+            let loss = Loss {
+                table: Some(table.to_owned()),
+                items: *items,
+                ..Loss::of(self.file, block.offset, reason)
+            };
+            self.losses.note(loss)?;
+        }
+        for (position, items) in &block.lack {
+            let index = self.known.index_of(*position);
+            if index.is_none() && self.losses.first_offset().is_none() {
+                let reason = format!("an item refers to the chunk {position}, which is not described");
+                self.losses.note(Loss {
+                    table: Some(table.to_owned()),
+                    ..Loss::of(self.file, block.offset, reason)
+                })?;
+            }
+            let number = index.and_then(|index| self.lost.get(&index).copied());
+            self.losses.charge(number.unwrap_or_else(|| self.known.loss_of(*position)), table, *items);
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, table: &TableDescription, found: Found) -> Result<TableSnapshot, Error> {
+        let name = &table.config.name;
+        if found.seen != table.items {
+            let reason = format!("{} items are counted, and {} are there", table.items, found.seen);
+            // Blocks that are lost with their heads are found by this alone, those without are counted already.
+            let charged = self.losses.items_of(name);
+            let items = table.items.saturating_sub(found.whole).saturating_sub(charged);
+            let offset = self.losses.first_offset().unwrap_or(0);
+            if items > 0 || charged == 0 {
+                self.losses.note(Loss {
+                    table: Some(name.clone()),
+                    items,
+                    ..Loss::of(self.file, offset, reason)
+                })?;
+            }
+        }
+        let mut counters = table.counters;
+        let lost = table.items.saturating_sub(found.whole);
+        counters.deletes = counters.deletes.saturating_add(i64::try_from(lost).unwrap_or(i64::MAX));
+        Ok(TableSnapshot { config: Arc::clone(&table.config), counters, items: found.items })
+    }
+}
+
+/// What was found of a table.
+#[derive(Default)]
+struct Found {
+    items: Vec<StoredItem>,
+    /// Items that are whole.
+    whole: u64,
+    /// Items of blocks that were there, lost ones among them.
+    seen: u64,
+    /// Sequence number of the last item.
+    last: Option<u64>,
+}
+
+impl Found {
+    /// Whether the items of a block are in order, and come after those before.
+    fn follows(&self, block: &ReadBlock) -> bool {
+        let comes_after = block.order.is_none_or(|(first, _)| self.last.is_none_or(|last| last < first));
+        block.is_sorted && comes_after
+    }
+}

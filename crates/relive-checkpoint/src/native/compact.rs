@@ -1,0 +1,67 @@
+//! Which segments to write again.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::segment::SegmentId;
+
+/// Segments of this size count as large: there is nothing to win by joining them.
+const LARGE_BYTES: u64 = 32 << 20;
+
+/// So many small segments of about one size are joined.
+const CLASS_SEGMENTS: usize = 16;
+
+/// A segment that a checkpoint would refer to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Use {
+    /// Size of the file.
+    pub(super) size_bytes: u64,
+    /// Bytes of the chunks that the checkpoint needs.
+    pub(super) live_bytes: u64,
+}
+
+/// The segments whose chunks are to be written again: sparse ones, and small ones of which there are many.
+pub(super) fn to_rewrite(uses: &HashMap<SegmentId, Use>) -> HashSet<SegmentId> {
+    let mut found = HashSet::new();
+    let mut classes: BTreeMap<u32, Vec<SegmentId>> = BTreeMap::new();
+    for (id, Use { size_bytes, live_bytes }) in uses {
+        if live_bytes.saturating_mul(2) < *size_bytes {
+            found.insert(*id);
+        } else if *size_bytes < LARGE_BYTES {
+            // The logarithm to the base of 4.
+            classes.entry(size_bytes.max(&1).ilog2() / 2).or_default().push(*id);
+        }
+    }
+    found.extend(classes.into_values().filter(|class| class.len() >= CLASS_SEGMENTS).flatten());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(uses: &[(u64, u64)]) -> Vec<u8> {
+        let uses = (0..).zip(uses).map(|(number, (size_bytes, live_bytes))| {
+            (SegmentId([number; 16]), Use { size_bytes: *size_bytes, live_bytes: *live_bytes })
+        });
+        let mut found: Vec<u8> = to_rewrite(&uses.collect()).into_iter().map(|id| id.0[0]).collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn sparse_segments_are_rewritten() {
+        assert_eq!(rewritten(&[(64 << 20, 33 << 20), (64 << 20, 31 << 20), (100, 49), (100, 50)]), [1, 2]);
+    }
+
+    #[test]
+    fn many_small_segments_are_joined_with_those_of_about_their_size() {
+        let small = [(5000, 5000); 15];
+        assert_eq!(rewritten(&small), [0; 0]);
+        let mut more = small.to_vec();
+        more.extend([(20_000, 20_000), (64 << 20, 64 << 20)]);
+        assert_eq!(rewritten(&more), [0; 0], "others are much larger");
+        more.push((4096, 4000));
+        assert_eq!(rewritten(&more).len(), 16);
+        assert_eq!(rewritten(&[(64 << 20, 64 << 20); 40]), [0; 0]);
+    }
+}

@@ -1,0 +1,21 @@
+//! Our own format: checkpoints that share their chunks. `docs/checkpoint-format.md` is the authority on its bytes.
+
+mod assemble;
+mod compact;
+mod garbage;
+mod load;
+mod parallel;
+mod places;
+mod plan;
+mod read_chunks;
+mod read_items;
+mod save;
+mod store;
+
+pub(crate) use assemble::Tables;
+pub(crate) use garbage::{Collected, Listing};
+pub(crate) use load::load;
+pub(crate) use parallel::parallel;
+pub(crate) use read_chunks::{Cause, ChunkLoss, ReadChunks, by_segment as segments_of, read_chunks};
+pub(crate) use read_items::check_items;
+pub use store::Store;

@@ -1,0 +1,193 @@
+//! Which chunks are written already, and where.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use relive_tensor::Chunk;
+
+use crate::segment::{Place, SegmentId, record};
+
+/// Places of chunks by the chunks' addresses.
+///
+/// A chunk that is written gets this table's tag after its entry is here. So a chunk with the tag has its own entry or
+/// none, although addresses are used again: one that took the place of another has no tag until it is written itself.
+/// Entries count from when their segment is [confirmed](Self::confirm).
+pub(crate) struct Places {
+    /// 0 if all tags are taken: then nothing is kept, and every chunk counts as new.
+    tag: u8,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: HashMap<usize, Entry>,
+    segments: Vec<Segment>,
+    numbers: HashMap<SegmentId, u32>,
+}
+
+/// A [`Place`] in less memory, as there are millions.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Position in the list of segments.
+    segment: u32,
+    offset: u32,
+    length: u32,
+    crc: u32,
+}
+
+struct Segment {
+    id: SegmentId,
+    is_confirmed: bool,
+}
+
+/// Tags that are taken, a bit for each from 1 on. Each table has one of its own as long as it lives.
+static TAKEN: [AtomicU64; 4] = [AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
+
+impl Places {
+    pub(crate) fn new() -> Self {
+        Self { tag: take_tag().unwrap_or(0), inner: Mutex::default() }
+    }
+
+    /// Where the chunk is written, if it is.
+    pub(crate) fn find(&self, chunk: &Arc<Chunk>) -> Option<Place> {
+        if self.tag == 0 || chunk.store_tag() != self.tag {
+            return None;
+        }
+        let inner = self.lock();
+        let Entry { segment, offset, length, crc } = *inner.entries.get(&address(chunk))?;
+        let segment = inner.segments.get(usize::try_from(segment).ok()?)?;
+        let is_same = segment.is_confirmed && u64::from(length) == record::content_bytes(chunk);
+        is_same.then_some(Place { segment: segment.id, offset, length, crc })
+    }
+
+    /// Notes where a chunk was written. It counts once the segment is [confirmed](Self::confirm).
+    pub(crate) fn insert(&self, chunk: &Arc<Chunk>, place: Place) {
+        if self.tag == 0 {
+            return;
+        }
+        let Place { segment, offset, length, crc } = place;
+        let mut inner = self.lock();
+        let segment = inner.number_of(segment);
+        inner.entries.insert(address(chunk), Entry { segment, offset, length, crc });
+        drop(inner);
+        chunk.set_store_tag(self.tag);
+    }
+
+    /// Says that these segments last.
+    pub(crate) fn confirm(&self, segments: impl IntoIterator<Item = SegmentId>) {
+        let mut inner = self.lock();
+        for id in segments {
+            let number = inner.number_of(id);
+            let segment = usize::try_from(number).ok().and_then(|number| inner.segments.get_mut(number));
+            if let Some(segment) = segment {
+                segment.is_confirmed = true;
+            }
+        }
+    }
+
+    /// Forgets chunks whose addresses `lives` does not know, and segments in which no chunk is left.
+    pub(crate) fn retain(&self, lives: impl Fn(usize) -> bool) {
+        let mut inner = self.lock();
+        let Inner { entries, segments, .. } = std::mem::take(&mut *inner);
+        for (address, entry) in entries {
+            let segment = usize::try_from(entry.segment).ok().and_then(|number| segments.get(number));
+            let Some(segment) = segment.filter(|segment| segment.is_confirmed && lives(address)) else {
+                continue;
+            };
+            let number = inner.number_of(segment.id);
+            inner.entries.insert(address, Entry { segment: number, ..entry });
+        }
+        inner.segments.iter_mut().for_each(|segment| segment.is_confirmed = true);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Whoever panicked has left at most a segment without entries.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a chunk is found by. Two chunks at once never have the same.
+pub(crate) fn address(chunk: &Arc<Chunk>) -> usize {
+    Arc::as_ptr(chunk).addr()
+}
+
+impl Inner {
+    fn number_of(&mut self, id: SegmentId) -> u32 {
+        let segments = &mut self.segments;
+        *self.numbers.entry(id).or_insert_with(|| {
+            segments.push(Segment { id, is_confirmed: false });
+            u32::try_from(segments.len() - 1).expect("less than 2^32 segments of some MiB fit any disk")
+        })
+    }
+}
+
+fn take_tag() -> Option<u8> {
+    (1..=255_u8).find(|tag| {
+        let (word, bit) = word_of(*tag);
+        word.is_some_and(|word| word.fetch_or(bit, Ordering::AcqRel) & bit == 0)
+    })
+}
+
+fn word_of(tag: u8) -> (Option<&'static AtomicU64>, u64) {
+    (TAKEN.get(usize::from(tag / 64)), 1 << (tag % 64))
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        if self.tag != 0
+            && let (Some(word), bit) = word_of(self.tag)
+        {
+            word.fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_tensor::{Codec, SequenceRange, Tensor, encode_chunk};
+
+    fn chunk(size: u32) -> Arc<Chunk> {
+        let column = Tensor::from_slice(&vec![7_u8; size as usize], [1, size]).unwrap();
+        let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+        Arc::new(Chunk::new(encode_chunk(1, range, &[column], false, Codec::Raw).unwrap()).unwrap())
+    }
+
+    fn place(chunk: &Arc<Chunk>, id: u8) -> Place {
+        let length = u32::try_from(record::content_bytes(chunk)).unwrap();
+        Place { segment: SegmentId([id; 16]), offset: 32, length, crc: 5 }
+    }
+
+    #[test]
+    fn a_chunk_is_found_once_its_segment_lasts() {
+        let (places, chunk) = (Places::new(), chunk(10));
+        assert_eq!(places.find(&chunk), None);
+        places.insert(&chunk, place(&chunk, 1));
+        assert_eq!(places.find(&chunk), None);
+        places.confirm([SegmentId([1; 16])]);
+        assert_eq!(places.find(&chunk), Some(place(&chunk, 1)));
+        assert_eq!(Places::new().find(&chunk), None, "another store has another tag");
+        places.insert(&chunk, place(&chunk, 2));
+        assert_eq!(places.find(&chunk), None, "what is written again counts anew");
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let (places, one, other) = (Places::new(), chunk(10), chunk(10));
+        places.insert(&one, place(&one, 1));
+        places.insert(&other, place(&other, 2));
+        places.confirm([SegmentId([1; 16]), SegmentId([2; 16])]);
+        places.retain(|lives| lives == address(&other));
+        assert_eq!((places.find(&one), places.find(&other)), (None, Some(place(&other, 2))));
+        assert_eq!(places.lock().segments.len(), 1);
+    }
+
+    #[test]
+    fn a_chunk_of_another_size_is_another_chunk() {
+        let (places, chunk) = (Places::new(), chunk(10));
+        places.insert(&chunk, Place { length: 3, ..place(&chunk, 1) });
+        places.confirm([SegmentId([1; 16])]);
+        assert_eq!(places.find(&chunk), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! What a checkpoint is going to write.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use relive_table::Snapshot;
+use relive_tensor::Chunk;
+
+use super::compact::{Use, to_rewrite};
+use super::places::{Places, address};
+use crate::segment::{Place, SegmentId, record};
+
+/// The distinct chunks of a snapshot, and which of them are to be written.
+pub(super) struct Plan<'a> {
+    places: &'a Places,
+    /// Sizes of the segments that are there.
+    present: &'a HashMap<SegmentId, u64>,
+    /// By address, in order of first appearance.
+    positions: HashMap<usize, u32>,
+    /// Segments whose chunks are written again.
+    rewritten: HashSet<SegmentId>,
+    pub(super) items: u64,
+    /// Bytes of the chunks that are to be written.
+    pub(super) new_bytes: u64,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(snapshot: &Snapshot, places: &'a Places, present: &'a HashMap<SegmentId, u64>) -> Self {
+        let (positions, rewritten) = (HashMap::new(), HashSet::new());
+        let mut plan = Self { places, present, positions, rewritten, items: 0, new_bytes: 0 };
+        let mut uses: HashMap<SegmentId, Use> = HashMap::new();
+        for item in snapshot.tables.iter().flat_map(|table| &table.items) {
+            plan.items += 1;
+            for chunk in item.data.trajectory.chunks() {
+                if !plan.meet(chunk) {
+                    continue;
+                }
+                match plan.place_of(chunk) {
+                    None => plan.new_bytes += record::content_bytes(chunk),
+                    Some(place) => uses.entry(place.segment).or_default().live_bytes += place.record_bytes(),
+                }
+            }
+        }
+        for (id, segment) in &mut uses {
+            segment.size_bytes = present.get(id).copied().unwrap_or_default();
+        }
+        plan.rewritten = to_rewrite(&uses);
+        let again = plan.rewritten.iter().filter_map(|id| uses.get(id));
+        plan.new_bytes += again.map(|segment| segment.live_bytes).sum::<u64>();
+        plan
+    }
+
+    /// Where a chunk is that need not be written.
+    pub(super) fn place_of(&self, chunk: &Arc<Chunk>) -> Option<Place> {
+        let is_usable = |place: &Place| {
+            let size = self.present.get(&place.segment).copied().unwrap_or_default();
+            place.end() <= size && !self.rewritten.contains(&place.segment)
+        };
+        self.places.find(chunk).filter(is_usable)
+    }
+
+    /// Notes where a chunk was written.
+    pub(super) fn placed(&self, chunk: &Arc<Chunk>, place: Place) {
+        self.places.insert(chunk, place);
+    }
+
+    /// Size of a segment that was there before.
+    pub(super) fn size_of(&self, id: SegmentId) -> Option<u64> {
+        self.present.get(&id).copied()
+    }
+
+    /// The position of a chunk of the snapshot.
+    pub(super) fn position_of(&self, chunk: &Arc<Chunk>) -> u32 {
+        self.positions.get(&address(chunk)).copied().expect("the plan has all chunks of its snapshot")
+    }
+
+    /// The addresses of all chunks.
+    pub(super) fn into_addresses(self) -> HashMap<usize, u32> {
+        self.positions
+    }
+
+    /// Whether the chunk is met for the first time.
+    fn meet(&mut self, chunk: &Arc<Chunk>) -> bool {
+        let next = u32::try_from(self.positions.len()).expect("2^32 chunks do not fit any memory");
+        let before = self.positions.len();
+        self.positions.entry(address(chunk)).or_insert(next);
+        self.positions.len() > before
+    }
+}

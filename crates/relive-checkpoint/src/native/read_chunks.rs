@@ -1,0 +1,129 @@
+//! Chunks of a checkpoint, read side by side.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use relive_table::CheckpointProgress;
+use relive_tensor::{Chunk, Ledger};
+
+use super::parallel;
+use crate::Error;
+use crate::Loss;
+use crate::losses::Losses;
+use crate::segment::{Place, SegmentId, SegmentReader, Wanted, head_of, record};
+use crate::storage::Storage;
+
+/// What is wrong with a segment, and which chunks it costs.
+pub(crate) struct ChunkLoss {
+    pub(crate) cause: Cause,
+    /// As positions in the list of places.
+    pub(crate) chunks: Vec<usize>,
+}
+
+/// Damage, or a file that could not be read.
+pub(crate) enum Cause {
+    Damage(Loss),
+    Unreadable { file: String, offset: u64, error: std::io::Error },
+}
+
+impl Cause {
+    /// Tells it to whoever decides what to do about it.
+    pub(crate) fn note(self, losses: &mut Losses) -> Result<usize, Error> {
+        match self {
+            Self::Damage(loss) => losses.note(loss),
+            Self::Unreadable { file, offset, error } => losses.unreadable(&file, offset, error),
+        }
+    }
+}
+
+/// Chunks by their positions in the list of places, and what is missing.
+pub(crate) struct ReadChunks {
+    pub(crate) chunks: Vec<OnceLock<Arc<Chunk>>>,
+    pub(crate) losses: Vec<ChunkLoss>,
+}
+
+/// Reads the chunks of these places. With `salvage`, damage does not keep others from being read.
+pub(crate) fn read_chunks(
+    storage: &dyn Storage,
+    places: &[Place],
+    threads: usize,
+    salvage: bool,
+    progress: &CheckpointProgress,
+    ledger: &Arc<Ledger>,
+) -> ReadChunks {
+    let chunks: Vec<OnceLock<Arc<Chunk>>> = places.iter().map(|_| OnceLock::new()).collect();
+    let segments = by_segment(places);
+    let is_over = AtomicBool::new(false);
+    let read = |number: usize| {
+        let Some((id, wanted)) = segments.get(number) else { return Vec::new() };
+        if is_over.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let take = |index: usize, chunk: Chunk| {
+            progress.advance(0, chunk.size_bytes());
+            let chunk = Arc::new(chunk.with_ledger(Arc::clone(ledger)));
+            // Each index is asked for once.
+            chunks.get(index).map(|slot| slot.set(chunk));
+        };
+        let losses = read_segment(storage, *id, wanted, take);
+        if !losses.is_empty() && !salvage {
+            is_over.store(true, Ordering::Relaxed);
+        }
+        losses
+    };
+    let losses = parallel(threads, segments.len(), read).into_iter().flatten().collect();
+    ReadChunks { chunks, losses }
+}
+
+/// The places of each segment, sorted by offset; segments in order of first appearance.
+pub(crate) fn by_segment(places: &[Place]) -> Vec<(SegmentId, Vec<Wanted>)> {
+    let mut numbers: HashMap<SegmentId, usize> = HashMap::new();
+    let mut segments: Vec<(SegmentId, Vec<Wanted>)> = Vec::new();
+    for (index, place) in places.iter().enumerate() {
+        let number = *numbers.entry(place.segment).or_insert_with(|| {
+            segments.push((place.segment, Vec::new()));
+            segments.len() - 1
+        });
+        if let Some((_, wanted)) = segments.get_mut(number) {
+            wanted.push((index, *place));
+        }
+    }
+    segments.iter_mut().for_each(|(_, wanted)| wanted.sort_by_key(|(_, place)| place.offset));
+    segments
+}
+
+fn read_segment(
+    storage: &dyn Storage,
+    id: SegmentId,
+    wanted: &[Wanted],
+    mut take: impl FnMut(usize, Chunk),
+) -> Vec<ChunkLoss> {
+    let file = storage.describe(&id.file_name());
+    let unreadable = |offset: u64, error, chunks| ChunkLoss {
+        cause: Cause::Unreadable { file: file.clone(), offset, error },
+        chunks,
+    };
+    let damage = |offset: u64, reason: &dyn std::fmt::Display, chunks| ChunkLoss {
+        cause: Cause::Damage(Loss::of(&file, offset, reason)),
+        chunks,
+    };
+    let mut reader = match storage.open(&id.file_name()) {
+        Ok(source) => SegmentReader::new(source),
+        Err(error) => return vec![unreadable(0, error, wanted.iter().map(|(index, _)| *index).collect())],
+    };
+    let mut losses = Vec::new();
+    match reader.check_header(id) {
+        Ok(Ok(())) => {}
+        Ok(Err(reason)) => losses.push(damage(0, &reason, Vec::new())),
+        Err(error) => losses.push(unreadable(0, error, Vec::new())),
+    }
+    reader.read(wanted, |(index, place), bytes| match bytes {
+        Ok(bytes) => match record::read(bytes, head_of(place)) {
+            Ok(chunk) => take(index, chunk),
+            Err(fault) => losses.push(damage(place.offset.into(), &fault, vec![index])),
+        },
+        Err(error) => losses.push(unreadable(place.offset.into(), error, vec![index])),
+    });
+    losses
+}

@@ -1,0 +1,264 @@
+//! From a snapshot to files.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use relive_table::{CheckpointProgress, Snapshot, StoredItem, TableSnapshot, Timestamp};
+
+use super::garbage::{Listing, remove};
+use super::places::Places;
+use super::plan::Plan;
+use crate::manifest::{
+    Description, ItemColumns, Kind, ManifestWriter, TableDescription, Totals, encode_chunks,
+};
+use crate::segment::{Place, SegmentId, SegmentWriter, Written};
+use crate::storage::Storage;
+use crate::{Error, ErrorKind, names};
+
+/// Sizes that tests make small.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// A segment of this size gets no more chunks.
+    pub(super) segment_bytes: u64,
+    /// A block of this size, once decoded, gets no more items.
+    pub(super) block_bytes: usize,
+    /// Most entries of a block.
+    pub(super) block_entries: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { segment_bytes: 64 << 20, block_bytes: 16 << 20, block_entries: 65_536 }
+    }
+}
+
+/// What was written.
+pub(super) struct Saved {
+    pub(super) name: String,
+    pub(super) written_bytes: u64,
+    pub(super) total_bytes: u64,
+}
+
+/// Writes a snapshot as the checkpoint after those that are there. Its references are dropped as they are written. What
+/// fails leaves nothing, as far as the storage still lets itself be cleaned.
+pub(super) fn save(
+    storage: &Arc<dyn Storage>,
+    places: &Places,
+    sizes: Sizes,
+    mut snapshot: Snapshot,
+    progress: &CheckpointProgress,
+) -> Result<Saved, Error> {
+    let listing = Listing::read(storage.as_ref())?;
+    let number = listing.newest().map_or(1, |newest| newest + 1);
+    if number > names::MAX_NUMBER {
+        let text = format!("cannot write {}: there are no more numbers", storage.describe(""));
+        return Err(Error::plain(ErrorKind::Io, text));
+    }
+    snapshot.tables.iter_mut().filter(|table| !is_sorted(table)).for_each(TableSnapshot::sort);
+    let plan = Plan::new(&snapshot, places, &listing.segments);
+    progress.expect(plan.items, plan.new_bytes);
+    let description = describe(number, &snapshot);
+    let name = names::checkpoint_name(number);
+    let mut segments = SegmentWriter::new(Arc::clone(storage), sizes.segment_bytes);
+    let written =
+        write(storage.as_ref(), &name, &plan, sizes, snapshot, &mut segments, description, progress);
+    let made: Vec<Written> = segments.written().to_vec();
+    // Waits for the thread that seals, should there have been an error.
+    drop(segments);
+    match written {
+        Ok((description, file_bytes)) => {
+            places.confirm(made.iter().map(|segment| segment.id));
+            let addresses = plan.into_addresses();
+            places.retain(|address| addresses.contains_key(&address));
+            let made_bytes: u64 = made.iter().map(|segment| segment.size_bytes).sum();
+            let total_bytes = file_bytes + description.segment_bytes();
+            Ok(Saved { name, written_bytes: file_bytes + made_bytes, total_bytes })
+        }
+        Err(error) => {
+            made.iter().for_each(|segment| clean(storage.as_ref(), segment.id));
+            Err(error)
+        }
+    }
+}
+
+fn clean(storage: &dyn Storage, id: SegmentId) {
+    if let Err(error) = remove(storage, &id.file_name()) {
+        tracing::warn!(%error, "cannot clean up after a checkpoint that failed; the next one will");
+    }
+}
+
+fn is_sorted(table: &TableSnapshot) -> bool {
+    table.items.is_sorted_by_key(|item| item.data.sequence)
+}
+
+fn describe(number: u64, snapshot: &Snapshot) -> Description {
+    let table = |table: &TableSnapshot| TableDescription {
+        config: Arc::clone(&table.config),
+        counters: table.counters,
+        items: table.items.len() as u64,
+    };
+    Description {
+        number,
+        created_at: now(),
+        software: format!("relive {}", env!("CARGO_PKG_VERSION")),
+        tables: snapshot.tables.iter().map(table).collect(),
+        segments: Vec::new(),
+        totals: None,
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+#[expect(clippy::too_many_arguments, reason = "each of them has another owner")]
+fn write(
+    storage: &dyn Storage,
+    name: &str,
+    plan: &Plan<'_>,
+    sizes: Sizes,
+    snapshot: Snapshot,
+    segments: &mut SegmentWriter,
+    mut description: Description,
+    progress: &CheckpointProgress,
+) -> Result<(Description, u64), Error> {
+    let manifest = ManifestWriter::begin(storage, name, &description)?;
+    let mut writing = Writing {
+        plan,
+        sizes,
+        segments,
+        manifest,
+        progress,
+        items: ItemColumns::default(),
+        window: Window::default(),
+        used: HashSet::new(),
+        totals: Totals::default(),
+    };
+    for (number, table) in (0..).zip(snapshot.tables) {
+        writing.table(number, table)?;
+    }
+    let Writing { manifest, used, totals, segments, .. } = writing;
+    segments.finish()?;
+    let size = |id: &SegmentId| plan.size_of(*id).or_else(|| segments.size_of(*id)).unwrap_or_default();
+    description.segments = used.iter().map(|id| Written { id: *id, size_bytes: size(id) }).collect();
+    description.segments.sort_unstable_by_key(|segment| segment.id);
+    description.totals = Some(totals);
+    let file_bytes = manifest.finish(&description)?;
+    Ok((description, file_bytes))
+}
+
+/// A checkpoint in the making.
+struct Writing<'a> {
+    plan: &'a Plan<'a>,
+    sizes: Sizes,
+    segments: &'a mut SegmentWriter,
+    manifest: ManifestWriter,
+    progress: &'a CheckpointProgress,
+    /// Items of the next block.
+    items: ItemColumns,
+    window: Window,
+    /// Segments that chunks are in.
+    used: HashSet<SegmentId>,
+    totals: Totals,
+}
+
+/// Chunks that were met and are not in a block yet.
+#[derive(Default)]
+struct Window {
+    /// Position of the first.
+    first: u32,
+    /// `None` for those that wait to be written.
+    places: Vec<Option<Place>>,
+}
+
+impl Window {
+    /// Position of the chunk that is met next.
+    fn next(&self) -> u32 {
+        self.first + u32::try_from(self.places.len()).expect("positions have 32 bits")
+    }
+
+    fn set(&mut self, position: u32, place: Place) {
+        let index = position.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        if let Some(slot) = index.and_then(|index| self.places.get_mut(index)) {
+            *slot = Some(place);
+        }
+    }
+}
+
+impl Writing<'_> {
+    fn table(&mut self, number: u32, table: TableSnapshot) -> Result<(), Error> {
+        for item in table.items {
+            self.item(&item)?;
+            let is_full = self.items.len() >= self.sizes.block_entries
+                || self.items.size_bytes() >= self.sizes.block_bytes
+                || self.window.places.len() >= self.sizes.block_entries;
+            if is_full {
+                self.blocks(number)?;
+            }
+        }
+        self.blocks(number)
+    }
+
+    fn item(&mut self, item: &StoredItem) -> Result<(), Error> {
+        let Self { plan, segments, window, progress, .. } = self;
+        let chunks = item.data.trajectory.chunks();
+        for chunk in chunks {
+            if plan.position_of(chunk) != window.next() {
+                continue;
+            }
+            let place = plan.place_of(chunk);
+            window.places.push(place);
+            if place.is_none() {
+                segments.push(Arc::clone(chunk), |chunk, place| {
+                    plan.placed(chunk, place);
+                    window.set(plan.position_of(chunk), place);
+                    progress.advance(0, place.length.into());
+                })?;
+            }
+        }
+        self.items.push(item, chunks.iter().map(|chunk| plan.position_of(chunk)));
+        Ok(())
+    }
+
+    /// Writes the chunks that were met, and the items, which belong to one table.
+    fn blocks(&mut self, table: u32) -> Result<(), Error> {
+        let Self { plan, segments, window, progress, .. } = self;
+        segments.flush(|chunk, place| {
+            plan.placed(chunk, place);
+            window.set(plan.position_of(chunk), place);
+            progress.advance(0, place.length.into());
+        })?;
+        self.chunk_blocks()?;
+        let items = std::mem::take(&mut self.items);
+        if items.is_empty() {
+            return Ok(());
+        }
+        let count = count(items.len());
+        self.totals.items += u64::from(count);
+        self.manifest.block(Kind::Items, table, count, items.encode())?;
+        self.progress.advance(count.into(), 0);
+        Ok(())
+    }
+
+    fn chunk_blocks(&mut self) -> Result<(), Error> {
+        let places = self.window.places.drain(..);
+        let places: Vec<Place> = places.map(|place| place.expect("all that waited were written")).collect();
+        for part in places.chunks(self.sizes.block_entries) {
+            let count = count(part.len());
+            self.manifest.block(Kind::Chunks, self.window.first, count, encode_chunks(part))?;
+            self.window.first += count;
+            self.totals.chunks += u64::from(count);
+            for place in part {
+                self.totals.chunk_bytes += place.record_bytes();
+                self.used.insert(place.segment);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count(len: usize) -> u32 {
+    u32::try_from(len).expect("a block has 65,536 entries at most")
+}

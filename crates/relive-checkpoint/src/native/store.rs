@@ -1,0 +1,169 @@
+//! The checkpoints of a server.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
+
+use super::garbage::Listing;
+use super::load;
+use super::places::Places;
+use super::save::{Saved, Sizes, save};
+use crate::storage::{self, Storage};
+use crate::{Error, ErrorKind, names};
+use crate::{LoadOptions, Loaded};
+
+/// The checkpoints of a server in our own format, in a folder or a bucket, which is locked against other writers.
+///
+/// Successive checkpoints share what they have in common: a chunk is written once.
+///
+/// ```
+/// use relive_checkpoint::{LoadOptions, Store};
+/// use relive_table::{CheckpointProgress, Snapshot, TableConfig, TableCounters, TableSnapshot};
+///
+/// # let root = std::env::temp_dir().join(format!("relive-own-store-{}", std::process::id()));
+/// # let root = root.to_str().unwrap();
+/// let store = Store::open(root)?.keep(2);
+/// assert!(store.load_latest(&LoadOptions::new())?.is_none(), "nothing was saved yet");
+/// # let (counters, items) = (TableCounters::default(), Vec::new());
+/// let table = TableSnapshot { config: TableConfig::new("replay").into(), counters, items };
+/// let snapshot = Snapshot { tables: vec![table], ..Snapshot::default() };
+/// let saved = store.save(snapshot, &CheckpointProgress::default())?;
+/// assert!(saved.location.ends_with("checkpoint-0000000001.relive"));
+///
+/// let loaded = store.load_latest(&LoadOptions::new())?.unwrap();
+/// assert_eq!(loaded.location, saved.location);
+/// assert!(loaded.snapshot.table("replay").is_some());
+/// assert!(Store::open(root).is_err(), "one writer at a time");
+/// # drop(store);
+/// # std::fs::remove_dir_all(root).unwrap();
+/// # Ok::<(), relive_checkpoint::Error>(())
+/// ```
+pub struct Store {
+    storage: Arc<dyn Storage>,
+    keep: usize,
+    sizes: Sizes,
+    places: Places,
+    /// What keeps others out, and is held while a checkpoint is written. `None` where nobody may write.
+    lock: Mutex<Option<Lock>>,
+}
+
+type Lock = Box<dyn Send + Sync>;
+
+impl Store {
+    /// The checkpoints at `location`: a path, or the URL of a bucket. The folder is made if it is not there.
+    ///
+    /// A folder that must not be written to can be opened, too: what is there can be loaded, and nothing can be saved.
+    ///
+    /// # Errors
+    /// `InUse` if another process writes there; `Location` for a URL of an unknown kind; `Io`.
+    pub fn open(location: &str) -> Result<Self, Error> {
+        Self::on(storage::open(location)?, Sizes::default())
+    }
+
+    pub(super) fn on(storage: Arc<dyn Storage>, sizes: Sizes) -> Result<Self, Error> {
+        let lock = match storage.lock() {
+            Ok(lock) => Some(lock),
+            Err(error) if error.is_read_only() => {
+                tracing::warn!(%error, "checkpoints can be loaded from here, and none can be saved");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let store =
+            Self { storage, keep: DEFAULT_KEEP, sizes, places: Places::new(), lock: Mutex::new(lock) };
+        if store.locked().is_some() {
+            store.collect(usize::MAX);
+        }
+        Ok(store)
+    }
+
+    /// How many checkpoints to keep, at least the newest. Default: 3. Older ones are removed after a newer one is whole.
+    #[must_use]
+    pub fn keep(mut self, checkpoints: usize) -> Self {
+        self.keep = checkpoints.max(1);
+        self
+    }
+
+    /// Path or URL of the root.
+    #[must_use]
+    pub fn location(&self) -> String {
+        self.storage.describe("")
+    }
+
+    /// Path or URL of the newest checkpoint, whole or not; `None` if there is none.
+    ///
+    /// # Errors
+    /// The root cannot be listed.
+    pub fn latest(&self) -> Result<Option<String>, Error> {
+        let newest = Listing::read(self.storage.as_ref())?.newest();
+        Ok(newest.map(|number| self.storage.describe(&names::checkpoint_name(number))))
+    }
+
+    /// Loads the newest checkpoint; `None` if there is none. What it refers to is not written again by the next
+    /// [`save`](Self::save).
+    ///
+    /// # Errors
+    /// `Damaged` if it is not whole, with file, place and table: an older one is never taken in silence. `Io`.
+    pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
+        let listing = Listing::read(self.storage.as_ref())?;
+        let Some(newest) = listing.newest() else { return Ok(None) };
+        let loaded =
+            load(self.storage.as_ref(), &names::checkpoint_name(newest), options, Some(&self.places));
+        loaded.map(Some).map_err(|error| self.with_advice(error, &listing))
+    }
+
+    /// Writes `snapshot` as the newest checkpoint, and removes older ones than are to be [kept](Self::keep). References to
+    /// items are dropped as they are written. Two calls at once are served one after the other.
+    ///
+    /// # Errors
+    /// `Io`: what the storage refused. The checkpoints that were there are as valid as before.
+    pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
+        let mut lock = self.locked();
+        if lock.is_none() {
+            *lock = Some(self.storage.lock()?);
+        }
+        let Saved { name, written_bytes, total_bytes } =
+            save(&self.storage, &self.places, self.sizes, snapshot, progress)?;
+        self.collect(self.keep);
+        Ok(SavedCheckpoint { location: self.storage.describe(&name), written_bytes, total_bytes })
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Option<Lock>> {
+        // A writer that panicked has left at most files that nobody refers to.
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes what nobody needs, which is worth a warning if it fails.
+    fn collect(&self, keep: usize) {
+        let storage = self.storage.as_ref();
+        let collected = Listing::read(storage).and_then(|listing| listing.collect(storage, keep));
+        if let Err(error) = collected {
+            tracing::warn!(%error, "cannot remove what no checkpoint needs any more; the next one will try again");
+        }
+    }
+
+    fn with_advice(&self, error: Error, listing: &Listing) -> Error {
+        if error.kind() != ErrorKind::Damaged {
+            return error;
+        }
+        let older = listing.checkpoints.iter().rev().nth(1);
+        let older = older.map_or_else(String::new, |(number, _)| {
+            let older = names::checkpoint_name(*number);
+            format!("; to load {older} instead, move the damaged checkpoint's file away")
+        });
+        error.with_advice(&format!("to load what is whole of it, salvage it (--salvage){older}"))
+    }
+}
+
+/// Checkpoints that are kept unless another number is asked for.
+const DEFAULT_KEEP: usize = 3;
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("location", &self.location())
+            .field("keep", &self.keep)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+//! Reading records where a checkpoint says that they are.
+
+use std::io;
+
+use super::{HEADER_BYTES, Place, SegmentId, check_header, record};
+use crate::storage::Source;
+
+/// Records that lie next to each other are read together, up to so many bytes: enough for a disk, and few enough to lie in
+/// the processor's cache until they are looked at.
+const READ_BYTES: u64 = 1 << 20;
+
+/// So many bytes between two records that are not asked for are read rather than passed over.
+const GAP_BYTES: u64 = 64 << 10;
+
+/// A segment that is open.
+pub(crate) struct SegmentReader {
+    source: Box<dyn Source>,
+    buffer: Vec<u8>,
+}
+
+/// A record that was asked for, with whatever its owner knows it by.
+pub(crate) type Wanted = (usize, Place);
+
+impl SegmentReader {
+    pub(crate) fn new(source: Box<dyn Source>) -> Self {
+        Self { source, buffer: Vec::new() }
+    }
+
+    /// Whether it begins as the segment of this id does; if not, why.
+    pub(crate) fn check_header(&self, id: SegmentId) -> io::Result<Result<(), String>> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.source.read_exact_at(&mut bytes, 0)?;
+        Ok(check_header(&bytes, id).map_err(|fault| fault.to_string()))
+    }
+
+    /// Reads records, which are sorted by offset, and hands each to `take`.
+    pub(crate) fn read(&mut self, wanted: &[Wanted], mut take: impl FnMut(Wanted, io::Result<&[u8]>)) {
+        let mut rest = wanted;
+        while let Some((first, _)) = rest.split_first() {
+            let (run, after) = rest.split_at(run_length(rest));
+            rest = after;
+            let start = u64::from(first.1.offset);
+            let end = run.iter().map(|(_, place)| place.end()).max().unwrap_or(start);
+            if self.fill(start, end).is_ok() {
+                run.iter().for_each(|wanted| take(*wanted, Ok(part(&self.buffer, start, wanted.1))));
+                continue;
+            }
+            // One by one, so that it shows which of them cannot be read.
+            for wanted in run {
+                let start = u64::from(wanted.1.offset);
+                let filled = self.fill(start, wanted.1.end());
+                take(*wanted, filled.map(|()| part(&self.buffer, start, wanted.1)));
+            }
+        }
+    }
+
+    /// Checks the records that fill the bytes from `start` to `end`, by themselves. What is wrong first, and where.
+    pub(crate) fn check_records(&mut self, start: u64, end: u64) -> Result<(), (u64, String)> {
+        let mut at = start;
+        while at < end {
+            let told = |reason: &dyn std::fmt::Display| (at, reason.to_string());
+            let mut head = [0; record::HEAD_BYTES];
+            self.source.read_exact_at(&mut head, at).map_err(|error| told(&error))?;
+            let head = record::Head::from_bytes(head);
+            let next = at + record::HEAD_BYTES as u64 + u64::from(head.length);
+            if next > end {
+                return Err(told(&"a record is longer than what is left"));
+            }
+            self.fill(at, next).map_err(|error| told(&error))?;
+            let bytes = usize::try_from(next - at).ok().and_then(|length| self.buffer.get(..length));
+            record::read(bytes.unwrap_or_default(), head).map_err(|fault| told(&fault))?;
+            at = next;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, start: u64, end: u64) -> io::Result<()> {
+        // Before memory is taken for what is not there.
+        if end > self.source.size_bytes() {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        let length = usize::try_from(end - start).map_err(io::Error::other)?;
+        if self.buffer.len() < length || self.buffer.len() as u64 > 2 * READ_BYTES.max(end - start) {
+            self.buffer = vec![0; length];
+        }
+        self.source.read_exact_at(self.buffer.get_mut(..length).unwrap_or_default(), start)
+    }
+}
+
+fn part(buffer: &[u8], start: u64, place: Place) -> &[u8] {
+    let range = || {
+        let begin = usize::try_from(u64::from(place.offset).checked_sub(start)?).ok()?;
+        Some(begin..begin.checked_add(usize::try_from(place.record_bytes()).ok()?)?)
+    };
+    range().and_then(|range| buffer.get(range)).unwrap_or_default()
+}
+
+/// How many records, at least one, are read together.
+fn run_length(wanted: &[Wanted]) -> usize {
+    let Some((_, first)) = wanted.first() else { return 0 };
+    let (start, mut end) = (u64::from(first.offset), first.end());
+    let belongs = |(_, place): &&Wanted| {
+        let fits = u64::from(place.offset) <= end + GAP_BYTES && place.end().max(end) - start <= READ_BYTES;
+        end = end.max(place.end());
+        fits
+    };
+    1 + wanted.iter().skip(1).take_while(belongs).count()
+}
+
+/// The head of a record, for its reader.
+pub(crate) fn head_of(place: Place) -> record::Head {
+    record::Head { length: place.length, crc: place.crc }
+}

@@ -1,0 +1,75 @@
+//! Making files durable while the next one is being written.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use crate::Error;
+use crate::storage::Upload;
+
+/// Files that wait to be made durable, beside the one that is: more would mean more memory that the machine has not
+/// written back yet.
+const WAITING: usize = 1;
+
+/// A thread that finishes files, one after the other.
+pub(super) struct Sealer {
+    queue: Option<SyncSender<Job>>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+struct Job {
+    upload: Box<dyn Upload>,
+    /// What people call the file.
+    file: String,
+}
+
+impl Sealer {
+    pub(super) fn new() -> Self {
+        Self { queue: None, thread: None }
+    }
+
+    /// Finishes a file some time later. Blocks while others wait.
+    ///
+    /// # Errors
+    /// What befell an earlier file.
+    pub(super) fn seal(&mut self, upload: Box<dyn Upload>, file: String) -> Result<(), Error> {
+        let queue = match &self.queue {
+            Some(queue) => queue,
+            None => self.start(&file)?,
+        };
+        match queue.send(Job { upload, file }) {
+            Ok(()) => Ok(()),
+            // The thread ends before its queue does only with an error.
+            Err(_) => self.finish(),
+        }
+    }
+
+    /// Waits until all files are finished.
+    pub(super) fn finish(&mut self) -> Result<(), Error> {
+        self.queue = None;
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.unwrap_or(Ok(Ok(()))).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn start(&mut self, file: &str) -> Result<&SyncSender<Job>, Error> {
+        let (sender, receiver) = sync_channel(WAITING);
+        let thread = std::thread::Builder::new().name("relive-seal".to_owned()).spawn(move || work(receiver));
+        self.thread = Some(thread.map_err(|source| Error::storage("start a thread to write", file, source))?);
+        Ok(self.queue.insert(sender))
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "with its end, whoever sends knows that this has ended")]
+fn work(queue: Receiver<Job>) -> Result<(), Error> {
+    for Job { upload, file } in queue.iter() {
+        upload.finish().map_err(|source| Error::storage("write", &file, source))?;
+    }
+    Ok(())
+}
+
+impl Drop for Sealer {
+    fn drop(&mut self) {
+        self.queue = None;
+        // Whoever drops it before its end has an error to tell already.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}

@@ -1,0 +1,156 @@
+//! Writing chunks into as many segments as they need.
+
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+use relive_tensor::{Chunk, ChunkBytes};
+
+use super::seal::Sealer;
+use super::{HEADER_BYTES, Place, SegmentId, header, record};
+use crate::Error;
+use crate::storage::{Storage, Upload};
+
+/// Chunks are written together once they have so many bytes, so that small ones do not cost a call each. It also is about
+/// what the processor's cache holds between the checksum and the copy.
+const BATCH_BYTES: u64 = 1 << 20;
+
+/// Most chunks that are written together; each has two parts, and systems take 1,024 parts.
+const BATCH_CHUNKS: usize = 512;
+
+/// A segment that is being written or was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) id: SegmentId,
+    /// Size of the file.
+    pub(crate) size_bytes: u64,
+}
+
+/// Writes chunks into segments, in the order in which they come. While one segment is made durable the next is written.
+/// Dropped before it is [finished](Self::finish), segments may stay that nobody refers to: [`Self::written`] tells which.
+pub(crate) struct SegmentWriter {
+    storage: Arc<dyn Storage>,
+    /// A segment of at least this size gets no more chunks.
+    target_bytes: u64,
+    current: Option<Box<dyn Upload>>,
+    /// All segments; the last one is the current one if there is one.
+    written: Vec<Written>,
+    pending: Vec<Arc<Chunk>>,
+    pending_bytes: u64,
+    /// Heads of the records in the making; one memory for all.
+    heads: Vec<u8>,
+    sealer: Sealer,
+}
+
+impl SegmentWriter {
+    pub(crate) fn new(storage: Arc<dyn Storage>, target_bytes: u64) -> Self {
+        Self {
+            storage,
+            target_bytes,
+            current: None,
+            written: Vec::new(),
+            pending: Vec::new(),
+            pending_bytes: 0,
+            heads: Vec::new(),
+            sealer: Sealer::new(),
+        }
+    }
+
+    /// Takes a chunk, to be written soon. `placed` learns where chunks were written, in the order in which they came.
+    pub(crate) fn push(
+        &mut self,
+        chunk: Arc<Chunk>,
+        placed: impl FnMut(&Arc<Chunk>, Place),
+    ) -> Result<(), Error> {
+        self.pending_bytes += record::content_bytes(&chunk);
+        self.pending.push(chunk);
+        match self.pending_bytes >= BATCH_BYTES || self.pending.len() >= BATCH_CHUNKS {
+            true => self.flush(placed),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what was taken.
+    pub(crate) fn flush(&mut self, mut placed: impl FnMut(&Arc<Chunk>, Place)) -> Result<(), Error> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.open()?;
+        let (Some(upload), Some(segment)) = (&mut self.current, self.written.last_mut()) else {
+            return Ok(());
+        };
+        let frames: Vec<ChunkBytes<'_>> = self.pending.iter().map(|chunk| chunk.frame()).collect();
+        let spans = put_heads(&self.pending, &frames, &mut self.heads);
+        let heads = spans.iter().map(|(span, _)| self.heads.get(span.clone()).unwrap_or_default());
+        let parts = heads.zip(&frames).flat_map(|(head, frame)| [IoSlice::new(head), IoSlice::new(frame)]);
+        let written = upload.write(&mut parts.collect::<Vec<_>>());
+        written.map_err(|source| broken(self.storage.as_ref(), segment.id, source))?;
+        for ((_, head), chunk) in spans.iter().zip(&self.pending) {
+            let offset =
+                u32::try_from(segment.size_bytes).expect("no record begins behind the target and a batch");
+            let place = Place { segment: segment.id, offset, length: head.length, crc: head.crc };
+            segment.size_bytes = place.end();
+            placed(chunk, place);
+        }
+        drop(frames);
+        self.pending.clear();
+        self.pending_bytes = 0;
+        if segment.size_bytes >= self.target_bytes { self.seal() } else { Ok(()) }
+    }
+
+    /// The segments begun so far.
+    pub(crate) fn written(&self) -> &[Written] {
+        &self.written
+    }
+
+    /// Size of a segment that was begun here.
+    pub(crate) fn size_of(&self, id: SegmentId) -> Option<u64> {
+        self.written.iter().find(|segment| segment.id == id).map(|segment| segment.size_bytes)
+    }
+
+    /// Makes all segments durable. Chunks that were not [flushed](Self::flush) are not among them.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.seal()?;
+        self.sealer.finish()
+    }
+
+    fn open(&mut self) -> Result<(), Error> {
+        if self.current.is_some() {
+            return Ok(());
+        }
+        let storage = self.storage.as_ref();
+        let id = SegmentId::random();
+        let id =
+            id.map_err(|source| Error::storage("draw a random name in", &storage.describe(""), source))?;
+        let begun = storage.create(&id.file_name()).and_then(|mut upload| {
+            upload.write(&mut [IoSlice::new(&header(id))])?;
+            Ok(upload)
+        });
+        self.current = Some(begun.map_err(|source| broken(storage, id, source))?);
+        self.written.push(Written { id, size_bytes: HEADER_BYTES as u64 });
+        Ok(())
+    }
+
+    fn seal(&mut self) -> Result<(), Error> {
+        let (Some(upload), Some(segment)) = (self.current.take(), self.written.last()) else { return Ok(()) };
+        self.sealer.seal(upload, self.storage.describe(&segment.id.file_name()))
+    }
+}
+
+fn put_heads(
+    chunks: &[Arc<Chunk>],
+    frames: &[ChunkBytes<'_>],
+    heads: &mut Vec<u8>,
+) -> Vec<(Range<usize>, record::Head)> {
+    heads.clear();
+    let put = |(chunk, frame): (&Arc<Chunk>, &ChunkBytes<'_>)| {
+        let start = heads.len();
+        let head = record::put_head(chunk, frame, heads);
+        (start..heads.len(), head)
+    };
+    chunks.iter().zip(frames).map(put).collect()
+}
+
+fn broken(storage: &dyn Storage, id: SegmentId, source: std::io::Error) -> Error {
+    Error::storage("write", &storage.describe(&id.file_name()), source)
+}
