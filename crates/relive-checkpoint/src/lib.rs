@@ -23,6 +23,8 @@ mod native;
 mod record;
 pub mod reverb;
 mod segment;
+#[cfg(test)]
+mod simulated_disk;
 mod storage;
 
 pub use catalog::{

@@ -44,6 +44,11 @@ impl Catalog {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn on(storage: Arc<dyn Storage>) -> Self {
+        Self { storage, number: None }
+    }
+
     /// All checkpoints of the root, the oldest first.
     ///
     /// # Errors

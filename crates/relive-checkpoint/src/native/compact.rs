@@ -4,9 +4,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::segment::SegmentId;
 
-/// Segments of this size count as large: there is nothing to win by joining them.
-const LARGE_BYTES: u64 = 32 << 20;
-
 /// So many small segments of about one size are joined.
 const CLASS_SEGMENTS: usize = 16;
 
@@ -19,14 +16,15 @@ pub(super) struct Use {
     pub(super) live_bytes: u64,
 }
 
-/// The segments whose chunks are to be written again: sparse ones, and small ones of which there are many.
-pub(super) fn to_rewrite(uses: &HashMap<SegmentId, Use>) -> HashSet<SegmentId> {
+/// The segments whose chunks are to be written again: sparse ones, and small ones of which there are many. From
+/// `large_bytes` on there is nothing to win by joining them.
+pub(super) fn to_rewrite(uses: &HashMap<SegmentId, Use>, large_bytes: u64) -> HashSet<SegmentId> {
     let mut found = HashSet::new();
     let mut classes: BTreeMap<u32, Vec<SegmentId>> = BTreeMap::new();
     for (id, Use { size_bytes, live_bytes }) in uses {
         if live_bytes.saturating_mul(2) < *size_bytes {
             found.insert(*id);
-        } else if *size_bytes < LARGE_BYTES {
+        } else if *size_bytes < large_bytes {
             // The logarithm to the base of 4.
             classes.entry(size_bytes.max(&1).ilog2() / 2).or_default().push(*id);
         }
@@ -43,7 +41,8 @@ mod tests {
         let uses = (0..).zip(uses).map(|(number, (size_bytes, live_bytes))| {
             (SegmentId([number; 16]), Use { size_bytes: *size_bytes, live_bytes: *live_bytes })
         });
-        let mut found: Vec<u8> = to_rewrite(&uses.collect()).into_iter().map(|id| id.0[0]).collect();
+        let mut found: Vec<u8> =
+            to_rewrite(&uses.collect(), 32 << 20).into_iter().map(|id| id.0[0]).collect();
         found.sort_unstable();
         found
     }

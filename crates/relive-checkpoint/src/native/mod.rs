@@ -11,6 +11,8 @@ mod read_chunks;
 mod read_items;
 mod save;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use assemble::Tables;
 pub(crate) use garbage::{Collected, Listing};

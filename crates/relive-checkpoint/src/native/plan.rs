@@ -25,7 +25,13 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(snapshot: &Snapshot, places: &'a Places, present: &'a HashMap<SegmentId, u64>) -> Self {
+    /// Segments from `large_bytes` on are not joined with others.
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        places: &'a Places,
+        present: &'a HashMap<SegmentId, u64>,
+        large_bytes: u64,
+    ) -> Self {
         let (positions, rewritten) = (HashMap::new(), HashSet::new());
         let mut plan = Self { places, present, positions, rewritten, items: 0, new_bytes: 0 };
         let mut uses: HashMap<SegmentId, Use> = HashMap::new();
@@ -44,7 +50,7 @@ impl<'a> Plan<'a> {
         for (id, segment) in &mut uses {
             segment.size_bytes = present.get(id).copied().unwrap_or_default();
         }
-        plan.rewritten = to_rewrite(&uses);
+        plan.rewritten = to_rewrite(&uses, large_bytes);
         let again = plan.rewritten.iter().filter_map(|id| uses.get(id));
         plan.new_bytes += again.map(|segment| segment.live_bytes).sum::<u64>();
         plan

@@ -56,7 +56,7 @@ pub(super) fn save(
         return Err(Error::plain(ErrorKind::Io, text));
     }
     snapshot.tables.iter_mut().filter(|table| !is_sorted(table)).for_each(TableSnapshot::sort);
-    let plan = Plan::new(&snapshot, places, &listing.segments);
+    let plan = Plan::new(&snapshot, places, &listing.segments, sizes.segment_bytes / 2);
     progress.expect(plan.items, plan.new_bytes);
     let description = describe(number, &snapshot);
     let name = names::checkpoint_name(number);
@@ -76,14 +76,19 @@ pub(super) fn save(
             Ok(Saved { name, written_bytes: file_bytes + made_bytes, total_bytes })
         }
         Err(error) => {
-            made.iter().for_each(|segment| clean(storage.as_ref(), segment.id));
+            clean(storage.as_ref(), &name, &made);
             Err(error)
         }
     }
 }
 
-fn clean(storage: &dyn Storage, id: SegmentId) {
-    if let Err(error) = remove(storage, &id.file_name()) {
+/// Removes what a failed checkpoint has left. Its own file first: it may be there, if all that failed was to make sure
+/// that it lasts, and then it needs its segments.
+fn clean(storage: &dyn Storage, name: &str, made: &[Written]) {
+    let segments = made.iter().map(|segment| segment.id.file_name());
+    let removed =
+        std::iter::once(name.to_owned()).chain(segments).try_for_each(|name| remove(storage, &name));
+    if let Err(error) = removed {
         tracing::warn!(%error, "cannot clean up after a checkpoint that failed; the next one will");
     }
 }
