@@ -65,10 +65,17 @@ impl Error {
 
     /// Whether the system says that nobody, or not we, may write there.
     pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self.io_kind(), Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
+    }
+
+    /// Whether a file was not written because somebody else has written one of its name.
+    pub(crate) fn is_of_another(&self) -> bool {
+        self.io_kind() == Some(io::ErrorKind::AlreadyExists)
+    }
+
+    fn io_kind(&self) -> Option<io::ErrorKind> {
         let source = self.source.as_deref().and_then(|source| source.downcast_ref::<io::Error>());
-        let is_read_only =
-            |kind| matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
-        source.is_some_and(|source| is_read_only(source.kind()))
+        source.map(io::Error::kind)
     }
 
     /// The error, with the next thing to do.

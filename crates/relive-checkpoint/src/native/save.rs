@@ -76,18 +76,18 @@ pub(super) fn save(
             Ok(Saved { name, written_bytes: file_bytes + made_bytes, total_bytes })
         }
         Err(error) => {
-            clean(storage.as_ref(), &name, &made);
+            let own = (!error.is_of_another()).then_some(name);
+            clean(storage.as_ref(), own, &made);
             Err(error)
         }
     }
 }
 
 /// Removes what a failed checkpoint has left. Its own file first: it may be there, if all that failed was to make sure
-/// that it lasts, and then it needs its segments.
-fn clean(storage: &dyn Storage, name: &str, made: &[Written]) {
+/// that it lasts, and then it needs its segments. `None`: the file of that name is another's.
+fn clean(storage: &dyn Storage, own: Option<String>, made: &[Written]) {
     let segments = made.iter().map(|segment| segment.id.file_name());
-    let removed =
-        std::iter::once(name.to_owned()).chain(segments).try_for_each(|name| remove(storage, &name));
+    let removed = own.into_iter().chain(segments).try_for_each(|name| remove(storage, &name));
     if let Err(error) = removed {
         tracing::warn!(%error, "cannot clean up after a checkpoint that failed; the next one will");
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "object-storage")]
+use super::BucketStorage;
 use super::{LocalStorage, Storage};
 use crate::{Error, ErrorKind};
 
@@ -10,9 +12,51 @@ pub(crate) fn open(location: &str) -> Result<Arc<dyn Storage>, Error> {
     match location.split_once("://") {
         None => Ok(Arc::new(LocalStorage::new(location))),
         Some(("file", path)) => Ok(Arc::new(LocalStorage::new(path))),
-        Some((scheme, _)) => {
-            let text = format!("cannot use {location}: there is no storage of the kind `{scheme}`");
-            Err(Error::plain(ErrorKind::Location, text))
-        }
+        Some((scheme, _)) => match bucket(location)? {
+            Some(bucket) => Ok(bucket),
+            None => {
+                let text = format!(
+                    "cannot use {location}: there is no storage of the kind `{scheme}`; a path, s3://, gs:// and az:// are known"
+                );
+                Err(Error::plain(ErrorKind::Location, text))
+            }
+        },
+    }
+}
+
+#[cfg(feature = "object-storage")]
+fn bucket(location: &str) -> Result<Option<Arc<dyn Storage>>, Error> {
+    let bucket = BucketStorage::open(location)?;
+    Ok(bucket.map(|bucket| -> Arc<dyn Storage> { Arc::new(bucket) }))
+}
+
+#[cfg(not(feature = "object-storage"))]
+fn bucket(location: &str) -> Result<Option<Arc<dyn Storage>>, Error> {
+    if !["s3://", "gs://", "az://"].iter().any(|scheme| location.starts_with(scheme)) {
+        return Ok(None);
+    }
+    let text = format!(
+        "cannot use {location}: this build has no object storage; build it with the feature `object-storage`"
+    );
+    Err(Error::plain(ErrorKind::Location, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_nobody_knows_is_refused() {
+        let error = open("ftp://host/a").map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Location);
+        let expected = "cannot use ftp://host/a: there is no storage of the kind `ftp`; a path, s3://, gs:// and az:// are known";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[cfg(not(feature = "object-storage"))]
+    #[test]
+    fn a_bucket_asks_for_the_feature() {
+        let error = open("s3://bucket/a").map(drop).unwrap_err();
+        assert!(error.to_string().ends_with("build it with the feature `object-storage`"));
     }
 }

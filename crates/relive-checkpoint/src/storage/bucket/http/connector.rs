@@ -1,0 +1,85 @@
+//! From a request to its whole answer.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::Response;
+use http::header::{HeaderValue, USER_AGENT};
+use http_body_util::BodyExt;
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
+    HttpService,
+};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tokio::time::timeout;
+
+use super::failure;
+use super::route::Route;
+use crate::storage::bucket::limits::REQUEST_TIMEOUT;
+
+/// Who we are, to the service.
+const AGENT: &str = concat!("relive/", env!("CARGO_PKG_VERSION"));
+
+/// Gives the clients of the services their HTTP.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let tls =
+            tls().map_err(|error| object_store::Error::Generic { store: "TLS", source: error.into() })?;
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
+        // An endpoint without TLS is one that somebody has named: a service in the same house.
+        let connector = builder.https_or_http().enable_http1().wrap_connector(Route::from_environment());
+        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Ok(HttpClient::new(Http { client }))
+    }
+}
+
+/// Trusts the certificates of the system, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
+fn tls() -> Result<ClientConfig, rustls::Error> {
+    let builder = || {
+        let provider = Arc::new(ring::default_provider());
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+    };
+    let trusting = match builder()?.with_native_roots() {
+        Ok(trusting) => trusting,
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "no certificates of this system can be read, so https will fail: install the package ca-certificates, \
+                 or name a file in SSL_CERT_FILE"
+            );
+            builder()?.with_root_certificates(RootCertStore::empty())
+        }
+    };
+    Ok(trusting.with_no_client_auth())
+}
+
+/// A pool of connections.
+#[derive(Debug)]
+struct Http {
+    client: Client<HttpsConnector<Route>, HttpRequestBody>,
+}
+
+#[async_trait]
+impl HttpService for Http {
+    /// The answer is whole when this returns: nothing that we ask for is larger than one range of a file. So one time limit
+    /// holds for all of it, and what breaks off on its way is tried again like what was refused.
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+        let answer = async {
+            let (head, body) = self.client.request(request).await.map_err(failure::classified)?.into_parts();
+            let body = body.collect().await.map_err(failure::classified)?.to_bytes();
+            Ok(Response::from_parts(head, body.into()))
+        };
+        match timeout(REQUEST_TIMEOUT, answer).await {
+            Ok(answer) => answer,
+            Err(late) => Err(HttpError::new(HttpErrorKind::Timeout, late)),
+        }
+    }
+}

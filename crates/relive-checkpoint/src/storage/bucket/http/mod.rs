@@ -1,0 +1,7 @@
+//! HTTP as the clients of the services need it: TLS with the system's certificates, proxies, a time limit per request.
+
+mod connector;
+mod failure;
+mod route;
+
+pub(super) use connector::Connector;

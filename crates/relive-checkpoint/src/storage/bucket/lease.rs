@@ -1,0 +1,306 @@
+//! A lock in a place that has none: an object that its owner writes anew all the time.
+//!
+//! Every write of it is conditional, on there being no such object or on its being as it was read, so that of several who
+//! want it one gets it. Whoever finds it held watches it: written within the time in which its owner must renew it, the
+//! owner lives; otherwise the lock has expired and may be taken. Nobody's clock is compared with another's.
+//!
+//! An owner that could not renew in time must not act as one ([`Lease::confirm`]), and notices when another has taken over.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use object_store::path::Path;
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
+use parking_lot::Mutex;
+use rand::TryRng;
+use rand::rngs::SysRng;
+use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::driver::Driver;
+use super::limits::{ABANDONED_AFTER, CLEAN_UP_TIMEOUT, EXPIRES_AFTER, MAX_NOTE_BYTES, RENEW_EVERY};
+use super::note::{Note, ourselves};
+
+/// How long a lock lasts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timing {
+    pub(super) renew_every: Duration,
+    pub(super) expires_after: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { renew_every: RENEW_EVERY, expires_after: EXPIRES_AFTER }
+    }
+}
+
+/// Why there is no lock.
+pub(super) enum Refusal {
+    /// It is held by the one who is named.
+    Held(String),
+    /// The object is not ours.
+    Foreign,
+    /// The service refused.
+    Failed(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A lock that is ours, for as long as it can be renewed.
+pub(super) struct Lease {
+    object: Object,
+    timing: Timing,
+    owner: u128,
+    standing: Mutex<Standing>,
+    /// What we wrote last. Whoever writes holds it, so that renewals come one after the other.
+    written: AsyncMutex<Written>,
+    released: Notify,
+}
+
+enum Standing {
+    /// Nobody can have taken the lock until then.
+    OursUntil(Instant),
+    /// It is gone for good.
+    Lost { to: String },
+}
+
+struct Written {
+    note: Note,
+    version: UpdateVersion,
+}
+
+impl Lease {
+    /// Takes the lock, however long that may take: no longer than until it would have expired.
+    pub(super) async fn take(
+        store: Arc<dyn ObjectStore>,
+        path: Path,
+        timing: Timing,
+    ) -> Result<Arc<Self>, Refusal> {
+        let object = Object { store, path };
+        let owner = random()?;
+        let note = Note { owner: Some(owner), who: ourselves(), renewals: 0 };
+        let (version, sent) = object.take(&note, timing).await?;
+        Ok(Arc::new(Self {
+            object,
+            timing,
+            owner,
+            standing: Mutex::new(Standing::OursUntil(sure_until(sent, timing))),
+            written: AsyncMutex::new(Written { note, version }),
+            released: Notify::new(),
+        }))
+    }
+
+    /// Renews the lock until it is released or lost.
+    pub(super) async fn keep(self: Arc<Self>) {
+        while timeout(self.timing.renew_every, self.released.notified()).await.is_err() {
+            self.renew().await;
+            if let Standing::Lost { to } = &*self.standing.lock() {
+                tracing::error!(lock = %self.object.path, by = %to, "the lock was taken over; nothing more is written");
+                return;
+            }
+        }
+    }
+
+    /// # Errors
+    /// If somebody else may have the lock.
+    pub(super) fn confirm(self: &Arc<Self>, driver: &Driver) -> io::Result<()> {
+        if !self.is_certain()? {
+            let lease = Arc::clone(self);
+            driver.wait(async move { lease.renew().await })?;
+            if !self.is_certain()? {
+                return Err(io::Error::other(
+                    "the lock could not be renewed; another server may have taken it",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what only the owner may do, for as long as the lock is certain to be ours. `None` if that ended first: then the
+    /// work is cut off, before anybody else can have the lock.
+    pub(super) async fn while_ours<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let Standing::OursUntil(end) = *self.standing.lock() else { return None };
+            match timeout_at(end, &mut work).await {
+                Ok(done) => return Some(done),
+                Err(_) if matches!(*self.standing.lock(), Standing::OursUntil(later) if later > end) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn is_certain(&self) -> io::Result<bool> {
+        match &*self.standing.lock() {
+            Standing::OursUntil(end) => Ok(Instant::now() < *end),
+            Standing::Lost { to } => Err(io::Error::other(format!(
+                "{to} has taken over the lock, so nothing more is written from here; one server only can write to a place"
+            ))),
+        }
+    }
+
+    /// Writes the lock once. If that fails, the standing stays as it was, until the lock is seen to be another's.
+    async fn renew(&self) {
+        let mut written = self.written.lock().await;
+        // A renewal whose answer was lost makes the next one fail, and that one's successor go right.
+        for _ in 0..2 {
+            let sent = Instant::now();
+            let note = Note { renewals: written.note.renewals + 1, ..written.note.clone() };
+            let put = self.object.update(&note, written.version.clone());
+            match timeout(self.timing.renew_every, put).await {
+                Ok(Ok(version)) => {
+                    *written = Written { note, version };
+                    *self.standing.lock() = Standing::OursUntil(sure_until(sent, self.timing));
+                    return;
+                }
+                Ok(Err(
+                    Error::Precondition { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. },
+                )) => match self.look().await {
+                    Some(Ok(ours)) => *written = ours,
+                    Some(Err(to)) => {
+                        *self.standing.lock() = Standing::Lost { to };
+                        return;
+                    }
+                    None => return,
+                },
+                Ok(Err(error)) => {
+                    return tracing::warn!(lock = %self.object.path, %error, "cannot renew the lock");
+                }
+                Err(_) => return tracing::warn!(lock = %self.object.path, "no answer to renewing the lock"),
+            }
+        }
+    }
+
+    /// What the object says now, if it is ours; otherwise whose it is. `None` if it cannot be read.
+    async fn look(&self) -> Option<Result<Written, String>> {
+        match timeout(self.timing.renew_every, self.object.read()).await {
+            Ok(Ok(Some(Found { note: Some(note), version, .. }))) if note.owner == Some(self.owner) => {
+                Some(Ok(Written { note, version }))
+            }
+            Ok(Ok(Some(Found { note: Some(note), .. }))) => Some(Err(note.who)),
+            Ok(Ok(_)) => Some(Err("somebody who removed it".to_owned())),
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+
+    /// Gives the lock back, if it is still ours and the service answers.
+    pub(super) fn release(self: &Arc<Self>, driver: &Driver) {
+        self.released.notify_one();
+        let lease = Arc::clone(self);
+        let work = driver.begin(async move {
+            let written = lease.written.lock().await;
+            let note = Note { owner: None, renewals: written.note.renewals + 1, ..written.note.clone() };
+            lease.object.update(&note, written.version.clone()).await.is_ok()
+        });
+        if !matches!(work.wait_for(CLEAN_UP_TIMEOUT), Ok(true)) {
+            tracing::warn!(lock = %self.object.path, "could not give back the lock; it expires by itself");
+        }
+    }
+}
+
+pub(super) fn uncertain() -> io::Error {
+    io::Error::other("the lock could not be renewed; another server may have taken it")
+}
+
+/// A third of the time is kept for what is on its way while the lock expires.
+fn sure_until(sent: Instant, timing: Timing) -> Instant {
+    sent + timing.expires_after * 2 / 3
+}
+
+fn random() -> Result<u128, Error> {
+    let mut bytes = [0; 16];
+    SysRng.try_fill_bytes(&mut bytes).map_err(|source| Error::Generic {
+        store: "the operating system's random numbers",
+        source: Box::new(source),
+    })?;
+    Ok(u128::from_le_bytes(bytes))
+}
+
+/// The object that is the lock.
+struct Object {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+}
+
+/// The object as it was read.
+struct Found {
+    /// `None` if it is nothing of ours.
+    note: Option<Note>,
+    version: UpdateVersion,
+    age: Duration,
+}
+
+impl Object {
+    /// Writes the note as soon as nobody else's is there, or is worth anything.
+    async fn take(&self, note: &Note, timing: Timing) -> Result<(UpdateVersion, Instant), Refusal> {
+        let mut watched: Option<(UpdateVersion, Instant)> = None;
+        loop {
+            let sent = Instant::now();
+            let Some(found) = self.read().await? else {
+                match self.put(note, PutMode::Create).await {
+                    Ok(version) => return Ok((version, sent)),
+                    // By another, or by ourselves, and the answer was lost: we shall see.
+                    Err(Error::AlreadyExists { .. }) => continue,
+                    Err(error) => return Err(error.into()),
+                }
+            };
+            let there = found.note.ok_or(Refusal::Foreign)?;
+            if there.owner == note.owner {
+                return Ok((found.version, sent));
+            }
+            let expired = matches!(&watched, Some((version, since))
+                if *version == found.version && since.elapsed() >= timing.expires_after);
+            if there.owner.is_none() || expired || found.age >= ABANDONED_AFTER {
+                match self.update(note, found.version).await {
+                    Ok(version) => return Ok((version, sent)),
+                    Err(Error::Precondition { .. } | Error::AlreadyExists { .. }) => continue,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            match &watched {
+                Some((version, _)) if *version != found.version => return Err(Refusal::Held(there.who)),
+                Some(_) => {}
+                None => {
+                    let seconds = timing.expires_after.as_secs();
+                    tracing::info!(lock = %self.path, by = %there.who, "locked; waiting up to {seconds} s to see whether its owner lives");
+                    watched = Some((found.version, Instant::now()));
+                }
+            }
+            sleep(timing.renew_every / 5).await;
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Found>, Error> {
+        let found = match self.store.get(&self.path).await {
+            Ok(found) => found,
+            Err(Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        let age = age(found.meta.last_modified.timestamp());
+        let text = if found.meta.size <= MAX_NOTE_BYTES { Some(found.bytes().await?) } else { None };
+        let note = text.and_then(|bytes| Note::parse(std::str::from_utf8(&bytes).ok()?));
+        Ok(Some(Found { note, version, age }))
+    }
+
+    async fn update(&self, note: &Note, version: UpdateVersion) -> Result<UpdateVersion, Error> {
+        self.put(note, PutMode::Update(version)).await
+    }
+
+    async fn put(&self, note: &Note, mode: PutMode) -> Result<UpdateVersion, Error> {
+        let options = PutOptions { mode, ..PutOptions::default() };
+        let put = self.store.put_opts(&self.path, note.to_string().into(), options).await?;
+        Ok(UpdateVersion { e_tag: put.e_tag, version: put.version })
+    }
+}
+
+/// The time since a moment of Unix time, zero for those to come.
+fn age(seconds: i64) -> Duration {
+    let then = UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    SystemTime::now().duration_since(then).unwrap_or_default()
+}

@@ -1,0 +1,20 @@
+//! Object storage: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
+//!
+//! A bucket has no folders, no renames and no locks. A file is one object, which appears when its upload is completed; the
+//! lock is an object that its owner writes anew all the time (`lock`). Requests run on a thread of their own (`driver`), so
+//! that parts travel while the next ones are being made.
+
+mod driver;
+mod errors;
+mod http;
+mod lease;
+mod limits;
+mod location;
+mod note;
+mod source;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod upload;
+
+pub(crate) use storage::BucketStorage;

@@ -1,0 +1,78 @@
+//! What is written in a lock object.
+
+use std::fmt;
+
+/// The first line of each.
+const TITLE: &str = "relive lock 1";
+
+/// A lock object's text. docs/checkpoint-format.md describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Note {
+    /// 128 random bits of the owner. `None`: nobody holds the lock.
+    pub(super) owner: Option<u128>,
+    /// The owner for people.
+    pub(super) who: String,
+    /// How often the owner has written it. So no two notes of an owner are the same, and neither are their entity tags.
+    pub(super) renewals: u64,
+}
+
+impl Note {
+    /// `None` if it is nothing of ours.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        (lines.next() == Some(TITLE)).then_some(())?;
+        let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let owner = match value("owner")? {
+            "nobody" => None,
+            digits if digits.len() == 32 => Some(u128::from_str_radix(digits, 16).ok()?),
+            _ => return None,
+        };
+        let who = value("who")?.to_owned();
+        let renewals = value("renewals")?.parse().ok()?;
+        Some(Self { owner, who, renewals })
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = self.owner.map_or_else(|| "nobody".to_owned(), |owner| format!("{owner:032x}"));
+        write!(f, "{TITLE}\nowner {owner}\nwho {}\nrenewals {}\n", self.who, self.renewals)
+    }
+}
+
+/// This process, as others should be told of it.
+pub(super) fn ourselves() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = host.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    // One line, whatever the name of the host.
+    let host: String = host.trim().chars().filter(|c| !c.is_control()).take(255).collect();
+    let id = std::process::id();
+    if host.is_empty() { format!("process {id}") } else { format!("process {id} on {host}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for owner in [None, Some(0x1f)] {
+            let note = Note { owner, who: "process 1 on a".to_owned(), renewals: 7 };
+            assert_eq!(Note::parse(&note.to_string()), Some(note));
+        }
+        let text = "relive lock 1\nowner 0000000000000000000000000000001f\nwho process 1 on a\nrenewals 7\n";
+        assert_eq!(Note::parse(text).unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn anything_else_is_not_ours() {
+        for text in [
+            "",
+            "hello",
+            "relive lock 2\nowner nobody\nwho a\nrenewals 1",
+            "relive lock 1\nowner 1f\nwho a\nrenewals 1",
+        ] {
+            assert_eq!(Note::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A file that lies in a bucket.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::{ObjectMeta, ObjectStoreExt};
+use parking_lot::Mutex;
+
+use super::driver::Pending;
+use super::limits::{IN_FLIGHT, LEAST_READ_BYTES, RANGE_BYTES};
+use super::storage::Bucket;
+use crate::storage::Source;
+
+/// Large reads become a few requests at a time. Small ones bring more than they ask for, since most who read little at a time
+/// read on.
+pub(super) struct BucketSource {
+    bucket: Arc<Bucket>,
+    meta: ObjectMeta,
+    ahead: Mutex<Ahead>,
+}
+
+/// Bytes of the file that are here already.
+#[derive(Default)]
+struct Ahead {
+    offset: u64,
+    bytes: Bytes,
+}
+
+impl Ahead {
+    fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let start = usize::try_from(range.start.checked_sub(self.offset)?).ok()?;
+        let end = usize::try_from(range.end.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(start..end)
+    }
+
+    /// What to ask for, so that the range is here.
+    fn next(&self, range: &Range<u64>, size_bytes: u64) -> Range<u64> {
+        let end = self.offset + self.bytes.len() as u64;
+        // Between what was read last and what is read now there may be a little that nobody wants.
+        let goes_on = self.offset <= range.start && range.start <= end + LEAST_READ_BYTES;
+        let before = if goes_on { self.bytes.len() as u64 } else { 0 };
+        let length = (before * 2).clamp(LEAST_READ_BYTES, RANGE_BYTES).max(range.end - range.start);
+        range.start..size_bytes.min(range.start.saturating_add(length))
+    }
+}
+
+impl BucketSource {
+    pub(super) fn new(bucket: Arc<Bucket>, meta: ObjectMeta) -> Self {
+        Self { bucket, meta, ahead: Mutex::default() }
+    }
+
+    fn begin(&self, range: Range<u64>) -> Pending<object_store::Result<Bytes>> {
+        let (store, path) = (Arc::clone(&self.bucket.store), self.meta.location.clone());
+        self.bucket.driver.begin(async move { store.get_range(&path, range).await })
+    }
+
+    fn wait(&self, request: Pending<object_store::Result<Bytes>>) -> io::Result<Bytes> {
+        request.wait()?.map_err(|error| self.bucket.explain(error))
+    }
+
+    fn read_small(&self, into: &mut [u8], range: &Range<u64>) -> io::Result<()> {
+        let mut ahead = self.ahead.lock();
+        if ahead.get(range).is_none() {
+            let next = ahead.next(range, self.meta.size);
+            let offset = next.start;
+            let bytes = self.wait(self.begin(next))?;
+            *ahead = Ahead { offset, bytes };
+        }
+        into.copy_from_slice(ahead.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn read_large(&self, into: &mut [u8], range: &Range<u64>) -> io::Result<()> {
+        let mut ranges = (range.start..range.end)
+            .step_by(usize::try_from(RANGE_BYTES).unwrap_or(usize::MAX))
+            .map(|start| start..range.end.min(start + RANGE_BYTES));
+        let mut under_way: VecDeque<_> =
+            ranges.by_ref().take(IN_FLIGHT).map(|range| self.begin(range)).collect();
+        let mut rest = into;
+        while let Some(request) = under_way.pop_front() {
+            let bytes = self.wait(request)?;
+            under_way.extend(ranges.next().map(|range| self.begin(range)));
+            let (now, later) = rest.split_at_mut_checked(bytes.len()).ok_or(io::ErrorKind::InvalidData)?;
+            now.copy_from_slice(&bytes);
+            rest = later;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+impl Source for BucketSource {
+    fn size_bytes(&self) -> u64 {
+        self.meta.size
+    }
+
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let length = into.len() as u64;
+        let end = offset.checked_add(length).filter(|end| *end <= self.meta.size);
+        let range = offset..end.ok_or(io::ErrorKind::UnexpectedEof)?;
+        match length {
+            0 => Ok(()),
+            1..RANGE_BYTES => self.read_small(into, &range),
+            _ => self.read_large(into, &range),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_reads_on_is_brought_more() {
+        const MIB: u64 = 1 << 20;
+        let mut ahead = Ahead::default();
+        let mut lengths = Vec::new();
+        let mut place = 0;
+        while place < 64 * MIB {
+            let range = place..(place + 40_000).min(64 * MIB);
+            if ahead.get(&range).is_none() {
+                let next = ahead.next(&range, 64 * MIB);
+                lengths.push((next.end - next.start) / LEAST_READ_BYTES);
+                ahead = Ahead {
+                    offset: next.start,
+                    bytes: vec![0; usize::try_from(next.end - next.start).unwrap()].into(),
+                };
+            }
+            place = range.end;
+        }
+        assert_eq!(lengths[..7], [1, 2, 4, 8, 16, 32, 64]);
+        assert!(lengths.len() <= 16, "{lengths:?}");
+        let far = 5 * MIB..5 * MIB + 10;
+        assert_eq!(ahead.next(&far, 64 * MIB), 5 * MIB..5 * MIB + LEAST_READ_BYTES, "who jumps begins anew");
+    }
+}

@@ -1,0 +1,179 @@
+//! A place in a bucket.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use object_store::path::{Path, PathPart};
+use object_store::{ObjectStore, ObjectStoreExt};
+use parking_lot::Mutex;
+
+use super::driver::Driver;
+use super::errors::explain;
+use super::lease::{Lease, Refusal, Timing, uncertain};
+use super::location::Location;
+use super::source::BucketSource;
+use super::upload::BucketUpload;
+use crate::storage::{Entry, Source, Storage, Upload};
+use crate::{Error, ErrorKind};
+
+/// The object that is the lock.
+const LOCK: &str = "relive.lock";
+
+/// All objects of a bucket whose names begin with a prefix.
+pub(crate) struct BucketStorage {
+    bucket: Arc<Bucket>,
+}
+
+/// What uploads and sources need of the bucket.
+pub(super) struct Bucket {
+    location: Location,
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) driver: Driver,
+    timing: Timing,
+    lease: Mutex<Option<Arc<Lease>>>,
+}
+
+impl BucketStorage {
+    /// `None` if the URL is of no service that we know. Asks nothing of the service.
+    pub(crate) fn open(url: &str) -> Result<Option<Self>, Error> {
+        let Some(location) = Location::parse(url)? else { return Ok(None) };
+        let store = location.client()?;
+        Self::on(store, location, Timing::default()).map(Some)
+    }
+
+    pub(super) fn on(store: Arc<dyn ObjectStore>, location: Location, timing: Timing) -> Result<Self, Error> {
+        let driver = Driver::start().map_err(|source| Error::storage("use", &location.url, source))?;
+        Ok(Self { bucket: Arc::new(Bucket { location, store, driver, timing, lease: Mutex::new(None) }) })
+    }
+}
+
+impl Bucket {
+    /// The object of a file.
+    pub(super) fn path(&self, name: &str) -> Path {
+        self.location
+            .prefix
+            .parts()
+            .chain(name.split('/').filter(|part| !part.is_empty()).map(PathPart::from))
+            .collect()
+    }
+
+    pub(super) fn explain(&self, error: object_store::Error) -> io::Error {
+        explain(&self.location, error)
+    }
+
+    /// Whether the lock is still ours, for those who have taken it.
+    pub(super) fn confirm_lock(&self) -> io::Result<()> {
+        let lease = self.lease.lock().clone();
+        lease.map_or(Ok(()), |lease| lease.confirm(&self.driver))
+    }
+
+    /// Asks one thing of the service.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> io::Result<T> {
+        self.driver.wait(request)?.map_err(|error| self.explain(error))
+    }
+
+    /// Asks for a change, which is made only while the lock is ours, for those who have taken it.
+    pub(super) fn change<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> io::Result<T> {
+        let Some(lease) = self.lease.lock().clone() else { return self.ask(request) };
+        lease.confirm(&self.driver)?;
+        let done = self.driver.wait(async move { lease.while_ours(request).await })?;
+        done.ok_or_else(uncertain)?.map_err(|error| self.explain(error))
+    }
+
+    fn describe(&self, name: &str) -> String {
+        let url = &self.location.url;
+        if name.is_empty() { url.clone() } else { format!("{url}/{name}") }
+    }
+}
+
+impl Storage for BucketStorage {
+    fn create(&self, name: &str) -> io::Result<Box<dyn Upload>> {
+        self.bucket.confirm_lock()?;
+        Ok(Box::new(BucketUpload::new(Arc::clone(&self.bucket), self.bucket.path(name))))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Source>> {
+        let (store, path) = (Arc::clone(&self.bucket.store), self.bucket.path(name));
+        let meta = self.bucket.ask(async move { store.head(&path).await })?;
+        Ok(Box::new(BucketSource::new(Arc::clone(&self.bucket), meta)))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<Entry>> {
+        let (store, path) = (Arc::clone(&self.bucket.store), self.bucket.path(folder));
+        let listed = self.bucket.ask(async move { store.list_with_delimiter(Some(&path)).await })?;
+        let entry = |object: object_store::ObjectMeta| {
+            let file = object.location.filename()?;
+            let name = if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") };
+            Some(Entry { name, size_bytes: object.size })
+        };
+        Ok(listed.objects.into_iter().filter_map(entry).collect())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let (store, path) = (Arc::clone(&self.bucket.store), self.bucket.path(name));
+        self.bucket.change(async move { store.delete(&path).await })
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>, Error> {
+        let bucket = &self.bucket;
+        let taking = Lease::take(Arc::clone(&bucket.store), bucket.path(LOCK), bucket.timing);
+        let taken = bucket.driver.wait(taking).map_err(|source| self.cannot_lock(source))?;
+        let lease = taken.map_err(|refusal| self.refused(refusal))?;
+        drop(bucket.driver.begin(Arc::clone(&lease).keep()));
+        *bucket.lease.lock() = Some(Arc::clone(&lease));
+        Ok(Box::new(Guard { bucket: Arc::clone(bucket), lease }))
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.bucket.describe(name)
+    }
+
+    fn local_path(&self, _name: &str) -> Option<PathBuf> {
+        None
+    }
+}
+
+impl BucketStorage {
+    fn refused(&self, refusal: Refusal) -> Error {
+        let root = &self.bucket.location.url;
+        match refusal {
+            Refusal::Held(who) => Error::plain(
+                ErrorKind::InUse,
+                format!(
+                    "{root}: {who} writes its checkpoints here and renews {LOCK}; stop it, or use another prefix"
+                ),
+            ),
+            Refusal::Foreign => Error::plain(
+                ErrorKind::Location,
+                format!(
+                    "cannot use {root}: its {LOCK} is no lock of Relive; use another prefix, or remove it"
+                ),
+            ),
+            Refusal::Failed(error) => self.cannot_lock(self.bucket.explain(error)),
+        }
+    }
+
+    fn cannot_lock(&self, source: io::Error) -> Error {
+        Error::storage("write", &self.bucket.describe(LOCK), source)
+    }
+}
+
+/// The lock, for as long as it is wanted.
+struct Guard {
+    bucket: Arc<Bucket>,
+    lease: Arc<Lease>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        *self.bucket.lease.lock() = None;
+        self.lease.release(&self.bucket.driver);
+    }
+}

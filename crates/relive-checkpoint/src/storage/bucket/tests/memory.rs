@@ -1,0 +1,161 @@
+//! Files in a store that fails on demand.
+
+use std::io::{ErrorKind, IoSlice};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::faults::{Fault, Faulty, Step};
+use crate::storage::bucket::lease::Timing;
+use crate::storage::bucket::location::Location;
+use crate::storage::conformance::{self, content, names, read, write};
+use crate::storage::{BucketStorage, Storage};
+
+/// Quick to expire, and slow enough for busy machines.
+pub(super) const QUICK: Timing =
+    Timing { renew_every: Duration::from_millis(50), expires_after: Duration::from_millis(1500) };
+
+/// The place `name` in the store.
+pub(super) fn at(store: &Faulty, name: &str) -> BucketStorage {
+    let location = Location::parse(&format!("s3://bucket/{name}")).unwrap().unwrap();
+    BucketStorage::on(Arc::new(store.clone()), location, QUICK).unwrap()
+}
+
+/// Looks until it is so.
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// How long to wait for what must come.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+const LARGE: usize = 20 << 20;
+
+#[test]
+fn a_bucket_conforms() {
+    let store = Faulty::default();
+    conformance::check(&|name| Arc::new(at(&store, name)));
+    assert_eq!(store.open_uploads(), 0, "every upload that was begun was completed or aborted");
+}
+
+#[test]
+fn four_parts_travel_at_a_time() {
+    let store = Faulty::default();
+    let storage = at(&store, "a");
+    let gate = store.close_gate();
+    let writer = std::thread::spawn(move || write(&storage, "x", &content(80 << 20, 1)));
+    until("four parts are under way", || store.parts_under_way() == 4);
+    gate.add_permits(100);
+    writer.join().unwrap();
+    assert_eq!(store.most_parts_under_way(), 4);
+}
+
+#[test]
+fn an_upload_that_fails_leaves_nothing() {
+    for step in [Step::Put, Step::Begin, Step::Part, Step::Complete] {
+        let store = Faulty::default();
+        let storage = at(&store, "a");
+        store.fail(step, "a/x", Fault::Refused);
+        let bytes = content(if step == Step::Put { 100 } else { LARGE }, 1);
+        let mut upload = storage.create("x").unwrap();
+        let error = upload.write(&mut [IoSlice::new(&bytes)]).and_then(|()| upload.finish()).unwrap_err();
+        assert_eq!(error.to_string(), format!("{step:?} was made to fail"));
+        assert_eq!(store.open_uploads(), 0, "{step:?}");
+        store.heal();
+        assert_eq!(names(&storage, ""), Vec::<String>::new());
+        write(&storage, "x", &bytes);
+        assert!(read(&storage, "x") == bytes);
+    }
+}
+
+#[test]
+fn an_answer_that_is_lost_is_no_failure() {
+    for (step, length) in [(Step::Put, 100), (Step::Complete, LARGE)] {
+        let store = Faulty::default();
+        let storage = at(&store, "a");
+        store.fail(step, "a/x", Fault::Unanswered);
+        let bytes = content(length, 1);
+        write(&storage, "x", &bytes);
+        assert!(read(&storage, "x") == bytes, "{step:?}");
+    }
+}
+
+#[test]
+fn a_file_is_never_written_over() {
+    let store = Faulty::default();
+    let storage = at(&store, "a");
+    let bytes = content(LARGE, 1);
+    write(&storage, "x", &bytes);
+    for length in [LARGE, 100] {
+        let mut upload = storage.create("x").unwrap();
+        upload.write(&mut [IoSlice::new(&content(length, 2))]).unwrap();
+        let error = upload.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert!(
+            error
+                .to_string()
+                .ends_with("another server has written it: let one server only write to this place"),
+            "{error}"
+        );
+        assert!(read(&storage, "x") == bytes);
+    }
+    assert_eq!(store.open_uploads(), 0);
+}
+
+#[test]
+fn an_abort_that_fails_is_survived() {
+    let store = Faulty::default();
+    let storage = at(&store, "a");
+    store.fail(Step::Abort, "a/x", Fault::Refused);
+    let mut upload = storage.create("x").unwrap();
+    upload.write(&mut [IoSlice::new(&content(LARGE, 1))]).unwrap();
+    drop(upload);
+    assert_eq!(store.open_uploads(), 1, "its parts stay, for the rules of the bucket to remove");
+    assert_eq!(names(&storage, ""), Vec::<String>::new());
+}
+
+#[test]
+fn reads_that_fail_say_so() {
+    let store = Faulty::default();
+    let storage = at(&store, "a");
+    write(&storage, "x", &content(LARGE, 1));
+    let source = storage.open("x").unwrap();
+    store.fail(Step::Get, "a/x", Fault::Refused);
+    store.fail(Step::List, "a", Fault::Refused);
+    for length in [1, LARGE] {
+        let error = source.read_exact_at(&mut vec![0; length], 0).unwrap_err();
+        assert_eq!(error.to_string(), "Get was made to fail");
+    }
+    assert!(storage.list("").is_err());
+    assert!(storage.open("x").is_err());
+    store.heal();
+    assert_eq!(storage.open("x").unwrap().size_bytes(), LARGE as u64);
+}
+
+#[test]
+fn a_file_that_shrinks_under_its_reader_is_noticed() {
+    let store = Faulty::default();
+    let storage = at(&store, "a");
+    write(&storage, "x", &content(LARGE, 1));
+    let source = storage.open("x").unwrap();
+    storage.remove("x").unwrap();
+    write(&storage, "x", &content(100, 1));
+    for length in [200, LARGE] {
+        assert!(source.read_exact_at(&mut vec![0; length], 0).is_err());
+    }
+}
+
+#[test]
+fn work_is_done_from_schedulers_of_others_too() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let storage = at(&Faulty::default(), "a");
+        let lock = storage.lock().unwrap();
+        write(&storage, "x", b"1");
+        assert_eq!(read(&storage, "x"), b"1");
+        drop((lock, storage));
+    });
+}

@@ -1,0 +1,191 @@
+//! A file on its way into a bucket.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use object_store::path::Path;
+use object_store::{Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use tokio::sync::Mutex;
+
+use super::driver::Pending;
+use super::limits::{CLEAN_UP_TIMEOUT, IN_FLIGHT, MAX_PARTS, PART_BYTES};
+use super::storage::Bucket;
+use crate::storage::Upload;
+
+/// What fits in one part is put in one request, on condition that there is nothing of that name. More goes in parts, some of
+/// them at a time, of which nothing is seen until they are put together.
+pub(super) struct BucketUpload {
+    bucket: Arc<Bucket>,
+    path: Path,
+    /// What was written and is in no part yet: never more than one part.
+    pending: BytesMut,
+    parts: Option<Parts>,
+}
+
+impl BucketUpload {
+    pub(super) fn new(bucket: Arc<Bucket>, path: Path) -> Self {
+        Self { bucket, path, pending: BytesMut::new(), parts: None }
+    }
+
+    /// Sends what is pending as a part, once there is room for one more under way.
+    fn send(&mut self) -> io::Result<()> {
+        let bytes = self.pending.split().freeze();
+        let parts = match &mut self.parts {
+            Some(parts) => parts,
+            none => none.insert(Parts::begin(&self.bucket, &self.path)?),
+        };
+        parts.send(bytes)
+    }
+}
+
+impl Upload for BucketUpload {
+    fn write(&mut self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        for part in parts {
+            let mut rest: &[u8] = part;
+            while !rest.is_empty() {
+                // Only when there is more: a file of just one part is put in one request.
+                if self.pending.len() == PART_BYTES {
+                    self.send()?;
+                }
+                let (now, later) = rest.split_at(rest.len().min(PART_BYTES - self.pending.len()));
+                self.pending.extend_from_slice(now);
+                rest = later;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        if self.parts.is_none() {
+            let (store, path) = (Arc::clone(&self.bucket.store), self.path.clone());
+            let bytes = self.pending.split().freeze();
+            return self.bucket.change(async move { put_new(store.as_ref(), &path, bytes).await });
+        }
+        self.send()?;
+        let parts = self.parts.take();
+        parts.map_or(Ok(()), |parts| parts.complete(&self.path))
+    }
+}
+
+/// Puts an object that is not there yet.
+async fn put_new(store: &dyn ObjectStore, path: &Path, bytes: Bytes) -> object_store::Result<()> {
+    let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+    match store.put_opts(path, bytes.clone().into(), options).await {
+        // If the answer to a put was lost, its repetition finds the object there. It is ours if it is the same.
+        Err(exists @ Error::AlreadyExists { .. }) => {
+            let there = store.get(path).await?;
+            let same = there.meta.size == bytes.len() as u64 && there.bytes().await? == bytes;
+            if same { Ok(()) } else { Err(exists) }
+        }
+        put => put.map(drop),
+    }
+}
+
+/// An upload in parts that has begun at the service. Dropped, its parts are removed there.
+struct Parts {
+    bucket: Arc<Bucket>,
+    /// `None` once it is completed. Shared with the work that completes it, which may be cut off.
+    upload: Option<Arc<Mutex<Box<dyn MultipartUpload>>>>,
+    under_way: VecDeque<Pending<object_store::Result<()>>>,
+    count: usize,
+    size_bytes: u64,
+}
+
+impl Parts {
+    fn begin(bucket: &Arc<Bucket>, path: &Path) -> io::Result<Self> {
+        let (store, path) = (Arc::clone(&bucket.store), path.clone());
+        let upload = bucket.ask(async move { store.put_multipart(&path).await })?;
+        let bucket = Arc::clone(bucket);
+        Ok(Self {
+            bucket,
+            upload: Some(Arc::new(Mutex::new(upload))),
+            under_way: VecDeque::new(),
+            count: 0,
+            size_bytes: 0,
+        })
+    }
+
+    fn send(&mut self, bytes: Bytes) -> io::Result<()> {
+        if self.count == MAX_PARTS {
+            let most = MAX_PARTS as u64 * PART_BYTES as u64;
+            return Err(io::Error::other(format!(
+                "the file is larger than {most} bytes, the most of an upload"
+            )));
+        }
+        if self.under_way.len() == IN_FLIGHT {
+            self.wait_for_one()?;
+        }
+        let Some(upload) = &self.upload else { return Ok(()) };
+        self.count += 1;
+        self.size_bytes += bytes.len() as u64;
+        // Whoever else has it completes or aborts it, after the last part.
+        let part = upload.try_lock().map_err(io::Error::other)?.put_part(bytes.into());
+        self.under_way.push_back(self.bucket.driver.begin(part));
+        Ok(())
+    }
+
+    fn wait_for_one(&mut self) -> io::Result<()> {
+        match self.under_way.pop_front() {
+            Some(part) => part.wait()?.map_err(|error| self.bucket.explain(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the file appear. Services cannot be asked to do this only if there is none of that name, so it is looked for
+    /// before, and nobody else writes here while the lock is ours.
+    fn complete(mut self, path: &Path) -> io::Result<()> {
+        while !self.under_way.is_empty() {
+            self.wait_for_one()?;
+        }
+        let Some(upload) = self.upload.clone() else { return Ok(()) };
+        let (store, path, size_bytes) = (Arc::clone(&self.bucket.store), path.clone(), self.size_bytes);
+        self.bucket.change(async move {
+            complete_new(store.as_ref(), upload.lock().await.as_mut(), &path, size_bytes).await
+        })?;
+        self.upload = None;
+        Ok(())
+    }
+}
+
+async fn complete_new(
+    store: &dyn ObjectStore,
+    upload: &mut dyn MultipartUpload,
+    path: &Path,
+    size_bytes: u64,
+) -> object_store::Result<()> {
+    match store.head(path).await {
+        Ok(_) => {
+            let source = "there is a file of that name already".into();
+            return Err(Error::AlreadyExists { path: path.to_string(), source });
+        }
+        Err(Error::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    match upload.complete().await {
+        Ok(_) => Ok(()),
+        // If the answer was lost, a repetition finds no such upload. There was no file before; if there is one now, it is it.
+        Err(error) => match store.head(path).await {
+            Ok(there) if there.size == size_bytes => Ok(()),
+            _ => Err(error),
+        },
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        let Some(upload) = self.upload.take() else { return };
+        let under_way = std::mem::take(&mut self.under_way);
+        for part in under_way {
+            // A part that arrives after the upload was given up would stay.
+            drop(part.wait_for(CLEAN_UP_TIMEOUT));
+        }
+        let abort = self.bucket.driver.begin(async move { upload.lock().await.abort().await });
+        match abort.wait_for(CLEAN_UP_TIMEOUT) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the parts of an unfinished upload stay in the bucket"),
+            Err(error) => tracing::warn!(%error, "the parts of an unfinished upload may stay in the bucket"),
+        }
+    }
+}
