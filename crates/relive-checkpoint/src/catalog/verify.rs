@@ -9,7 +9,7 @@ use crate::Loss;
 use crate::losses::Losses;
 use crate::manifest::{Manifest, read_manifest};
 use crate::native::{Cause, ChunkLoss, Tables, check_items, parallel, segments_of};
-use crate::segment::{Place, SegmentId, SegmentReader, Wanted, head_of, record};
+use crate::segment::{HEADER_BYTES, Place, SegmentId, SegmentReader, Wanted, head_of, record};
 use crate::storage::Storage;
 use crate::{Error, LoadOptions};
 
@@ -101,6 +101,7 @@ fn check_segment(
         chunks,
     };
     let mut reader = SegmentReader::new(source);
+    progress.advance(0, HEADER_BYTES as u64);
     match reader.check_header(id) {
         Ok(Ok(())) => {}
         Ok(Err(reason)) => found.push(damage(0, reason, Vec::new())),
@@ -127,7 +128,7 @@ fn check_segment(
 /// The parts of a segment that no wanted record covers.
 fn gaps(wanted: &[Wanted], size: u64) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
-    let mut at = crate::segment::HEADER_BYTES as u64;
+    let mut at = HEADER_BYTES as u64;
     for (start, end) in
         wanted.iter().map(|(_, place): &(usize, Place)| (u64::from(place.offset), place.end()))
     {

@@ -5,6 +5,8 @@ mod chunks;
 mod columns;
 mod description;
 mod fields;
+#[cfg(test)]
+mod golden;
 mod known;
 mod reader;
 mod rebuild;

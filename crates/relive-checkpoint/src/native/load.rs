@@ -14,6 +14,7 @@ use crate::Error;
 use crate::Loss;
 use crate::losses::Losses;
 use crate::manifest::{ItemBlock, KnownChunks, Manifest, TableDescription, read_manifest};
+use crate::segment::Place;
 use crate::storage::Storage;
 use crate::{LoadOptions, Loaded};
 
@@ -28,7 +29,7 @@ pub(crate) fn load(
     let Manifest { file, description, chunks: known, items: blocks, .. } =
         read_manifest(storage, name, &mut losses)?;
     let progress = options.counter();
-    let bytes = known.places().iter().map(|place| u64::from(place.length)).sum();
+    let bytes = known.places().iter().map(Place::record_bytes).sum();
     progress.expect(description.tables.iter().map(|table| table.items).sum(), bytes);
     let ledger = Arc::new(Ledger::default());
     let threads = options.num_threads();

@@ -20,7 +20,7 @@ pub(super) struct Plan<'a> {
     /// Segments whose chunks are written again.
     rewritten: HashSet<SegmentId>,
     pub(super) items: u64,
-    /// Bytes of the chunks that are to be written.
+    /// Bytes of the records that are to be written.
     pub(super) new_bytes: u64,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Plan<'a> {
                     continue;
                 }
                 match plan.place_of(chunk) {
-                    None => plan.new_bytes += record::content_bytes(chunk),
+                    None => plan.new_bytes += record::record_bytes(chunk),
                     Some(place) => uses.entry(place.segment).or_default().live_bytes += place.record_bytes(),
                 }
             }

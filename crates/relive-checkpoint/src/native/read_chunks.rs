@@ -61,7 +61,7 @@ pub(crate) fn read_chunks(
             return Vec::new();
         }
         let take = |index: usize, chunk: Chunk| {
-            progress.advance(0, chunk.size_bytes());
+            progress.advance(0, record::record_bytes(&chunk));
             let chunk = Arc::new(chunk.with_ledger(Arc::clone(ledger)));
             // Each index is asked for once.
             chunks.get(index).map(|slot| slot.set(chunk));

@@ -219,7 +219,7 @@ impl Writing<'_> {
                 segments.push(Arc::clone(chunk), |chunk, place| {
                     plan.placed(chunk, place);
                     window.set(plan.position_of(chunk), place);
-                    progress.advance(0, place.length.into());
+                    progress.advance(0, place.record_bytes());
                 })?;
             }
         }
@@ -233,7 +233,7 @@ impl Writing<'_> {
         segments.flush(|chunk, place| {
             plan.placed(chunk, place);
             window.set(plan.position_of(chunk), place);
-            progress.advance(0, place.length.into());
+            progress.advance(0, place.record_bytes());
         })?;
         self.chunk_blocks()?;
         let items = std::mem::take(&mut self.items);

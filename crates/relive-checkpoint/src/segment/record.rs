@@ -49,6 +49,11 @@ pub(crate) fn content_bytes(chunk: &Chunk) -> u64 {
     FIXED_BYTES + columns.sum::<u64>() + chunk.size_bytes()
 }
 
+/// Size of a chunk's record.
+pub(crate) fn record_bytes(chunk: &Chunk) -> u64 {
+    HEAD_BYTES as u64 + content_bytes(chunk)
+}
+
 /// Appends all of the record but the frame, which is to follow it in the file.
 pub(crate) fn put_head(chunk: &Chunk, frame: &[u8], out: &mut Vec<u8>) -> Head {
     let start = out.len();
