@@ -14,8 +14,8 @@ mod writer;
 
 pub use batch::{BatchOptions, BatchSampler, ColumnLayout, SampleBatch};
 pub use client::{
-    ChunkTotals, Client, ClientOptions, ItemInfo, ItemPage, ServerInfo, ServerStatus, StateId, TableStatus,
-    Transport, Waiter, WaiterOperation, Waits,
+    ChunkTotals, Client, ClientOptions, ItemInfo, ItemPage, MemoryStatus, ServerInfo, ServerStatus, StateId,
+    TableStatus, Transport, Waiter, WaiterOperation, Waits,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use history::{CellState, Column, ColumnHistory, History, WeakCell};

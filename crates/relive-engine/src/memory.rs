@@ -15,6 +15,7 @@ use std::time::Duration;
 use relive_tensor::{Ledger, LedgerSnapshot};
 use tokio::time::{Instant, Sleep};
 
+use crate::cold::Cold;
 use crate::limits::{MAX_LISTED_WAITERS, MEMORY_RECHECK, MEMORY_RECHECK_PER_WAITER};
 use crate::sync::Mutex;
 use crate::{Engine, EngineError};
@@ -136,7 +137,12 @@ impl Memory {
     }
 
     fn is_open(&self) -> bool {
-        let within = |max| self.ledger.snapshot().resident_bytes() <= max;
+        self.is_open_beside(0)
+    }
+
+    fn is_open_beside(&self, own_bytes: u64) -> bool {
+        let others = |resident: u64| resident.saturating_sub(own_bytes);
+        let within = |max| others(self.ledger.snapshot().resident_bytes()) <= max;
         self.max_bytes.is_none_or(within) || self.closed.load(Ordering::Relaxed)
     }
 
@@ -196,9 +202,12 @@ impl Engine {
         }
     }
 
+    fn cold(&self) -> Option<&Cold> {
+        self.tables().first().and_then(|table| table.shared.cold.get()).map(Arc::as_ref)
+    }
+
     fn cold_failure(&self) -> String {
-        let cold = self.tables().first().and_then(|table| table.shared.cold.get());
-        let failure = cold.and_then(|cold| cold.failure());
+        let failure = self.cold().and_then(Cold::failure);
         failure.map_or_else(String::new, |failure| format!(", as chunks cannot be moved to disk ({failure})"))
     }
 
@@ -219,6 +228,9 @@ impl Engine {
 
 /// Where one writer waits while the engine's chunks take more than [`max_bytes`](crate::EngineBuilder::max_bytes) in
 /// memory. Asked before chunks are brought; they may go beyond the bound by what each writer brings at once.
+///
+/// Chunks that the writer has brought already and that are in no table do not hold it back: nothing but its own items could
+/// set them free. It says how many bytes those are.
 ///
 /// A waiter looks again when a change of a table has freed chunks, and every few milliseconds, since readers free chunks
 /// too. It waits for [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait) at most. Without a bound, and once the engine
@@ -255,13 +267,24 @@ impl MemoryGate {
         self.engine.bound().is_open()
     }
 
-    /// Waits until the gate is open.
+    /// Whether the writer may go on now, which has brought `own_bytes` of chunks that are in no table.
+    #[must_use]
+    pub fn is_open_beside(&self, own_bytes: u64) -> bool {
+        self.engine.bound().is_open_beside(own_bytes)
+    }
+
+    /// Waits until the gate is open for a writer that has brought `own_bytes` of chunks that are in no table; only asked
+    /// for if it is closed otherwise.
     ///
     /// # Errors
     /// `Exhausted` after the longest wait, with what takes the memory. The next call waits anew.
-    pub fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EngineError>> {
+    pub fn poll_open(
+        &mut self,
+        cx: &mut Context<'_>,
+        own_bytes: impl Fn() -> u64,
+    ) -> Poll<Result<(), EngineError>> {
         loop {
-            if self.is_open() {
+            if self.is_open() || self.is_open_beside(own_bytes()) {
                 self.leave();
                 return Poll::Ready(Ok(()));
             }
@@ -273,8 +296,12 @@ impl MemoryGate {
                 return Poll::Ready(Err(self.engine.memory_exhausted(waited)));
             }
             memory.set_waker(waiting.id, cx.waker());
+            // Chunks that are in no table yet have told nobody that they are one too many.
+            if let Some(cold) = self.engine.cold() {
+                cold.look();
+            }
             // What was freed before the waker was there has woken nobody.
-            if memory.is_open() {
+            if memory.is_open_beside(own_bytes()) {
                 continue;
             }
             if waiting.recheck.as_mut().poll(cx).is_pending() {
@@ -289,9 +316,9 @@ impl MemoryGate {
     ///
     /// # Errors
     /// As [`poll_open`](Self::poll_open).
-    pub async fn opened(&mut self) -> Result<(), EngineError> {
+    pub async fn opened(&mut self, own_bytes: impl Fn() -> u64) -> Result<(), EngineError> {
         let attempt = Attempt(self);
-        poll_fn(|cx| attempt.0.poll_open(cx)).await
+        poll_fn(|cx| attempt.0.poll_open(cx, &own_bytes)).await
     }
 
     /// Ends the wait, and hands the turn on.

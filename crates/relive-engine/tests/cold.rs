@@ -206,7 +206,7 @@ async fn a_writer_whose_data_finds_no_place_is_told_why() {
     fill(&engine, engine.table("a").unwrap(), 0..17);
     disk.wait_for_two_refusals();
     let mut gate = engine.memory_gate(&"actor".into());
-    let error = gate.opened().await.unwrap_err();
+    let error = gate.opened(|| 0).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert!(error.to_string().contains("as chunks cannot be moved to disk (disk full)"), "{error}");
 }

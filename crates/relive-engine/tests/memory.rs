@@ -51,7 +51,7 @@ fn insert(table: &TableHandle, item: NewItem) -> Result<(), EngineError> {
 }
 
 fn poll(gate: &mut MemoryGate) -> Poll<Result<(), EngineError>> {
-    gate.poll_open(&mut Context::from_waker(Waker::noop()))
+    gate.poll_open(&mut Context::from_waker(Waker::noop()), || 0)
 }
 
 /// Counts how often it is woken.
@@ -78,10 +78,10 @@ async fn who_waited_in_vain_is_told_what_takes_the_memory() {
     insert(large, item(&engine, 2, 700)).unwrap();
     let mut gate = engine.memory_gate(&"actor".into());
     assert!(gate.is_open(), "1,000 bytes are not more than 1,000");
-    gate.opened().await.unwrap();
+    gate.opened(|| 0).await.unwrap();
     insert(large, item(&engine, 3, 1)).unwrap();
     let started = tokio::time::Instant::now();
-    let error = gate.opened().await.unwrap_err();
+    let error = gate.opened(|| 0).await.unwrap_err();
     assert_eq!((error.kind(), started.elapsed()), (ErrorKind::Exhausted, WAIT));
     assert_eq!(
         error.to_string(),
@@ -115,7 +115,7 @@ async fn a_waiter_is_listed_until_it_goes_on_or_gives_up() {
     assert!(engine.memory().waiters.is_empty());
     let given_up = tokio::time::timeout(Duration::from_secs(1), async {
         insert(table, item(&engine, 2, 2_000)).unwrap();
-        second.opened().await
+        second.opened(|| 0).await
     });
     assert!(given_up.await.is_err());
     assert!(engine.memory().waiters.is_empty(), "a future that is dropped waits no longer");
@@ -131,7 +131,7 @@ async fn freed_chunks_wake_one_waiter_after_the_other() {
     let mut gates = ["a", "b"].map(|who| engine.memory_gate(&who.into()));
     let mut polled = |which: usize| {
         let waker = Waker::from(Arc::clone(&alarms[which]));
-        gates[which].poll_open(&mut Context::from_waker(&waker)).is_ready()
+        gates[which].poll_open(&mut Context::from_waker(&waker), || 0).is_ready()
     };
     assert!(!polled(0) && !polled(1));
     insert(table, item(&engine, 3, 0)).unwrap();
@@ -151,7 +151,7 @@ async fn chunks_that_no_table_frees_are_noticed_within_milliseconds() {
     let mut gate = engine.memory_gate(&"actor".into());
     assert!(poll(&mut gate).is_pending());
     let since = tokio::time::Instant::now();
-    let waiting = tokio::spawn(async move { gate.opened().await });
+    let waiting = tokio::spawn(async move { gate.opened(|| 0).await });
     tokio::time::advance(Duration::from_millis(100)).await;
     assert!(!waiting.is_finished());
     drop(held);
@@ -161,13 +161,26 @@ async fn chunks_that_no_table_frees_are_noticed_within_milliseconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_writer_brought_itself_does_not_hold_it_back() {
+    let engine = engine();
+    let brought = chunk(&engine, 1, 900);
+    insert(engine.table("small").unwrap(), item(&engine, 2, 1_000)).unwrap();
+    let mut gate = engine.memory_gate(&"actor".into());
+    assert!(!brought.is_held() && !gate.is_open() && gate.is_open_beside(brought.size_bytes()));
+    gate.opened(|| brought.size_bytes()).await.unwrap();
+    insert(engine.table("small").unwrap(), item(&engine, 3, 1)).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(gate.poll_open(&mut cx, || brought.size_bytes()).is_pending());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_closed_engine_holds_nobody_back() {
     let engine = engine();
     let table = engine.table("small").unwrap();
     insert(table, item(&engine, 1, 2_000)).unwrap();
     let mut gate = engine.memory_gate(&"actor".into());
     let alarm = Arc::new(Alarm::default());
-    assert!(gate.poll_open(&mut Context::from_waker(&Waker::from(Arc::clone(&alarm)))).is_pending());
+    assert!(gate.poll_open(&mut Context::from_waker(&Waker::from(Arc::clone(&alarm))), || 0).is_pending());
     engine.close();
     assert_eq!(alarm.rings(), 1);
     assert!(matches!(poll(&mut gate), Poll::Ready(Ok(()))));

@@ -6,8 +6,10 @@ use std::time::Duration;
 /// over the longest sensible round trip: 8 MiB carries 800 MB/s at 10 ms.
 pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 
-/// The same for all streams of a connection together.
-pub const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// The same for all streams of a connection together. Streams that are not read, because a rate limiter or the bound on memory
+/// holds their items back, fill their windows, and nothing comes through once they have filled this one, be it the request
+/// of the reader that would set them free. So it holds the windows of 32 of them.
+pub const CONNECTION_WINDOW_BYTES: u32 = 32 * STREAM_WINDOW_BYTES;
 
 /// Largest HTTP/2 frame accepted. Bulk data in frames of 16 KiB, the protocol's default, costs a system call each.
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
@@ -43,6 +45,13 @@ pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Chunks that one insert stream may hold for items to come. A client keeps at most its history's chunks.
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
+
+/// Bytes of chunks for items to come that a stream may have when the server's memory is full, and still be read: those of one
+/// item whose chunks come in a request of their own. Nothing else could set them free.
+pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
+
+/// Chunks of a stream that are looked at for it, every few milliseconds.
+pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 
 /// Requests of an insert stream that are handled before their confirmations are sent, if they lie ready to be read.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;

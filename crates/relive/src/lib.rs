@@ -6,10 +6,11 @@ mod server;
 pub use relive_client::{
     AppendFault, AppendMismatch, BatchOptions, BatchSampler, CellState, ChunkTotals, Client, ClientOptions,
     Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind, History, ItemInfo,
-    ItemPage, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch, SampleCall,
-    SampleInfo, Sampler, SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId, StructuredConfig,
-    StructuredWriter, TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions, Transport,
-    Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking, reference_step,
+    ItemPage, MemoryStatus, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch,
+    SampleCall, SampleInfo, Sampler, SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId,
+    StructuredConfig, StructuredWriter, TableStatus, TrajectoryColumns, TrajectoryWriter,
+    TrajectoryWriterOptions, Transport, Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking,
+    reference_step,
 };
 pub use relive_server::ServerOptions;
 pub use relive_table::{

@@ -96,6 +96,21 @@ impl ServerBuilder {
         self
     }
 
+    /// Bounds what chunks take in memory; see [`EngineBuilder::max_bytes`]. Clients that insert more wait, and get an error
+    /// in the end.
+    #[must_use]
+    pub fn max_bytes(mut self, max_bytes: u64) -> ServerBuilder {
+        self.engine = self.engine.max_bytes(max_bytes);
+        self
+    }
+
+    /// How long inserts wait for memory; see [`EngineBuilder::max_bytes_wait`].
+    #[must_use]
+    pub fn max_bytes_wait(mut self, longest_wait: Duration) -> ServerBuilder {
+        self.engine = self.engine.max_bytes_wait(longest_wait);
+        self
+    }
+
     /// Has `save` write the checkpoints of the tables; see [`EngineBuilder::checkpointer`].
     ///
     /// ```

@@ -61,16 +61,23 @@ async fn json_has_every_field() {
     assert_eq!(described["limiter"]["min_diff"], Value::Null);
     assert_eq!(described["limiter"]["min_size"], 10);
     let mut queue = report["tables"][1].clone();
-    let bytes = queue["bytes"].take();
+    let (bytes, chunks) = (queue["bytes"].take(), queue["chunks"].take());
+    assert_eq!((&chunks["count"], &chunks["raw_bytes"]), (&json!(2), &json!(800)));
+    assert_eq!((&chunks["encoded_bytes"], &chunks["resident_bytes"]), (&bytes, &bytes));
+    assert_eq!((&chunks["shared_bytes"], &chunks["spilled_bytes"]), (&json!(0), &json!(0)));
+    let memory = &report["server"]["memory"];
+    assert_eq!((&memory["resident_bytes"], &memory["max_bytes"]), (&bytes, &Value::Null));
+    assert_eq!((&memory["waiters"], &memory["waiters_not_listed"]), (&json!([]), &json!(0)));
+    assert!(memory["process_bytes"].as_u64().unwrap() > 1_000_000, "{memory}");
     assert!(bytes.as_u64().unwrap() > 0, "{bytes}");
     let expected = json!({
-        "name": "queue", "size": 2, "max_size": 8, "sampler": "Fifo", "remover": "Fifo",
+        "name": "queue", "size": 2, "max_size": 8, "max_bytes": null, "sampler": "Fifo", "remover": "Fifo",
         "max_times_sampled": 1, "inserts": 5, "samples": 3, "deletes": 3,
         "inserts_per_s": 0.0, "samples_per_s": 0.0,
         "episodes": 2, "deleted_episodes": 3, "unique_samples": 3,
         "limiter": {"samples_per_insert": 1.0, "min_size": 1, "min_diff": 0.0, "max_diff": 8.0, "cursor": 2.0},
         "signature": null,
-        "bytes": null, "undelivered_samples": 0, "waiters": [], "waiters_not_listed": 0,
+        "bytes": null, "chunks": null, "undelivered_samples": 0, "waiters": [], "waiters_not_listed": 0,
     });
     assert_eq!(queue, expected);
 }

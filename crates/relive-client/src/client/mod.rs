@@ -7,6 +7,7 @@ mod data;
 mod info;
 mod items;
 mod local;
+mod memory;
 mod names;
 mod options;
 mod remote;
@@ -17,8 +18,9 @@ mod waits;
 pub use connect::Client;
 pub use info::{ServerInfo, StateId};
 pub use items::{ItemInfo, ItemPage};
+pub use memory::{ChunkTotals, MemoryStatus};
 pub use options::ClientOptions;
-pub use status::{ChunkTotals, ServerStatus, TableStatus, Waiter, WaiterOperation};
+pub use status::{ServerStatus, TableStatus, Waiter, WaiterOperation};
 pub use transport::Transport;
 pub use waits::Waits;
 

@@ -9,6 +9,7 @@ use relive_tensor::Nest;
 use relive_wire::{WireError, checkpoint_status, structure, table, v1};
 
 use super::Waits;
+use super::memory::{ChunkTotals, MemoryStatus};
 use crate::{Error, ErrorKind, Result};
 
 /// What a Relive server holds, and who waits for what.
@@ -22,23 +23,14 @@ pub struct ServerStatus {
     pub tables: Vec<TableStatus>,
     /// All live chunks, each counted once.
     pub chunks: ChunkTotals,
+    /// The bound on their bytes in memory.
+    pub memory: MemoryStatus,
     /// Insert streams open now.
     pub insert_streams: u64,
     /// Sample streams open now.
     pub sample_streams: u64,
     /// What becomes of checkpoints.
     pub checkpoints: CheckpointStatus,
-}
-
-/// Sums over chunks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChunkTotals {
-    /// Number of chunks.
-    pub chunks: u64,
-    /// Bytes as stored.
-    pub encoded_bytes: u64,
-    /// Bytes as they would be decoded.
-    pub raw_bytes: u64,
 }
 
 /// One table and its waiters.
@@ -50,6 +42,8 @@ pub struct TableStatus {
     pub limiter_cursor: f64,
     /// Items deleted since the last reset.
     pub deletes: u64,
+    /// The chunks of the items, each counted once.
+    pub chunks: ChunkTotals,
     /// Bytes of the chunks that the table's items refer to; a chunk of two items counts twice.
     pub referenced_bytes: u64,
     /// Who waits, the longest waiting first.
@@ -104,16 +98,13 @@ impl ServerStatus {
     /// The tables of this process. There are no streams.
     pub(super) fn of_engine(engine: &Engine, uptime: Duration) -> ServerStatus {
         let tables = engine.tables().iter().map(TableHandle::status).map(TableStatus::from).collect();
-        let chunks = engine.ledger().snapshot();
+        let memory = engine.memory();
         ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime,
             tables: sorted(tables),
-            chunks: ChunkTotals {
-                chunks: chunks.chunks,
-                encoded_bytes: chunks.encoded_bytes,
-                raw_bytes: chunks.raw_bytes,
-            },
+            chunks: ChunkTotals::of_ledger(memory.chunks),
+            memory: MemoryStatus::of_engine(&memory),
             insert_streams: 0,
             sample_streams: 0,
             checkpoints: engine.checkpoint_status(),
@@ -123,17 +114,13 @@ impl ServerStatus {
     pub(crate) fn from_message(message: v1::DescribeResponse) -> Result<ServerStatus> {
         let tables = message.tables.into_iter().map(TableStatus::from_message).collect::<Result<Vec<_>>>();
         let tables = sorted(tables?);
-        let chunks = message.chunks.unwrap_or_default();
         let checkpoints = message.checkpoints.unwrap_or_default();
         Ok(ServerStatus {
             version: message.version,
             uptime: Duration::from_millis(message.uptime_ms),
             tables,
-            chunks: ChunkTotals {
-                chunks: chunks.chunks,
-                encoded_bytes: chunks.encoded_bytes,
-                raw_bytes: chunks.raw_bytes,
-            },
+            chunks: ChunkTotals::from_message(message.chunks),
+            memory: MemoryStatus::from_message(message.memory.unwrap_or_default()),
             insert_streams: message.insert_streams,
             sample_streams: message.sample_streams,
             checkpoints: checkpoint_status::from_wire(checkpoints).map_err(senseless_checkpoint)?,
@@ -151,6 +138,7 @@ impl From<relive_engine::TableStatus> for TableStatus {
         TableStatus {
             limiter_cursor: status.limiter_cursor,
             deletes: u64::try_from(status.info.deletes).unwrap_or(0),
+            chunks: ChunkTotals::of_account(status.bytes),
             referenced_bytes: status.referenced_bytes,
             waiters: status.waiters.iter().map(Waiter::of_engine).collect(),
             waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
@@ -173,6 +161,7 @@ impl TableStatus {
             None => structure_of(&info),
         };
         let config = Arc::make_mut(&mut info.config);
+        config.max_bytes = Some(message.max_bytes).filter(|bytes| *bytes > 0);
         if message.sampler_without_replacement {
             config.sampler = SelectorKind::WithoutReplacement;
         }
@@ -184,6 +173,7 @@ impl TableStatus {
             info,
             limiter_cursor: message.limiter_cursor,
             deletes: message.deletes,
+            chunks: ChunkTotals::from_message(message.chunks),
             referenced_bytes: message.referenced_bytes,
             waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
             waiters_not_listed: message.waiters_not_listed,
@@ -227,7 +217,7 @@ impl Waiter {
         }
     }
 
-    fn from_message(message: v1::Waiter) -> Waiter {
+    pub(super) fn from_message(message: v1::Waiter) -> Waiter {
         let operation = match message.operation() {
             v1::waiter::Operation::Insert => WaiterOperation::Insert,
             v1::waiter::Operation::Sample => WaiterOperation::Sample,

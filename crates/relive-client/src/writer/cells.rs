@@ -55,6 +55,16 @@ impl KeptCells {
         self.stretches.back().map(|stretch| stretch.end() - 1)
     }
 
+    /// The chunks of the kept cells, each once.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &ChunkRef> {
+        let before = [None].into_iter().chain(self.stretches.iter().map(|stretch| Some(&stretch.chunk)));
+        let pairs = self.stretches.iter().zip(before);
+        // Cells of a chunk lie next to each other, with gaps at most.
+        pairs
+            .filter(|(stretch, before)| before.is_none_or(|before| !stretch.chunk.is(before)))
+            .map(|(s, _)| &s.chunk)
+    }
+
     /// Number of the oldest cell that is kept.
     pub(crate) fn oldest_number(&self) -> u64 {
         self.appended - self.kept

@@ -60,7 +60,7 @@ impl TrajectoryWriter {
         self.check_item(priority, columns)?;
         let Some(known) = self.tables.get(table, &self.client)? else { return Ok(None) };
         known.check(columns)?;
-        if !self.link.has_room()? {
+        if !self.link.has_room(|| self.recorder.unheld_bytes())? {
             return Ok(None);
         }
         let table = Arc::clone(&known.name);
@@ -113,7 +113,7 @@ impl TrajectoryWriter {
         }
         let Some(known) = self.tables.get(table, &self.client)? else { return Ok(None) };
         trajectories.iter().try_for_each(|trajectory| known.check(trajectory.columns()))?;
-        if !self.link.has_room()? {
+        if !self.link.has_room(|| self.recorder.unheld_bytes())? {
             return Ok(None);
         }
         let table = Arc::clone(&known.name);
@@ -186,7 +186,7 @@ impl TrajectoryWriter {
         let layout = self.window_layout(windows, &columns)?;
         let Some(known) = self.tables.get(table, &self.client)? else { return Ok(None) };
         known.check_layout(layout.into_iter())?;
-        if !self.link.has_room()? {
+        if !self.link.has_room(|| self.recorder.unheld_bytes())? {
             return Ok(None);
         }
         let table = Arc::clone(&known.name);
@@ -214,12 +214,18 @@ impl TrajectoryWriter {
         self.wait_for_room().await
     }
 
+    /// Whether items may be made now without waiting.
+    pub(super) fn has_room(&mut self) -> Result<bool> {
+        self.link.has_room(|| self.recorder.unheld_bytes())
+    }
+
     /// Waits until there is room for items.
     pub(super) async fn wait_for_room(&mut self) -> Result<()> {
-        if !self.link.has_room()? {
+        if !self.has_room()? {
             // Whatever waits for a chunk to be cut would wait for this call, too.
             self.finish_pending()?;
-            self.link.wait_for_room(self.client.options().timeout).await?;
+            let (recorder, timeout) = (&self.recorder, self.client.options().timeout);
+            self.link.wait_for_room(timeout, || recorder.unheld_bytes()).await?;
         }
         Ok(())
     }

@@ -58,6 +58,13 @@ impl Recorder {
         &self.columns
     }
 
+    /// Bytes of the history's chunks that no table of this process has.
+    pub(crate) fn unheld_bytes(&self) -> u64 {
+        let chunks = self.columns.iter().flat_map(|column| column.cells().chunks());
+        let unheld = chunks.filter_map(|chunk| chunk.shared()).filter(|chunk| !chunk.is_held());
+        unheld.map(|chunk| chunk.size_bytes()).sum()
+    }
+
     pub(crate) fn episode_steps(&self) -> u64 {
         self.episode_steps
     }

@@ -118,7 +118,7 @@ impl StructuredWriter {
     }
 
     fn try_append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<bool> {
-        if !self.writer.link.has_room()? {
+        if !self.writer.has_room()? {
             return Ok(false);
         }
         self.append_part(step, partial).map(|()| true)

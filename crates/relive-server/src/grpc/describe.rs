@@ -1,16 +1,19 @@
 //! Describe: the server for people and tools.
 
-use relive_engine::{Operation, TableStatus, WaiterInfo};
+use relive_engine::{MemoryStatus, MemoryWaiter, Operation, TableStatus, WaiterInfo, process_bytes};
 use relive_table::{SelectorKind, Shortfall};
 use relive_wire::v1::waiter::Operation as WireOperation;
-use relive_wire::v1::{ChunkTotals, DescribeRequest, DescribeResponse, TableStatus as WireStatus, Waiter};
+use relive_wire::v1::{
+    ChunkTotals, DescribeRequest, DescribeResponse, Memory, TableStatus as WireStatus, Waiter,
+};
 use relive_wire::{checkpoint_status, structure, table};
 
 use super::Services;
 
 pub(super) fn describe(services: &Services, _request: DescribeRequest) -> DescribeResponse {
     let (insert_streams, sample_streams) = services.open_streams();
-    let chunks = services.engine().ledger().snapshot();
+    let status = services.engine().memory();
+    let chunks = status.chunks;
     DescribeResponse {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_ms: millis(services.started().elapsed()),
@@ -19,10 +22,32 @@ pub(super) fn describe(services: &Services, _request: DescribeRequest) -> Descri
             chunks: chunks.chunks,
             encoded_bytes: chunks.encoded_bytes,
             raw_bytes: chunks.raw_bytes,
+            shared_bytes: chunks.shared_bytes,
+            spilled_bytes: chunks.spilled_bytes,
         }),
+        memory: Some(memory(&status)),
         insert_streams,
         sample_streams,
         checkpoints: Some(checkpoint_status::to_wire(&services.engine().checkpoint_status())),
+    }
+}
+
+fn memory(status: &MemoryStatus) -> Memory {
+    let reason = status.reason();
+    let waiter = |waiter: &MemoryWaiter| Waiter {
+        operation: WireOperation::Insert.into(),
+        who: waiter.who.to_string(),
+        waiting_ms: millis(waiter.waiting),
+        reason: reason.clone(),
+        missing: 0,
+        wanted: 0,
+        taken: 0,
+    };
+    Memory {
+        max_bytes: status.max_bytes.unwrap_or(0),
+        process_bytes: process_bytes().unwrap_or(0),
+        waiters: status.waiters.iter().map(waiter).collect(),
+        waiters_not_listed: status.waiters_not_listed as u64,
     }
 }
 
@@ -42,6 +67,14 @@ fn table_status(status: &TableStatus) -> WireStatus {
         sample_waits_for: status.sample_shortfall.map_or_else(String::new, |missing| missing.to_string()),
         insert_waits_for: status.insert_shortfall.map_or_else(String::new, |missing| missing.to_string()),
         columns: columns.map(structure::to_wire),
+        chunks: Some(ChunkTotals {
+            chunks: status.bytes.chunks,
+            encoded_bytes: status.bytes.encoded_bytes,
+            raw_bytes: status.bytes.raw_bytes,
+            shared_bytes: status.bytes.shared_bytes,
+            spilled_bytes: status.bytes.spilled_bytes,
+        }),
+        max_bytes: status.info.config.max_bytes.unwrap_or(0),
     }
 }
 

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use relive_engine::{Confirmations, Outcome};
+use relive_engine::{Confirmations, MemoryGate, Outcome};
 use relive_table::NewItem;
 use relive_tensor::Chunk;
 use relive_wire::reverb::{InsertStreamRequest, InsertStreamResponse, PrioritizedItem};
@@ -20,7 +20,9 @@ use super::messages::Messages;
 use super::services::StreamCount;
 use super::stop::Stop;
 use super::{Services, status};
-use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, REQUESTS_PER_CONFIRMATION};
+use crate::limits::{
+    MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS, REQUESTS_PER_CONFIRMATION,
+};
 
 /// One insert stream.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(super) struct InsertSession {
     peer: Arc<str>,
     requests: Messages<InsertStreamRequest>,
     held: HashMap<u64, Arc<Chunk>>,
+    /// Where the stream waits before it reads more than there is memory for.
+    gate: MemoryGate,
     confirmations: Arc<Confirmations>,
     /// Keys to confirm with the next response.
     confirmed: Vec<u64>,
@@ -53,6 +57,7 @@ impl InsertSession {
             peer: Arc::clone(peer),
             requests,
             held: HashMap::new(),
+            gate: services.engine().memory_gate(peer),
             confirmations: Arc::default(),
             confirmed: Vec::new(),
             is_paused: false,
@@ -69,7 +74,7 @@ impl InsertSession {
             if self.is_paused || !matches!(self.reading, Reading::Open) {
                 return;
             }
-            match self.requests.poll_next(cx) {
+            match self.poll_request(cx) {
                 Poll::Pending => return,
                 Poll::Ready(None) => self.reading = Reading::Ended(None),
                 Poll::Ready(Some(Err(status))) => self.reading = Reading::Ended(Some(status)),
@@ -82,6 +87,19 @@ impl InsertSession {
         }
         // More requests may lie ready: come back for them.
         cx.waker().wake_by_ref();
+    }
+
+    /// The next request, once there is memory for it: it is decoded only then. A stream that brings nothing does not wait.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InsertStreamRequest, Status>>> {
+        match ready!(self.requests.poll_begun(cx)) {
+            Some(Ok(())) => {}
+            Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+            None => return Poll::Ready(None),
+        }
+        if let Err(error) = ready!(self.gate.poll_open(cx, || unheld_bytes(&self.held))) {
+            return Poll::Ready(Some(Err(status::of_insert(&error))));
+        }
+        self.requests.poll_next(cx)
     }
 
     fn handle(&mut self, request: &InsertStreamRequest) -> Result<(), Status> {
@@ -168,6 +186,13 @@ impl InsertSession {
             }
         }
     }
+}
+
+/// Bytes of chunks that the stream brought and no table has: items to come need them, and one stream is let go on with so
+/// many.
+fn unheld_bytes(held: &HashMap<u64, Arc<Chunk>>) -> u64 {
+    let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
+    unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)
 }
 
 impl Stream for InsertSession {

@@ -53,6 +53,18 @@ impl<Q: Message + Default> Messages<Q> {
         Self { check, ..self }
     }
 
+    /// Waits until bytes of the next message are there, which stay, or `None` once the client has closed its side.
+    pub(super) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
+        while self.begun.is_empty() && self.frame.is_empty() {
+            match ready!(self.poll_frame(cx)) {
+                Some(Ok(frame)) => self.frame = frame,
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                None => return Poll::Ready(None),
+            }
+        }
+        Poll::Ready(Some(Ok(())))
+    }
+
     /// The next message, or `None` once the client has closed its side.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Q, Status>>> {
         loop {
@@ -61,11 +73,9 @@ impl<Q: Message + Default> Messages<Q> {
                 Ok(None) => {}
                 Err(status) => return Poll::Ready(Some(Err(status))),
             }
-            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                Some(Ok(frame)) => self.frame = frame.into_data().unwrap_or_default(),
-                Some(Err(error)) => {
-                    return Poll::Ready(Some(Err(Status::cancelled(format!("the stream broke: {error}")))));
-                }
+            match ready!(self.poll_frame(cx)) {
+                Some(Ok(frame)) => self.frame = frame,
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None if self.begun.is_empty() => return Poll::Ready(None),
                 None => return Poll::Ready(Some(Err(Status::internal("the stream ended inside a message")))),
             }
@@ -75,6 +85,12 @@ impl<Q: Message + Default> Messages<Q> {
     /// As [`poll_next`](Self::poll_next), for tasks.
     pub(super) async fn next(&mut self) -> Option<Result<Q, Status>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let broken = |error| Status::cancelled(format!("the stream broke: {error}"));
+        Poll::Ready(frame.map(|frame| Ok(frame.map_err(broken)?.into_data().unwrap_or_default())))
     }
 
     /// A whole message, without its header, if there is one.

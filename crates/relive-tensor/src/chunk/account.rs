@@ -140,6 +140,12 @@ impl Chunk {
         }
     }
 
+    /// Whether an item of some account refers to this chunk.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.state().get().holder() != 0
+    }
+
     /// Does it if nobody else holds the chunk.
     fn hold_alone(&self, account: &Account) -> bool {
         let number = account.number;
@@ -189,6 +195,7 @@ impl Chunk {
         if before.holder() != SEVERAL {
             holders.push((before.holder(), before.uses()));
             with_account(open, before.holder(), |first| first.count_shared(self, 1));
+            self.books().count_shared(self.size_bytes());
         }
         if let Some((_, uses)) = holders.iter_mut().find(|(number, _)| *number == account.number) {
             *uses += 1;
@@ -219,6 +226,7 @@ impl Chunk {
         account.count_shared(self, -1);
         if let [(last, uses)] = *holders.as_slice() {
             with_account(open, last, |last| last.count_shared(self, -1));
+            self.books().count_out_shared(self.size_bytes());
             // The closure never refuses.
             let _ = self.state().update_holder(|_| Some((last, uses)));
             entry.remove();
@@ -249,6 +257,7 @@ impl Chunk {
     pub(super) fn leave_lists(&self) {
         if self.state().get().holder() == SEVERAL {
             self.books().accounts().lock().several.remove(&self.address());
+            self.books().count_out_shared(self.size_bytes());
         }
     }
 

@@ -29,6 +29,7 @@ pub struct Ledger {
     encoded_bytes: AtomicU64,
     raw_bytes: AtomicU64,
     spilled_bytes: AtomicU64,
+    shared_bytes: AtomicU64,
     accounts: Accounts,
     movable: bool,
 }
@@ -44,6 +45,8 @@ pub struct LedgerSnapshot {
     pub raw_bytes: u64,
     /// Of the bytes of their frames, those that lie on disk instead of in memory.
     pub spilled_bytes: u64,
+    /// Of the bytes of their frames, those that several accounts hold, each counted once.
+    pub shared_bytes: u64,
 }
 
 impl LedgerSnapshot {
@@ -70,6 +73,7 @@ impl Ledger {
             encoded_bytes: self.encoded_bytes.load(Ordering::Relaxed),
             raw_bytes: self.raw_bytes.load(Ordering::Relaxed),
             spilled_bytes: self.spilled_bytes.load(Ordering::Relaxed),
+            shared_bytes: self.shared_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -80,6 +84,14 @@ impl Ledger {
     /// Whether a frame of this size is to be movable.
     pub(super) fn moves(&self, size_bytes: usize) -> bool {
         self.movable && size_bytes >= MIN_MOVABLE_BYTES
+    }
+
+    pub(super) fn count_shared(&self, encoded_bytes: u64) {
+        self.shared_bytes.fetch_add(encoded_bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_out_shared(&self, encoded_bytes: u64) {
+        self.shared_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
     }
 
     pub(super) fn count_spilled(&self, encoded_bytes: u64) {

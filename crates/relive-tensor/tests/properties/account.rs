@@ -100,10 +100,14 @@ proptest! {
             let spilled: u64 =
                 (0..4).filter(|chunk| by_hand.moved.contains(chunk)).map(|chunk| chunks[chunk].size_bytes()).sum();
             prop_assert_eq!(ledger.snapshot().spilled_bytes, spilled);
+            let holders = |chunk: usize| by_hand.uses.iter().filter(|((_, of), uses)| *of == chunk && **uses > 0).count();
+            let shared: u64 = (0..4).filter(|chunk| holders(*chunk) > 1).map(|chunk| chunks[chunk].size_bytes()).sum();
+            prop_assert_eq!(ledger.snapshot().shared_bytes, shared);
         }
         drop(chunks);
         prop_assert_eq!(ledger.snapshot().encoded_bytes, 0);
         prop_assert_eq!(ledger.snapshot().spilled_bytes, 0);
+        prop_assert_eq!(ledger.snapshot().shared_bytes, 0);
     }
 }
 

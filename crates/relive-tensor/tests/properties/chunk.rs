@@ -225,6 +225,7 @@ fn the_ledger_counts_what_lives() {
         encoded_bytes: one.size_bytes() + two.size_bytes(),
         raw_bytes: 1500,
         spilled_bytes: 0,
+        shared_bytes: 0,
     };
     assert_eq!(ledger.snapshot(), both);
     let again = Arc::clone(&two);

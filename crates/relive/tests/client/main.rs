@@ -19,6 +19,8 @@ mod limits;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod names;
 #[cfg(test)]
 mod place;

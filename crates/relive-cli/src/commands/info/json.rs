@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::bar::bounds;
 use super::checkpoints::{CheckpointFields, fields};
+use super::memory::{ChunkFields, MemoryFields, chunk_fields, memory_fields};
 use super::rates::Rates;
 use super::snapshot::{Details, Server, Snapshot, Table};
 
@@ -35,6 +36,7 @@ enum ServerFields<'a> {
         chunks: u64,
         chunk_bytes: u64,
         chunk_bytes_decoded: u64,
+        memory: MemoryFields<'a>,
         insert_streams: u64,
         sample_streams: u64,
         checkpoints: Box<CheckpointFields<'a>>,
@@ -47,6 +49,7 @@ struct TableFields<'a> {
     name: &'a str,
     size: u64,
     max_size: u64,
+    max_bytes: Option<u64>,
     sampler: String,
     remover: String,
     max_times_sampled: i32,
@@ -83,13 +86,14 @@ struct ColumnFields {
 #[derive(Serialize)]
 struct DetailFields<'a> {
     bytes: u64,
+    chunks: ChunkFields,
     undelivered_samples: u64,
     waiters: Vec<WaiterFields<'a>>,
     waiters_not_listed: u64,
 }
 
 #[derive(Serialize)]
-struct WaiterFields<'a> {
+pub(super) struct WaiterFields<'a> {
     operation: &'static str,
     who: &'a str,
     waiting_s: f64,
@@ -106,13 +110,14 @@ fn report<'a>(address: &'a str, before: &Snapshot, now: &'a Snapshot) -> Report<
 
 fn server_fields(server: &Server) -> ServerFields<'_> {
     match server {
-        Server::Relive { version, uptime, chunks, insert_streams, sample_streams, checkpoints } => {
+        Server::Relive { version, uptime, chunks, memory, insert_streams, sample_streams, checkpoints } => {
             ServerFields::Relive {
                 version,
                 uptime_s: uptime.as_secs_f64(),
                 chunks: chunks.chunks,
                 chunk_bytes: chunks.encoded_bytes,
                 chunk_bytes_decoded: chunks.raw_bytes,
+                memory: memory_fields(chunks, memory),
                 insert_streams: *insert_streams,
                 sample_streams: *sample_streams,
                 checkpoints: Box::new(fields(checkpoints)),
@@ -129,6 +134,7 @@ fn table_fields(table: &Table, rates: Rates) -> TableFields<'_> {
         name: &config.name,
         size: info.current_size,
         max_size: config.max_size,
+        max_bytes: config.max_bytes,
         sampler: config.sampler.to_string(),
         remover: config.remover.to_string(),
         max_times_sampled: config.max_times_sampled,
@@ -171,13 +177,14 @@ fn columns(signature: &Signature) -> Vec<ColumnFields> {
 fn detail_fields(details: &Details) -> DetailFields<'_> {
     DetailFields {
         bytes: details.bytes,
+        chunks: chunk_fields(&details.chunks),
         undelivered_samples: details.undelivered_samples,
         waiters: details.waiters.iter().map(waiter_fields).collect(),
         waiters_not_listed: details.waiters_not_listed,
     }
 }
 
-fn waiter_fields(waiter: &Waiter) -> WaiterFields<'_> {
+pub(super) fn waiter_fields(waiter: &Waiter) -> WaiterFields<'_> {
     WaiterFields {
         operation: operation(waiter.operation),
         who: &waiter.who,

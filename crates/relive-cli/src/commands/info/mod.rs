@@ -3,6 +3,7 @@
 mod bar;
 mod checkpoints;
 mod json;
+mod memory;
 mod options;
 mod rates;
 mod run;

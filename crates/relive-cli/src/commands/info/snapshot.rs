@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use relive_client::{
-    CheckpointStatus, ChunkTotals, Client, ErrorKind, Result, ServerInfo, ServerStatus, TableInfo,
-    TableStatus, Waiter,
+    CheckpointStatus, ChunkTotals, Client, ErrorKind, MemoryStatus, Result, ServerInfo, ServerStatus,
+    TableInfo, TableStatus, Waiter,
 };
 use tokio::time::Instant;
 
@@ -24,6 +24,7 @@ pub(super) enum Server {
         version: String,
         uptime: Duration,
         chunks: ChunkTotals,
+        memory: Box<MemoryStatus>,
         insert_streams: u64,
         sample_streams: u64,
         checkpoints: Box<CheckpointStatus>,
@@ -43,7 +44,9 @@ pub(super) struct Table {
 /// What only Relive's servers know of a table.
 #[derive(Debug)]
 pub(super) struct Details {
+    /// Bytes of chunks, each counted for every item that refers to it.
     pub(super) bytes: u64,
+    pub(super) chunks: ChunkTotals,
     pub(super) undelivered_samples: u64,
     pub(super) waiters: Vec<Waiter>,
     pub(super) waiters_not_listed: u64,
@@ -71,6 +74,7 @@ impl Snapshot {
             version: status.version,
             uptime: status.uptime,
             chunks: status.chunks,
+            memory: Box::new(status.memory),
             insert_streams: status.insert_streams,
             sample_streams: status.sample_streams,
             checkpoints: Box::new(status.checkpoints),
@@ -89,6 +93,7 @@ impl Table {
     fn of_status(status: TableStatus) -> Self {
         let details = Details {
             bytes: status.referenced_bytes,
+            chunks: status.chunks,
             undelivered_samples: status.undelivered_samples,
             waiters: status.waiters,
             waiters_not_listed: status.waiters_not_listed,

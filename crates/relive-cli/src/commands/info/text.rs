@@ -5,8 +5,9 @@ use relive_client::Waiter;
 use super::bar::{bar, bounds};
 use super::checkpoints;
 use super::json::operation;
+use super::memory;
 use super::rates::Rates;
-use super::snapshot::{Details, Server, Snapshot, Table};
+use super::snapshot::{Server, Snapshot, Table};
 use crate::units::{bytes, count, counted, number, plural, rate, time};
 
 /// Lines about the waiters of a table.
@@ -24,7 +25,7 @@ pub(super) fn report(address: &str, before: &Snapshot, now: &Snapshot) -> String
 
 fn server(address: &str, server: &Server) -> Vec<String> {
     match server {
-        Server::Relive { version, uptime, chunks, insert_streams, sample_streams, checkpoints } => {
+        Server::Relive { version, uptime, chunks, memory, insert_streams, sample_streams, checkpoints } => {
             let mut lines = vec![
                 format!("Relive {version} at {address}, up {}", time(*uptime)),
                 format!(
@@ -36,6 +37,10 @@ fn server(address: &str, server: &Server) -> Vec<String> {
                     counted(*sample_streams, "sample stream"),
                 ),
             ];
+            lines.push(memory::line(chunks, memory));
+            if !memory.waiters.is_empty() {
+                lines.extend(waiters(&memory.waiters, memory.waiters_not_listed));
+            }
             lines.extend(checkpoints::lines(checkpoints));
             lines
         }
@@ -48,7 +53,7 @@ fn server(address: &str, server: &Server) -> Vec<String> {
 fn table(table: &Table, rates: Rates) -> Vec<String> {
     let mut lines = vec![headline(table), rules(table), counters(table, rates), limiter(table)];
     if let Some(details) = &table.details {
-        lines.extend(waiters(details));
+        lines.extend(waiters(&details.waiters, details.waiters_not_listed));
     }
     lines
 }
@@ -56,8 +61,8 @@ fn table(table: &Table, rates: Rates) -> Vec<String> {
 fn headline(table: &Table) -> String {
     let (info, config) = (&table.info, &table.info.config);
     let size = format!("{} of {}", count(info.current_size), counted(config.max_size, "item"));
-    match &table.details {
-        Some(details) => format!("{}: {size}, {}", config.name, bytes(details.bytes)),
+    match memory::of_table(table) {
+        Some(bytes) => format!("{}: {size}, {bytes}", config.name),
         None => format!("{}: {size}", config.name),
     }
 }
@@ -132,14 +137,13 @@ fn cursor(cursor: f64, min: Option<f64>, max: Option<f64>) -> String {
     }
 }
 
-fn waiters(details: &Details) -> Vec<String> {
-    let listed = details.waiters.len();
-    let all = u64::try_from(listed).unwrap_or(u64::MAX).saturating_add(details.waiters_not_listed);
+fn waiters(listed: &[Waiter], not_listed: u64) -> Vec<String> {
+    let all = u64::try_from(listed.len()).unwrap_or(u64::MAX).saturating_add(not_listed);
     if all == 0 {
         return vec!["  nobody waits".to_owned()];
     }
     let mut lines = vec![format!("  waiting: {}", count(all))];
-    let groups = details.waiters.chunk_by(are_alike);
+    let groups = listed.chunk_by(are_alike);
     lines.extend(groups.clone().take(SHOWN_GROUPS).map(group));
     let shown: usize = groups.take(SHOWN_GROUPS).map(<[Waiter]>::len).sum();
     let hidden = all.saturating_sub(u64::try_from(shown).unwrap_or(u64::MAX));
@@ -158,8 +162,11 @@ fn are_alike(a: &Waiter, b: &Waiter) -> bool {
 fn group(waiters: &[Waiter]) -> String {
     let Some(first) = waiters.first() else { return String::new() };
     let what = operation(first.operation);
-    let wanted = count(waiters.iter().map(|waiter| waiter.wanted).sum());
-    format!("    {what} of {wanted} by {} for {}: {}", first.who, time(first.waiting), first.reason)
+    let wanted = match waiters.iter().map(|waiter| waiter.wanted).sum() {
+        0 => String::new(),
+        wanted => format!(" of {}", count(wanted)),
+    };
+    format!("    {what}{wanted} by {} for {}: {}", first.who, time(first.waiting), first.reason)
 }
 
 #[cfg(test)]
@@ -249,8 +256,7 @@ mod tests {
         let mut listed = vec![waiter("a", "needs 8 more samples")];
         listed.extend((0..20).map(|_| waiter("a", "stands behind others")));
         listed.extend((0..9).map(|number| waiter(&number.to_string(), "stands behind others")));
-        let details = Details { bytes: 0, undelivered_samples: 0, waiters: listed, waiters_not_listed: 70 };
-        let lines = waiters(&details);
+        let lines = waiters(&listed, 70);
         assert_eq!(lines[0], "  waiting: 100");
         assert_eq!(lines[1], "    insert of 1 by a for 3.0 s: needs 8 more samples");
         assert_eq!(lines[2], "    insert of 20 by a for 3.0 s: stands behind others");

@@ -61,11 +61,12 @@ impl Link {
         }
     }
 
-    /// Whether items may be pushed now without waiting.
-    pub(crate) fn has_room(&mut self) -> Result<bool> {
+    /// Whether items may be pushed now without waiting, by a writer with `own_bytes` of chunks that are in no table of this
+    /// process.
+    pub(crate) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
         match self {
             Link::Remote { link, .. } => link.has_room(),
-            Link::Local(link) => link.has_room(),
+            Link::Local(link) => link.has_room(own_bytes),
         }
     }
 
@@ -110,11 +111,15 @@ impl Link {
         }
     }
 
-    /// Waits until there is room for items.
-    pub(crate) async fn wait_for_room(&mut self, timeout: Duration) -> Result<()> {
+    /// Waits until there is room for items, as [`has_room`](Self::has_room) says it.
+    pub(crate) async fn wait_for_room(
+        &mut self,
+        timeout: Duration,
+        own_bytes: impl Fn() -> u64,
+    ) -> Result<()> {
         match self {
             Link::Remote { link, .. } => link.wait_for_room(timeout).await,
-            Link::Local(link) => link.wait_for_room(timeout).await,
+            Link::Local(link) => link.wait_for_room(timeout, own_bytes).await,
         }
     }
 

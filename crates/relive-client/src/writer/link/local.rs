@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use relive_engine::{Accepted, Confirmations, Engine, EngineError, Operation, Outcome, TableHandle};
+use relive_engine::{
+    Accepted, Confirmations, Engine, EngineError, MemoryGate, Operation, Outcome, TableHandle,
+};
 use relive_table::NewItem;
 use relive_tensor::Ledger;
 
@@ -26,6 +28,8 @@ pub(crate) struct LocalLink {
     engine: Engine,
     who: Arc<str>,
     limits: Limits,
+    /// Where calls that make items wait before they bring more than there is memory for.
+    gate: MemoryGate,
     confirmations: Arc<Confirmations>,
     /// Locked only by calls that share the writer; none is waited for.
     state: Mutex<State>,
@@ -51,6 +55,7 @@ struct State {
 impl LocalLink {
     pub(super) fn new(local: &Local, limits: Limits) -> LocalLink {
         LocalLink {
+            gate: local.engine().memory_gate(local.who()),
             engine: local.engine().clone(),
             who: Arc::clone(local.who()),
             limits,
@@ -68,11 +73,12 @@ impl LocalLink {
         self.state.get_mut().check()
     }
 
-    pub(super) fn has_room(&mut self) -> Result<bool> {
+    pub(super) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
         let state = self.state.get_mut();
         state.settle_all(&self.confirmations);
         state.check()?;
-        Ok(self.limits.have_room(state.pending()))
+        let has_memory = self.gate.is_open() || self.gate.is_open_beside(own_bytes());
+        Ok(has_memory && self.limits.have_room(state.pending()))
     }
 
     pub(super) fn push(&mut self, items: impl Iterator<Item = PendingItem>) -> Result<()> {
@@ -111,8 +117,22 @@ impl LocalLink {
         state.insert(&mut run, &self.engine, &self.who, &self.confirmations)
     }
 
-    pub(super) async fn wait_for_room(&mut self, timeout: Duration) -> Result<()> {
-        self.wait_for(Goal::Room(self.limits), timeout).await
+    pub(super) async fn wait_for_room(
+        &mut self,
+        timeout: Duration,
+        own_bytes: impl Fn() -> u64,
+    ) -> Result<()> {
+        let deadline = Deadline::after(timeout);
+        if !self.limits.have_room(self.state.get_mut().pending()) {
+            self.wait_for(Goal::Room(self.limits), timeout).await?;
+        }
+        match deadline.run(self.gate.opened(own_bytes)).await {
+            Some(opened) => opened.map_err(|error| Error::from_engine("create_item", error)),
+            None => {
+                let (pending, why) = (self.state.get_mut().pending(), self.engine.memory().reason());
+                Err(Goal::Room(self.limits).timed_out(timeout, pending, &why))
+            }
+        }
     }
 
     pub(super) async fn wait_for_pending(&mut self, items: usize, timeout: Duration) -> Result<()> {

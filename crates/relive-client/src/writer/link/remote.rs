@@ -146,7 +146,10 @@ impl RemoteLink {
         let why = match &state.trouble {
             Some(trouble) => format!("the server cannot be reached: {trouble}"),
             None if pending.queued == pending.items => "none of them was taken by the server yet".to_owned(),
-            None => "the server has not confirmed them; a rate limiter may hold them back".to_owned(),
+            None => {
+                "the server has not confirmed them; a rate limiter or a bound on memory may hold them back"
+                    .to_owned()
+            }
         };
         Err(goal.timed_out(timeout, pending, &why))
     }
