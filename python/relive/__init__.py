@@ -19,6 +19,7 @@ from relive import item_selectors as selectors
 from relive import rate_limiters
 from relive._native import __version__
 from relive.batches import Batch, BatchIterator
+from relive.checkpoints import CheckpointStatus
 from relive.client import Client, ItemInfo
 from relive.errors import DeadlineExceededError, ReverbError
 from relive.replay_sample import ReplaySample, SampleInfo
@@ -40,6 +41,7 @@ __all__ = [
     "Batch",
     "BatchIterator",
     "BoundedArraySpec",
+    "CheckpointStatus",
     "Client",
     "DeadlineExceededError",
     "ItemInfo",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from relive import _native, nest
 from relive._structures import Structure, packed
 from relive.batches import BatchIterator
+from relive.checkpoints import CheckpointStatus
 from relive.replay_sample import ReplaySample, SampleInfo
 from relive.reverb_types import TableInfo
 from relive.trajectory_writer import TrajectoryWriter
@@ -326,11 +327,24 @@ class Client:
     def checkpoint(self, *, timeout: float | None = None) -> str:
         """Makes the server write a checkpoint, and gives its path on the server's machine.
 
+        It holds everything that was confirmed before; the server goes on meanwhile. Calls at the same time share checkpoints,
+        and one that is interrupted or runs out of time ends none.
+
         Raises:
           ValueError: the server has nowhere to write to.
           RuntimeError: there is no server, or writing failed.
         """
         return self._native.checkpoint(timeout)
+
+    def checkpoint_status(self, *, timeout: float | None = None) -> CheckpointStatus:
+        """What becomes of the server's checkpoints: which one is being written and how far it is, what came of the last, and
+        when the next is due.
+
+        Raises:
+          NotImplementedError: the server is not Relive's.
+          RuntimeError: there is no server.
+        """
+        return CheckpointStatus._from_native(self._native.checkpoint_status(timeout))
 
     def _sampler(self, table: str, **options: Any) -> _native.Sampler:
         """The reader behind the datasets."""

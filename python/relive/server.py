@@ -241,7 +241,11 @@ class Server:
         return self._native.port
 
     def stop(self) -> None:
-        """Stops serving. Calls that wait get an error; a second stop does nothing."""
+        """Stops serving. Calls that wait get an error; a second stop does nothing.
+
+        Raises:
+          RuntimeError: the last checkpoint was to be written, and could not be.
+        """
         self._native.stop()
 
     def wait(self) -> None:

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use relive_table::{Snapshot, StoredItem, TableSnapshot};
 
 use crate::Engine;
-use crate::handle::TableHandle;
+use crate::handle::{TableHandle, wall_clock};
 use crate::limits::{CAPTURE_BEFORE_YIELD, SLOTS_PER_LOCK};
-use crate::sync::unlock_fair;
+use crate::state::State;
 
 /// A snapshot whose items are in no order yet, and what it has cost others.
 pub(crate) struct Captured {
@@ -58,7 +58,7 @@ fn cut(tables: &[TableHandle], pauses: &mut Pauses) -> Vec<TableSnapshot> {
         since.get_or_insert_with(Instant::now);
     }
     snapshots.extend(locked.iter_mut().map(|state| state.table.begin_capture()));
-    locked.into_iter().for_each(unlock_fair);
+    drop(locked);
     pauses.note(since);
     snapshots
 }
@@ -74,8 +74,7 @@ fn collect(table: &TableHandle, snapshot: &mut TableSnapshot, pauses: &mut Pause
         let since = Instant::now();
         let more = state.table.fetch_captured(SLOTS_PER_LOCK, &mut piece);
         let ended = if more { None } else { state.table.end_capture() };
-        // To whoever waits for it: we are back at once.
-        unlock_fair(state);
+        State::unlock(state, wall_clock());
         pauses.note(Some(since));
         snapshot.items.append(&mut piece);
         drop(ended);

@@ -227,7 +227,7 @@ impl TableHandle {
         let mut state = self.shared.state.lock();
         let result = act(&mut Change { state: &mut state, after: &mut after, now });
         state.pump(now, &mut after);
-        drop(state);
+        State::unlock(state, now);
         (result, after)
     }
 }

@@ -24,6 +24,10 @@ pub const SLOTS_PER_LOCK: usize = 1_024;
 /// Items that are looked up by their keys under one lock, for the same reason.
 pub const KEYS_PER_LOCK: usize = 256;
 
+/// Time for which the lock of a table goes to the first to come, before it goes to whoever has waited longest: much more than
+/// a batch of samples takes, much less than anybody notices.
+pub const UNFAIR_FOR_NANOS: u64 = 500_000;
+
 /// Time for which a capture of tables goes on before it lets others have its processor: below what systems give a thread at a
 /// time, so that it is not stopped while it holds a lock.
 pub const CAPTURE_BEFORE_YIELD: Duration = Duration::from_millis(1);

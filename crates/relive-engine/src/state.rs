@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{NewItem, Sampled, Table};
+use relive_table::{NewItem, Sampled, Table, Timestamp};
 
 use crate::EngineError;
 use crate::confirmations::Confirmations;
+use crate::limits::UNFAIR_FOR_NANOS;
 use crate::slot::Slot;
+use crate::sync::{self, MutexGuard};
 
 pub(crate) type SampleResult = Result<Vec<Sampled>, EngineError>;
 
@@ -23,6 +25,8 @@ pub(crate) struct State {
     pub(crate) closed: bool,
     /// Whether a sample request had to wait since the last new one came; samples carry it.
     pub(crate) rate_limited: bool,
+    /// When the lock was last given to whoever had waited for it longest.
+    handed_on_at: Timestamp,
 }
 
 /// An insert that the limiter holds back, or that stands behind one.
@@ -79,7 +83,23 @@ impl State {
             next_sample_id: 0,
             closed: false,
             rate_limited: false,
+            handed_on_at: Timestamp::EPOCH,
         }
+    }
+
+    /// Ends a use of a table.
+    ///
+    /// An ordinary unlock lets the first to come have the lock, which is mostly the thread that has just had it: nobody is
+    /// put to sleep and woken. But a thread that comes again and again keeps others out for as long as it likes, so that now
+    /// and then the lock is given to whoever has waited longest.
+    pub(crate) fn unlock(mut state: MutexGuard<'_, Self>, now: Timestamp) {
+        // A clock that was set back hands on, too.
+        let since = now.as_nanos().wrapping_sub(state.handed_on_at.as_nanos());
+        if since.unsigned_abs() < UNFAIR_FOR_NANOS {
+            return drop(state);
+        }
+        state.handed_on_at = now;
+        sync::unlock_fair(state);
     }
 
     /// Removes the waiting request `id`; `None` if it was served already.

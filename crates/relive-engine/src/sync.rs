@@ -1,16 +1,16 @@
 //! The locks and threads in use, exchanged for loom's in model checking.
 
 #[cfg(not(relive_loom))]
-pub(crate) use parking_lot::Mutex;
+pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 #[cfg(relive_loom)]
-pub(crate) use self::model::{Mutex, spawn, unlock_fair};
+pub(crate) use self::model::{Mutex, MutexGuard, spawn, unlock_fair};
 
 /// Gives a lock to whoever has waited for it longest, where an ordinary unlock lets the first to come have it, which is mostly
 /// the thread that has just had it.
 #[cfg(not(relive_loom))]
-pub(crate) fn unlock_fair<T>(guard: parking_lot::MutexGuard<'_, T>) {
-    parking_lot::MutexGuard::unlock_fair(guard);
+pub(crate) fn unlock_fair<T>(guard: MutexGuard<'_, T>) {
+    MutexGuard::unlock_fair(guard);
 }
 
 /// Starts a thread that nobody waits for.
@@ -21,6 +21,8 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
 
 #[cfg(relive_loom)]
 mod model {
+    pub(crate) use loom::sync::MutexGuard;
+
     /// loom's mutex with a `lock` that gives the guard, as parking_lot's does.
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
@@ -30,12 +32,12 @@ mod model {
             Self(loom::sync::Mutex::new(value))
         }
 
-        pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().expect("a panic ends the model")
         }
     }
 
-    pub(crate) fn unlock_fair<T>(guard: loom::sync::MutexGuard<'_, T>) {
+    pub(crate) fn unlock_fair<T>(guard: MutexGuard<'_, T>) {
         drop(guard);
     }
 

@@ -15,6 +15,7 @@ use relive_engine::Engine;
 
 use crate::array;
 use crate::batch::{BatchIterator, Calls};
+use crate::checkpoint_status;
 use crate::error::{OrRaise, invalid};
 use crate::names;
 use crate::nest;
@@ -234,6 +235,13 @@ impl Client {
     fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         wait::wait(py, "checkpoint", client.checkpoint_with_timeout(timeout))?.or_raise(py)
+    }
+
+    /// What becomes of checkpoints; Relive's servers only.
+    fn checkpoint_status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
+        let call = client.checkpoint_status_with_timeout(timeout);
+        checkpoint_status::dict(py, &wait::wait(py, "checkpoint_status", call)?.or_raise(py)?)
     }
 
     /// Writes one step as an item of each table in `priorities`.

@@ -6,6 +6,7 @@
 mod array;
 mod batch;
 mod buffer;
+mod checkpoint_status;
 mod checkpoints;
 mod client;
 mod column;

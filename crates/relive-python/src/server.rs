@@ -45,7 +45,7 @@ pub(crate) struct Server {
 
 struct Running {
     stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<std::io::Result<()>>,
 }
 
 #[pymethods]
@@ -73,10 +73,11 @@ impl Server {
         let thread = std::thread::Builder::new().name("relive-server".to_owned()).spawn(move || {
             let options = ServerOptions::default().drain_timeout(DRAIN);
             let ended = runtime.block_on(serve(listener, served, options, async { drop(stopped.await) }));
-            if let Err(error) = ended {
-                tracing::error!(target: "relive", "the server on port {port} broke: {error}");
+            if let Err(error) = &ended {
+                tracing::error!(target: "relive", "the server on port {port} ended badly: {error}");
             }
             end.send_replace(true);
+            ended
         })?;
         let process = std::process::id();
         LOCAL.lock().get_or_insert_default().insert(port, (process, engine.clone()));
@@ -93,14 +94,17 @@ impl Server {
         self.process == std::process::id() && self.running.lock().is_some()
     }
 
-    /// Stops serving; clients that wait get an error. A second call does nothing.
+    /// Stops serving; clients that wait get an error. A second call does nothing. Raises what the server ended with, such as a last
+    /// checkpoint that could not be written.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         if self.process != std::process::id() {
             return Ok(());
         }
         let Some(running) = self.running.lock().take() else { return Ok(()) };
-        self.end(py, running)
-            .map_err(|_| PyRuntimeError::new_err("the server's thread had ended with a panic"))
+        match self.end(py, running) {
+            Ok(ended) => ended.map_err(|error| PyRuntimeError::new_err(error.to_string())),
+            Err(_) => Err(PyRuntimeError::new_err("the server's thread had ended with a panic")),
+        }
     }
 
     /// Waits until the server is stopped from another thread, or for `timeout` seconds; whether it was stopped.
@@ -116,7 +120,7 @@ impl Server {
 
 impl Server {
     /// Takes no new clients, ends what waits, and waits for the connections to end.
-    fn end(&self, py: Python<'_>, running: Running) -> std::thread::Result<()> {
+    fn end(&self, py: Python<'_>, running: Running) -> std::thread::Result<std::io::Result<()>> {
         self.forget();
         py.detach(|| {
             self.engine.close();
