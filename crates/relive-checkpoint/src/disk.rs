@@ -23,6 +23,16 @@ pub(crate) trait Disk: Send + Sync {
     /// Removes an empty folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
 
+    /// Makes a file last that somebody has written.
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    /// Gives a file a second name.
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        fs::hard_link(file, name)
+    }
+
     /// Opens a file to be read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
         RealFile::open(path).map(|file| Box::new(file) as Box<dyn Source>)

@@ -1,4 +1,3 @@
-#![forbid(unsafe_code)]
 //! Checkpoints: snapshots of tables on disk.
 //!
 //! [`reverb`] is dm-reverb's format, so that either server loads what the other has written. Only this crate knows files.
@@ -26,6 +25,7 @@ mod segment;
 #[cfg(test)]
 mod simulated_disk;
 mod storage;
+mod tier;
 
 pub use catalog::{
     Catalog, CheckpointInfo, CheckpointSummary, Format, Inspection, Pruned, Report, TableInspection,
@@ -35,3 +35,4 @@ pub use error::{Error, ErrorKind};
 pub use loaded::{LoadOptions, Loaded};
 pub use loss::Loss;
 pub use native::Store;
+pub use tier::Tier;

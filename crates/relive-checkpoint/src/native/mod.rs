@@ -1,5 +1,6 @@
 //! Our own format: checkpoints that share their chunks. `docs/checkpoint-format.md` is the authority on its bytes.
 
+mod adopt;
 mod assemble;
 mod compact;
 mod garbage;

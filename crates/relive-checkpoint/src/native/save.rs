@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use relive_table::{CheckpointProgress, Snapshot, StoredItem, TableSnapshot, Timestamp};
 
+use super::adopt::adopt;
 use super::garbage::{Listing, remove};
 use super::places::Places;
 use super::plan::Plan;
@@ -14,6 +15,7 @@ use crate::manifest::{
 };
 use crate::segment::{Place, SegmentId, SegmentWriter, Written};
 use crate::storage::Storage;
+use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
 
 /// Sizes that tests make small.
@@ -40,15 +42,26 @@ pub(super) struct Saved {
     pub(super) total_bytes: u64,
 }
 
+/// Where a snapshot goes, and what is known of its chunks.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) storage: &'a Arc<dyn Storage>,
+    pub(super) places: &'a Places,
+    pub(super) sizes: Sizes,
+    pub(super) tier: Option<&'a Tier>,
+}
+
 /// Writes a snapshot as the checkpoint after those that are there. Its references are dropped as they are written. What
 /// fails leaves nothing, as far as the storage still lets itself be cleaned.
 pub(super) fn save(
-    storage: &Arc<dyn Storage>,
-    places: &Places,
-    sizes: Sizes,
+    target: Target<'_>,
     mut snapshot: Snapshot,
     progress: &CheckpointProgress,
 ) -> Result<Saved, Error> {
+    let Target { storage, places, sizes, tier } = target;
+    if let Some(tier) = tier {
+        adopt(storage.as_ref(), tier, places, &snapshot)?;
+    }
     let listing = Listing::read(storage.as_ref())?;
     let number = listing.newest().map_or(1, |newest| newest + 1);
     if number > names::MAX_NUMBER {
@@ -61,8 +74,7 @@ pub(super) fn save(
     let description = describe(number, &snapshot);
     let name = names::checkpoint_name(number);
     let mut segments = SegmentWriter::new(Arc::clone(storage), sizes.segment_bytes);
-    let written =
-        write(storage.as_ref(), &name, &plan, sizes, snapshot, &mut segments, description, progress);
+    let written = write(target, &name, &plan, snapshot, &mut segments, description, progress);
     let made: Vec<Written> = segments.written().to_vec();
     // Waits for the thread that seals, should there have been an error.
     drop(segments);
@@ -120,19 +132,19 @@ fn now() -> Timestamp {
 
 #[expect(clippy::too_many_arguments, reason = "each of them has another owner")]
 fn write(
-    storage: &dyn Storage,
+    target: Target<'_>,
     name: &str,
     plan: &Plan<'_>,
-    sizes: Sizes,
     snapshot: Snapshot,
     segments: &mut SegmentWriter,
     mut description: Description,
     progress: &CheckpointProgress,
 ) -> Result<(Description, u64), Error> {
-    let manifest = ManifestWriter::begin(storage, name, &description)?;
+    let manifest = ManifestWriter::begin(target.storage.as_ref(), name, &description)?;
     let mut writing = Writing {
         plan,
-        sizes,
+        sizes: target.sizes,
+        tier: target.tier,
         segments,
         manifest,
         progress,
@@ -158,6 +170,7 @@ fn write(
 struct Writing<'a> {
     plan: &'a Plan<'a>,
     sizes: Sizes,
+    tier: Option<&'a Tier>,
     segments: &'a mut SegmentWriter,
     manifest: ManifestWriter,
     progress: &'a CheckpointProgress,
@@ -207,7 +220,7 @@ impl Writing<'_> {
     }
 
     fn item(&mut self, item: &StoredItem) -> Result<(), Error> {
-        let Self { plan, segments, window, progress, .. } = self;
+        let Self { plan, segments, window, progress, tier, .. } = self;
         let chunks = item.data.trajectory.chunks();
         for chunk in chunks {
             if plan.position_of(chunk) != window.next() {
@@ -216,6 +229,10 @@ impl Writing<'_> {
             let place = plan.place_of(chunk);
             window.places.push(place);
             if place.is_none() {
+                if let Some(tier) = tier.filter(|_| !chunk.is_resident()) {
+                    // What the disk has changed must not get a new checksum.
+                    tier.fetch_all(std::slice::from_ref(chunk))?;
+                }
                 segments.push(Arc::clone(chunk), |chunk, place| {
                     plan.placed(chunk, place);
                     window.set(plan.position_of(chunk), place);

@@ -8,8 +8,9 @@ use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
 use super::garbage::Listing;
 use super::load;
 use super::places::Places;
-use super::save::{Saved, Sizes, save};
+use super::save::{Saved, Sizes, Target, save};
 use crate::storage::{self, Storage};
+use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
 use crate::{LoadOptions, Loaded};
 
@@ -44,6 +45,7 @@ pub struct Store {
     keep: usize,
     sizes: Sizes,
     places: Places,
+    tier: Option<Arc<Tier>>,
     /// What keeps others out, and is held while a checkpoint is written. `None` where nobody may write.
     lock: Mutex<Option<Lock>>,
 }
@@ -70,8 +72,14 @@ impl Store {
             }
             Err(error) => return Err(error),
         };
-        let store =
-            Self { storage, keep: DEFAULT_KEEP, sizes, places: Places::new(), lock: Mutex::new(lock) };
+        let store = Self {
+            storage,
+            keep: DEFAULT_KEEP,
+            sizes,
+            places: Places::new(),
+            tier: None,
+            lock: Mutex::new(lock),
+        };
         if store.locked().is_some() {
             store.collect(usize::MAX);
         }
@@ -82,6 +90,14 @@ impl Store {
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
+        self
+    }
+
+    /// The disk tier of the server. Checkpoints take its files over instead of writing the chunks again, if both folders are
+    /// of one file system.
+    #[must_use]
+    pub fn tier(mut self, tier: Arc<Tier>) -> Self {
+        self.tier = Some(tier);
         self
     }
 
@@ -123,8 +139,13 @@ impl Store {
         if lock.is_none() {
             *lock = Some(self.storage.lock()?);
         }
-        let Saved { name, written_bytes, total_bytes } =
-            save(&self.storage, &self.places, self.sizes, snapshot, progress)?;
+        let target = Target {
+            storage: &self.storage,
+            places: &self.places,
+            sizes: self.sizes,
+            tier: self.tier.as_deref(),
+        };
+        let Saved { name, written_bytes, total_bytes } = save(target, snapshot, progress)?;
         self.collect(self.keep);
         Ok(SavedCheckpoint { location: self.storage.describe(&name), written_bytes, total_bytes })
     }

@@ -97,6 +97,24 @@ impl Storage for LocalStorage {
         }
     }
 
+    fn take_over(&self, file: &Path, name: &str) -> io::Result<bool> {
+        let path = self.path(name);
+        self.disk.sync_file(file)?;
+        let linked = match self.disk.link(file, &path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make_folder(parent(&path))?;
+                self.disk.link(file, &path)
+            }
+            linked => linked,
+        };
+        match linked {
+            Ok(()) => self.disk.sync_folder(parent(&path)).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(true),
+            Err(error) if is_no_place_for_links(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn describe(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
@@ -104,6 +122,12 @@ impl Storage for LocalStorage {
     fn local_path(&self, name: &str) -> Option<PathBuf> {
         Some(self.path(name))
     }
+}
+
+/// Whether the file system has no such links, or not from there.
+fn is_no_place_for_links(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
 fn parent(path: &Path) -> &Path {
@@ -155,7 +179,7 @@ impl Drop for LocalUpload {
 }
 
 /// Writes all of the parts, however few bytes are taken at a time.
-fn write_all(file: &mut dyn DurableFile, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+pub(crate) fn write_all(file: &mut dyn DurableFile, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
     // Parts without bytes must not look as if nothing could be written.
     IoSlice::advance_slices(&mut parts, 0);
     while !parts.is_empty() {

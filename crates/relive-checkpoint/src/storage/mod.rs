@@ -12,6 +12,6 @@ mod seam;
 
 #[cfg(feature = "object-storage")]
 pub(crate) use bucket::BucketStorage;
-pub(crate) use local::LocalStorage;
+pub(crate) use local::{LocalStorage, write_all};
 pub(crate) use open::open;
 pub(crate) use seam::{Entry, Source, Storage, Upload};

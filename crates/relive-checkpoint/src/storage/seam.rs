@@ -1,7 +1,7 @@
 //! What is asked of a storage.
 
 use std::io::{self, IoSlice};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 
@@ -23,6 +23,12 @@ pub(crate) trait Storage: Send + Sync {
     /// # Errors
     /// `InUse` if there is another writer, saying who; `Io` if the root is not to be written to.
     fn lock(&self) -> Result<Box<dyn Send + Sync>, Error>;
+
+    /// Has a file of this machine, which is whole and does not change any more, appear under a name as well, durable, and
+    /// without copying it; true also if it was there already. False where that cannot be.
+    fn take_over(&self, _file: &Path, _name: &str) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Path or URL of a file, for people; `""` is the root.
     fn describe(&self, name: &str) -> String;

@@ -1,0 +1,59 @@
+//! Taking over what a disk tier has written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use relive_table::Snapshot;
+use relive_tensor::Chunk;
+
+use super::places::Places;
+use crate::Error;
+use crate::segment::{Place, SegmentId};
+use crate::storage::Storage;
+use crate::tier::{Tier, TierSegment};
+
+/// Chunks of a snapshot in one segment of a tier.
+struct Found<'a> {
+    segment: Arc<TierSegment>,
+    chunks: Vec<(&'a Arc<Chunk>, Place)>,
+}
+
+/// Has segments of the tier that chunks of the snapshot lie in be segments of the storage, too, without writing them
+/// again: `places` knows the chunks then. Where that cannot be, and where most of a segment is waste, nothing happens, and
+/// the chunks are written as any others.
+pub(super) fn adopt(
+    storage: &dyn Storage,
+    tier: &Tier,
+    places: &Places,
+    snapshot: &Snapshot,
+) -> Result<(), Error> {
+    for (id, Found { segment, chunks }) in find(tier, places, snapshot) {
+        if segment.is_sparse() || !take_over(storage, &segment, id)? {
+            continue;
+        }
+        chunks.into_iter().for_each(|(chunk, place)| places.insert(chunk, place));
+        places.confirm([id]);
+    }
+    Ok(())
+}
+
+fn find<'a>(tier: &Tier, places: &Places, snapshot: &'a Snapshot) -> HashMap<SegmentId, Found<'a>> {
+    let mut found: HashMap<SegmentId, Found<'a>> = HashMap::new();
+    let chunks =
+        snapshot.tables.iter().flat_map(|table| &table.items).flat_map(|item| item.data.trajectory.chunks());
+    for chunk in chunks.filter(|chunk| !chunk.is_resident()) {
+        if places.find(chunk).is_some() {
+            continue;
+        }
+        let Some((segment, place)) = tier.place_of(chunk) else { continue };
+        let found = found.entry(place.segment).or_insert_with(|| Found { segment, chunks: Vec::new() });
+        found.chunks.push((chunk, place));
+    }
+    found
+}
+
+fn take_over(storage: &dyn Storage, segment: &TierSegment, id: SegmentId) -> Result<bool, Error> {
+    let name = id.file_name();
+    let taken = storage.take_over(segment.path(), &name);
+    taken.map_err(|source| Error::storage("take over", &storage.describe(&name), source))
+}

@@ -1,0 +1,80 @@
+//! Which chunk lies where.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use relive_tensor::Chunk;
+
+use super::segment::TierSegment;
+use crate::segment::Place;
+
+/// The places of chunks by their addresses. A chunk is in it for as long as its frame lies there.
+#[derive(Default)]
+pub(crate) struct Index(Mutex<HashMap<usize, Stored>>);
+
+/// Where a chunk lies.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    pub(crate) segment: Arc<TierSegment>,
+    pub(crate) place: Place,
+}
+
+/// A chunk's frame in a segment. While it lives, the place is in the index and its segment stays.
+pub(super) struct StoredFrame {
+    index: Arc<Index>,
+    address: usize,
+    stored: Stored,
+    frame: std::ops::Range<usize>,
+}
+
+impl Index {
+    pub(crate) fn get(&self, chunk: &Chunk) -> Option<Stored> {
+        self.lock().get(&address(chunk)).cloned()
+    }
+
+    /// The places of several chunks, as far as they have one.
+    pub(super) fn places(&self, chunks: &[Arc<Chunk>]) -> Vec<(u64, Stored)> {
+        let index = self.lock();
+        chunks.iter().filter_map(|chunk| Some((chunk.key(), index.get(&address(chunk))?.clone()))).collect()
+    }
+
+    /// Has a chunk lie at `stored`, and gives its frame there.
+    pub(super) fn insert(self: &Arc<Self>, chunk: &Chunk, stored: Stored) -> StoredFrame {
+        let end = TierSegment::content(stored.place).end;
+        let start = end.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(end));
+        stored.segment.add_live(stored.place);
+        let address = address(chunk);
+        self.lock().insert(address, stored.clone());
+        StoredFrame { index: Arc::clone(self), address, stored, frame: start..end }
+    }
+
+    /// Nothing that panics is done under the lock.
+    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Stored>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn address(chunk: &Chunk) -> usize {
+    std::ptr::from_ref(chunk).addr()
+}
+
+impl AsRef<[u8]> for StoredFrame {
+    fn as_ref(&self) -> &[u8] {
+        self.stored.segment.mapping.bytes().get(self.frame.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for StoredFrame {
+    fn drop(&mut self) {
+        self.stored.segment.remove_live(self.stored.place);
+        // Its segment is dropped after the lock. A chunk that lies elsewhere by now, or another chunk at the same
+        // address, keeps its entry.
+        let mut index = self.index.lock();
+        if let Entry::Occupied(entry) = index.entry(self.address)
+            && entry.get().place == self.stored.place
+        {
+            entry.remove();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A segment of the tier.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::mapping::Mapping;
+use crate::disk::Disk;
+use crate::segment::{Place, record};
+
+/// A file of chunks, mapped. It goes with the last chunk in it.
+pub(crate) struct TierSegment {
+    pub(super) path: PathBuf,
+    pub(super) mapping: Mapping,
+    disk: Arc<dyn Disk>,
+    size_bytes: u64,
+    /// Bytes of records of chunks that are alive.
+    live_bytes: AtomicU64,
+    all: Arc<Segments>,
+}
+
+/// All segments of a tier.
+#[derive(Default)]
+pub(super) struct Segments {
+    size_bytes: AtomicU64,
+    live_bytes: AtomicU64,
+    alive: Mutex<Vec<Weak<TierSegment>>>,
+}
+
+/// What a tier may waste without being sparse.
+const FREE_BYTES: u64 = 64 << 20;
+
+impl Segments {
+    pub(super) fn add(
+        self: &Arc<Self>,
+        path: PathBuf,
+        mapping: Mapping,
+        disk: Arc<dyn Disk>,
+    ) -> Arc<TierSegment> {
+        let size_bytes = mapping.bytes().len() as u64;
+        self.size_bytes.fetch_add(size_bytes, Ordering::Relaxed);
+        let (live_bytes, all) = (AtomicU64::new(0), Arc::clone(self));
+        let segment = Arc::new(TierSegment { path, mapping, disk, size_bytes, live_bytes, all });
+        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.retain(|segment| segment.strong_count() > 0);
+        alive.push(Arc::downgrade(&segment));
+        segment
+    }
+
+    /// Whether more than half is waste.
+    pub(super) fn is_sparse(&self) -> bool {
+        let live = self.live_bytes.load(Ordering::Relaxed);
+        self.size_bytes() > live.saturating_mul(2).saturating_add(FREE_BYTES)
+    }
+
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives the memory that the mappings take back to the system.
+    pub(super) fn let_go(&self) {
+        let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        alive.iter().filter_map(Weak::upgrade).for_each(|segment| segment.mapping.let_go());
+    }
+}
+
+impl TierSegment {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether more than half of it belonged to chunks that are gone.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.live_bytes.load(Ordering::Relaxed) < self.size_bytes / 2
+    }
+
+    pub(super) fn add_live(&self, place: Place) {
+        self.live_bytes.fetch_add(place.record_bytes(), Ordering::Relaxed);
+        self.all.live_bytes.fetch_add(place.record_bytes(), Ordering::Relaxed);
+    }
+
+    pub(super) fn remove_live(&self, place: Place) {
+        self.live_bytes.fetch_sub(place.record_bytes(), Ordering::Relaxed);
+        self.all.live_bytes.fetch_sub(place.record_bytes(), Ordering::Relaxed);
+    }
+
+    /// Where the content of a record lies.
+    pub(super) fn content(place: Place) -> Range<usize> {
+        let start = place.offset as usize + record::HEAD_BYTES;
+        start..start + place.length as usize
+    }
+
+    /// Whether a record is what was written.
+    pub(super) fn is_whole(&self, place: Place) -> bool {
+        let content = self.mapping.bytes().get(Self::content(place));
+        content.is_some_and(|content| crc32c::crc32c(content) == place.crc)
+    }
+}
+
+impl Drop for TierSegment {
+    fn drop(&mut self) {
+        self.all.size_bytes.fetch_sub(self.size_bytes, Ordering::Relaxed);
+        if let Err(error) = self.disk.remove_file(&self.path) {
+            tracing::warn!(file = %self.path.display(), %error, "cannot remove a file of the disk tier");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Storing chunks and bringing them near.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use relive_tensor::{Chunk, ColdError, ColdStore};
+
+use super::index::{Index, Stored};
+use super::mapping::Mapping;
+use super::segment::{Segments, TierSegment};
+use crate::Error;
+use crate::disk::{Disk, RealDisk};
+use crate::segment::{self, HEADER_BYTES, Place, SegmentId, header, record};
+use crate::storage::{LocalStorage, Storage, write_all};
+
+/// The folder below the one that was named: so that it may be that of the checkpoints.
+const FOLDER: &str = "spilled";
+
+/// Bytes of mappings that are looked at before their memory is given back. Systems bring some more than is asked for.
+const LOOKED_AT_BYTES: u64 = 48 << 20;
+
+/// Most parts of one write; each chunk has two, and systems take 1,024.
+const PARTS_AT_ONCE: usize = 1_024;
+
+/// The disk tier's files, in a folder of their own.
+///
+/// Chunks of a [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) are [stored](ColdStore::store) in files
+/// that are mapped into memory, and their frames moved there; the system reads them when they are looked at. Memory of the
+/// mappings is given back time and again, so that it does not add up.
+///
+/// The folder `spilled` below the one given belongs to one process at a time. What an earlier one has left there is removed.
+pub struct Tier {
+    root: PathBuf,
+    disk: Arc<dyn Disk>,
+    index: Arc<Index>,
+    segments: Arc<Segments>,
+    looked_at_bytes: AtomicU64,
+    _lock: Box<dyn Send + Sync>,
+}
+
+impl Tier {
+    /// The tier below `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Another process uses the folder; it cannot be written to.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::on(Arc::new(RealDisk), folder.as_ref())
+    }
+
+    pub(super) fn on(disk: Arc<dyn Disk>, folder: &Path) -> Result<Self, Error> {
+        let root = folder.join(FOLDER);
+        let storage = LocalStorage::on(Arc::clone(&disk), &root);
+        let lock = storage.lock()?;
+        remove_leftovers(&storage)?;
+        let files = root.join(segment::FOLDER);
+        disk.create_folders(&files).map_err(|source| Error::io("make the folder", &files, source))?;
+        let (index, segments) = (Arc::default(), Arc::default());
+        Ok(Self { root, disk, index, segments, looked_at_bytes: AtomicU64::new(0), _lock: lock })
+    }
+
+    /// Bytes of all files.
+    pub fn size_bytes(&self) -> u64 {
+        self.segments.size_bytes()
+    }
+
+    /// The folder of the files.
+    pub fn folder(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a chunk lies, if it does.
+    pub(crate) fn place_of(&self, chunk: &Chunk) -> Option<(Arc<TierSegment>, Place)> {
+        self.index.get(chunk).map(|Stored { segment, place }| (segment, place))
+    }
+
+    fn store_all(&self, chunks: &[Arc<Chunk>]) -> Result<(), Error> {
+        let chunks: Vec<&Arc<Chunk>> = chunks.iter().filter(|chunk| chunk.is_movable()).collect();
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let id =
+            SegmentId::random().map_err(|source| Error::io("draw a random name in", &self.root, source))?;
+        let path = self.path(id);
+        let written = self.write(id, &path, &chunks).and_then(|places| {
+            let mapping = Mapping::new(&File::open(&path)?)?;
+            Ok((places, mapping))
+        });
+        let (places, mapping) = written.map_err(|source| {
+            // What is left, if it cannot be removed, the next tier removes.
+            let _ = self.disk.remove_file(&path);
+            Error::io("write", &path, source)
+        })?;
+        let segment = self.segments.add(path, mapping, Arc::clone(&self.disk));
+        for (chunk, place) in chunks.into_iter().zip(places) {
+            let stored = Stored { segment: Arc::clone(&segment), place };
+            let frame = self.index.insert(chunk, stored);
+            drop(chunk.move_frame(Bytes::from_owner(frame)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fetch_all(&self, chunks: &[Arc<Chunk>]) -> Result<(), Error> {
+        let places = self.index.places(chunks);
+        for (_, Stored { segment, place }) in &places {
+            segment.mapping.will_need(TierSegment::content(*place));
+        }
+        for (key, Stored { segment, place }) in &places {
+            if !segment.is_whole(*place) {
+                let reason = format!("the chunk {key} at byte {} is not what was written", place.offset);
+                return Err(Error::damaged(&segment.path, None, reason));
+            }
+        }
+        self.note_looked_at(&places);
+        Ok(())
+    }
+
+    fn path(&self, id: SegmentId) -> PathBuf {
+        self.root.join(id.file_name())
+    }
+
+    fn write(&self, id: SegmentId, path: &Path, chunks: &[&Arc<Chunk>]) -> io::Result<Vec<Place>> {
+        let mut file = self.disk.create_file(path)?;
+        file.write_all(&header(id))?;
+        let mut offset = HEADER_BYTES as u64;
+        let mut places = Vec::with_capacity(chunks.len());
+        let mut heads = Vec::new();
+        for chunks in chunks.chunks(PARTS_AT_ONCE / 2) {
+            heads.clear();
+            let frames: Vec<_> = chunks.iter().map(|chunk| chunk.frame()).collect();
+            let mut ends = Vec::with_capacity(chunks.len());
+            for (chunk, frame) in chunks.iter().zip(&frames) {
+                let head = record::put_head(chunk, frame, &mut heads);
+                ends.push(heads.len());
+                let at = u32::try_from(offset).map_err(|_| io::Error::other("a step has more than 4 GiB"))?;
+                let place = Place { segment: id, offset: at, length: head.length, crc: head.crc };
+                offset = place.end();
+                places.push(place);
+            }
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            let heads = starts.zip(&ends).map(|(start, &end)| heads.get(start..end).unwrap_or_default());
+            let parts =
+                heads.zip(&frames).flat_map(|(head, frame)| [IoSlice::new(head), IoSlice::new(frame)]);
+            write_all(file.as_mut(), &mut parts.collect::<Vec<_>>())?;
+        }
+        Ok(places)
+    }
+
+    fn note_looked_at(&self, places: &[(u64, Stored)]) {
+        let bytes: u64 = places.iter().map(|(_, stored)| u64::from(stored.place.length)).sum();
+        if self.looked_at_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= LOOKED_AT_BYTES {
+            self.looked_at_bytes.store(0, Ordering::Relaxed);
+            self.segments.let_go();
+        }
+    }
+}
+
+impl ColdStore for Tier {
+    /// Chunks whose frames cannot be moved are passed over.
+    fn store(&self, chunks: &[Arc<Chunk>]) -> Result<(), ColdError> {
+        Ok(self.store_all(chunks)?)
+    }
+
+    /// The error names chunk, file and place.
+    fn fetch(&self, chunks: &[Arc<Chunk>]) -> Result<(), ColdError> {
+        Ok(self.fetch_all(chunks)?)
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.segments.is_sparse()
+    }
+
+    fn is_sparse_around(&self, chunk: &Chunk) -> bool {
+        self.index.get(chunk).is_some_and(|stored| stored.segment.is_sparse())
+    }
+}
+
+/// Removes the files of a process that has ended.
+fn remove_leftovers(storage: &dyn Storage) -> Result<(), Error> {
+    let broken = |what, name: &str| {
+        let file = storage.describe(name);
+        move |source| Error::storage(what, &file, source)
+    };
+    for entry in storage.list(segment::FOLDER).map_err(broken("list", segment::FOLDER))? {
+        if SegmentId::from_file_name(&entry.name).is_some() {
+            storage.remove(&entry.name).map_err(broken("remove", &entry.name))?;
+        }
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tier").field("root", &self.root).finish_non_exhaustive()
+    }
+}

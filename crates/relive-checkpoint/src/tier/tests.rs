@@ -1,0 +1,237 @@
+//! The tier on a real disk, and on one that fails.
+
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use relive_tensor::{Chunk, Codec, ColdStore, Ledger, SequenceRange, Tensor, encode_chunk};
+
+use super::Tier;
+use crate::ErrorKind;
+use crate::disk::{Disk, DurableFile, RealDisk};
+
+const ROW_BYTES: u32 = 40_000;
+
+fn chunk(value: u32, ledger: &Arc<Ledger>) -> Arc<Chunk> {
+    let row = Tensor::from_slice(&vec![value; (ROW_BYTES / 4) as usize], [1, ROW_BYTES / 4]).unwrap();
+    let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+    let parts = encode_chunk(value.into(), range, &[row], false, Codec::Raw).unwrap();
+    Arc::new(Chunk::new(parts).unwrap().with_ledger(Arc::clone(ledger)))
+}
+
+fn chunks(values: std::ops::Range<u32>, ledger: &Arc<Ledger>) -> Vec<Arc<Chunk>> {
+    values.map(|value| chunk(value, ledger)).collect()
+}
+
+fn movable() -> Arc<Ledger> {
+    Arc::new(Ledger::of_movable_chunks())
+}
+
+fn assert_whole(chunk: &Chunk) {
+    let value = u32::try_from(chunk.key()).unwrap();
+    assert!(chunk.frame().chunks(4).all(|number| number == value.to_le_bytes()), "chunk {value}");
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let folder = folder.join("spilled/segments");
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn frames_move_to_the_disk_and_are_the_same_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
+    let chunks = chunks(0..2_000, &ledger);
+    let in_hand = chunks[0].frame();
+    tier.store(&chunks).unwrap();
+    assert_eq!(ledger.snapshot().resident_bytes(), 0);
+    assert!(tier.size_bytes() > 2_000 * u64::from(ROW_BYTES));
+    for picked in chunks.chunks(256) {
+        tier.fetch(picked).unwrap();
+        picked.iter().for_each(|chunk| assert_whole(chunk));
+    }
+    assert_eq!(in_hand, chunks[0].frame());
+}
+
+#[test]
+fn a_file_goes_with_its_last_chunk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
+    let (first, mut second) = (chunks(0..10, &ledger), chunks(10..20, &ledger));
+    tier.store(&first).unwrap();
+    tier.store(&second).unwrap();
+    assert_eq!(files(folder.path()).len(), 2);
+    drop(first);
+    assert_eq!(files(folder.path()).len(), 1);
+    let last = second.pop().unwrap();
+    drop(second);
+    tier.fetch(std::slice::from_ref(&last)).unwrap();
+    assert_whole(&last);
+    // A frame in hand keeps the file, and its chunk need not be there any more.
+    let frame = Chunk::shared_frame(&last);
+    drop((last, tier));
+    assert_eq!(files(folder.path()).len(), 1);
+    assert!(frame.chunks(4).all(|number| number == 19_u32.to_le_bytes()));
+    drop(frame);
+    assert_eq!(files(folder.path()).len(), 0);
+}
+
+#[test]
+fn what_lies_among_waste_is_stored_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
+    let mut all = chunks(0..4_000, &ledger);
+    all.chunks(500).for_each(|step| tier.store(step).unwrap());
+    assert!(!tier.is_sparse());
+    let mut place = 0;
+    all.retain(|_| {
+        place += 1;
+        place % 10 == 0
+    });
+    assert!(tier.is_sparse() && all.iter().all(|chunk| tier.is_sparse_around(chunk)));
+    tier.store(&all).unwrap();
+    assert!(!tier.is_sparse() && !all.iter().any(|chunk| tier.is_sparse_around(chunk)));
+    assert_eq!(files(folder.path()).len(), 1);
+    tier.fetch(&all).unwrap();
+    all.iter().for_each(|chunk| assert_whole(chunk));
+    assert_eq!(ledger.snapshot().spilled_bytes, 400 * u64::from(ROW_BYTES));
+}
+
+#[test]
+fn a_changed_byte_is_found_before_anybody_sees_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
+    let chunks = chunks(0..8, &ledger);
+    tier.store(&chunks).unwrap();
+    let path = files(folder.path()).pop().unwrap();
+    let size = fs::metadata(&path).unwrap().len();
+    let mut found = 0;
+    for offset in (0..size).step_by(1_777) {
+        flip(&path, offset);
+        let error = chunks.iter().filter_map(|chunk| tier.fetch(std::slice::from_ref(chunk)).err()).next();
+        if let Some(error) = error {
+            found += 1;
+            let text = error.to_string();
+            assert!(
+                text.contains(path.to_str().unwrap()) && text.contains("is not what was written"),
+                "{text}"
+            );
+        } else {
+            // The bytes between the frames: the header, lengths, checksums.
+            chunks.iter().for_each(|chunk| assert_whole(chunk));
+        }
+        flip(&path, offset);
+    }
+    assert!(found > 170, "{found}");
+    tier.fetch(&chunks).unwrap();
+}
+
+fn flip(path: &Path, offset: u64) {
+    let mut file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(offset)).unwrap();
+    file.read_exact(&mut byte).unwrap();
+    file.seek(SeekFrom::Start(offset)).unwrap();
+    file.write_all(&[byte[0] ^ 16]).unwrap();
+}
+
+#[test]
+fn a_folder_has_one_owner_and_leftovers_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Tier::open(folder.path()).unwrap();
+    assert_eq!(Tier::open(folder.path()).unwrap_err().kind(), ErrorKind::InUse);
+    drop(tier);
+    let segments = folder.path().join("spilled/segments");
+    let left = segments.join(format!("{}.chunks", "0f".repeat(16)));
+    let foreign = segments.join("notes.chunks");
+    fs::write(&left, "left by a process that was killed").unwrap();
+    fs::write(&foreign, "somebody's").unwrap();
+    let _tier = Tier::open(folder.path()).unwrap();
+    assert!(!left.exists() && foreign.exists());
+}
+
+/// Takes so many bytes in all.
+struct SmallDisk(Arc<std::sync::atomic::AtomicUsize>);
+
+struct SmallFile {
+    file: Box<dyn DurableFile>,
+    left: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Write for SmallFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.left.load(std::sync::atomic::Ordering::SeqCst);
+        if left == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let written = self.file.write(&bytes[..bytes.len().min(left)])?;
+        self.left.fetch_sub(written, std::sync::atomic::Ordering::SeqCst);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl DurableFile for SmallFile {
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync()
+    }
+}
+
+impl Disk for SmallDisk {
+    fn create_folders(&self, path: &Path) -> io::Result<()> {
+        RealDisk.create_folders(path)
+    }
+
+    fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {
+        let file = RealDisk.create_file(path)?;
+        Ok(Box::new(SmallFile { file, left: Arc::clone(&self.0) }))
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        RealDisk.sync_folder(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove_file(path)
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove_folder(path)
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_chunks_where_they_are_and_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let tier = Tier::on(Arc::new(SmallDisk(Arc::clone(&left))), folder.path()).unwrap();
+    let ledger = movable();
+    let chunks = chunks(0..10, &ledger);
+    for bytes in [0, 7, 32, 40, 100, 100_000, 400_000] {
+        left.store(bytes, std::sync::atomic::Ordering::SeqCst);
+        let error = tier.store(&chunks).unwrap_err();
+        assert!(error.to_string().contains("cannot write"), "{error}");
+        assert_eq!((files(folder.path()).len(), ledger.snapshot().spilled_bytes), (0, 0));
+    }
+    left.store(1 << 20, std::sync::atomic::Ordering::SeqCst);
+    tier.store(&chunks).unwrap();
+    chunks.iter().for_each(|chunk| assert_whole(chunk));
+}
+
+#[test]
+fn chunks_that_stay_in_memory_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Tier::open(folder.path()).unwrap();
+    let fixed = chunks(0..3, &Arc::default());
+    tier.store(&fixed).unwrap();
+    tier.fetch(&fixed).unwrap();
+    assert_eq!(files(folder.path()).len(), 0);
+}
