@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use relive_table::{CheckpointProgress, Snapshot};
+use relive_tensor::{Chunk, Ledger};
 
-use crate::Loss;
+use crate::{Error, Loss, Tier};
 
 /// How a checkpoint is loaded.
 ///
@@ -18,6 +19,7 @@ pub struct LoadOptions {
     threads: Option<usize>,
     salvage: bool,
     progress: Option<Arc<CheckpointProgress>>,
+    tier: Option<(Arc<Tier>, u64)>,
 }
 
 /// Most threads that load unless more are asked for: disks give no more beyond that.
@@ -51,6 +53,15 @@ impl LoadOptions {
         self
     }
 
+    /// A disk tier, and the bytes of chunks that may stay in memory. The chunks are in a
+    /// [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) then; those beyond `budget_bytes` go to the tier
+    /// while others are still being read.
+    #[must_use]
+    pub fn tier(mut self, tier: Arc<Tier>, budget_bytes: u64) -> Self {
+        self.tier = Some((tier, budget_bytes));
+        self
+    }
+
     /// Whether damage is reported instead of refused.
     #[must_use]
     pub fn salvages(&self) -> bool {
@@ -60,6 +71,19 @@ impl LoadOptions {
     pub(crate) fn num_threads(&self) -> usize {
         let available = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         self.threads.unwrap_or_else(available)
+    }
+
+    /// The account of the chunks that will be read.
+    pub(crate) fn ledger(&self) -> Ledger {
+        if self.tier.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() }
+    }
+
+    /// Moves chunks to the tier if those of the ledger take too much memory.
+    pub(crate) fn spill(&self, chunks: &[Arc<Chunk>], ledger: &Ledger) -> Result<(), Error> {
+        match &self.tier {
+            Some((tier, budget)) if ledger.snapshot().resident_bytes() > *budget => tier.store_all(chunks),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn counter(&self) -> Arc<CheckpointProgress> {

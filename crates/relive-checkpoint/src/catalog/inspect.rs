@@ -8,12 +8,12 @@ use relive_tensor::Chunk;
 
 use super::{CheckpointSummary, TableSummary};
 use crate::Error;
-use crate::Loss;
 use crate::losses::Losses;
 use crate::manifest::{ItemBlock, ItemColumns, KnownChunks, Manifest, read_manifest, rebuild_some};
 use crate::native::{ReadChunks, read_chunks};
 use crate::segment::Place;
 use crate::storage::Storage;
+use crate::{LoadOptions, Loss};
 
 /// A checkpoint, shown.
 #[derive(Debug)]
@@ -112,8 +112,9 @@ impl Looking<'_> {
             |position: &u32| Some((*position, *self.known.places().get(self.known.index_of(*position)?)?));
         // What is not described is an item's fault, which shows when it is built.
         let (positions, places): (Vec<u32>, Vec<Place>) = positions.iter().filter_map(place).unzip();
+        let (options, progress) = (LoadOptions::new().threads(1), CheckpointProgress::default());
         let ReadChunks { chunks, losses } =
-            read_chunks(self.storage, &places, 1, false, &CheckpointProgress::default(), &Arc::default());
+            read_chunks(self.storage, &places, &options, &progress, &Arc::default())?;
         for loss in losses {
             loss.cause.note(&mut Losses::new(false))?;
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use relive_table::Snapshot;
-use relive_tensor::{Chunk, Ledger};
+use relive_tensor::Chunk;
 
 use super::assemble::Tables;
 use super::places::Places;
@@ -31,10 +31,10 @@ pub(crate) fn load(
     let progress = options.counter();
     let bytes = known.places().iter().map(Place::record_bytes).sum();
     progress.expect(description.tables.iter().map(|table| table.items).sum(), bytes);
-    let ledger = Arc::new(Ledger::default());
+    let ledger = Arc::new(options.ledger());
     let threads = options.num_threads();
-    let read = read_chunks(storage, known.places(), threads, options.salvages(), &progress, &ledger);
-    let ReadChunks { chunks, losses: lost } = read;
+    let ReadChunks { chunks, losses: lost } =
+        read_chunks(storage, known.places(), options, &progress, &ledger)?;
     let lost = note(lost, &mut losses, &known, &blocks, &description.tables)?;
     if let Some(places) = places {
         remember(places, &known, &chunks);

@@ -9,10 +9,10 @@ use relive_tensor::{Chunk, Ledger};
 
 use super::parallel;
 use crate::Error;
-use crate::Loss;
 use crate::losses::Losses;
 use crate::segment::{Place, SegmentId, SegmentReader, Wanted, head_of, record};
 use crate::storage::Storage;
+use crate::{LoadOptions, Loss};
 
 /// What is wrong with a segment, and which chunks it costs.
 pub(crate) struct ChunkLoss {
@@ -47,18 +47,17 @@ pub(crate) struct ReadChunks {
 pub(crate) fn read_chunks(
     storage: &dyn Storage,
     places: &[Place],
-    threads: usize,
-    salvage: bool,
+    options: &LoadOptions,
     progress: &CheckpointProgress,
     ledger: &Arc<Ledger>,
-) -> ReadChunks {
+) -> Result<ReadChunks, Error> {
     let chunks: Vec<OnceLock<Arc<Chunk>>> = places.iter().map(|_| OnceLock::new()).collect();
     let segments = by_segment(places);
     let is_over = AtomicBool::new(false);
     let read = |number: usize| {
-        let Some((id, wanted)) = segments.get(number) else { return Vec::new() };
+        let Some((id, wanted)) = segments.get(number) else { return Ok(Vec::new()) };
         if is_over.load(Ordering::Relaxed) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let take = |index: usize, chunk: Chunk| {
             progress.advance(0, record::record_bytes(&chunk));
@@ -67,13 +66,17 @@ pub(crate) fn read_chunks(
             chunks.get(index).map(|slot| slot.set(chunk));
         };
         let losses = read_segment(storage, *id, wanted, take);
-        if !losses.is_empty() && !salvage {
+        if !losses.is_empty() && !options.salvages() {
             is_over.store(true, Ordering::Relaxed);
         }
-        losses
+        let read: Vec<_> =
+            wanted.iter().filter_map(|(index, _)| chunks.get(*index)?.get().cloned()).collect();
+        options.spill(&read, ledger)?;
+        Ok(losses)
     };
-    let losses = parallel(threads, segments.len(), read).into_iter().flatten().collect();
-    ReadChunks { chunks, losses }
+    let losses = parallel(options.num_threads(), segments.len(), read);
+    let losses = losses.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
+    Ok(ReadChunks { chunks, losses })
 }
 
 /// The places of each segment, sorted by offset; segments in order of first appearance.

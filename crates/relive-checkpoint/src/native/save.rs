@@ -130,7 +130,6 @@ fn now() -> Timestamp {
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-#[expect(clippy::too_many_arguments, reason = "each of them has another owner")]
 fn write(
     target: Target<'_>,
     name: &str,

@@ -18,13 +18,14 @@ use crate::{Error, LoadOptions, Loaded};
 
 /// Reads the checkpoint in `folder`.
 pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
-    let mut loading = Loading { losses: Losses::new(options.salvages()), ..Loading::default() };
+    let (losses, ledger) = (Losses::new(options.salvages()), Arc::new(options.ledger()));
+    let mut loading = Loading { losses, ledger, ..Loading::default() };
     if !folder.join(DONE).exists() {
         let error = Error::damaged(folder, None, "this is no whole checkpoint: it has no file DONE");
         loading.losses.bear(folder, error)?;
     }
     let progress = options.counter();
-    loading.read_chunks(&folder.join(CHUNKS), &progress)?;
+    loading.read_chunks(&folder.join(CHUNKS), options, &progress)?;
     // Without its rules no table can be made, so there is nothing to salvage.
     loading.read_tables(&folder.join(TABLES))?;
     let items = folder.join(ITEMS);
@@ -41,6 +42,9 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
 
 type Chunks = HashMap<u64, Arc<Chunk>>;
 
+/// Chunks that a disk tier is given at once, if there is one.
+const CHUNKS_AT_ONCE: usize = 256;
+
 #[derive(Default)]
 struct Loading {
     ledger: Arc<Ledger>,
@@ -54,23 +58,40 @@ struct Loading {
 }
 
 impl Loading {
-    fn read_chunks(&mut self, path: &Path, progress: &CheckpointProgress) -> Result<(), Error> {
+    fn read_chunks(
+        &mut self,
+        path: &Path,
+        options: &LoadOptions,
+        progress: &CheckpointProgress,
+    ) -> Result<(), Error> {
         progress.expect(0, path.metadata().map_or(0, |meta| meta.len()));
-        let read = RecordReader::open(path).and_then(|records| self.add_chunks(records, progress));
+        let read = RecordReader::open(path).and_then(|records| self.add_chunks(records, options, progress));
         read.or_else(|error| self.losses.bear(path, error))
     }
 
     /// The same chunk may come twice, as dm-reverb tells chunks apart by their addresses.
-    fn add_chunks(&mut self, mut records: RecordReader, progress: &CheckpointProgress) -> Result<(), Error> {
+    fn add_chunks(
+        &mut self,
+        mut records: RecordReader,
+        options: &LoadOptions,
+        progress: &CheckpointProgress,
+    ) -> Result<(), Error> {
+        let mut read = Vec::new();
         while let Some(record) = records.next()? {
             let length = record.len() as u64;
             let chunk = checkpoint::chunk_from_wire(record).map_err(|error| records.damaged(error))?;
             let key = chunk.key();
             let ledger = &self.ledger;
-            self.chunks.entry(key).or_insert_with(|| Arc::new(chunk.with_ledger(Arc::clone(ledger))));
+            let chunk =
+                self.chunks.entry(key).or_insert_with(|| Arc::new(chunk.with_ledger(Arc::clone(ledger))));
             progress.advance(0, length);
+            read.push(Arc::clone(chunk));
+            if read.len() >= CHUNKS_AT_ONCE {
+                options.spill(&read, ledger)?;
+                read.clear();
+            }
         }
-        Ok(())
+        options.spill(&read, &self.ledger)
     }
 
     fn read_tables(&mut self, path: &Path) -> Result<(), Error> {

@@ -77,7 +77,7 @@ impl Tier {
         self.index.get(chunk).map(|Stored { segment, place }| (segment, place))
     }
 
-    fn store_all(&self, chunks: &[Arc<Chunk>]) -> Result<(), Error> {
+    pub(crate) fn store_all(&self, chunks: &[Arc<Chunk>]) -> Result<(), Error> {
         let chunks: Vec<&Arc<Chunk>> = chunks.iter().filter(|chunk| chunk.is_movable()).collect();
         if chunks.is_empty() {
             return Ok(());
