@@ -221,6 +221,14 @@ impl TableHandle {
         result
     }
 
+    /// Looks at the state under the lock: for those who come back at once, which must not keep others out.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        let state = self.shared.state.lock();
+        let seen = look(&state);
+        State::unlock(state, wall_clock());
+        seen
+    }
+
     fn locked<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> (R, Aftermath) {
         let now = wall_clock();
         let mut after = Aftermath::default();

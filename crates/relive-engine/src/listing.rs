@@ -68,22 +68,23 @@ impl TableHandle {
     fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_PER_LOCK) {
-            let state = self.shared.state.lock();
-            let table_size = state.table.len();
-            found.extend(
-                keys.iter().map(|&key| state.table.get(key).map(|view| as_sampled(view, table_size))),
-            );
+            self.look(|state| {
+                let table_size = state.table.len();
+                let views = keys.iter().map(|&key| state.table.get(key));
+                found.extend(views.map(|view| view.map(|view| as_sampled(view, table_size))));
+            });
         }
         found
     }
 
     /// Adds the items of some slots; tells the next slot.
     fn collect(&self, slot: usize, from: u64, items: &mut Vec<ListedItem>) -> Option<usize> {
-        let state = self.shared.state.lock();
         let end = slot.saturating_add(SLOTS_PER_LOCK);
-        let views = state.table.items_in_slots(slot..end);
-        items.extend(views.filter(|view| view.data.sequence >= from).map(ListedItem::of));
-        (end < state.table.num_slots()).then_some(end)
+        self.look(|state| {
+            let views = state.table.items_in_slots(slot..end);
+            items.extend(views.filter(|view| view.data.sequence >= from).map(ListedItem::of));
+            (end < state.table.num_slots()).then_some(end)
+        })
     }
 }
 

@@ -50,21 +50,26 @@ impl Sweep {
             return;
         };
         let end = self.slot.saturating_add(SLOTS_PER_LOCK);
-        let state = table.shared.state.lock();
-        for item in state.table.items_in_slots(self.slot..end) {
-            for chunk in item.data.trajectory.chunks() {
-                // Items that share a chunk mostly lie side by side.
-                let is_known =
-                    step.cold.iter().rev().take(SHARED_WITHIN).any(|known| Arc::ptr_eq(known, chunk));
-                if !is_known && is_cold(chunk) {
-                    step.bytes += chunk.size_bytes();
-                    step.cold.push(Arc::clone(chunk));
-                }
+        let is_end = table.look(|state| {
+            for item in state.table.items_in_slots(self.slot..end) {
+                step.add(item.data.trajectory.chunks(), &is_cold);
+            }
+            end >= state.table.num_slots()
+        });
+        (self.table, self.slot) = if is_end { (self.table + 1, 0) } else { (self.table, end) };
+    }
+}
+
+impl Step {
+    fn add(&mut self, chunks: &[Arc<Chunk>], is_cold: impl Fn(&Chunk) -> bool) {
+        for chunk in chunks {
+            // Items that share a chunk mostly lie side by side.
+            let is_known = self.cold.iter().rev().take(SHARED_WITHIN).any(|known| Arc::ptr_eq(known, chunk));
+            if !is_known && is_cold(chunk) {
+                self.bytes += chunk.size_bytes();
+                self.cold.push(Arc::clone(chunk));
             }
         }
-        let is_end = end >= state.table.num_slots();
-        drop(state);
-        (self.table, self.slot) = if is_end { (self.table + 1, 0) } else { (self.table, end) };
     }
 }
 
