@@ -6,6 +6,8 @@ mod columns;
 mod description;
 mod fields;
 #[cfg(test)]
+pub(crate) mod forge;
+#[cfg(test)]
 mod golden;
 mod known;
 mod reader;

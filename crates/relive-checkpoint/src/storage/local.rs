@@ -34,12 +34,11 @@ impl LocalStorage {
 
     /// Makes a folder, and those above it, and makes them last.
     fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        let is_missing =
+            |folder: &&Path| !folder.as_os_str().is_empty() && self.disk.read_folder(folder).is_err();
+        let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
         self.disk.create_folders(folder)?;
-        match folder.parent() {
-            Some(parent) if parent.as_os_str().is_empty() => self.disk.sync_folder(Path::new(".")),
-            Some(parent) => self.disk.sync_folder(parent),
-            None => Ok(()),
-        }
+        missing.into_iter().try_for_each(|folder| self.disk.sync_folder(parent(folder)))
     }
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {

@@ -3,5 +3,6 @@
 mod crashes;
 mod damage;
 mod failures;
+mod hostile;
 mod space;
 mod support;

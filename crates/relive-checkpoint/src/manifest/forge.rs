@@ -1,0 +1,52 @@
+//! For tests: checkpoint files with other content and right checksums.
+
+use super::block::HEAD_BYTES;
+use super::walk::{self, END_BYTES, HEADER_BYTES};
+use super::{BlockHead, Kind, decode_chunks, encode_chunks};
+
+/// Head and decoded content of each block.
+fn blocks(file: &[u8]) -> Vec<(BlockHead, Vec<u8>)> {
+    let mut rest = &file[HEADER_BYTES..file.len() - END_BYTES];
+    let mut blocks = Vec::new();
+    while let Some((head, after)) = rest.split_first_chunk::<HEAD_BYTES>() {
+        let head = BlockHead::from_bytes(head).unwrap();
+        let (stored, after) = after.split_at(head.stored_bytes as usize);
+        blocks.push((head, head.decode(stored.to_vec()).unwrap()));
+        rest = after;
+    }
+    blocks
+}
+
+fn write(blocks: Vec<(BlockHead, Vec<u8>)>) -> Vec<u8> {
+    let (mut out, mut last) = (walk::header(), 0);
+    let count = u32::try_from(blocks.len()).unwrap();
+    for (BlockHead { kind, number, subject, count, .. }, raw) in blocks {
+        last = out.len() as u64;
+        let (head, stored) = BlockHead::encode(kind, number, subject, count, raw).unwrap();
+        out.extend(head.to_bytes());
+        out.extend(stored);
+    }
+    out.extend(walk::end(last, count));
+    out
+}
+
+pub(crate) fn count(file: &[u8]) -> usize {
+    blocks(file).len()
+}
+
+/// The file with a block changed.
+pub(crate) fn with_block(file: &[u8], number: usize, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut blocks = blocks(file);
+    change(&mut blocks[number].1);
+    write(blocks)
+}
+
+/// The file with another checksum for the chunk of a position, which is in the first block of chunks.
+pub(crate) fn with_crc(file: &[u8], position: usize, crc: u32) -> Vec<u8> {
+    let mut blocks = blocks(file);
+    let (head, raw) = blocks.iter_mut().find(|(head, _)| head.kind == Kind::Chunks).unwrap();
+    let mut places = decode_chunks(raw, head.count).unwrap();
+    places[position].crc = crc;
+    *raw = encode_chunks(&places);
+    write(blocks)
+}

@@ -1,0 +1,92 @@
+//! Files whose checksums are all right, and whose content is not what any server writes.
+
+use std::path::{Path, PathBuf};
+
+use super::support::{load_with, save, snapshot, store};
+use crate::LoadOptions;
+use crate::manifest::forge;
+use crate::simulated_disk::SimulatedDisk;
+
+const FILE: &str = "/root/checkpoint-0000000001.relive";
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 24
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap()
+    }
+
+    /// Changes some bytes, to anything, to extremes, or cuts and lengthens.
+    fn spoil(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(3) {
+            let (at, value) = (self.below(bytes.len()), self.next().to_le_bytes()[0]);
+            match self.below(6) {
+                0 => bytes.truncate(at),
+                1 => bytes.insert(at.min(bytes.len()), value),
+                2 => bytes.iter_mut().skip(at).take(4).for_each(|byte| *byte = 0xff),
+                3 => bytes.iter_mut().skip(at).take(8).for_each(|byte| *byte = 0),
+                _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte = value),
+            }
+        }
+    }
+}
+
+#[test]
+fn no_content_of_a_block_harms() {
+    let disk = SimulatedDisk::new();
+    save(&store(&disk).unwrap(), &snapshot(0..12)).unwrap();
+    let whole = disk.files()[Path::new(FILE)].clone();
+    let mut random = Random(11);
+    let mut refused = 0;
+    for round in 0..3000 {
+        let blocks = forge::count(&whole);
+        let forged = forge::with_block(&whole, random.below(blocks), |content| random.spoil(content));
+        let spoilt = disk.copy();
+        spoilt.change(Path::new(FILE), |bytes| bytes.clone_from(&forged));
+        let store = store(&spoilt).unwrap();
+        // Whatever comes of it, it comes: no panic, no memory for what is only announced.
+        let strict = load_with(&store, &LoadOptions::new().threads(1));
+        let salvaged = load_with(&store, &LoadOptions::new().threads(1).salvage(true));
+        if let (Err(strict), Ok(Some(salvaged))) = (&strict, &salvaged) {
+            assert!(!salvaged.losses.is_empty(), "round {round}: {strict}");
+        }
+        if let (Ok(_), Ok(Some(salvaged))) = (&strict, &salvaged) {
+            assert_eq!(salvaged.losses, [], "round {round}");
+        }
+        refused += usize::from(strict.is_err());
+    }
+    assert!(refused > 1500, "{refused} were refused");
+}
+
+#[test]
+fn no_content_of_a_record_harms() {
+    let disk = SimulatedDisk::new();
+    save(&store(&disk).unwrap(), &snapshot(0..3)).unwrap();
+    let (segment, bytes): (PathBuf, Vec<u8>) =
+        disk.files().into_iter().find(|(path, _)| path.starts_with("/root/segments")).unwrap();
+    let mut random = Random(12);
+    for _ in 0..2000 {
+        let mut spoilt = bytes.clone();
+        // Headers lie at the begin of each record; their length stays, so that the checkpoint can be forged to match.
+        let at = 32 + 8 + random.below(44);
+        spoilt[at] = random.next().to_le_bytes()[0];
+        let length = u32::from_le_bytes(spoilt[32..36].try_into().unwrap()) as usize;
+        let crc = crc32c::crc32c(&spoilt[40..40 + length]);
+        spoilt[36..40].copy_from_slice(&crc.to_le_bytes());
+        let forged = disk.copy();
+        forged.change(&segment, |bytes| bytes.clone_from(&spoilt));
+        let manifest = disk.files()[Path::new(FILE)].clone();
+        let manifest = forge::with_crc(&manifest, 0, crc);
+        forged.change(Path::new(FILE), |bytes| bytes.clone_from(&manifest));
+        if let Ok(Some(loaded)) = load_with(&store(&forged).unwrap(), &LoadOptions::new().threads(1)) {
+            // What is accepted can be decoded.
+            let items = loaded.snapshot.tables.iter().flat_map(|table| &table.items);
+            items.for_each(|item| drop(item.data.trajectory.decode().unwrap()));
+        }
+    }
+}
