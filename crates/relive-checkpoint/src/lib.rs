@@ -1,12 +1,14 @@
-//! Checkpoints: snapshots of tables on disk.
+//! Checkpoints: snapshots of tables on disk and in buckets. Only this crate knows files of data.
 //!
-//! [`reverb`] is dm-reverb's format, so that either server loads what the other has written. Only this crate knows files.
+//! [`Store`] is a server's place for checkpoints in our own format (`docs/checkpoint-format.md`), in which successive ones
+//! share what they have in common; [`Catalog`] looks at them. [`reverb`] is dm-reverb's format, so that either server loads
+//! what the other has written.
 //!
-//! A checkpoint appears whole or not at all: it is written into a hidden folder beside the others, made durable, and then
-//! renamed. Until that moment, and whatever fails, the checkpoint before it is the newest and valid.
+//! In both, a checkpoint appears whole or not at all: it is written under another name, made durable, and then renamed.
+//! Until that moment, and whatever fails, the checkpoint before it is the newest and valid.
 //!
-//! Reading trusts nothing. Every record has two checksums, every compressed file a third one, and the number of items must
-//! be what the tables have counted. What is not whole is refused, with the file, the record and the place in it.
+//! Reading trusts nothing. Every part has a checksum, and what is announced is held against what is there. What is not
+//! whole is refused, with the file and the place in it, or salvaged as far as it is whole.
 
 mod catalog;
 mod disk;
