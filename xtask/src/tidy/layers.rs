@@ -45,6 +45,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "relive-benches",
         &[
             "relive",
+            "relive-checkpoint",
             "relive-client",
             "relive-engine",
             "relive-server",
