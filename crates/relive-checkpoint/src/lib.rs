@@ -13,6 +13,7 @@
 mod catalog;
 mod disk;
 mod error;
+mod fast_map;
 mod layout;
 mod limits;
 mod loaded;

@@ -1,12 +1,11 @@
 //! Blocks of references to chunks.
 
-use std::collections::HashMap;
-
+use crate::fast_map::FastMap;
 use crate::layout::{Cursor, Malformed, Put, planes};
 use crate::segment::{Place, SegmentId};
 
 pub(crate) fn encode_chunks(places: &[Place]) -> Vec<u8> {
-    let mut numbers: HashMap<SegmentId, u32> = HashMap::new();
+    let mut numbers: FastMap<SegmentId, u32> = FastMap::default();
     let mut ids = Vec::new();
     let mut columns: [Vec<u32>; 4] = Default::default();
     let [segments, gaps, lengths, crcs] = &mut columns;

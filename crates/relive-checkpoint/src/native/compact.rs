@@ -1,7 +1,8 @@
 //! Which segments to write again.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
+use crate::fast_map::{FastMap, FastSet};
 use crate::segment::SegmentId;
 
 /// So many small segments of about one size are joined.
@@ -18,8 +19,8 @@ pub(super) struct Use {
 
 /// The segments whose chunks are to be written again: sparse ones, and small ones of which there are many. From
 /// `large_bytes` on there is nothing to win by joining them.
-pub(super) fn to_rewrite(uses: &HashMap<SegmentId, Use>, large_bytes: u64) -> HashSet<SegmentId> {
-    let mut found = HashSet::new();
+pub(super) fn to_rewrite(uses: &FastMap<SegmentId, Use>, large_bytes: u64) -> FastSet<SegmentId> {
+    let mut found = FastSet::default();
     let mut classes: BTreeMap<u32, Vec<SegmentId>> = BTreeMap::new();
     for (id, Use { size_bytes, live_bytes }) in uses {
         if live_bytes.saturating_mul(2) < *size_bytes {

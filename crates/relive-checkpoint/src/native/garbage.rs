@@ -1,8 +1,9 @@
 //! What lies in a root, and what of it nobody needs any more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 
+use crate::fast_map::FastMap;
 use crate::manifest::{Description, read_description};
 use crate::segment::{FOLDER, SegmentId};
 use crate::storage::Storage;
@@ -14,7 +15,7 @@ pub(crate) struct Listing {
     /// Checkpoints by number, the oldest first, with the sizes of their files.
     pub(crate) checkpoints: Vec<(u64, u64)>,
     /// Segments with the sizes of their files.
-    pub(crate) segments: HashMap<SegmentId, u64>,
+    pub(crate) segments: FastMap<SegmentId, u64>,
     /// Files that nobody finished.
     pub(crate) leftovers: Vec<String>,
 }

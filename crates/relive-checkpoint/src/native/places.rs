@@ -1,11 +1,11 @@
 //! Which chunks are written already, and where.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relive_tensor::Chunk;
 
+use crate::fast_map::FastMap;
 use crate::segment::{Place, SegmentId, record};
 
 /// Places of chunks by the chunks' addresses.
@@ -21,9 +21,9 @@ pub(crate) struct Places {
 
 #[derive(Default)]
 struct Inner {
-    entries: HashMap<usize, Entry>,
+    entries: FastMap<usize, Entry>,
     segments: Vec<Segment>,
-    numbers: HashMap<SegmentId, u32>,
+    numbers: FastMap<SegmentId, u32>,
 }
 
 /// A [`Place`] in less memory, as there are millions.

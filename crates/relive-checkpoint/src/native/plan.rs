@@ -1,6 +1,5 @@
 //! What a checkpoint is going to write.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use relive_table::Snapshot;
@@ -8,17 +7,18 @@ use relive_tensor::Chunk;
 
 use super::compact::{Use, to_rewrite};
 use super::places::{Places, address};
+use crate::fast_map::{FastMap, FastSet};
 use crate::segment::{Place, SegmentId, record};
 
 /// The distinct chunks of a snapshot, and which of them are to be written.
 pub(super) struct Plan<'a> {
     places: &'a Places,
     /// Sizes of the segments that are there.
-    present: &'a HashMap<SegmentId, u64>,
+    present: &'a FastMap<SegmentId, u64>,
     /// By address, in order of first appearance.
-    positions: HashMap<usize, u32>,
+    positions: FastMap<usize, u32>,
     /// Segments whose chunks are written again.
-    rewritten: HashSet<SegmentId>,
+    rewritten: FastSet<SegmentId>,
     pub(super) items: u64,
     /// Bytes of the records that are to be written.
     pub(super) new_bytes: u64,
@@ -29,12 +29,12 @@ impl<'a> Plan<'a> {
     pub(super) fn new(
         snapshot: &Snapshot,
         places: &'a Places,
-        present: &'a HashMap<SegmentId, u64>,
+        present: &'a FastMap<SegmentId, u64>,
         large_bytes: u64,
     ) -> Self {
-        let (positions, rewritten) = (HashMap::new(), HashSet::new());
+        let (positions, rewritten) = (FastMap::default(), FastSet::default());
         let mut plan = Self { places, present, positions, rewritten, items: 0, new_bytes: 0 };
-        let mut uses: HashMap<SegmentId, Use> = HashMap::new();
+        let mut uses: FastMap<SegmentId, Use> = FastMap::default();
         for item in snapshot.tables.iter().flat_map(|table| &table.items) {
             plan.items += 1;
             for chunk in item.data.trajectory.chunks() {
@@ -81,7 +81,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The addresses of all chunks.
-    pub(super) fn into_addresses(self) -> HashMap<usize, u32> {
+    pub(super) fn into_addresses(self) -> FastMap<usize, u32> {
         self.positions
     }
 

@@ -1,6 +1,5 @@
 //! Chunks of a checkpoint, read side by side.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -9,6 +8,7 @@ use relive_tensor::{Chunk, Ledger};
 
 use super::parallel;
 use crate::Error;
+use crate::fast_map::FastMap;
 use crate::losses::Losses;
 use crate::segment::{Place, SegmentId, SegmentReader, Wanted, head_of, record};
 use crate::storage::Storage;
@@ -81,7 +81,7 @@ pub(crate) fn read_chunks(
 
 /// The places of each segment, sorted by offset; segments in order of first appearance.
 pub(crate) fn by_segment(places: &[Place]) -> Vec<(SegmentId, Vec<Wanted>)> {
-    let mut numbers: HashMap<SegmentId, usize> = HashMap::new();
+    let mut numbers: FastMap<SegmentId, usize> = FastMap::default();
     let mut segments: Vec<(SegmentId, Vec<Wanted>)> = Vec::new();
     for (index, place) in places.iter().enumerate() {
         let number = *numbers.entry(place.segment).or_insert_with(|| {

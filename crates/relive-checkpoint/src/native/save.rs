@@ -1,15 +1,18 @@
 //! From a snapshot to files.
 
-use std::collections::HashSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use relive_table::{CheckpointProgress, Snapshot, StoredItem, TableSnapshot, Timestamp};
+use relive_tensor::Chunk;
+use smallvec::SmallVec;
 
 use super::adopt::adopt;
 use super::garbage::{Listing, remove};
 use super::places::Places;
 use super::plan::Plan;
+use crate::fast_map::FastSet;
 use crate::manifest::{
     Description, ItemColumns, Kind, ManifestWriter, TableDescription, Totals, encode_chunks,
 };
@@ -149,7 +152,7 @@ fn write(
         progress,
         items: ItemColumns::default(),
         window: Window::default(),
-        used: HashSet::new(),
+        used: FastSet::default(),
         totals: Totals::default(),
     };
     for (number, table) in (0..).zip(snapshot.tables) {
@@ -177,7 +180,7 @@ struct Writing<'a> {
     items: ItemColumns,
     window: Window,
     /// Segments that chunks are in.
-    used: HashSet<SegmentId>,
+    used: FastSet<SegmentId>,
     totals: Totals,
 }
 
@@ -188,6 +191,8 @@ struct Window {
     first: u32,
     /// `None` for those that wait to be written.
     places: Vec<Option<Place>>,
+    /// Where those are in the list of places, in the order in which they will be written.
+    waiting: VecDeque<usize>,
 }
 
 impl Window {
@@ -196,8 +201,17 @@ impl Window {
         self.first + u32::try_from(self.places.len()).expect("positions have 32 bits")
     }
 
-    fn set(&mut self, position: u32, place: Place) {
-        let index = position.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+    /// Takes a chunk that is met, `None` if it waits to be written.
+    fn meet(&mut self, place: Option<Place>) {
+        if place.is_none() {
+            self.waiting.push_back(self.places.len());
+        }
+        self.places.push(place);
+    }
+
+    /// The chunk that has waited longest was written.
+    fn written(&mut self, place: Place) {
+        let index = self.waiting.pop_front();
         if let Some(slot) = index.and_then(|index| self.places.get_mut(index)) {
             *slot = Some(place);
         }
@@ -219,38 +233,36 @@ impl Writing<'_> {
     }
 
     fn item(&mut self, item: &StoredItem) -> Result<(), Error> {
-        let Self { plan, segments, window, progress, tier, .. } = self;
         let chunks = item.data.trajectory.chunks();
-        for chunk in chunks {
-            if plan.position_of(chunk) != window.next() {
-                continue;
-            }
-            let place = plan.place_of(chunk);
-            window.places.push(place);
-            if place.is_none() {
-                if let Some(tier) = tier.filter(|_| !chunk.is_resident()) {
-                    // What the disk has changed must not get a new checksum.
-                    tier.fetch_all(std::slice::from_ref(chunk))?;
-                }
-                segments.push(Arc::clone(chunk), |chunk, place| {
-                    plan.placed(chunk, place);
-                    window.set(plan.position_of(chunk), place);
-                    progress.advance(0, place.record_bytes());
-                })?;
+        let positions: SmallVec<[u32; 8]> = chunks.iter().map(|chunk| self.plan.position_of(chunk)).collect();
+        for (chunk, position) in chunks.iter().zip(&positions) {
+            if *position == self.window.next() {
+                self.meet(chunk)?;
             }
         }
-        self.items.push(item, chunks.iter().map(|chunk| plan.position_of(chunk)));
+        self.items.push(item, positions);
         Ok(())
+    }
+
+    /// A chunk that was not met before.
+    fn meet(&mut self, chunk: &Arc<Chunk>) -> Result<(), Error> {
+        let place = self.plan.place_of(chunk);
+        self.window.meet(place);
+        if place.is_some() {
+            return Ok(());
+        }
+        if let Some(tier) = self.tier.filter(|_| !chunk.is_resident()) {
+            // What the disk has changed must not get a new checksum.
+            tier.fetch_all(std::slice::from_ref(chunk))?;
+        }
+        let Self { plan, segments, window, progress, .. } = self;
+        segments.push(Arc::clone(chunk), |chunk, place| written(plan, window, progress, chunk, place))
     }
 
     /// Writes the chunks that were met, and the items, which belong to one table.
     fn blocks(&mut self, table: u32) -> Result<(), Error> {
         let Self { plan, segments, window, progress, .. } = self;
-        segments.flush(|chunk, place| {
-            plan.placed(chunk, place);
-            window.set(plan.position_of(chunk), place);
-            progress.advance(0, place.record_bytes());
-        })?;
+        segments.flush(|chunk, place| written(plan, window, progress, chunk, place))?;
         self.chunk_blocks()?;
         let items = std::mem::take(&mut self.items);
         if items.is_empty() {
@@ -278,6 +290,18 @@ impl Writing<'_> {
         }
         Ok(())
     }
+}
+
+fn written(
+    plan: &Plan<'_>,
+    window: &mut Window,
+    progress: &CheckpointProgress,
+    chunk: &Arc<Chunk>,
+    place: Place,
+) {
+    plan.placed(chunk, place);
+    window.written(place);
+    progress.advance(0, place.record_bytes());
 }
 
 fn count(len: usize) -> u32 {
