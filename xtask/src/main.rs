@@ -13,6 +13,7 @@ mod interop;
 mod phases;
 mod process;
 mod python;
+mod s3;
 mod test;
 mod tidy;
 mod wheel;

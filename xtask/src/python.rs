@@ -31,6 +31,10 @@ pub(crate) const PACKAGE: Environment =
 pub(crate) const PACKAGE_TESTS: Environment =
     Environment { folder: ".venv-tests", requirements: "python/requirements-tests.txt", size: "5 GB" };
 
+/// A local S3 server, for the tests of checkpoints in buckets.
+pub(crate) const S3: Environment =
+    Environment { folder: ".venv-s3", requirements: "interop/s3/requirements.txt", size: "140 MB" };
+
 impl Environment {
     /// The Python of the environment, which is made or renewed first where that is needed.
     pub(crate) fn python(&self, root: &Path) -> Result<PathBuf> {

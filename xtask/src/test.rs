@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::binary::Profile;
 use crate::phases::Phases;
 use crate::python::PACKAGE_TESTS;
+use crate::s3::Server;
 use crate::{process, tidy, wheel};
 
 /// Runs all of them and prints how long each part took.
@@ -21,9 +22,17 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 /// The same as part of a longer run.
 pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
     phases.run("tidy", || tidy::run(root))?;
-    phases.run("tests", || process::run(process::cargo().current_dir(root).args(["test", "--workspace"])))?;
+    phases.run("tests", || workspace(root))?;
     phases.run("loom", || loom(root))?;
     phases.run("python", || python(root))
+}
+
+/// All crates, with a local S3 server for those that want one.
+fn workspace(root: &Path) -> Result<()> {
+    let server = Server::start(root)?;
+    let mut command = process::cargo();
+    command.current_dir(root).args(["test", "--workspace"]).envs(server.environment());
+    process::run(&mut command)
 }
 
 /// The Python package as users install it: types, then tests, the examples among them.

@@ -3,7 +3,7 @@
 //! Names are relative to the root, with `/` between their parts, whatever the machine's own separator is.
 
 #[cfg(feature = "object-storage")]
-mod bucket;
+pub(crate) mod bucket;
 #[cfg(test)]
 mod conformance;
 mod local;

@@ -1,5 +1,7 @@
 //! Our own format on disks that fail, crash and lie.
 
+#[cfg(feature = "object-storage")]
+mod buckets;
 mod crashes;
 mod damage;
 mod failures;

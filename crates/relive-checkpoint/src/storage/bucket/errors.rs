@@ -12,44 +12,57 @@ const MAX_WORDS: usize = 300;
 
 /// The error of a request. It names neither file nor URL: whoever asked for the file does.
 pub(super) fn explain(location: &Location, error: Error) -> io::Error {
-    let said = words(&error);
+    let whole = error.to_string();
     let (kind, advice) = match &error {
-        Error::NotFound { .. } if is_about_the_bucket(&said) => (
-            ErrorKind::NotFound,
-            format!(": there is no bucket `{}`; make it first, or mend the URL", location.bucket),
-        ),
+        Error::NotFound { .. } | Error::Generic { .. } if has_one(&whole, NO_BUCKET) => {
+            let bucket = &location.bucket;
+            (ErrorKind::NotFound, format!("; there is no bucket `{bucket}`: make it first, or mend the URL"))
+        }
         Error::NotFound { .. } => (ErrorKind::NotFound, String::new()),
         Error::AlreadyExists { .. } => {
             let advice = "; another server has written it: let one server only write to this place";
             (ErrorKind::AlreadyExists, advice.to_owned())
         }
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            let credentials = location.service.credentials();
-            (ErrorKind::PermissionDenied, format!("; the credentials do not allow it: {credentials}"))
+            (ErrorKind::PermissionDenied, denied(location))
         }
-        Error::Generic { .. } if is_about_credentials(&error) => {
-            let credentials = location.service.credentials();
-            (ErrorKind::PermissionDenied, format!("; there are no credentials: {credentials}"))
+        Error::Generic { .. } if has_one(&whole, DENIED) => (ErrorKind::PermissionDenied, denied(location)),
+        Error::Generic { .. } if has_one(&whole, NO_ROLE) => {
+            let advice = format!("; no credentials were found: {}", location.service.credentials());
+            (ErrorKind::PermissionDenied, advice)
         }
         Error::NotImplemented { .. } | Error::NotSupported { .. } => {
             let advice = "; the service must know conditional puts (If-None-Match and If-Match)";
             (ErrorKind::Unsupported, advice.to_owned())
         }
-        _ => (ErrorKind::Other, String::new()),
+        _ => (ErrorKind::Other, retries(&whole)),
     };
-    io::Error::new(kind, Refusal { text: format!("{said}{advice}"), source: error })
+    io::Error::new(kind, Refusal { text: format!("{}{advice}", words(&error)), source: error })
 }
 
-fn is_about_the_bucket(said: &str) -> bool {
-    ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"].iter().any(|code| said.contains(code))
+/// What answers say if there is no such bucket.
+const NO_BUCKET: &[&str] = &["NoSuchBucket", "ContainerNotFound", "bucket does not exist"];
+
+/// What answers say if credentials are not good enough, where that is not told otherwise.
+const DENIED: &[&str] = &["401 Unauthorized", "403 Forbidden", "ExpiredToken", "InvalidToken"];
+
+/// Where the role of the machine itself is asked for, which is done last, and fails if it has none.
+const NO_ROLE: &[&str] =
+    &["/latest/api/token", "/latest/meta-data", "/computeMetadata", "/metadata/identity"];
+
+fn has_one(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.contains(word))
 }
 
-/// Whether the machine's own role was asked for and there is none.
-fn is_about_credentials(error: &Error) -> bool {
-    let text = error.to_string();
-    ["/latest/api/token", "/latest/meta-data", "/computeMetadata", "/metadata/identity"]
-        .iter()
-        .any(|path| text.contains(path))
+fn denied(location: &Location) -> String {
+    format!("; the credentials do not allow it: {}", location.service.credentials())
+}
+
+/// How often it was tried again.
+fn retries(text: &str) -> String {
+    let count = text.split_once(", after ").and_then(|(_, rest)| rest.split_once(" retries"));
+    let count = count.map(|(count, _)| count).filter(|count| *count != "0");
+    count.map_or_else(String::new, |count| format!(" (after {count} retries)"))
 }
 
 /// What went wrong without the words around it: code and message of the service, or the innermost cause.

@@ -19,21 +19,9 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::driver::Driver;
-use super::limits::{ABANDONED_AFTER, CLEAN_UP_TIMEOUT, EXPIRES_AFTER, MAX_NOTE_BYTES, RENEW_EVERY};
+use super::limits::{ABANDONED_AFTER, CLEAN_UP_TIMEOUT, MAX_NOTE_BYTES};
 use super::note::{Note, ourselves};
-
-/// How long a lock lasts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Timing {
-    pub(super) renew_every: Duration,
-    pub(super) expires_after: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self { renew_every: RENEW_EVERY, expires_after: EXPIRES_AFTER }
-    }
-}
+use super::tuning::Tuning;
 
 /// Why there is no lock.
 pub(super) enum Refusal {
@@ -54,7 +42,7 @@ impl From<Error> for Refusal {
 /// A lock that is ours, for as long as it can be renewed.
 pub(super) struct Lease {
     object: Object,
-    timing: Timing,
+    tuning: Tuning,
     owner: u128,
     standing: Mutex<Standing>,
     /// What we wrote last. Whoever writes holds it, so that renewals come one after the other.
@@ -79,17 +67,17 @@ impl Lease {
     pub(super) async fn take(
         store: Arc<dyn ObjectStore>,
         path: Path,
-        timing: Timing,
+        tuning: Tuning,
     ) -> Result<Arc<Self>, Refusal> {
         let object = Object { store, path };
         let owner = random()?;
         let note = Note { owner: Some(owner), who: ourselves(), renewals: 0 };
-        let (version, sent) = object.take(&note, timing).await?;
+        let (version, sent) = object.take(&note, tuning).await?;
         Ok(Arc::new(Self {
             object,
-            timing,
+            tuning,
             owner,
-            standing: Mutex::new(Standing::OursUntil(sure_until(sent, timing))),
+            standing: Mutex::new(Standing::OursUntil(sure_until(sent, tuning))),
             written: AsyncMutex::new(Written { note, version }),
             released: Notify::new(),
         }))
@@ -97,7 +85,7 @@ impl Lease {
 
     /// Renews the lock until it is released or lost.
     pub(super) async fn keep(self: Arc<Self>) {
-        while timeout(self.timing.renew_every, self.released.notified()).await.is_err() {
+        while timeout(self.tuning.renew_every, self.released.notified()).await.is_err() {
             self.renew().await;
             if let Standing::Lost { to } = &*self.standing.lock() {
                 tracing::error!(lock = %self.object.path, by = %to, "the lock was taken over; nothing more is written");
@@ -152,10 +140,10 @@ impl Lease {
             let sent = Instant::now();
             let note = Note { renewals: written.note.renewals + 1, ..written.note.clone() };
             let put = self.object.update(&note, written.version.clone());
-            match timeout(self.timing.renew_every, put).await {
+            match timeout(self.tuning.renew_every, put).await {
                 Ok(Ok(version)) => {
                     *written = Written { note, version };
-                    *self.standing.lock() = Standing::OursUntil(sure_until(sent, self.timing));
+                    *self.standing.lock() = Standing::OursUntil(sure_until(sent, self.tuning));
                     return;
                 }
                 Ok(Err(
@@ -178,7 +166,7 @@ impl Lease {
 
     /// What the object says now, if it is ours; otherwise whose it is. `None` if it cannot be read.
     async fn look(&self) -> Option<Result<Written, String>> {
-        match timeout(self.timing.renew_every, self.object.read()).await {
+        match timeout(self.tuning.renew_every, self.object.read()).await {
             Ok(Ok(Some(Found { note: Some(note), version, .. }))) if note.owner == Some(self.owner) => {
                 Some(Ok(Written { note, version }))
             }
@@ -208,8 +196,8 @@ pub(super) fn uncertain() -> io::Error {
 }
 
 /// A third of the time is kept for what is on its way while the lock expires.
-fn sure_until(sent: Instant, timing: Timing) -> Instant {
-    sent + timing.expires_after * 2 / 3
+fn sure_until(sent: Instant, tuning: Tuning) -> Instant {
+    sent + tuning.expires_after * 2 / 3
 }
 
 fn random() -> Result<u128, Error> {
@@ -237,7 +225,7 @@ struct Found {
 
 impl Object {
     /// Writes the note as soon as nobody else's is there, or is worth anything.
-    async fn take(&self, note: &Note, timing: Timing) -> Result<(UpdateVersion, Instant), Refusal> {
+    async fn take(&self, note: &Note, tuning: Tuning) -> Result<(UpdateVersion, Instant), Refusal> {
         let mut watched: Option<(UpdateVersion, Instant)> = None;
         loop {
             let sent = Instant::now();
@@ -254,7 +242,7 @@ impl Object {
                 return Ok((found.version, sent));
             }
             let expired = matches!(&watched, Some((version, since))
-                if *version == found.version && since.elapsed() >= timing.expires_after);
+                if *version == found.version && since.elapsed() >= tuning.expires_after);
             if there.owner.is_none() || expired || found.age >= ABANDONED_AFTER {
                 match self.update(note, found.version).await {
                     Ok(version) => return Ok((version, sent)),
@@ -266,12 +254,12 @@ impl Object {
                 Some((version, _)) if *version != found.version => return Err(Refusal::Held(there.who)),
                 Some(_) => {}
                 None => {
-                    let seconds = timing.expires_after.as_secs();
+                    let seconds = tuning.expires_after.as_secs();
                     tracing::info!(lock = %self.path, by = %there.who, "locked; waiting up to {seconds} s to see whether its owner lives");
                     watched = Some((found.version, Instant::now()));
                 }
             }
-            sleep(timing.renew_every / 5).await;
+            sleep(tuning.renew_every / 5).await;
         }
     }
 

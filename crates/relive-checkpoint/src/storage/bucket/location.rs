@@ -82,17 +82,16 @@ impl Location {
     /// The client, with credentials and endpoint as the variables of the environment say.
     pub(super) fn client(&self) -> Result<Arc<dyn ObjectStore>, Error> {
         let built = match self.service {
-            Service::S3 => self.s3(),
+            Service::S3 => self.s3(AmazonS3Builder::from_env()),
             Service::Google => self.google(),
             Service::Azure => self.azure(),
         };
         built.map_err(|error| refused(&self.url, format!("{error}; {}", self.service.credentials())))
     }
 
-    fn s3(&self) -> object_store::Result<Arc<dyn ObjectStore>> {
+    pub(super) fn s3(&self, builder: AmazonS3Builder) -> object_store::Result<Arc<dyn ObjectStore>> {
         // Objects are deleted one at a time. That needs no bulk request, which not every service understands.
-        let builder =
-            AmazonS3Builder::from_env().with_bucket_name(&self.bucket).with_disable_bulk_delete(true);
+        let builder = builder.with_bucket_name(&self.bucket).with_disable_bulk_delete(true);
         Ok(Arc::new(builder.with_http_connector(Connector).with_retry(retries()).build()?))
     }
 

@@ -6,15 +6,20 @@
 
 mod driver;
 mod errors;
+#[cfg(test)]
+pub(crate) mod faults;
 mod http;
 mod lease;
 mod limits;
 mod location;
 mod note;
+#[cfg(test)]
+pub(crate) mod real;
 mod source;
 mod storage;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tuning;
 mod upload;
 
 pub(crate) use storage::BucketStorage;

@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 
 use super::driver::Driver;
 use super::errors::explain;
-use super::lease::{Lease, Refusal, Timing, uncertain};
+use super::lease::{Lease, Refusal, uncertain};
 use super::location::Location;
 use super::source::BucketSource;
+use super::tuning::Tuning;
 use super::upload::BucketUpload;
 use crate::storage::{Entry, Source, Storage, Upload};
 use crate::{Error, ErrorKind};
@@ -30,7 +31,7 @@ pub(super) struct Bucket {
     location: Location,
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) driver: Driver,
-    timing: Timing,
+    pub(super) tuning: Tuning,
     lease: Mutex<Option<Arc<Lease>>>,
 }
 
@@ -39,12 +40,12 @@ impl BucketStorage {
     pub(crate) fn open(url: &str) -> Result<Option<Self>, Error> {
         let Some(location) = Location::parse(url)? else { return Ok(None) };
         let store = location.client()?;
-        Self::on(store, location, Timing::default()).map(Some)
+        Self::on(store, location, Tuning::default()).map(Some)
     }
 
-    pub(super) fn on(store: Arc<dyn ObjectStore>, location: Location, timing: Timing) -> Result<Self, Error> {
+    pub(super) fn on(store: Arc<dyn ObjectStore>, location: Location, tuning: Tuning) -> Result<Self, Error> {
         let driver = Driver::start().map_err(|source| Error::storage("use", &location.url, source))?;
-        Ok(Self { bucket: Arc::new(Bucket { location, store, driver, timing, lease: Mutex::new(None) }) })
+        Ok(Self { bucket: Arc::new(Bucket { location, store, driver, tuning, lease: Mutex::new(None) }) })
     }
 }
 
@@ -123,7 +124,7 @@ impl Storage for BucketStorage {
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>, Error> {
         let bucket = &self.bucket;
-        let taking = Lease::take(Arc::clone(&bucket.store), bucket.path(LOCK), bucket.timing);
+        let taking = Lease::take(Arc::clone(&bucket.store), bucket.path(LOCK), bucket.tuning);
         let taken = bucket.driver.wait(taking).map_err(|source| self.cannot_lock(source))?;
         let lease = taken.map_err(|refusal| self.refused(refusal))?;
         drop(bucket.driver.begin(Arc::clone(&lease).keep()));

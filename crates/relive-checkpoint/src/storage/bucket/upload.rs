@@ -10,7 +10,7 @@ use object_store::{Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode,
 use tokio::sync::Mutex;
 
 use super::driver::Pending;
-use super::limits::{CLEAN_UP_TIMEOUT, IN_FLIGHT, MAX_PARTS, PART_BYTES};
+use super::limits::{CLEAN_UP_TIMEOUT, IN_FLIGHT, MAX_PARTS};
 use super::storage::Bucket;
 use crate::storage::Upload;
 
@@ -42,14 +42,15 @@ impl BucketUpload {
 
 impl Upload for BucketUpload {
     fn write(&mut self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let part_bytes = self.bucket.tuning.part_bytes;
         for part in parts {
             let mut rest: &[u8] = part;
             while !rest.is_empty() {
                 // Only when there is more: a file of just one part is put in one request.
-                if self.pending.len() == PART_BYTES {
+                if self.pending.len() == part_bytes {
                     self.send()?;
                 }
-                let (now, later) = rest.split_at(rest.len().min(PART_BYTES - self.pending.len()));
+                let (now, later) = rest.split_at(rest.len().min(part_bytes - self.pending.len()));
                 self.pending.extend_from_slice(now);
                 rest = later;
             }
@@ -109,7 +110,7 @@ impl Parts {
 
     fn send(&mut self, bytes: Bytes) -> io::Result<()> {
         if self.count == MAX_PARTS {
-            let most = MAX_PARTS as u64 * PART_BYTES as u64;
+            let most = MAX_PARTS as u64 * self.bucket.tuning.part_bytes as u64;
             return Err(io::Error::other(format!(
                 "the file is larger than {most} bytes, the most of an upload"
             )));

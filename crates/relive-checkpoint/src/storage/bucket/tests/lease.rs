@@ -7,27 +7,27 @@ use std::time::Instant;
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
-use super::faults::{Fault, Faulty, Step};
-use super::memory::{PATIENCE, QUICK, at, until};
+use super::memory::{PATIENCE, until};
 use crate::ErrorKind;
-use crate::storage::Storage;
+use crate::storage::bucket::faults::{self, Fault, Faulty, QUICK, Step};
 use crate::storage::bucket::note::{Note, ourselves};
 use crate::storage::conformance::{read, write};
+use crate::storage::{BucketStorage, Storage};
 
 const LOCK: &str = "a/relive.lock";
 
+fn at(store: &Faulty, name: &str) -> BucketStorage {
+    faults::at(store, name, QUICK)
+}
+
 fn note(store: &Faulty) -> Note {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let bytes = runtime.block_on(async {
-        let found = store.objects.get(&Path::from(LOCK)).await.unwrap();
-        found.bytes().await.unwrap()
-    });
+    let bytes =
+        store.directly(async |objects| objects.get(&Path::from(LOCK)).await.unwrap().bytes().await.unwrap());
     Note::parse(std::str::from_utf8(&bytes).unwrap()).unwrap()
 }
 
 fn put(store: &Faulty, text: String) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(store.objects.put(&Path::from(LOCK), text.into())).unwrap();
+    store.directly(async |objects| objects.put(&Path::from(LOCK), text.into()).await.unwrap());
 }
 
 #[test]

@@ -4,20 +4,12 @@ use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::faults::{Fault, Faulty, Step};
-use crate::storage::bucket::lease::Timing;
-use crate::storage::bucket::location::Location;
+use crate::storage::bucket::faults::{self, Fault, Faulty, QUICK, SLOW, Step};
 use crate::storage::conformance::{self, content, names, read, write};
 use crate::storage::{BucketStorage, Storage};
 
-/// Quick to expire, and slow enough for busy machines.
-pub(super) const QUICK: Timing =
-    Timing { renew_every: Duration::from_millis(50), expires_after: Duration::from_millis(1500) };
-
-/// The place `name` in the store.
-pub(super) fn at(store: &Faulty, name: &str) -> BucketStorage {
-    let location = Location::parse(&format!("s3://bucket/{name}")).unwrap().unwrap();
-    BucketStorage::on(Arc::new(store.clone()), location, QUICK).unwrap()
+fn at(store: &Faulty, name: &str) -> BucketStorage {
+    faults::at(store, name, QUICK)
 }
 
 /// Looks until it is so.
@@ -158,4 +150,16 @@ fn work_is_done_from_schedulers_of_others_too() {
         assert_eq!(read(&storage, "x"), b"1");
         drop((lock, storage));
     });
+}
+
+#[test]
+fn a_file_of_too_many_parts_is_refused() {
+    let store = Faulty::default();
+    let storage = faults::at(&store, "a", SLOW);
+    write(&storage, "x", &content(10_000_000, 1));
+    let mut upload = storage.create("y").unwrap();
+    let error = upload.write(&mut [IoSlice::new(&content(10_001_001, 1))]).unwrap_err();
+    assert_eq!(error.to_string(), "the file is larger than 10000000 bytes, the most of an upload");
+    drop(upload);
+    assert_eq!(names(&storage, ""), ["x"]);
 }

@@ -1,6 +1,5 @@
 //! Against a store in memory that fails on demand, and a real S3 server.
 
-mod faults;
 mod lease;
 mod memory;
 mod s3;

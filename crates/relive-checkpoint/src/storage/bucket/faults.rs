@@ -1,8 +1,9 @@
-//! A store that fails on demand.
+//! A store in memory, behind a service that fails on demand.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
@@ -10,14 +11,39 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
+    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
-/// What a store was asked to do.
+use super::limits::PART_BYTES;
+use super::location::Location;
+use super::tuning::Tuning;
+use crate::storage::BucketStorage;
+
+/// Quick to expire, and slow enough for busy machines.
+pub(crate) const QUICK: Tuning = Tuning {
+    renew_every: Duration::from_millis(50),
+    expires_after: Duration::from_millis(1500),
+    part_bytes: PART_BYTES,
+};
+
+/// So slow that nothing of it happens in a test; with parts so small that small files have some.
+pub(crate) const SLOW: Tuning = Tuning {
+    renew_every: Duration::from_secs(1000),
+    expires_after: Duration::from_secs(10_000),
+    part_bytes: 1000,
+};
+
+/// The place `name` in a store.
+pub(crate) fn at(store: &Faulty, name: &str, tuning: Tuning) -> BucketStorage {
+    let location = Location::parse(&format!("s3://bucket/{name}")).unwrap().unwrap();
+    BucketStorage::on(Arc::new(store.clone()), location, tuning).unwrap()
+}
+
+/// What a service was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Put,
     Begin,
     Part,
@@ -25,11 +51,12 @@ pub(super) enum Step {
     Abort,
     Get,
     List,
+    Delete,
 }
 
 /// How a step fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Nothing is done.
     Refused,
     /// It is done, and the answer is lost.
@@ -38,57 +65,116 @@ pub(super) enum Fault {
     Hangs,
 }
 
-/// Objects in memory, behind a service that has faults.
+/// Which steps fail, whatever they are, counted from when this was said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    #[default]
+    None,
+    Once(usize, Fault),
+    /// The network is gone, or we are.
+    From(usize),
+}
+
+/// Objects in memory, and a service that has faults.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Faulty {
-    pub(super) objects: Arc<InMemory>,
+pub(crate) struct Faulty {
+    pub(crate) objects: Arc<InMemory>,
     plan: Arc<Plan>,
 }
 
 #[derive(Debug, Default)]
 struct Plan {
     faults: Mutex<Vec<(Step, Path, Fault)>>,
+    trouble: Mutex<Trouble>,
+    steps: AtomicUsize,
     /// Uploads that were begun and neither completed nor aborted.
     open: AtomicUsize,
     /// Parts wait for a permit of it.
     gate: Mutex<Option<Arc<Semaphore>>>,
+    held: Mutex<Option<Held>>,
     parts_under_way: AtomicUsize,
     most_parts_under_way: AtomicUsize,
 }
 
+/// A put that waits.
+#[derive(Debug)]
+struct Held {
+    path: Path,
+    arrived: mpsc::Sender<()>,
+    go: oneshot::Receiver<()>,
+}
+
 impl Faulty {
-    /// All such steps with objects of that name fail from now on.
-    pub(super) fn fail(&self, step: Step, path: &str, fault: Fault) {
+    /// The next put to that path waits until it is told to go on, or nobody can tell it any more.
+    pub(crate) fn hold_put(&self, path: &str) -> (mpsc::Receiver<()>, oneshot::Sender<()>) {
+        let (arrived, arrival) = mpsc::channel();
+        let (release, go) = oneshot::channel();
+        *self.plan.held.lock() = Some(Held { path: path.into(), arrived, go });
+        (arrival, release)
+    }
+
+    /// All such steps with the object of that name fail from now on.
+    pub(crate) fn fail(&self, step: Step, path: &str, fault: Fault) {
         self.plan.faults.lock().push((step, path.into(), fault));
     }
 
-    pub(super) fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.plan.faults.lock().clear();
     }
 
-    pub(super) fn open_uploads(&self) -> usize {
+    pub(crate) fn trouble(&self, trouble: Trouble) {
+        *self.plan.trouble.lock() = trouble;
+        self.plan.steps.store(0, Ordering::SeqCst);
+    }
+
+    /// Steps since [`Self::trouble`].
+    pub(crate) fn steps(&self) -> usize {
+        self.plan.steps.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn open_uploads(&self) -> usize {
         self.plan.open.load(Ordering::SeqCst)
     }
 
     /// From now on parts travel only with a permit.
-    pub(super) fn close_gate(&self) -> Arc<Semaphore> {
+    pub(crate) fn close_gate(&self) -> Arc<Semaphore> {
         Arc::clone(self.plan.gate.lock().insert(Arc::new(Semaphore::new(0))))
     }
 
-    pub(super) fn parts_under_way(&self) -> usize {
+    pub(crate) fn parts_under_way(&self) -> usize {
         self.plan.parts_under_way.load(Ordering::SeqCst)
     }
 
-    pub(super) fn most_parts_under_way(&self) -> usize {
+    pub(crate) fn most_parts_under_way(&self) -> usize {
         self.plan.most_parts_under_way.load(Ordering::SeqCst)
+    }
+
+    /// Does what somebody else does, who has no troubles.
+    pub(crate) fn directly<T>(&self, work: impl AsyncFnOnce(&InMemory) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(work(&self.objects))
+    }
+
+    /// As a person does who knows that the owner is dead.
+    pub(crate) fn remove_lock(&self, place: &str) {
+        let path = Path::from(format!("{place}/relive.lock"));
+        let _ = self.directly(async |objects| objects.delete(&path).await);
     }
 }
 
 impl Plan {
+    fn fault(&self, step: Step, path: &Path) -> Option<Fault> {
+        let number = self.steps.fetch_add(1, Ordering::SeqCst);
+        match *self.trouble.lock() {
+            Trouble::Once(at, fault) if number == at => return Some(fault),
+            Trouble::From(at) if number >= at => return Some(Fault::Refused),
+            _ => {}
+        }
+        self.faults.lock().iter().find(|fault| fault.0 == step && fault.1 == *path).map(|fault| fault.2)
+    }
+
     async fn run<T>(&self, step: Step, path: &Path, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let planned = |fault: &&(Step, Path, Fault)| fault.0 == step && fault.1 == *path;
-        let fault = self.faults.lock().iter().find(planned).map(|fault| fault.2);
-        match fault {
+        match self.fault(step, path) {
             None => work.await,
             Some(Fault::Refused) => Err(broken(step)),
             Some(Fault::Unanswered) => work.await.and(Err(broken(step))),
@@ -110,15 +196,21 @@ impl fmt::Display for Faulty {
 #[async_trait]
 impl ObjectStore for Faulty {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let held = self.plan.held.lock().take_if(|held| held.path == *path);
+        if let Some(Held { arrived, go, .. }) = held {
+            let _ = arrived.send(());
+            let _ = go.await;
+        }
         let put = || self.objects.put_opts(path, payload.clone(), options.clone());
-        match self.plan.run(Step::Put, path, put()).await {
-            // As the client of a real service does it.
-            Err(Error::Generic { .. })
-                if self.plan.faults.lock().iter().any(|fault| fault.2 == Fault::Unanswered) =>
-            {
+        match self.plan.fault(Step::Put, path) {
+            None => put().await,
+            Some(Fault::Refused) => Err(broken(Step::Put)),
+            // The clients of real services try again.
+            Some(Fault::Unanswered) => {
+                put().await?;
                 put().await
             }
-            answer => answer,
+            Some(Fault::Hangs) => std::future::pending().await,
         }
     }
 
@@ -137,7 +229,10 @@ impl ObjectStore for Faulty {
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.objects.delete_stream(paths)
+        match self.plan.fault(Step::Delete, &Path::default()) {
+            None => self.objects.delete_stream(paths),
+            Some(_) => Box::pin(tokio_stream::once(Err(broken(Step::Delete)))),
+        }
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {

@@ -1,0 +1,160 @@
+//! Checkpoints in a bucket whose service fails, loses its answers, or is gone, at every request.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::support::{SIZES, later, load, save, snapshot, told};
+use crate::Error;
+use crate::native::{Listing, Store};
+use crate::storage::Storage;
+use crate::storage::bucket::faults::{Fault, Faulty, SLOW, Trouble, at};
+use crate::storage::bucket::real::Server;
+use crate::storage::bucket::tuning::Tuning;
+
+/// The place of these tests.
+const PLACE: &str = "runs/a";
+
+fn store(service: &Faulty) -> Result<Store, Error> {
+    Store::on(Arc::new(at(service, PLACE, SLOW)), SIZES)
+}
+
+/// Whether the objects are those that the checkpoints need, and no others.
+fn assert_no_garbage(service: &Faulty) {
+    let storage = at(service, PLACE, SLOW);
+    let listing = Listing::read(&storage).unwrap();
+    let mut needed = HashSet::new();
+    for (number, _) in &listing.checkpoints {
+        let name = crate::names::checkpoint_name(*number);
+        let (description, _) = crate::manifest::read_description(&storage, &name).unwrap();
+        needed.extend(description.segments.into_iter().map(|segment| segment.id));
+    }
+    assert_eq!(listing.segments.keys().copied().collect::<HashSet<_>>(), needed);
+}
+
+/// Saves, loads and prunes, with one server after the other at a place.
+fn keeps_checkpoints(place: impl Fn() -> Arc<dyn Storage>) {
+    let store = || Store::on(place(), SIZES).unwrap().keep(2);
+    let first = snapshot(0..60);
+    let one = store();
+    assert!(load(&one).is_none());
+    let whole = save(&one, &first).unwrap();
+    let second = later(&first, |number| number > 2, 80..83);
+    let little = save(&one, &second).unwrap();
+    assert!(little * 3 < whole, "{little} bytes after {whole}");
+    let url = format!("{}/checkpoint-0000000002.relive", place().describe(""));
+    assert_eq!(one.latest().unwrap(), Some(url));
+    drop(one);
+    let other = store();
+    let loaded = load(&other).unwrap().snapshot;
+    assert_eq!(told(&loaded), told(&second));
+    let third = later(&loaded, |number| number % 7 != 0, 90..99);
+    save(&other, &third).unwrap();
+    assert_eq!(told(&load(&other).unwrap().snapshot), told(&third));
+    assert_eq!(Listing::read(place().as_ref()).unwrap().checkpoints.len(), 2);
+}
+
+#[test]
+fn a_bucket_keeps_checkpoints_as_a_folder_does() {
+    let service = Faulty::default();
+    keeps_checkpoints(|| Arc::new(at(&service, PLACE, SLOW)));
+    assert_no_garbage(&service);
+    assert_eq!(service.open_uploads(), 0);
+}
+
+#[test]
+fn so_does_a_real_server() {
+    let Some(server) = Server::of_this_run() else { return };
+    keeps_checkpoints(|| Arc::new(server.at("checkpoints", Tuning::default())));
+}
+
+#[test]
+fn a_request_that_fails_costs_one_checkpoint_and_nothing_else() {
+    let mut failures = 0;
+    for fault in [Fault::Refused, Fault::Unanswered] {
+        let mut number = 0;
+        loop {
+            let service = Faulty::default();
+            let store = store(&service).unwrap().keep(2);
+            let first = snapshot(0..12);
+            save(&store, &first).unwrap();
+            let second = later(&first, |number| number % 3 != 0, 20..26);
+            service.trouble(Trouble::Once(number, fault));
+            let saved = save(&store, &second);
+            let is_over = service.steps() <= number;
+            service.trouble(Trouble::None);
+            let found = told(&load(&store).unwrap().snapshot);
+            match saved {
+                Ok(_) => assert!(found == told(&second), "request {number} {fault:?}"),
+                Err(error) => {
+                    failures += 1;
+                    assert!(error.to_string().contains("was made to fail"), "{error}");
+                    assert!(found == told(&first) || found == told(&second), "request {number} {fault:?}");
+                }
+            }
+            let third = later(&second, |number| number != 7, 40..43);
+            save(&store, &third).unwrap();
+            assert!(told(&load(&store).unwrap().snapshot) == told(&third), "request {number} {fault:?}");
+            assert_no_garbage(&service);
+            if is_over {
+                break;
+            }
+            number += 1;
+        }
+    }
+    assert!(failures > 10, "{failures} failures");
+}
+
+#[test]
+fn whenever_the_server_is_gone_a_whole_checkpoint_is_left() {
+    let first = snapshot(0..12);
+    let mut number = 0;
+    loop {
+        let service = Faulty::default();
+        let dies = store(&service).unwrap().keep(1);
+        save(&dies, &first).unwrap();
+        let second = later(&first, |number| number % 5 == 0 || number > 8, 30..40);
+        service.trouble(Trouble::From(number));
+        let is_saved = save(&dies, &second).is_ok();
+        let is_over = service.steps() <= number;
+        drop(dies);
+        service.trouble(Trouble::None);
+        service.remove_lock(PLACE);
+        let next = store(&service).unwrap().keep(1);
+        let found = load(&next).unwrap().snapshot;
+        assert!(
+            told(&found) == told(&second) || (!is_saved && told(&found) == told(&first)),
+            "gone at request {number}"
+        );
+        let third = later(&found, |number| number != 9, 50..53);
+        save(&next, &third).unwrap();
+        assert!(told(&load(&next).unwrap().snapshot) == told(&third), "gone at request {number}");
+        assert_no_garbage(&service);
+        if is_over {
+            break;
+        }
+        number += 1;
+    }
+    assert!(number > 10, "{number} requests");
+}
+
+#[test]
+fn who_wrote_the_name_first_keeps_it() {
+    let service = Faulty::default();
+    let (first, second) = (snapshot(0..5), snapshot(20..25));
+    let whole = Tuning { part_bytes: 1 << 20, ..SLOW };
+    let store = |service: &Faulty| Store::on(Arc::new(at(service, PLACE, whole)), SIZES);
+    let one = store(&service).unwrap();
+    save(&one, &first).unwrap();
+    // Somebody broke the lock and went on, and we were asleep.
+    service.remove_lock(PLACE);
+    let other = store(&service).unwrap();
+    let (arrival, go) = service.hold_put("runs/a/checkpoint-0000000002.relive");
+    let late = std::thread::spawn(move || save(&one, &first));
+    arrival.recv_timeout(Duration::from_secs(30)).unwrap();
+    save(&other, &second).unwrap();
+    go.send(()).unwrap();
+    let error = late.join().unwrap().unwrap_err();
+    assert!(error.to_string().contains("another server has written it"), "{error}");
+    assert_eq!(told(&load(&other).unwrap().snapshot), told(&second), "the other's file is left alone");
+}

@@ -1,0 +1,46 @@
+//! A local S3 server, for as long as somebody needs it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::python;
+
+/// `interop/s3/server.py`, which ends when this is dropped.
+pub(crate) struct Server {
+    process: Child,
+    environment: BTreeMap<String, String>,
+}
+
+impl Server {
+    /// Starts one on a port of its own, and waits until it serves.
+    pub(crate) fn start(root: &Path) -> Result<Self> {
+        let mut command = Command::new(python::S3.python(root)?);
+        command.arg(root.join("interop/s3/server.py")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().context("could not start the S3 server")?;
+        let output = process.stdout.take().context("the S3 server has no output")?;
+        let mut server = Self { process, environment: BTreeMap::new() };
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        ensure!(!line.is_empty(), "the S3 server ended before it served");
+        server.environment = serde_json::from_str(&line).context("the S3 server said something else")?;
+        Ok(server)
+    }
+
+    /// What its users need to know: variables of the usual names, and `RELIVE_TEST_S3`, the URL of a bucket.
+    pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It reads until there is nothing left to read.
+        drop(self.process.stdin.take());
+        // A process that cannot be waited for has ended.
+        let _ = self.process.wait();
+    }
+}
