@@ -15,6 +15,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     phases.run("clippy", || {
         cargo(root, &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
     })?;
+    phases.run("features", || features(root))?;
     phases.run("docs", || docs(root))?;
     phases.run("interop", || interop::run(root, &interop::Options::default()))?;
     println!("\n{}", phases.summary());
@@ -23,6 +24,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
     process::run(process::cargo().current_dir(root).args(arguments))
+}
+
+/// Everything else is built with all features, since the program and the Python module have them on.
+fn features(root: &Path) -> Result<()> {
+    cargo(root, &["check", "--package", "relive-checkpoint", "--no-default-features", "--all-targets"])
 }
 
 fn docs(root: &Path) -> Result<()> {
