@@ -17,8 +17,11 @@ impl Mapping {
     pub(super) fn new(file: &File) -> io::Result<Self> {
         // SAFETY: the file is of this process's own making, in a folder that it keeps locked, and is not written to any more.
         let map = unsafe { Mmap::map(file)? };
-        // Chunks are picked at random; what lies beside them is not wanted. Not every system takes the advice.
+        // Chunks are picked at random; what lies beside them is not wanted, and must not come in pages of megabytes that
+        // count as this process's memory. Not every system takes the advice.
         let _ = map.advise(Advice::Random);
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(Advice::NoHugePage);
         Ok(Self(map))
     }
 

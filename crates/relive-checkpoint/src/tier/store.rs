@@ -23,8 +23,12 @@ const FOLDER: &str = "spilled";
 /// Bytes of mappings that are looked at before their memory is given back. Systems bring some more than is asked for.
 const LOOKED_AT_BYTES: u64 = 48 << 20;
 
-/// Most parts of one write; each chunk has two, and systems take 1,024.
-const PARTS_AT_ONCE: usize = 1_024;
+/// Bytes of one write, but for larger chunks. Systems keep what is written at once in one piece, and map it as one piece,
+/// however little of it is looked at: with writes of megabytes, a batch would map the whole tier.
+const WRITE_BYTES: u64 = 64 << 10;
+
+/// Most chunks of one write; each has two parts, and systems take 1,024.
+const CHUNKS_AT_ONCE: usize = 512;
 
 /// The disk tier's files, in a folder of their own.
 ///
@@ -128,7 +132,7 @@ impl Tier {
         let mut offset = HEADER_BYTES as u64;
         let mut places = Vec::with_capacity(chunks.len());
         let mut heads = Vec::new();
-        for chunks in chunks.chunks(PARTS_AT_ONCE / 2) {
+        for chunks in groups(chunks) {
             heads.clear();
             let frames: Vec<_> = chunks.iter().map(|chunk| chunk.frame()).collect();
             let mut ends = Vec::with_capacity(chunks.len());
@@ -156,6 +160,21 @@ impl Tier {
             self.segments.let_go();
         }
     }
+}
+
+/// Chunks that are written together.
+fn groups<'a, 'c>(mut chunks: &'a [&'c Arc<Chunk>]) -> impl Iterator<Item = &'a [&'c Arc<Chunk>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |chunk: &&&Arc<Chunk>| {
+            bytes += chunk.size_bytes();
+            bytes <= WRITE_BYTES
+        };
+        let fitting = chunks.iter().take(CHUNKS_AT_ONCE).take_while(fits).count();
+        let (group, rest) = chunks.split_at(fitting.max(1).min(chunks.len()));
+        chunks = rest;
+        (!group.is_empty()).then_some(group)
+    })
 }
 
 impl ColdStore for Tier {

@@ -34,8 +34,15 @@ pub fn encode_chunk(
         let span = start..offset(&frame).map_err(error)?;
         headers.push(ColumnHeader { dtype: tensor.dtype(), codec, shape: tensor.shape().clone(), span });
     }
-    let frame = frame.into_boxed_slice();
+    let frame = exactly(frame);
     Ok(ChunkParts { key, range, columns: headers, delta_encoded: use_delta, frame, verbatim: false })
+}
+
+/// The bytes in memory of their size. Codecs ask for room for the worst case, and allocators that are asked to take a part
+/// of it back rather keep all: chunks live long, so that is worth a copy.
+fn exactly(frame: Vec<u8>) -> Box<[u8]> {
+    let unused = frame.capacity() - frame.len();
+    if unused > frame.len() / 16 { Box::from(frame.as_slice()) } else { frame.into_boxed_slice() }
 }
 
 fn encode_tensor(
