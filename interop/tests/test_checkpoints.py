@@ -16,6 +16,9 @@ from support.tables import table
 
 KINDS = ("reverb", "relive")
 
+# Its format, as many as it keeps, and none that nobody asked for.
+LIKE_REVERB = ("--checkpoint-format", "reverb", "--checkpoint-keep", "1", "--no-checkpoint-at-shutdown")
+
 
 class ReverbHere:
     """A dm-reverb server of this process, which can be given a folder of checkpoints."""
@@ -51,7 +54,7 @@ def start(request):
             running.append(ReverbHere(protos, root))
         else:
             servers: ReliveServers = request.getfixturevalue("relive_servers")
-            running.append(servers.start(*protos, arguments=("--checkpoint-dir", str(root))))
+            running.append(servers.start(*protos, arguments=("--checkpoint-dir", str(root), *LIKE_REVERB)))
         return running[-1]
 
     yield start

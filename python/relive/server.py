@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -204,8 +205,6 @@ class Server:
       port: the port, on all addresses of the machine; ``None`` and 0 take a free one, which :attr:`port` tells.
       checkpointer: where checkpoints are written and read from; a fresh temporary folder by default.
       host: the address to serve on, instead of all.
-      rules_from: whose rules tables have that a checkpoint restores: those of the ``checkpoint``, as with dm-reverb, or
-        those of the ``code``. Where they differ, the log says how.
 
     Raises:
       ValueError: no tables, two of one name, a port that cannot be had, a checkpoint with a table that is not given.
@@ -219,10 +218,7 @@ class Server:
         checkpointer: CheckpointerBase | None = None,
         *,
         host: str | None = None,
-        rules_from: str = "checkpoint",
     ) -> None:
-        if rules_from not in ("checkpoint", "code"):
-            raise ValueError(f"rules_from must be 'checkpoint' or 'code', not {rules_from!r}")
         if not tables:
             raise ValueError("a server needs at least one table")
         names = [table.name for table in tables]
@@ -232,7 +228,7 @@ class Server:
         if port is not None and not 0 <= port <= 65535:
             raise ValueError(f"port must be from 0 to 65535, but it is {port}")
         self._tables = tuple(tables)
-        checkpoints = _checkpoints(checkpointer, rules_from)
+        checkpoints = _checkpoints(checkpointer)
         self._native = _native.Server([table._native for table in tables], host, port or 0, checkpoints)
 
     @property
@@ -269,10 +265,6 @@ class Server:
         return f"Server(tables={[table.name for table in self._tables]}, port={self.port}, {state})"
 
 
-def _checkpoints(checkpointer: CheckpointerBase | None, rules_from: str) -> dict[str, Any]:
-    """What the compiled server is told; without a path it makes a temporary folder when it first writes."""
-    told: dict[str, Any] = {"path": None, "group": "", "fallback": None, "rules_from_code": rules_from == "code"}
-    if checkpointer is None:
-        return told
-    internal = checkpointer.internal_checkpointer()
-    return told | {"path": internal.path, "group": internal.group, "fallback": internal.fallback_checkpoint_path}
+def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None:
+    """What the compiled server is told; without a checkpointer it makes a temporary folder when it first writes."""
+    return None if checkpointer is None else dataclasses.asdict(checkpointer.internal_checkpointer())

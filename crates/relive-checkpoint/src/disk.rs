@@ -182,7 +182,36 @@ fn lock(path: &Path, note: &str) -> io::Result<Locked> {
     file.set_len(0)?;
     file.rewind()?;
     file.write_all(note.as_bytes())?;
-    Ok(Locked::Ours(Box::new(file)))
+    Ok(Locked::Ours(Box::new(OwnLock::of(file))))
+}
+
+/// Locks a folder itself, until the result is dropped; `None` if another process has it. Where there are no locks, all have it.
+pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
+    let folder = File::open(path)?;
+    let is_taken = matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
+    Ok((!is_taken).then(|| OwnLock::of(folder)))
+}
+
+/// The lock of a file or folder, which ends when this is dropped, also while a fork of this process has the file open, and not
+/// when the fork drops it.
+pub(crate) struct OwnLock {
+    file: File,
+    process: u32,
+}
+
+impl OwnLock {
+    fn of(file: File) -> Self {
+        Self { file, process: std::process::id() }
+    }
+}
+
+impl Drop for OwnLock {
+    fn drop(&mut self) {
+        if std::process::id() == self.process {
+            // A lock that cannot be given up goes with the process.
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 /// Most bytes of the note in a lock file that are read.

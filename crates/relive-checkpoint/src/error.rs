@@ -78,12 +78,6 @@ impl Error {
         source.map(io::Error::kind)
     }
 
-    /// The error, with the next thing to do.
-    pub(crate) fn with_advice(mut self, advice: &str) -> Self {
-        self.text = format!("{}; {advice}", self.text);
-        self
-    }
-
     /// Something is not whole.
     pub(crate) fn lost(loss: &Loss) -> Self {
         Self::plain(ErrorKind::Damaged, loss.to_string())

@@ -12,8 +12,10 @@
 
 mod catalog;
 mod disk;
+mod either;
 mod error;
 mod fast_map;
+mod format;
 mod layout;
 mod limits;
 mod loaded;
@@ -31,10 +33,11 @@ mod storage;
 mod tier;
 
 pub use catalog::{
-    Catalog, CheckpointInfo, CheckpointSummary, Format, Inspection, Pruned, Report, TableInspection,
-    TableSummary, detect,
+    Catalog, CheckpointInfo, CheckpointSummary, Inspection, Pruned, Report, TableInspection, TableSummary,
 };
+pub use either::{Compared, Location, Root, Target, inspect, list, load, locate, prune, verify};
 pub use error::{Error, ErrorKind};
+pub use format::Format;
 pub use loaded::{LoadOptions, Loaded};
 pub use loss::Loss;
 pub use native::Store;

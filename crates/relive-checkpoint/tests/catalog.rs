@@ -13,7 +13,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use relive_checkpoint::{Catalog, ErrorKind, Format, LoadOptions, Store, detect, reverb};
+use relive_checkpoint::{Catalog, ErrorKind, Format, LoadOptions, Store, locate, reverb};
 use relive_table::{CheckpointProgress, Snapshot, TableConfig};
 
 use support::{Folder, chunk, fixtures, small, snapshot, table, told, trajectory};
@@ -40,15 +40,15 @@ fn a_list_tells_of_each_and_of_damage() {
     fs::write(&first, "damaged").unwrap();
     // No lock is taken.
     let listed = Catalog::open(text(&root)).unwrap().checkpoints().unwrap();
-    let told: Vec<_> =
-        listed.iter().map(|info| (info.location.as_str(), info.number, info.size_bytes)).collect();
-    assert_eq!(told, [(first.as_str(), 1, 7), (second.as_str(), 2, fs::metadata(&second).unwrap().len())]);
+    let told: Vec<_> = listed.iter().map(|info| (info.location.as_str(), info.size_bytes)).collect();
+    assert_eq!(told, [(first.as_str(), 7), (second.as_str(), fs::metadata(&second).unwrap().len())]);
     let error = listed[0].summary.as_ref().unwrap_err();
     assert_eq!(error.to_string(), format!("{first}, at byte 0: it is cut short: it has 7 bytes"));
     let summary = listed[1].summary.as_ref().unwrap();
-    assert_eq!((summary.items, summary.chunks, summary.segments, summary.tables.len()), (5, 5, 1, 1));
+    assert_eq!((summary.items, summary.chunks, summary.segments, summary.tables.len()), (5, Some(5), 1, 1));
     assert_eq!(summary.tables[0].items, 5);
-    assert!(summary.total_bytes > summary.chunk_bytes && summary.chunk_bytes > 5 * 12);
+    let chunk_bytes = summary.chunk_bytes.unwrap();
+    assert!(summary.total_bytes > chunk_bytes && chunk_bytes > 5 * 12);
     assert!(summary.created_at.as_nanos() > 1_700_000_000_000_000_000);
 }
 
@@ -157,16 +157,14 @@ fn places_without_checkpoints_are_told() {
 #[test]
 fn formats_are_told_apart() {
     let (root, other) = (Folder::new(), Folder::new());
-    assert_eq!(detect(text(&root)).unwrap(), None);
-    assert_eq!(detect(text(&root.join("nowhere"))).unwrap(), None);
+    let format = |location: &str| locate(location).unwrap().format();
+    assert_eq!(format(text(&root)), None);
+    assert!(locate(text(&root.join("nowhere"))).is_err());
     let location = save(&Store::open(text(&root)).unwrap(), &small());
-    assert_eq!(detect(text(&root)).unwrap(), Some(Format::Relive));
-    assert_eq!(detect(&format!("{}/", text(&root))).unwrap(), Some(Format::Relive));
-    assert_eq!(detect(&location).unwrap(), Some(Format::Relive));
+    assert_eq!((format(text(&root)), format(&location)), (None, Some(Format::Relive)));
     let folder = reverb::Store::new(&*other).save(&small()).unwrap();
-    assert_eq!(detect(text(&other)).unwrap(), Some(Format::Reverb));
-    assert_eq!(detect(text(&folder)).unwrap(), Some(Format::Reverb));
-    assert_eq!(detect(text(&fixtures().join("current"))).unwrap(), Some(Format::Reverb));
+    assert_eq!((format(text(&other)), format(text(&folder))), (None, Some(Format::Reverb)));
+    assert_eq!(format(text(&fixtures().join("current"))), Some(Format::Reverb));
     assert_eq!(Format::Reverb.to_string(), "reverb");
 }
 

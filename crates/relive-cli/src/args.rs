@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{bench, info, reset, serve};
+use crate::commands::{bench, checkpoint, info, reset, serve};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Info(info::Options),
     /// Load a server with inserts or samples and measure it
     Bench(bench::Options),
+    /// Look at checkpoints, convert and remove them, or have a server write one
+    Checkpoint(checkpoint::Options),
     /// Remove all items of a table and set its counters to 0
     Reset(reset::Options),
 }

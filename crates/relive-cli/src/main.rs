@@ -11,6 +11,8 @@ mod config;
 mod failure;
 mod logging;
 mod output;
+mod progress;
+mod rules;
 mod server;
 mod signals;
 mod units;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use relive_table::Timestamp;
+
 /// Longest time that an option takes: a week. More is a slip.
 const MAX_SECONDS: f64 = 604_800.0;
 
@@ -11,6 +13,27 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     seconds
         .map(Duration::from_secs_f64)
         .ok_or_else(|| format!("it must be a number of seconds above 0 and at most {MAX_SECONDS}"))
+}
+
+/// Units of times, in milliseconds.
+const TIME_UNITS: [(&str, f64); 5] =
+    [("ms", 1.0), ("s", 1_000.0), ("m", 60_000.0), ("h", 3_600_000.0), ("d", 86_400_000.0)];
+
+/// Reads a time with its unit, such as `90s`, `10m`, `1.5h` or `1h30m`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("{text:?} is no time above 0 and of at most 7d; write 90s, 10m or 1h");
+    let (mut millis, mut rest) = (0.0, text.trim());
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
+        let (number, tail) = rest.split_at(end);
+        let end = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        let (_, factor) = TIME_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?;
+        millis += number.parse::<f64>().map_err(|_| bad())? * factor;
+        rest = tail.trim_start();
+    }
+    let seconds = Some(millis / 1_000.0).filter(|seconds| *seconds > 0.0 && *seconds <= MAX_SECONDS);
+    seconds.map(Duration::from_secs_f64).ok_or_else(bad)
 }
 
 /// The largest bound on bytes that is taken: an exbibyte. More is a slip.
@@ -127,6 +150,28 @@ pub(crate) fn time(duration: Duration) -> String {
     }
 }
 
+/// A point in time, such as `2026-11-20 11:16:35 UTC`.
+pub(crate) fn utc(time: Timestamp) -> String {
+    let (seconds, _) = time.to_parts();
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Year, month and day of a day since 1970-01-01, by way of years that begin in March and eras of 400 years
+/// (H. Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, is_next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + is_next, month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +234,41 @@ mod tests {
                 error,
                 format!("{bad:?} is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB")
             );
+        }
+    }
+
+    #[test]
+    fn points_in_time_are_told_in_utc() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_795_173_395, "2026-11-20 11:16:35 UTC"),
+            (-1, "1969-12-31 23:59:59 UTC"),
+        ] {
+            assert_eq!(utc(Timestamp::from_parts(seconds, 0).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, millis) in [
+            ("90s", 90_000),
+            ("10m", 600_000),
+            ("1h", 3_600_000),
+            ("1h30m", 5_400_000),
+            ("1.5h", 5_400_000),
+            ("250ms", 250),
+            ("7d", 604_800_000),
+            (" 1 m", 0),
+            ("1m 5s", 65_000),
+        ] {
+            let expected = (millis > 0).then(|| Duration::from_millis(millis));
+            assert_eq!(parse_duration(text).ok(), expected, "{text}");
+        }
+        let error = parse_duration("600").unwrap_err();
+        assert_eq!(error, "\"600\" is no time above 0 and of at most 7d; write 90s, 10m or 1h");
+        for bad in ["", "0s", "-1s", "s", "1x", "1S", "1.2.3s", "8d", "1h30", "1e3s", "nan s"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }
 

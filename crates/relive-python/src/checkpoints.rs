@@ -1,16 +1,14 @@
 //! Where a server's checkpoints are, and the engine that begins with the newest one.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use relive_checkpoint::reverb::Store;
-use relive_checkpoint::{Error, ErrorKind};
+use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Location, Root, locate};
 use relive_client::ErrorKind as Kind;
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Rules};
-use relive_table::{CheckpointProgress, Snapshot};
 
 use crate::error::{invalid, raise_kind};
 
@@ -18,64 +16,130 @@ use crate::error::{invalid, raise_kind};
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Checkpoints {
-    /// The folder; none for a temporary one, made with the first checkpoint.
-    path: Option<PathBuf>,
+    /// The folder or bucket, or one checkpoint in it.
+    path: String,
     /// dm-reverb's name for what no checkpointer supports.
     group: String,
-    /// One checkpoint, for when the folder has none.
-    fallback: Option<PathBuf>,
-    /// Whether the rules of the tables are the code's, not the checkpoint's.
-    rules_from_code: bool,
+    /// One checkpoint, or a folder of them, for when the folder has none.
+    fallback_checkpoint_path: Option<String>,
+    format: String,
+    keep: usize,
+    every_s: Option<f64>,
+    at_shutdown: bool,
+    /// Whose rules the tables have: `code` or `checkpoint`.
+    config: String,
+    salvage: bool,
+}
+
+/// An engine, and where it writes its checkpoints.
+pub(crate) struct Begun {
+    pub(crate) engine: Engine,
+    pub(crate) root: Arc<Root>,
+}
+
+/// The engine of a server that nobody told where to keep checkpoints: in a folder that is made with the first one.
+pub(crate) fn begin_without(builder: EngineBuilder) -> PyResult<Begun> {
+    let root = Arc::new(Root::new(temporary_folder().to_string_lossy()));
+    let engine = write_to(builder, &root).build().map_err(invalid)?;
+    Ok(Begun { engine, root })
 }
 
 impl Checkpoints {
     /// The engine, with the state of the newest checkpoint if there is one.
-    pub(crate) fn build(self, py: Python<'_>, builder: EngineBuilder) -> PyResult<Engine> {
-        let Some(root) = self.path else {
-            let folder = OnceLock::new();
-            let save = move |snapshot: Snapshot, progress: &CheckpointProgress| {
-                let folder: &PathBuf = folder.get_or_init(temporary_folder);
-                Store::new(folder).checkpoint(&snapshot, progress).map_err(EngineError::checkpoint)
-            };
-            return builder.checkpointer(save).build().map_err(invalid);
+    pub(crate) fn begin(self, py: Python<'_>, builder: EngineBuilder) -> PyResult<Begun> {
+        let format: Format = self.format.parse().map_err(PyValueError::new_err)?;
+        let (root, checkpoint) = match locate(&self.path) {
+            Ok(Location::Checkpoint { root, .. }) => (root, Some(&self.path)),
+            Ok(Location::Root(root)) => (root, None),
+            // What is not there will be made; what cannot be one is told when it is written to.
+            Err(_) => (self.path.clone(), None),
         };
-        let store = Store::new(root);
-        let store = match self.fallback {
-            Some(fallback) => store.fallback(fallback),
-            None => store,
+        let mut root = Root::new(root).format(format).keep(self.keep);
+        if let Some(fallback) = &self.fallback_checkpoint_path {
+            root = root.fallback(fallback);
+        }
+        let options = LoadOptions::new().salvage(self.salvage);
+        let loaded = py.detach(|| {
+            // dm-reverb's folders may be read by many, and programs do; whoever writes there is alone.
+            if format == Format::Relive {
+                root.lock()?;
+            }
+            match checkpoint {
+                Some(checkpoint) => root.load(checkpoint, &options).map(Some),
+                None => root.load_latest(&options),
+            }
+        });
+        let loaded = loaded.map_err(|error| self.raise(py, &root, &error))?;
+        let root = Arc::new(root);
+        let builder = self.scheduled(builder, &root);
+        let engine = match loaded {
+            Some(loaded) => self.restore(py, builder, loaded)?,
+            None => builder.build().map_err(invalid)?,
         };
-        let loaded = py.detach(|| store.load_latest()).map_err(|error| raise(py, &error))?;
-        let group = self.group;
-        let builder = builder.checkpointer(move |snapshot, progress| {
-            if !group.is_empty() {
+        Ok(Begun { engine, root })
+    }
+
+    fn scheduled(&self, builder: EngineBuilder, root: &Arc<Root>) -> EngineBuilder {
+        let builder = match self.group.as_str() {
+            "" => write_to(builder, root),
+            group => {
                 let reason =
                     format!("checkpoints have no groups, but the checkpointer was given the group {group:?}");
-                return Err(EngineError::CheckpointRefused { reason });
+                builder
+                    .checkpointer(move |_, _| Err(EngineError::CheckpointRefused { reason: reason.clone() }))
             }
-            store.checkpoint(&snapshot, progress).map_err(EngineError::checkpoint)
-        });
-        let Some(snapshot) = loaded else { return builder.build().map_err(invalid) };
-        let rules = if self.rules_from_code { Rules::Given } else { Rules::Stored };
-        let restored = builder.build_from(snapshot, rules).map_err(|error| raise_build(py, &error))?;
+        };
+        let builder = builder.checkpoint_at_close(self.at_shutdown);
+        match self.every_s {
+            Some(seconds) => builder.checkpoint_every(Duration::from_secs_f64(seconds)),
+            None => builder,
+        }
+    }
+
+    fn restore(&self, py: Python<'_>, builder: EngineBuilder, loaded: Loaded) -> PyResult<Engine> {
+        let (rules, whose) = match self.config.as_str() {
+            "code" => (Rules::Given, "configuration"),
+            _ => (Rules::Stored, "checkpoint"),
+        };
+        for loss in &loaded.losses {
+            tracing::warn!(target: "relive", "lost: {loss}");
+        }
+        let restored = py.detach(|| builder.build_from(loaded.snapshot, rules));
+        let restored = restored.map_err(|error| raise_build(py, &error))?;
         for difference in &restored.differences {
-            tracing::warn!(target: "relive", "restored: {difference}; the {} counts", if self.rules_from_code { "configuration" } else { "checkpoint" });
+            tracing::warn!(target: "relive", "restored: {difference}; the {whose} counts");
         }
         Ok(restored.engine)
     }
+
+    fn raise(&self, py: Python<'_>, root: &Root, error: &Error) -> PyErr {
+        let mut text = error.to_string();
+        if error.kind() == ErrorKind::Damaged && !self.salvage {
+            text.push_str("; salvage=True loads what is whole");
+            if let Some(older) = root.second_newest() {
+                text.push_str(&format!(", {older:?} as the path an older one"));
+            }
+        }
+        match error.kind() {
+            ErrorKind::Damaged => raise_kind(py, Kind::DataLoss, text),
+            ErrorKind::Location => PyValueError::new_err(text),
+            ErrorKind::InUse => raise_kind(py, Kind::FailedPrecondition, text),
+            _ => raise_kind(py, Kind::Internal, text),
+        }
+    }
+}
+
+fn write_to(builder: EngineBuilder, root: &Arc<Root>) -> EngineBuilder {
+    let root = Arc::clone(root);
+    builder.checkpointer(move |snapshot, progress| {
+        root.save(snapshot, progress).map_err(EngineError::checkpoint)
+    })
 }
 
 /// A folder that nothing else has: named after this process and the time.
 fn temporary_folder() -> PathBuf {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     std::env::temp_dir().join(format!("relive-checkpoints-{}-{}", std::process::id(), now.as_nanos()))
-}
-
-fn raise(py: Python<'_>, error: &Error) -> PyErr {
-    let kind = match error.kind() {
-        ErrorKind::Damaged => Kind::DataLoss,
-        _ => Kind::Internal,
-    };
-    raise_kind(py, kind, error.to_string())
 }
 
 fn raise_build(py: Python<'_>, error: &BuildError) -> PyErr {

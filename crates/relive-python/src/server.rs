@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use relive_checkpoint::Root;
 use relive_engine::{Engine, EngineBuilder};
 use relive_server::{ServerOptions, bind, serve};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::{Begun, Checkpoints, begin_without};
 use crate::client::seconds;
 use crate::error::invalid;
 use crate::table::Table;
@@ -38,6 +40,8 @@ pub(crate) fn local_engine(port: u16) -> Option<Engine> {
 pub(crate) struct Server {
     port: u16,
     engine: Engine,
+    /// Where checkpoints are written.
+    root: Arc<Root>,
     running: Mutex<Option<Running>>,
     ended: watch::Receiver<bool>,
     process: u32,
@@ -58,9 +62,13 @@ impl Server {
         tables: Vec<Py<Table>>,
         host: Option<&str>,
         port: u16,
-        checkpoints: Checkpoints,
+        checkpoints: Option<Checkpoints>,
     ) -> PyResult<Server> {
-        let engine = checkpoints.build(py, engine_of(&tables)?)?;
+        let builder = engine_of(&tables)?;
+        let Begun { engine, root } = match checkpoints {
+            Some(checkpoints) => checkpoints.begin(py, builder)?,
+            None => begin_without(builder)?,
+        };
         let runtime = runtime_of_server()?;
         let listener = py.detach(|| runtime.block_on(listen(host, port)))?;
         for (table, handle) in tables.iter().zip(engine.tables()) {
@@ -81,7 +89,8 @@ impl Server {
         })?;
         let process = std::process::id();
         LOCAL.lock().get_or_insert_default().insert(port, (process, engine.clone()));
-        Ok(Server { port, engine, running: Mutex::new(Some(Running { stop, thread })), ended, process })
+        let running = Mutex::new(Some(Running { stop, thread }));
+        Ok(Server { port, engine, root, running, ended, process })
     }
 
     #[getter]
@@ -125,7 +134,10 @@ impl Server {
         py.detach(|| {
             self.engine.close();
             drop(running.stop);
-            running.thread.join()
+            let ended = running.thread.join();
+            // The next server of this folder may be waiting, and this object may be kept for long.
+            self.root.release();
+            ended
         })
     }
 

@@ -12,7 +12,7 @@ use super::{CheckpointInfo, CheckpointSummary, Inspection, Pruned, Report};
 use crate::manifest::read_description;
 use crate::native::{Listing, load};
 use crate::storage::{self, Storage};
-use crate::{Error, ErrorKind, LoadOptions, Loaded, names};
+use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, names};
 
 /// The checkpoints of a root, or one of them, to be looked at. Takes no lock: a server may be writing there.
 ///
@@ -100,7 +100,9 @@ impl Catalog {
         let name = names::checkpoint_name(number);
         let summary = read_description(self.storage.as_ref(), &name);
         let summary = summary.map(|(description, size)| CheckpointSummary::new(&description, size));
-        CheckpointInfo { location: self.storage.describe(&name), number, size_bytes, summary }
+        let written_at = summary.as_ref().ok().map(|summary| summary.created_at);
+        let location = self.storage.describe(&name);
+        CheckpointInfo { location, format: Format::Relive, written_at, size_bytes, summary }
     }
 
     fn chosen(&self) -> Result<Option<u64>, Error> {

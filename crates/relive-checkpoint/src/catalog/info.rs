@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use relive_table::{TableConfig, TableCounters, Timestamp};
 
-use crate::Error;
 use crate::manifest::{Description, TableDescription, Totals};
+use crate::{Error, Format};
 
 /// A checkpoint of a list.
 #[derive(Debug)]
@@ -13,9 +13,11 @@ use crate::manifest::{Description, TableDescription, Totals};
 pub struct CheckpointInfo {
     /// Path or URL.
     pub location: String,
-    /// Its number, by its name; the highest is the newest.
-    pub number: u64,
-    /// Size of its file, without the segments that it refers to.
+    /// Its format.
+    pub format: Format,
+    /// When it was written, as far as that can still be told.
+    pub written_at: Option<Timestamp>,
+    /// Size of what it has for itself: in our own format its file, without the segments that it refers to.
     pub size_bytes: u64,
     /// What it says of itself, or why that cannot be read.
     pub summary: Result<CheckpointSummary, Error>,
@@ -27,17 +29,17 @@ pub struct CheckpointInfo {
 pub struct CheckpointSummary {
     /// When it was written.
     pub created_at: Timestamp,
-    /// What wrote it, such as `relive 0.1.0`.
-    pub software: String,
+    /// What wrote it, such as `relive 0.1.0`; dm-reverb's format does not tell.
+    pub software: Option<String>,
     /// Its tables, in the order in which the server has them.
     pub tables: Vec<TableSummary>,
     /// Items of all tables.
     pub items: u64,
-    /// Distinct chunks.
-    pub chunks: u64,
-    /// Bytes of the chunks as they are stored.
-    pub chunk_bytes: u64,
-    /// Number of segments.
+    /// Distinct chunks; of dm-reverb's format only an inspection tells.
+    pub chunks: Option<u64>,
+    /// Bytes of the chunks as they are stored, likewise.
+    pub chunk_bytes: Option<u64>,
+    /// Number of segments; 0 in dm-reverb's format.
     pub segments: u64,
     /// Bytes of its file and of the segments that it refers to, which other checkpoints may refer to as well.
     pub total_bytes: u64,
@@ -60,11 +62,11 @@ impl CheckpointSummary {
         let Totals { items, chunks, chunk_bytes } = description.totals.unwrap_or_default();
         Self {
             created_at: description.created_at,
-            software: description.software.clone(),
+            software: Some(description.software.clone()),
             tables: description.tables.iter().map(TableSummary::new).collect(),
             items,
-            chunks,
-            chunk_bytes,
+            chunks: Some(chunks),
+            chunk_bytes: Some(chunk_bytes),
             segments: description.segments.len() as u64,
             total_bytes: size_bytes + description.segment_bytes(),
         }

@@ -7,13 +7,12 @@ use relive_table::{CheckpointProgress, StoredItem};
 use relive_tensor::Chunk;
 
 use super::{CheckpointSummary, TableSummary};
-use crate::Error;
 use crate::losses::Losses;
 use crate::manifest::{ItemBlock, ItemColumns, KnownChunks, Manifest, read_manifest, rebuild_some};
 use crate::native::{ReadChunks, read_chunks};
 use crate::segment::Place;
 use crate::storage::Storage;
-use crate::{LoadOptions, Loss};
+use crate::{Error, Format, LoadOptions, Loss};
 
 /// A checkpoint, shown.
 #[derive(Debug)]
@@ -21,6 +20,8 @@ use crate::{LoadOptions, Loss};
 pub struct Inspection {
     /// Path or URL.
     pub location: String,
+    /// Its format.
+    pub format: Format,
     /// What it says of itself.
     pub summary: CheckpointSummary,
     /// Its tables.
@@ -55,7 +56,7 @@ pub(super) fn inspect(storage: &dyn Storage, name: &str, sample: usize) -> Resul
         let (chunks, chunk_bytes) = (looking.met.len() as u64, looking.chunk_bytes);
         tables.push(TableInspection { summary: table.clone(), chunks, chunk_bytes, sample });
     }
-    Ok(Inspection { location: file, summary, tables })
+    Ok(Inspection { location: file, format: Format::Relive, summary, tables })
 }
 
 /// The way through the items of a table.

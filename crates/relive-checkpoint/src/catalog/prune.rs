@@ -6,7 +6,7 @@ use crate::native::{Collected, Listing};
 use crate::storage::Storage;
 
 /// What was removed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pruned {
     /// Paths or URLs of the checkpoints.

@@ -124,9 +124,23 @@ impl Store {
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let listing = Listing::read(self.storage.as_ref())?;
         let Some(newest) = listing.newest() else { return Ok(None) };
-        let loaded =
-            load(self.storage.as_ref(), &names::checkpoint_name(newest), options, Some(&self.places));
-        loaded.map(Some).map_err(|error| self.with_advice(error, &listing))
+        load(self.storage.as_ref(), &names::checkpoint_name(newest), options, Some(&self.places)).map(Some)
+    }
+
+    /// Loads one of the checkpoints, which is named by its path or URL, or by its name alone. What it refers to is not written
+    /// again by the next [`save`](Self::save).
+    ///
+    /// # Errors
+    /// `Location` if this is not the name of a checkpoint; as [`load_latest`](Self::load_latest).
+    pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
+        let name = location.rsplit('/').next().unwrap_or(location);
+        if names::checkpoint_number(name).is_none() {
+            return Err(Error::plain(
+                ErrorKind::Location,
+                format!("{location} is not called as checkpoints are"),
+            ));
+        }
+        load(self.storage.as_ref(), name, options, Some(&self.places))
     }
 
     /// Writes `snapshot` as the newest checkpoint, and removes older ones than are to be [kept](Self::keep). References to
@@ -162,18 +176,6 @@ impl Store {
         if let Err(error) = collected {
             tracing::warn!(%error, "cannot remove what no checkpoint needs any more; the next one will try again");
         }
-    }
-
-    fn with_advice(&self, error: Error, listing: &Listing) -> Error {
-        if error.kind() != ErrorKind::Damaged {
-            return error;
-        }
-        let older = listing.checkpoints.iter().rev().nth(1);
-        let older = older.map_or_else(String::new, |(number, _)| {
-            let older = names::checkpoint_name(*number);
-            format!("; to load {older} instead, move the damaged checkpoint's file away")
-        });
-        error.with_advice(&format!("to load what is whole of it, salvage it (--salvage){older}"))
     }
 }
 

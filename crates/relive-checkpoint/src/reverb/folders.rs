@@ -57,9 +57,13 @@ impl Folders {
 }
 
 /// Whether a folder is a checkpoint, whole or not, whatever its name is.
-#[allow(dead_code, reason = "its first user is on its way")]
 pub(crate) fn is_checkpoint(folder: &Path) -> bool {
     folder.join(DONE).is_file() || folder.join(TABLES).is_file()
+}
+
+/// Whether a folder is a checkpoint whose writer got to its end.
+pub(crate) fn is_whole(folder: &Path) -> bool {
+    folder.join(DONE).is_file()
 }
 
 /// The name of the folder in which the checkpoint `name` is written. Loaders pass over it.

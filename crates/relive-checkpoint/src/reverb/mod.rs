@@ -25,7 +25,9 @@
 mod draft;
 mod files;
 mod folders;
+mod list;
 mod load;
+mod look;
 mod losses;
 mod name;
 mod save;
@@ -34,5 +36,5 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use folders::is_checkpoint;
+pub(crate) use folders::{is_checkpoint, is_whole};
 pub use store::Store;

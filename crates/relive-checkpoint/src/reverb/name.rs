@@ -1,6 +1,9 @@
 //! Names of checkpoints: times in RFC 3339.
 
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use relive_table::Timestamp;
 
 /// Nanoseconds since 1970, UTC. Checkpoints are from times after that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +20,19 @@ impl Time {
     fn of(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The time that a folder's name tells, else the one of its last change.
+    pub(super) fn of_folder(folder: &Path) -> Self {
+        let named = folder.file_name().and_then(|name| name.to_str()).and_then(Self::from_name);
+        named.unwrap_or_else(|| {
+            let changed = folder.metadata().and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH);
+            Self::of(changed)
+        })
+    }
+
+    pub(super) fn timestamp(self) -> Timestamp {
+        Timestamp::from_nanos(i64::try_from(self.0).unwrap_or(i64::MAX))
     }
 
     /// The next time that a name can tell.

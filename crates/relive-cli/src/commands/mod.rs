@@ -1,6 +1,7 @@
 //! One file or folder for each command.
 
 pub(crate) mod bench;
+pub(crate) mod checkpoint;
 pub(crate) mod info;
 pub(crate) mod reset;
 mod runtime;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use relive_engine::EngineError;
 use relive_server::Engine;
 use relive_server::ServerOptions;
 use relive_table::TableConfig;
@@ -53,7 +54,7 @@ pub(crate) async fn run(options: Options) -> Result {
     let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
     let address = listener.local_addr().map_err(broken)?;
     announce(address, &config);
-    relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await.map_err(broken)
+    relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await.map_err(ended)
 }
 
 fn build(config: &Config, options: &Options) -> Result<Engine> {
@@ -65,7 +66,7 @@ fn build(config: &Config, options: &Options) -> Result<Engine> {
     if let Some(longest_wait) = options.max_bytes_wait.or(config.max_bytes_wait) {
         builder = builder.max_bytes_wait(longest_wait);
     }
-    options.checkpoints.build(builder, &config.source)
+    options.checkpoints.build(&config.checkpoints, builder, &config.source)
 }
 
 /// What a checkpoint has is loaded all the same.
@@ -108,6 +109,14 @@ fn announce(address: SocketAddr, config: &Config) {
     tracing::info!(%address, tables, "listening");
     if !address.ip().is_loopback() {
         tracing::warn!(%address, "open to other machines; there is no access control");
+    }
+}
+
+/// Why a server ended that should have gone on, or could not do what it does at the end.
+fn ended(error: std::io::Error) -> Failure {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<EngineError>()) {
+        Some(error) => Failure::text(Kind::Runtime, format!("{error}; earlier checkpoints stay valid")),
+        None => broken(error),
     }
 }
 

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::bytes::BytesEntry;
 use super::limiter::LimiterEntry;
 use super::sampler::SelectorEntry;
+use crate::checkpoints::{ConfigFrom, FormatChoice};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -14,6 +15,12 @@ pub(super) struct Document {
     pub(super) bind: Option<String>,
     pub(super) max_bytes: Option<BytesEntry>,
     pub(super) max_bytes_wait: Option<f64>,
+    pub(super) checkpoint_dir: Option<String>,
+    pub(super) checkpoint_every: Option<String>,
+    pub(super) checkpoint_keep: Option<u32>,
+    pub(super) checkpoint_format: Option<FormatChoice>,
+    pub(super) config_from: Option<ConfigFrom>,
+    pub(super) checkpoint_at_shutdown: Option<bool>,
     #[serde(default)]
     pub(super) table: Vec<TableEntry>,
 }

@@ -4,6 +4,7 @@
 
 mod address;
 mod bytes;
+mod checkpoints;
 mod document;
 mod limiter;
 mod load;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use relive_table::TableConfig;
 
+use crate::checkpoints::Keys;
+
 /// Where a server listens unless told otherwise: nowhere that another machine could reach.
 pub(crate) const DEFAULT_BIND: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -24,6 +26,8 @@ pub(crate) struct Config {
     pub(crate) max_bytes: Option<u64>,
     /// How long inserts wait for memory.
     pub(crate) max_bytes_wait: Option<Duration>,
+    /// What is to be done about checkpoints.
+    pub(crate) checkpoints: Keys,
     /// The tables, each valid by itself.
     pub(crate) tables: Vec<TableConfig>,
 }

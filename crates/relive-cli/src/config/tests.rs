@@ -6,6 +6,8 @@ use std::time::Duration;
 use relive_table::{RateLimiterConfig, SelectorKind, TableConfig};
 use relive_tensor::{DType, Nest, Tensor, TensorSpec};
 
+use crate::checkpoints::{ConfigFrom, FormatChoice, Keys};
+
 use super::{Config, textproto, toml_format};
 
 fn good(text: &str) -> Config {
@@ -62,6 +64,24 @@ fn bounds_on_bytes_come_with_and_without_units() {
     assert_eq!(bounds, [Some(1_000), Some(1_572_864), None]);
     let none = good("[[table]]\nname = 'a'\n");
     assert_eq!((none.max_bytes, none.max_bytes_wait), (None, None));
+}
+
+#[test]
+fn checkpoints_have_keys() {
+    let config = good(
+        "checkpoint_dir = 's3://bucket/run'\ncheckpoint_every = '10m'\ncheckpoint_keep = 5\ncheckpoint_format = 'reverb'\n\
+         config_from = 'code'\ncheckpoint_at_shutdown = false\n[[table]]\nname = 'a'\n",
+    );
+    let expected = Keys {
+        dir: Some("s3://bucket/run".to_owned()),
+        every: Some(Duration::from_secs(600)),
+        keep: Some(5),
+        format: Some(FormatChoice::Reverb),
+        config_from: Some(ConfigFrom::Code),
+        at_shutdown: Some(false),
+    };
+    assert_eq!(config.checkpoints, expected);
+    assert_eq!(good("[[table]]\nname = 'a'\n").checkpoints, Keys::default());
 }
 
 #[test]
@@ -145,7 +165,8 @@ fn bad_documents_are_told_with_line_and_key() {
         (
             "prot = 1",
             Some(1),
-            "prot: unknown field `prot`, expected one of `port`, `bind`, `max_bytes`, `max_bytes_wait`, `table`",
+            "prot: unknown field `prot`, expected one of `port`, `bind`, `max_bytes`, `max_bytes_wait`, `checkpoint_dir`, \
+             `checkpoint_every`, `checkpoint_keep`, `checkpoint_format`, `config_from`, `checkpoint_at_shutdown`, `table`",
         ),
         (
             "port = 1\nmax_bytes = '2XB'",
@@ -161,6 +182,21 @@ fn bad_documents_are_told_with_line_and_key() {
             "port = 1\nmax_bytes_wait = 0",
             Some(2),
             "max_bytes_wait: it must be a number of seconds above 0 and at most 604800",
+        ),
+        (
+            "checkpoint_dir = 'd'\ncheckpoint_every = '10'",
+            Some(2),
+            "checkpoint_every: \"10\" is no time above 0 and of at most 7d; write 90s, 10m or 1h",
+        ),
+        (
+            "checkpoint_keep = 0",
+            Some(1),
+            "checkpoint_keep: at least the newest checkpoint is kept; write 1 or more",
+        ),
+        (
+            "checkpoint_format = 'zip'",
+            Some(1),
+            "checkpoint_format: unknown variant `zip`, expected `relive` or `reverb`",
         ),
         (
             "port = 70000",

@@ -7,6 +7,7 @@ use relive_wire::textproto;
 use super::Config;
 use super::load::Problem;
 use super::model::DEFAULT_BIND;
+use crate::checkpoints::Keys;
 
 /// Reads protobuf text. Its port is taken as it is: 0, or none, is a free one.
 pub(super) fn parse(text: &str) -> Result<Config, Problem> {
@@ -22,5 +23,13 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
         |table: &PriorityTableCheckpoint| config_from_wire(table).map_err(|error| whole(error.to_string()));
     let tables = message.tables.iter().map(table).collect::<Result<_, _>>()?;
     let source = String::new();
-    Ok(Config { source, bind: DEFAULT_BIND, port, max_bytes: None, max_bytes_wait: None, tables })
+    Ok(Config {
+        source,
+        bind: DEFAULT_BIND,
+        port,
+        max_bytes: None,
+        max_bytes_wait: None,
+        checkpoints: Keys::default(),
+        tables,
+    })
 }

@@ -5,7 +5,7 @@ use super::load::Problem;
 use super::model::{DEFAULT_BIND, DEFAULT_PORT};
 use super::place::{Misfit, Place, line_of};
 use super::wording::plain;
-use super::{Config, bytes, parse_bind, tables};
+use super::{Config, bytes, checkpoints, parse_bind, tables};
 
 /// Reads a TOML document.
 pub(super) fn parse(text: &str) -> Result<Config, Problem> {
@@ -33,9 +33,10 @@ fn document(text: &str) -> Result<Document, Problem> {
 
 fn config(document: Document) -> Result<Config, Misfit> {
     let root = Place::default();
-    let max_bytes = document.max_bytes.map(|entry| entry.bytes(&root.key("max_bytes")));
+    let max_bytes = document.max_bytes.as_ref().map(|entry| entry.bytes(&root.key("max_bytes")));
     let max_bytes_wait =
         document.max_bytes_wait.map(|wait| bytes::seconds(wait, &root.key("max_bytes_wait")));
+    let checkpoints = checkpoints::keys(&document, &root)?;
     let bind = document.bind.as_deref().map_or(Ok(DEFAULT_BIND), parse_bind);
     Ok(Config {
         source: String::new(),
@@ -43,6 +44,7 @@ fn config(document: Document) -> Result<Config, Misfit> {
         port: document.port.unwrap_or(DEFAULT_PORT),
         max_bytes: max_bytes.transpose()?,
         max_bytes_wait: max_bytes_wait.transpose()?,
+        checkpoints,
         tables: tables::tables(document.table, &root.key("table"))?,
     })
 }

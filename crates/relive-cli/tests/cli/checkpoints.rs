@@ -1,71 +1,47 @@
-//! `relive serve --checkpoint-dir`.
+//! `relive serve` with checkpoints.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
 
 use relive_client::blocking::Client;
-use relive_client::{Nest, Tensor};
 
-use crate::support::{Served, file, outcome, signal};
+use crate::checkpoint_support::{TOML, args, checkpoint, first, folder, log_of, start, stop, write};
+use crate::support::{Served, command, file, outcome};
 
-const TOML: &str = "[[table]]\nname = 'replay'\nsampler = 'fifo'\nmax_size = 10\n";
-
-/// A folder that is not there yet.
-fn folder(name: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("checkpoints-{name}"));
-    let _ = std::fs::remove_dir_all(&path);
-    path
+/// The checkpoints of Relive's format, by name.
+fn names(root: &Path) -> Vec<String> {
+    let entries =
+        std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = entries.filter(|name| name.starts_with("checkpoint-")).collect();
+    names.sort();
+    names
 }
 
-fn start(config: &str, root: &Path, more: &[&str]) -> Served {
-    let root = root.to_str().expect("our folders have plain names");
-    Served::start_with(".toml", config, &[&["--checkpoint-dir", root], more].concat())
+/// The line by which a server that did not start says why.
+fn refusal(args: &[String]) -> (Option<i32>, String) {
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    let (code, stdout, stderr) = outcome(&args);
+    assert_eq!(stdout, "");
+    (code, stderr.lines().last().unwrap_or_default().to_owned())
 }
 
-fn stop(mut served: Served) {
-    signal(&served.child, "TERM");
-    assert_eq!(served.end().0.code(), Some(0));
-}
-
-fn write(served: &Served, values: &[f32]) -> Client {
-    let client = Client::connect(&served.address).expect("the address is valid");
-    for value in values {
-        let step = Nest::List(vec![Nest::Leaf(Tensor::scalar(*value))]);
-        client.insert(&step, &[("replay", 1.0)]).expect("the server takes items");
-    }
-    client
-}
-
-/// Fills a server and has it write a checkpoint; gives the checkpoint.
-fn checkpoint(root: &Path, values: &[f32]) -> PathBuf {
-    let served = start(TOML, root, &[]);
-    let path = write(&served, values).checkpoint().expect("the folder can be written");
-    stop(served);
-    path.into()
-}
-
-fn first(served: &Served) -> f32 {
-    let client = Client::connect(&served.address).unwrap();
-    let samples = client.sample("replay", 1).unwrap();
-    samples[0].columns().unwrap()[0].as_slice::<f32>().unwrap()[0]
+fn size(served: &Served) -> u64 {
+    let info = Client::connect(&served.address).unwrap().server_info().unwrap();
+    info.table("replay").unwrap().current_size
 }
 
 #[test]
 fn a_server_goes_on_from_its_newest_checkpoint() {
     let root = folder("newest");
-    let old = checkpoint(&root, &[1.0]);
-    let served = start(TOML, &root, &[]);
+    checkpoint(&root, &[1.0], &[]);
+    let served = start(TOML, &root, &["--checkpoint-keep", "1", "--no-checkpoint-at-shutdown"]);
     let client = write(&served, &[2.0, 3.0]);
     client.mutate_priorities("replay", &[], &[client.sample("replay", 1).unwrap()[0].info().key]).unwrap();
     let new = client.checkpoint().unwrap();
-    assert!(Path::new(&new).join("DONE").exists() && !old.exists());
-    let (code, told, _) = outcome(&["info", &served.address]);
-    assert!(code == Some(0) && told.contains(&format!(" ago: {new}, ")), "{told}");
-    let (_, told, _) = outcome(&["info", &served.address, "--json"]);
-    let last: serde_json::Value = serde_json::from_str(&told).unwrap();
-    let last = &last["server"]["checkpoints"]["last"];
-    assert_eq!((last["location"].as_str(), last["trigger"].as_str()), (Some(&*new), Some("request")));
-    assert!(last["written_bytes"].as_u64() > Some(0) && last["error"].is_null(), "{last}");
+    assert_eq!(Path::new(&new).parent(), Some(root.as_path()));
+    assert_eq!(names(&root), ["checkpoint-0000000002.relive"]);
     stop(served);
     let served = start(TOML, &root, &[]);
     assert_eq!(first(&served), 2.0);
@@ -76,50 +52,108 @@ fn a_server_goes_on_from_its_newest_checkpoint() {
 }
 
 #[test]
-fn a_damaged_checkpoint_ends_the_start() {
+fn a_server_that_ends_writes_a_checkpoint_and_keeps_three() {
+    let root = folder("at-shutdown");
+    for (count, expected) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
+        let served = start(TOML, &root, &[]);
+        write(&served, &[count as f32]);
+        assert_eq!(size(&served), count);
+        stop(served);
+        assert_eq!(names(&root).len(), expected);
+    }
+    let served = start(TOML, &root, &["--no-checkpoint-at-shutdown"]);
+    write(&served, &[5.0]);
+    stop(served);
+    let served = start(TOML, &root, &[]);
+    assert_eq!(size(&served), 4, "nobody asked for the fifth item to be kept");
+}
+
+#[test]
+fn checkpoints_are_written_every_so_often() {
+    let root = folder("every");
+    let served = start(TOML, &root, &["--checkpoint-every", "20ms"]);
+    let client = write(&served, &[1.0]);
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        let status = client.checkpoint_status().unwrap();
+        if let Some(saved) = status.last_saved.as_ref().and_then(|last| last.saved())
+            && seen.last() != Some(&saved.location)
+        {
+            seen.push(saved.location.clone());
+        }
+    }
+    assert!(seen.is_sorted(), "{seen:?}");
+    stop(served);
+}
+
+#[test]
+fn a_damaged_checkpoint_ends_the_start_and_the_error_says_how_to_go_on() {
     let root = folder("damaged");
-    let path = checkpoint(&root, &[1.0, 2.0]).join("items.tfrecord");
+    let old = checkpoint(&root, &[1.0, 2.0], &[]);
+    let new = checkpoint(&root, &[3.0], &[]);
+    let mut content = std::fs::read(&new).unwrap();
+    let middle = content.len() - 60;
+    content[middle] ^= 1;
+    std::fs::write(&new, content).unwrap();
+    let (code, error) = refusal(&args(TOML, &root, &[]));
+    assert_eq!(code, Some(1));
+    let begin = format!("relive: error: cannot load the newest checkpoint: {}, at byte ", new.display());
+    assert!(error.starts_with(&begin), "{error}");
+    let advice = format!("; --salvage loads what is whole, --checkpoint {} an older one", old.display());
+    assert!(error.ends_with(&advice), "{error}");
+    let served = start(TOML, &root, &["--checkpoint", old.to_str().unwrap(), "--no-checkpoint-at-shutdown"]);
+    assert_eq!(size(&served), 2);
+    stop(served);
+    let served = start(TOML, &root, &["--salvage", "--no-checkpoint-at-shutdown"]);
+    let salvaged = size(&served);
+    let log = log_of(served);
+    assert!(salvaged <= 3, "{salvaged}");
+    assert!(log.iter().any(|line| line.contains("WARN") && line.contains("lost: ")), "{log:?}");
+}
+
+#[test]
+fn a_damaged_checkpoint_of_dm_reverb_is_refused_and_salvaged_as_well() {
+    let root = folder("damaged-reverb");
+    let path = checkpoint(&root, &[1.0, 2.0], &["--checkpoint-format", "reverb"]).join("items.tfrecord");
     let mut content = std::fs::read(&path).unwrap();
     content.truncate(20);
     std::fs::write(&path, content).unwrap();
-    let config = file(".toml", TOML);
-    let args = ["serve", "--config", config.to_str().unwrap(), "--checkpoint-dir", root.to_str().unwrap()];
-    let (code, stdout, stderr) = outcome(&args);
-    assert_eq!((code, stdout.as_str()), (Some(1), ""));
-    let error = stderr.lines().last().unwrap();
+    let (code, error) = refusal(&args(TOML, &root, &[]));
+    assert_eq!(code, Some(1));
     for part in
-        ["relive: error: cannot load the newest checkpoint", path.to_str().unwrap(), "move its folder away"]
+        ["cannot load the newest checkpoint", path.to_str().unwrap(), "; --salvage loads what is whole"]
     {
         assert!(error.contains(part), "{part} in {error}");
     }
+    let served = start(TOML, &root, &["--salvage"]);
+    assert_eq!(size(&served), 0);
+    let log = log_of(served);
+    assert!(log.iter().any(|line| line.contains("2 items of table `replay`")), "{log:?}");
 }
 
 #[test]
 fn the_checkpoint_of_other_tables_is_a_wrong_configuration() {
     let root = folder("other-tables");
-    checkpoint(&root, &[1.0]);
-    let config = file(".toml", "[[table]]\nname = 'other'\n");
-    let args = ["serve", "--config", config.to_str().unwrap(), "--checkpoint-dir", root.to_str().unwrap()];
-    let (code, _, stderr) = outcome(&args);
+    checkpoint(&root, &[1.0], &[]);
+    let (code, error) = refusal(&args("[[table]]\nname = 'other'\n", &root, &[]));
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("a table `replay`, which is not configured; the tables are: other"), "{stderr}");
+    assert!(error.contains("a table `replay`, which is not configured; the tables are: other"), "{error}");
 }
 
 #[test]
 fn the_rules_of_the_checkpoint_count_unless_told_otherwise() {
     let root = folder("rules");
-    checkpoint(&root, &[1.0, 2.0, 3.0]);
+    checkpoint(&root, &[1.0, 2.0, 3.0], &[]);
     let smaller = "[[table]]\nname = 'replay'\nsampler = 'lifo'\nmax_size = 2\n";
-    for (more, max_size, size, sampled) in [(&[][..], 10, 3, 1.0), (&["--keep-config"][..], 2, 2, 3.0)] {
-        let mut served = start(smaller, &root, more);
+    for (whose, max_size, size, sampled) in [("checkpoint", 10, 3, 1.0), ("code", 2, 2, 3.0)] {
+        let served = start(smaller, &root, &["--config-from", whose, "--no-checkpoint-at-shutdown"]);
         let info = Client::connect(&served.address).unwrap().server_info().unwrap();
         let table = info.table("replay").unwrap();
         assert_eq!((table.config.max_size, table.current_size, first(&served)), (max_size, size, sampled));
-        signal(&served.child, "TERM");
-        let log = BufReader::new(served.child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let warnings = log.filter(|line| line.contains("WARN") && line.contains("max_size is 10")).count();
-        assert_eq!(warnings, 1);
-        assert_eq!(served.end().0.code(), Some(0));
+        let log = log_of(served);
+        let warnings =
+            log.iter().filter(|line| line.contains("WARN") && line.contains("max_size is 10")).count();
+        assert_eq!(warnings, 1, "{log:?}");
     }
 }
 
@@ -130,7 +164,126 @@ fn without_a_folder_a_checkpoint_is_refused() {
     assert_eq!(error.kind(), relive_client::ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("no checkpointer is configured"), "{error}");
     let config = file(".toml", TOML);
-    let (code, _, stderr) = outcome(&["serve", "--config", config.to_str().unwrap(), "--keep-config"]);
-    assert_eq!(code, Some(2));
-    assert!(stderr.contains("--checkpoint-dir"), "{stderr}");
+    for flags in [
+        &["--config-from", "code"][..],
+        &["--checkpoint-every", "1m"],
+        &["--checkpoint-keep", "2"],
+        &["--salvage"],
+    ] {
+        let (code, _, stderr) = outcome(&[&["serve", "--config", config.to_str().unwrap()], flags].concat());
+        assert_eq!(code, Some(2));
+        let expected = format!(
+            "{} says what to do with checkpoints, and there is no folder of them; give --checkpoint-dir",
+            flags[0]
+        );
+        assert_eq!(stderr, format!("relive: error: {expected}\n"));
+    }
+}
+
+#[test]
+fn the_configuration_says_the_same_as_the_flags() {
+    let root = folder("keys");
+    let keys = format!(
+        "checkpoint_dir = '{}'\ncheckpoint_keep = 2\ncheckpoint_format = 'reverb'\ncheckpoint_at_shutdown = false\n",
+        root.display()
+    );
+    let served = Served::start(".toml", &format!("{keys}{TOML}"));
+    let client = write(&served, &[1.0]);
+    for _ in 0..3 {
+        assert!(Path::new(&client.checkpoint().unwrap()).join("DONE").exists());
+    }
+    stop(served);
+    assert_eq!(std::fs::read_dir(&root).unwrap().count(), 2, "two checkpoints, and no file beside them");
+}
+
+#[test]
+fn a_folder_of_dm_reverb_is_taken_over_and_the_newest_counts_whatever_its_format() {
+    let root = folder("taken-over");
+    let theirs = checkpoint(&root, &[1.0], &["--checkpoint-format", "reverb"]);
+    let served = start(TOML, &root, &["--no-checkpoint-at-shutdown"]);
+    assert_eq!(size(&served), 1);
+    let client = write(&served, &[2.0]);
+    let ours = client.checkpoint().unwrap();
+    let log = log_of(served);
+    assert!(
+        log.iter().any(|line| line.contains(theirs.to_str().unwrap()) && line.contains("1 item")),
+        "{log:?}"
+    );
+    assert!(
+        log.iter().any(|line| line.contains("those of dm-reverb's stay until `relive checkpoint prune")),
+        "{log:?}"
+    );
+    assert!(theirs.exists() && Path::new(&ours).exists());
+    checkpoint(&root, &[3.0], &["--checkpoint-format", "reverb"]);
+    let served = start(TOML, &root, &["--no-checkpoint-at-shutdown"]);
+    assert_eq!(size(&served), 3, "dm-reverb's is the newest again");
+}
+
+#[test]
+fn two_servers_on_one_folder_are_one_too_many() {
+    for (format, who) in [("relive", "process "), ("reverb", "another process ")] {
+        let root = folder(&format!("two-servers-{format}"));
+        let served = start(TOML, &root, &["--checkpoint-format", format]);
+        for other in ["relive", "reverb"] {
+            let (code, error) = refusal(&args(TOML, &root, &["--checkpoint-format", other]));
+            assert_eq!(code, Some(1), "{error}");
+            assert!(error.starts_with(&format!("relive: error: {}: ", root.display())), "{error}");
+            assert!(error.contains("writes its checkpoints here"), "{error}");
+            assert!(error.ends_with("stop it, or use another folder"), "{error}");
+            assert!(other == "reverb" || error.contains(who), "{error}");
+        }
+        write(&served, &[1.0]).checkpoint().unwrap();
+        stop(served);
+        let served = start(TOML, &root, &[]);
+        assert_eq!(size(&served), 1, "the lock went with the server");
+    }
+}
+
+/// Who has no rights but those that all have.
+const NOBODY: u32 = 65_534;
+
+/// The program, as somebody whom permissions concern: root may write wherever it likes.
+fn as_nobody(root: &Path, args: &[String]) -> std::process::Command {
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    let own = command(&args);
+    if std::fs::metadata("/proc/self").map(|meta| std::os::unix::fs::MetadataExt::uid(&meta)).unwrap_or(1)
+        != 0
+    {
+        return own;
+    }
+    // The folders of the build may be closed to others.
+    let program = root.join("relive");
+    std::fs::copy(env!("CARGO_BIN_EXE_relive"), &program).unwrap();
+    let mut command = std::process::Command::new(program);
+    command.args(args).uid(NOBODY).gid(NOBODY).env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_read_and_the_rest_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let checkpoints = root.path().join("checkpoints");
+    checkpoint(&checkpoints, &[1.0, 2.0], &[]);
+    let config = root.path().join("replay.toml");
+    std::fs::write(&config, TOML).unwrap();
+    let open =
+        |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    for (path, mode) in [(root.path().to_owned(), 0o755), (config.clone(), 0o644)] {
+        open(&path, mode);
+    }
+    for entry in std::fs::read_dir(&checkpoints).unwrap() {
+        let path = entry.unwrap().path();
+        open(&path, if path.is_dir() { 0o555 } else { 0o444 });
+    }
+    open(&checkpoints, 0o555);
+    let fixed = ["serve", "--port", "0", "--config", config.to_str().unwrap()];
+    let more = ["--checkpoint-dir", checkpoints.to_str().unwrap(), "--no-checkpoint-at-shutdown"];
+    let args: Vec<_> = fixed.iter().chain(&more).map(ToString::to_string).collect();
+    let served = Served::spawn(&mut as_nobody(root.path(), &args));
+    assert_eq!(size(&served), 2);
+    let error = Client::connect(&served.address).unwrap().checkpoint().unwrap_err().to_string();
+    assert!(error.contains("relive.lock: Permission denied"), "{error}");
+    let log = log_of(served);
+    assert!(log.iter().any(|line| line.contains("WARN") && line.contains("none can be saved")), "{log:?}");
+    open(&checkpoints, 0o755);
 }

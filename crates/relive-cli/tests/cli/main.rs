@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod checkpoint_support;
+#[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
 mod info;

@@ -62,8 +62,12 @@ impl Served {
     pub(crate) fn start_with(suffix: &str, config: &str, more: &[&str]) -> Self {
         let path = file(suffix, config);
         let args = ["serve", "--port", "0", "--config", path.to_str().unwrap()];
-        let mut child =
-            command(&[&args, more].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(&mut command(&[&args, more].concat()))
+    }
+
+    /// Starts a server by a command that may be special.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();

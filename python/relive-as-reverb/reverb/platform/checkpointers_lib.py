@@ -1,5 +1,5 @@
 """The checkpointers."""
 
-from relive.checkpointers import CheckpointerBase as CheckpointerBase
-from relive.checkpointers import DefaultCheckpointer as DefaultCheckpointer
-from relive.checkpointers import TempDirCheckpointer as TempDirCheckpointer
+from reverb.platform.default.checkpointers import CheckpointerBase as CheckpointerBase
+from reverb.platform.default.checkpointers import DefaultCheckpointer as DefaultCheckpointer
+from reverb.platform.default.checkpointers import TempDirCheckpointer as TempDirCheckpointer

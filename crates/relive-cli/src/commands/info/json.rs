@@ -1,14 +1,13 @@
 //! The report for programs. `docs/cli.md` lists the fields.
 
 use relive_client::{Waiter, WaiterOperation};
-use relive_tensor::Signature;
 use serde::Serialize;
 
-use super::bar::bounds;
 use super::checkpoints::{CheckpointFields, fields};
 use super::memory::{ChunkFields, MemoryFields, chunk_fields, memory_fields};
 use super::rates::Rates;
 use super::snapshot::{Details, Server, Snapshot, Table};
+use crate::rules::{ColumnFields, bounds, columns};
 
 /// The report over several lines.
 pub(super) fn pretty(address: &str, before: &Snapshot, now: &Snapshot) -> String {
@@ -74,13 +73,6 @@ struct LimiterFields {
     min_diff: Option<f64>,
     max_diff: Option<f64>,
     cursor: f64,
-}
-
-#[derive(Serialize)]
-struct ColumnFields {
-    path: String,
-    dtype: String,
-    shape: Option<Vec<i64>>,
 }
 
 #[derive(Serialize)]
@@ -162,16 +154,6 @@ fn limiter_fields(table: &Table) -> LimiterFields {
         max_diff,
         cursor: table.cursor,
     }
-}
-
-fn columns(signature: &Signature) -> Vec<ColumnFields> {
-    let dims = |dims: &Vec<Option<u32>>| dims.iter().map(|size| size.map_or(-1, i64::from)).collect();
-    let column = |(path, spec): (relive_tensor::Path, &relive_tensor::TensorSpec)| ColumnFields {
-        path: path.to_string(),
-        dtype: spec.dtype.to_string(),
-        shape: spec.shape.as_ref().map(dims),
-    };
-    signature.flatten_with_paths().into_iter().map(column).collect()
 }
 
 fn detail_fields(details: &Details) -> DetailFields<'_> {

@@ -2,12 +2,13 @@
 
 use relive_client::Waiter;
 
-use super::bar::{bar, bounds};
+use super::bar::bar;
 use super::checkpoints;
 use super::json::operation;
 use super::memory;
 use super::rates::Rates;
 use super::snapshot::{Server, Snapshot, Table};
+use crate::rules::{bounds, selectors};
 use crate::units::{bytes, count, counted, number, plural, rate, time};
 
 /// Lines about the waiters of a table.
@@ -68,13 +69,7 @@ fn headline(table: &Table) -> String {
 }
 
 fn rules(table: &Table) -> String {
-    let config = &table.info.config;
-    let times = match config.max_times_sampled {
-        1 => "once".to_owned(),
-        limit if limit > 1 => format!("at most {limit} times"),
-        _ => "any number of times".to_owned(),
-    };
-    format!("  sampled by {}, {times}; removed by {}", config.sampler, config.remover)
+    format!("  {}", selectors(&table.info.config))
 }
 
 fn counters(table: &Table, rates: Rates) -> String {

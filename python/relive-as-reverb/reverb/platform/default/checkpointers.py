@@ -1,6 +1,35 @@
-"""The checkpointers."""
+"""The checkpointers, which write dm-reverb's format and keep one checkpoint, as there: programs look at these files, and
+dm-reverb's servers read them. What is read may be of either format."""
 
+import os
+
+from relive import checkpointers as _relive
 from relive.checkpointers import CheckpointerBase as CheckpointerBase
-from relive.checkpointers import DefaultCheckpointer as DefaultCheckpointer
-from relive.checkpointers import TempDirCheckpointer as TempDirCheckpointer
-from relive.checkpointers import default_checkpointer as default_checkpointer
+
+
+class DefaultCheckpointer(_relive.DefaultCheckpointer):
+    """Checkpoints in a folder."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        group: str = "",
+        fallback_checkpoint_path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(path, group, fallback_checkpoint_path, format="reverb", keep=1)
+
+
+class TempDirCheckpointer(DefaultCheckpointer):
+    """Checkpoints in a new temporary folder, which stays when the program ends."""
+
+    def __init__(self) -> None:
+        # As in relive: it takes long to import, and most programs do not need it.
+        import tempfile
+
+        super().__init__(tempfile.mkdtemp())
+
+
+def default_checkpointer(group: str | None = None) -> CheckpointerBase:
+    """What a server uses when it is given none: a ``TempDirCheckpointer``. The group is not used."""
+    del group
+    return TempDirCheckpointer()

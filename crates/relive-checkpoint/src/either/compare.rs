@@ -1,0 +1,144 @@
+//! Whether two snapshots are the same.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use relive_table::{SelectorKind, Snapshot, StoredItem, TableConfig, TableSnapshot};
+use relive_tensor::{Chunk, Trajectory};
+
+use crate::Format;
+
+/// What a comparison has found to be the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compared {
+    /// Items of all tables.
+    pub items: u64,
+    /// Distinct chunks.
+    pub chunks: u64,
+    /// Rules that the format cannot say, in words.
+    pub changed: Vec<String>,
+}
+
+/// Compares what was written in a format with what it was made from. Keys of chunks and sequence numbers may differ: the ones have
+/// to be distinct in dm-reverb's format, of the others it keeps the order alone.
+pub(super) fn compare(from: &Snapshot, to: &Snapshot, format: Format) -> Result<Compared, String> {
+    let mut comparison = Comparison { format, found: Compared::default(), chunks: HashSet::new() };
+    if from.tables.len() != to.tables.len() {
+        return Err(format!("there are {} tables instead of {}", to.tables.len(), from.tables.len()));
+    }
+    for table in &from.tables {
+        let name = &table.config.name;
+        let written = to.table(name).ok_or_else(|| format!("the table {name} is not there"))?;
+        comparison.table(table, written).map_err(|difference| format!("table {name}: {difference}"))?;
+    }
+    comparison.found.chunks = comparison.chunks.len() as u64;
+    Ok(comparison.found)
+}
+
+struct Comparison {
+    format: Format,
+    found: Compared,
+    /// Chunks that were compared: their addresses on either side.
+    chunks: HashSet<(*const Chunk, *const Chunk)>,
+}
+
+impl Comparison {
+    fn table(&mut self, from: &TableSnapshot, to: &TableSnapshot) -> Result<(), String> {
+        self.rules(&from.config, &to.config)?;
+        if from.counters != to.counters {
+            return Err(format!("the counters are {:?} instead of {:?}", to.counters, from.counters));
+        }
+        if from.items.len() != to.items.len() {
+            return Err(format!("there are {} items instead of {}", to.items.len(), from.items.len()));
+        }
+        for (from, to) in from.items.iter().zip(&to.items) {
+            self.item(from, to).map_err(|difference| format!("item {}: {difference}", from.data.key))?;
+        }
+        self.found.items += from.items.len() as u64;
+        Ok(())
+    }
+
+    fn rules(&mut self, from: &TableConfig, to: &TableConfig) -> Result<(), String> {
+        let expected = match self.format {
+            Format::Relive => from.clone(),
+            Format::Reverb => self.as_reverb_says(from),
+        };
+        if expected != *to {
+            return Err(format!("the rules are {to:?} instead of {expected:?}"));
+        }
+        Ok(())
+    }
+
+    /// The rules as far as dm-reverb's format can say them.
+    fn as_reverb_says(&mut self, from: &TableConfig) -> TableConfig {
+        let mut to = from.clone();
+        let name = &from.name;
+        for (role, selector) in [("sampler", &mut to.sampler), ("remover", &mut to.remover)] {
+            if *selector == SelectorKind::WithoutReplacement {
+                *selector = SelectorKind::Uniform;
+                let text = "without_replacement is called uniform, as dm-reverb's format does not know it";
+                self.found.changed.push(format!("table {name}: the {role} {text}"));
+            }
+        }
+        if to.max_bytes.take().is_some() {
+            let text = "max_bytes is left out, as dm-reverb's format does not know it";
+            self.found.changed.push(format!("table {name}: {text}"));
+        }
+        to
+    }
+
+    fn item(&mut self, from: &StoredItem, to: &StoredItem) -> Result<(), &'static str> {
+        let same = [
+            ("the key differs", from.data.key == to.data.key),
+            ("the priority differs", from.priority.to_bits() == to.priority.to_bits()),
+            ("the number of times sampled differs", from.times_sampled == to.times_sampled),
+            ("the time of insertion differs", from.data.inserted_at == to.data.inserted_at),
+        ];
+        if let Some((difference, _)) = same.into_iter().find(|(_, same)| !same) {
+            return Err(difference);
+        }
+        self.trajectory(&from.data.trajectory, &to.data.trajectory)
+    }
+
+    fn trajectory(&mut self, from: &Trajectory, to: &Trajectory) -> Result<(), &'static str> {
+        let columns = from.columns().map(|column| (column.squeeze(), column.slices()));
+        if !columns.eq(to.columns().map(|column| (column.squeeze(), column.slices()))) {
+            return Err("the columns differ");
+        }
+        if from.chunks().len() != to.chunks().len() {
+            return Err("the chunks differ");
+        }
+        for (from, to) in from.chunks().iter().zip(to.chunks()) {
+            let are_new = self.chunks.insert((Arc::as_ptr(from), Arc::as_ptr(to)));
+            if are_new && !is_same(from, to) {
+                return Err("the data differ");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two chunks have the same content. Where the parts of a chunk lie in its frame, and what its key is, is no part of that.
+fn is_same(one: &Chunk, other: &Chunk) -> bool {
+    one.range() == other.range()
+        && one.is_delta_encoded() == other.is_delta_encoded()
+        && one.num_columns() == other.num_columns()
+        && (0..one.num_columns()).all(|index| is_same_column(one, other, index))
+}
+
+fn is_same_column(one: &Chunk, other: &Chunk, index: usize) -> bool {
+    let (Some(header), Some(others)) = (one.column(index), other.column(index)) else { return false };
+    if (header.dtype, header.rows(), header.cell_dims()) != (others.dtype, others.rows(), others.cell_dims())
+    {
+        return false;
+    }
+    // What was encoded anew, for a format that does not know the codec, is compared as it comes out.
+    let is_verbatim = header.codec == others.codec
+        && one
+            .payload(index)
+            .as_deref()
+            .is_some_and(|payload| Some(payload) == other.payload(index).as_deref());
+    is_verbatim
+        || matches!((one.decode_column(index), other.decode_column(index)), (Ok(one), Ok(other)) if one == other)
+}

@@ -1,0 +1,38 @@
+//! The checkpoints of a root.
+
+use super::location::{local_path, trimmed};
+use crate::reverb;
+use crate::{Catalog, CheckpointInfo, Error};
+
+/// All checkpoints of both formats in the folder or bucket at `root`, the oldest first; none if it is not there.
+///
+/// The newest of Relive's is the one with the highest number, the newest of dm-reverb's the one with the latest time. Between the
+/// two the times decide; a checkpoint of Relive's that does not tell its time any more counts as newer.
+///
+/// # Errors
+/// The place cannot be listed. What cannot be read of a checkpoint is an error in its [`CheckpointInfo::summary`].
+pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
+    let root = trimmed(root);
+    let mut ours = Catalog::open(root)?.checkpoints()?.into_iter().peekable();
+    let theirs = match local_path(root) {
+        Some(path) => reverb::Store::list(&path)?,
+        None => Vec::new(),
+    };
+    // Both are in order already, each by its own measure.
+    let mut found = Vec::new();
+    for theirs in theirs {
+        let is_older =
+            |ours: &CheckpointInfo| ours.written_at.is_some_and(|ours| Some(ours) < theirs.written_at);
+        while let Some(older) = ours.next_if(is_older) {
+            found.push(older);
+        }
+        found.push(theirs);
+    }
+    found.extend(ours);
+    Ok(found)
+}
+
+/// The newest checkpoint of a root.
+pub(super) fn newest(root: &str) -> Result<Option<CheckpointInfo>, Error> {
+    Ok(list(root)?.pop())
+}

@@ -1,0 +1,45 @@
+//! One checkpoint as a snapshot.
+
+use std::path::Path;
+
+use super::list::newest;
+use super::location::{Location, local_path, locate, trimmed};
+use crate::reverb;
+use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded};
+
+/// Loads the checkpoint at `location`, of either format; of a folder or bucket the newest one. Takes no lock: a server may be
+/// writing there.
+///
+/// # Errors
+/// `Location` if there is none; `Damaged` if it is not whole, with file, place and table; `Io`.
+pub fn load(location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
+    let (format, checkpoint) = chosen(location)?;
+    load_one(format, &checkpoint, options)
+}
+
+/// The checkpoint that a location names: itself, or the newest one of a root.
+pub(super) fn chosen(location: &str) -> Result<(Format, String), Error> {
+    match locate(location)? {
+        Location::Checkpoint { format, .. } => Ok((format, trimmed(location).to_owned())),
+        Location::Root(root) => match newest(&root)? {
+            Some(info) => Ok((info.format, info.location)),
+            None => Err(none_there(&root)),
+        },
+    }
+}
+
+pub(super) fn load_one(format: Format, checkpoint: &str, options: &LoadOptions) -> Result<Loaded, Error> {
+    match format {
+        Format::Reverb => reverb::Store::load_with(&path_of(checkpoint), options),
+        Format::Relive => Catalog::open(checkpoint)?.load(options)?.ok_or_else(|| none_there(checkpoint)),
+    }
+}
+
+/// The folder of a checkpoint in dm-reverb's format, which lies on this machine.
+pub(super) fn path_of(checkpoint: &str) -> std::path::PathBuf {
+    local_path(checkpoint).unwrap_or_else(|| Path::new(checkpoint).to_owned())
+}
+
+pub(super) fn none_there(location: &str) -> Error {
+    Error::plain(ErrorKind::Location, format!("there is no checkpoint in {location}"))
+}

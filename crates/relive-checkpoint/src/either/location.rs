@@ -1,0 +1,120 @@
+//! What a location names.
+
+use std::path::{Path, PathBuf};
+
+use crate::names::checkpoint_number;
+use crate::reverb::is_checkpoint;
+use crate::{Error, ErrorKind, Format};
+
+/// What a path or URL names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A folder or bucket that holds checkpoints, or may.
+    Root(String),
+    /// One checkpoint.
+    Checkpoint {
+        /// Its format.
+        format: Format,
+        /// The folder or bucket in which it lies.
+        root: String,
+    },
+}
+
+impl Location {
+    /// The format of a checkpoint; none of a root, which may have checkpoints of both.
+    #[must_use]
+    pub fn format(&self) -> Option<Format> {
+        match self {
+            Self::Root(_) => None,
+            Self::Checkpoint { format, .. } => Some(*format),
+        }
+    }
+}
+
+/// Says what `location`, a path or a URL, names: by its name, and on this machine by what lies there, too.
+///
+/// ```
+/// use relive_checkpoint::{Format, Location, locate};
+///
+/// let root = "s3://bucket/run-7".to_owned();
+/// assert_eq!(locate(&root)?, Location::Root(root.clone()));
+/// let checkpoint = locate("s3://bucket/run-7/checkpoint-0000000042.relive")?;
+/// assert_eq!(checkpoint, Location::Checkpoint { format: Format::Relive, root });
+/// # Ok::<(), relive_checkpoint::Error>(())
+/// ```
+///
+/// # Errors
+/// `Location`: a path of this machine at which there is nothing, or another file.
+pub fn locate(location: &str) -> Result<Location, Error> {
+    let location = trimmed(location);
+    let (root, name) = location.rsplit_once('/').unwrap_or((".", location));
+    let root = if root.is_empty() { "/" } else { root };
+    let checkpoint = |format| Ok(Location::Checkpoint { format, root: root.to_owned() });
+    let is_ours = checkpoint_number(name).is_some();
+    match local_path(location) {
+        None if is_ours => checkpoint(Format::Relive),
+        None => Ok(Location::Root(location.to_owned())),
+        Some(path) if !path.exists() => misplaced(format!("there is nothing at {location}")),
+        Some(path) if path.is_file() && is_ours => checkpoint(Format::Relive),
+        Some(path) if is_checkpoint(&path) => checkpoint(Format::Reverb),
+        Some(path) if path.is_dir() => Ok(Location::Root(location.to_owned())),
+        Some(_) => misplaced(format!("{location} is no checkpoint, nor a folder of checkpoints")),
+    }
+}
+
+/// The path of a location of this machine.
+pub(super) fn local_path(location: &str) -> Option<PathBuf> {
+    match location.split_once("://") {
+        None => Some(PathBuf::from(location)),
+        Some(("file", path)) => Some(PathBuf::from(path)),
+        Some(_) => None,
+    }
+}
+
+/// A path as a location.
+pub(super) fn location_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Without slashes at the end, which mean nothing but for the root of a file system.
+pub(super) fn trimmed(location: &str) -> &str {
+    match location.trim_end_matches('/') {
+        "" if location.starts_with('/') => "/",
+        trimmed => trimmed,
+    }
+}
+
+fn misplaced(text: String) -> Result<Location, Error> {
+    Err(Error::plain(ErrorKind::Location, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_contents_say_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = location_of(folder.path());
+        assert_eq!(locate(&format!("{root}/")).unwrap(), Location::Root(root.clone()));
+        let ours = "checkpoint-0000000001.relive";
+        std::fs::write(folder.path().join(ours), "").unwrap();
+        let checkpoint = |format| Location::Checkpoint { format, root: root.clone() };
+        assert_eq!(locate(&format!("{root}/{ours}")).unwrap(), checkpoint(Format::Relive));
+        let theirs = "2026-11-20T11:16:35.669974815+00:00";
+        std::fs::create_dir(folder.path().join(theirs)).unwrap();
+        std::fs::write(folder.path().join(theirs).join("tables.tfrecord"), "").unwrap();
+        assert_eq!(locate(&format!("{root}/{theirs}/")).unwrap(), checkpoint(Format::Reverb));
+        assert_eq!(locate("/").unwrap(), Location::Root("/".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_there_and_other_files_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = location_of(&folder.path().join("checkpoint-1.relive"));
+        assert_eq!(locate(&other).unwrap_err().to_string(), format!("there is nothing at {other}"));
+        std::fs::write(&other, "").unwrap();
+        let expected = format!("{other} is no checkpoint, nor a folder of checkpoints");
+        assert_eq!(locate(&other).unwrap_err().to_string(), expected);
+    }
+}

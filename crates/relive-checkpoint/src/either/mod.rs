@@ -1,0 +1,19 @@
+//! Checkpoints whatever their format: what tools and servers ask for.
+
+mod compare;
+mod list;
+mod load;
+mod location;
+mod look;
+mod prune;
+mod root;
+mod target;
+
+pub use compare::Compared;
+pub use list::list;
+pub use load::load;
+pub use location::{Location, locate};
+pub use look::{inspect, verify};
+pub use prune::prune;
+pub use root::Root;
+pub use target::Target;

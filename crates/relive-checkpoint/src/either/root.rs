@@ -1,0 +1,234 @@
+//! Where a server's checkpoints are.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
+
+use super::list::{list, newest};
+use super::load::load_one;
+use super::location::{Location, local_path, locate, location_of, trimmed};
+use crate::disk::{OwnLock, lock_folder};
+use crate::reverb;
+use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, Store};
+
+/// The folder or bucket of a server's checkpoints, which loads either format and writes one of them.
+///
+/// ```
+/// use relive_checkpoint::{Format, LoadOptions, Root};
+/// use relive_table::{CheckpointProgress, Snapshot, TableConfig, TableCounters, TableSnapshot};
+///
+/// # let folder = std::env::temp_dir().join(format!("relive-root-{}", std::process::id()));
+/// # let folder = folder.to_str().unwrap();
+/// # let (counters, items) = (TableCounters::default(), Vec::new());
+/// # let table = TableSnapshot { config: TableConfig::new("replay").into(), counters, items };
+/// # let snapshot = Snapshot { tables: vec![table], ..Snapshot::default() };
+/// let old = Root::new(folder).format(Format::Reverb);
+/// old.save(snapshot.clone(), &CheckpointProgress::default())?;
+/// old.release();
+///
+/// let root = Root::new(folder).keep(2);
+/// root.lock()?;
+/// assert!(root.load_latest(&LoadOptions::new())?.is_some(), "what dm-reverb's format has is taken over");
+/// let saved = root.save(snapshot, &CheckpointProgress::default())?;
+/// assert!(saved.location.ends_with("checkpoint-0000000001.relive"));
+/// # std::fs::remove_dir_all(folder).unwrap();
+/// # Ok::<(), relive_checkpoint::Error>(())
+/// ```
+pub struct Root {
+    location: String,
+    format: Format,
+    keep: usize,
+    fallback: Option<String>,
+    writer: Mutex<Option<Writer>>,
+}
+
+/// Who writes, and what keeps others from it.
+struct Writer {
+    store: AnyStore,
+    _folder: Option<OwnLock>,
+}
+
+enum AnyStore {
+    Relive(Store),
+    Reverb(reverb::Store),
+}
+
+/// Checkpoints that are kept unless another number is asked for.
+const DEFAULT_KEEP: usize = 3;
+
+impl Root {
+    /// The checkpoints at `location`, a path or URL.
+    pub fn new(location: impl Into<String>) -> Self {
+        let location = trimmed(&location.into()).to_owned();
+        Self {
+            location,
+            format: Format::default(),
+            keep: DEFAULT_KEEP,
+            fallback: None,
+            writer: Mutex::new(None),
+        }
+    }
+
+    /// The format in which to write. Default: Relive's. dm-reverb's is for folders of this machine.
+    #[must_use]
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// How many checkpoints of the format to keep, at least the newest. Default: 3. Those of the other format stay.
+    #[must_use]
+    pub fn keep(mut self, checkpoints: usize) -> Self {
+        self.keep = checkpoints.max(1);
+        self
+    }
+
+    /// A checkpoint of either format, or a root of them, to load while this root has none. If there is nothing, or nothing whole,
+    /// that counts as none.
+    #[must_use]
+    pub fn fallback(mut self, location: impl Into<String>) -> Self {
+        self.fallback = Some(location.into());
+        self
+    }
+
+    /// Path or URL of the root.
+    #[must_use]
+    pub fn location(&self) -> &str {
+        &self.location
+    }
+
+    /// Keeps other writers out until this is dropped or [released](Self::release). Makes the folder if it is not there.
+    ///
+    /// [`save`](Self::save) does so, too, if this was not called before.
+    ///
+    /// # Errors
+    /// `InUse` if another server writes there; `Location` for a place that the format cannot be written to; `Io`.
+    pub fn lock(&self) -> Result<(), Error> {
+        self.writer_of(&mut self.guard()).map(drop)
+    }
+
+    /// Lets others write here. What comes later takes the lock again.
+    pub fn release(&self) {
+        *self.guard() = None;
+    }
+
+    /// Loads the newest checkpoint of either format, else the [fallback](Self::fallback); `None` if there is neither.
+    ///
+    /// # Errors
+    /// `Damaged` if the newest is not whole, with file, place and table: an older one is never taken in silence. `Io`.
+    pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
+        match newest(&self.location)? {
+            Some(info) => self.load_listed(info.format, &info.location, options).map(Some),
+            None => self.load_fallback(options),
+        }
+    }
+
+    /// Loads the checkpoint at `location`, in this root or elsewhere; of another root, its newest.
+    ///
+    /// # Errors
+    /// `Location` if there is none; as [`load_latest`](Self::load_latest).
+    pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
+        let (format, checkpoint) = super::load::chosen(location)?;
+        self.load_listed(format, &checkpoint, options)
+    }
+
+    /// Path or URL of the checkpoint before the newest one, if there is one that can be read.
+    #[must_use]
+    pub fn second_newest(&self) -> Option<String> {
+        let mut found = list(&self.location).ok()?;
+        found.pop();
+        found.into_iter().rev().find(|info| info.summary.is_ok()).map(|info| info.location)
+    }
+
+    /// Writes `snapshot` as the newest checkpoint, and removes older ones of its format than are to be [kept](Self::keep). Two
+    /// calls at once are served one after the other.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock). The checkpoints that were there are as valid as before.
+    pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
+        match &self.writer_of(&mut self.guard())?.store {
+            AnyStore::Relive(store) => store.save(snapshot, progress),
+            AnyStore::Reverb(store) => store.checkpoint(&snapshot, progress),
+        }
+    }
+
+    fn load_listed(&self, format: Format, checkpoint: &str, options: &LoadOptions) -> Result<Loaded, Error> {
+        if let Some(Writer { store: AnyStore::Relive(store), .. }) = &*self.guard()
+            && matches!(locate(checkpoint)?, Location::Checkpoint { format: Format::Relive, root } if root == self.location)
+        {
+            // The store remembers where the chunks are, and does not write them again.
+            return store.load(checkpoint, options);
+        }
+        load_one(format, checkpoint, options)
+    }
+
+    fn load_fallback(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
+        let Some(fallback) = &self.fallback else { return Ok(None) };
+        match super::load::chosen(fallback) {
+            Err(error) if error.kind() == ErrorKind::Location => Ok(None),
+            Ok((Format::Reverb, folder)) if !reverb::is_whole(&super::load::path_of(&folder)) => Ok(None),
+            chosen => {
+                let (format, checkpoint) = chosen?;
+                load_one(format, &checkpoint, options).map(Some)
+            }
+        }
+    }
+
+    fn guard(&self) -> MutexGuard<'_, Option<Writer>> {
+        // A writer that panicked has left nothing that counts.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer_of<'a>(&self, writer: &'a mut Option<Writer>) -> Result<&'a Writer, Error> {
+        match writer {
+            Some(writer) => Ok(writer),
+            None => Ok(writer.insert(self.open()?)),
+        }
+    }
+
+    fn open(&self) -> Result<Writer, Error> {
+        let store = match self.format {
+            Format::Relive => AnyStore::Relive(Store::open(&self.location)?.keep(self.keep)),
+            Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
+        };
+        // Whatever the format of the other server is, its checkpoints and ours would not be those of one server.
+        Ok(Writer { store, _folder: lock_folder_of(&self.location)? })
+    }
+
+    fn reverb_store(&self) -> Result<reverb::Store, Error> {
+        let Some(path) = local_path(&self.location) else {
+            let text =
+                format!("dm-reverb's format is for folders of this machine, not for {}", self.location);
+            return Err(Error::plain(ErrorKind::Location, text));
+        };
+        let made = std::fs::create_dir_all(&path);
+        made.map_err(|source| Error::io("make the folder", &path, source))?;
+        Ok(reverb::Store::new(path).keep(self.keep))
+    }
+}
+
+/// Locks a folder of this machine against writers of either format. dm-reverb would take a file for a checkpoint, so it is the
+/// folder itself that is locked.
+pub(super) fn lock_folder_of(location: &str) -> Result<Option<OwnLock>, Error> {
+    let Some(path) = local_path(location).filter(|path| path.is_dir()) else { return Ok(None) };
+    match lock_folder(&path).map_err(|source| Error::io("open the folder", &path, source))? {
+        Some(lock) => Ok(Some(lock)),
+        None => {
+            let text = format!(
+                "{}: another process writes its checkpoints here; stop it, or use another folder",
+                location_of(&path)
+            );
+            Err(Error::plain(ErrorKind::InUse, text))
+        }
+    }
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { location, format, keep, fallback, writer: _ } = self;
+        let mut debug = f.debug_struct("Root");
+        debug.field("location", location).field("format", format).field("keep", keep);
+        debug.field("fallback", fallback).finish_non_exhaustive()
+    }
+}

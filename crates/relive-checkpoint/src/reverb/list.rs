@@ -1,0 +1,73 @@
+//! What a list tells of a checkpoint.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use relive_wire::checkpoint;
+
+use super::files::{DONE, FILES, TABLES};
+use super::folders::Folders;
+use super::name::Time;
+use super::{Store, is_whole};
+use crate::record::RecordReader;
+use crate::{CheckpointInfo, CheckpointSummary, Error, Format, TableSummary};
+
+impl Store {
+    /// The whole checkpoints in `root`, the oldest first; none if it is not there.
+    ///
+    /// # Errors
+    /// The folder cannot be read. What cannot be read of a checkpoint is an error in its [`CheckpointInfo::summary`].
+    pub fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
+        let found = Folders::list(root)?;
+        Ok(found.whole.iter().map(|(time, folder)| info(*time, folder)).collect())
+    }
+}
+
+fn info(time: Time, folder: &Path) -> CheckpointInfo {
+    CheckpointInfo {
+        location: folder.to_string_lossy().into_owned(),
+        format: Format::Reverb,
+        written_at: Some(time.timestamp()),
+        size_bytes: size_bytes(folder),
+        summary: summary(time, folder),
+    }
+}
+
+/// By the records of the tables: those of items and chunks are not looked at.
+pub(super) fn summary(time: Time, folder: &Path) -> Result<CheckpointSummary, Error> {
+    if !is_whole(folder) {
+        return Err(Error::damaged(
+            folder,
+            None,
+            format!("this is no whole checkpoint: it has no file {DONE}"),
+        ));
+    }
+    let mut tables = Vec::new();
+    let mut records = RecordReader::open(&folder.join(TABLES))?;
+    while let Some(record) = records.next()? {
+        let message = checkpoint::read_table(record).map_err(|error| records.damaged(error))?;
+        let (config, counters) =
+            checkpoint::table_from_wire(&message).map_err(|error| records.damaged(error))?;
+        let counted = counters.inserts.saturating_sub(counters.deletes);
+        // Items in the records of their tables are from times when deletes were not counted.
+        let items = match message.deprecated_items.len() as u64 {
+            0 => u64::try_from(counted).unwrap_or(0),
+            old => old,
+        };
+        tables.push(TableSummary { config: Arc::new(config), counters, items });
+    }
+    Ok(CheckpointSummary {
+        created_at: time.timestamp(),
+        software: None,
+        items: tables.iter().map(|table| table.items).sum(),
+        tables,
+        chunks: None,
+        chunk_bytes: None,
+        segments: 0,
+        total_bytes: size_bytes(folder),
+    })
+}
+
+pub(super) fn size_bytes(folder: &Path) -> u64 {
+    FILES.iter().map(|file| folder.join(file).metadata().map_or(0, |meta| meta.len())).sum()
+}

@@ -1,0 +1,126 @@
+//! An engine that begins with a checkpoint, and writes more.
+
+use std::time::Instant;
+
+use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Root};
+use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Restored, Rules};
+
+use super::plan::{Plan, Written};
+use super::{Checkpoints, ConfigFrom, Keys};
+use crate::failure::{Failure, Kind, Result};
+use crate::progress::with_bar;
+use crate::units::counted;
+
+impl Checkpoints {
+    /// The engine, with what the checkpoint holds that is to be loaded; `source` is the file of the configuration.
+    pub(crate) fn build(&self, keys: &Keys, builder: EngineBuilder, source: &str) -> Result<Engine> {
+        let plan = self.plan(keys)?;
+        let root = plan.written.as_ref().map(open).transpose()?;
+        let started = Instant::now();
+        let loaded = plan.load(root.as_ref())?;
+        let builder = match (root, &plan.written) {
+            (Some(root), Some(written)) => {
+                if loaded.is_none() {
+                    tracing::info!(
+                        location = root.location(),
+                        "no checkpoint to load, beginning with empty tables"
+                    );
+                }
+                write_to(root, written, builder)
+            }
+            _ => builder,
+        };
+        let Some(loaded) = loaded else {
+            return builder.build().map_err(|error| Failure::usage(format!("{source}: {error}")));
+        };
+        let Loaded { snapshot, location, losses, .. } = loaded;
+        for loss in &losses {
+            tracing::warn!("lost: {loss}");
+        }
+        let misfit = |error: BuildError| Failure::usage(format!("{location} does not fit {source}: {error}"));
+        let restored = builder.build_from(snapshot, Rules::from(plan.config_from)).map_err(misfit)?;
+        plan.tell(&location, &restored, started);
+        Ok(restored.engine)
+    }
+}
+
+/// The folder or bucket, locked against other servers.
+fn open(written: &Written) -> Result<Root> {
+    let keep = usize::try_from(written.keep).unwrap_or(usize::MAX);
+    let root = Root::new(&written.location).format(written.format.into()).keep(keep);
+    root.lock().map_err(|error| Failure::text(kind_of(&error), error))?;
+    Ok(root)
+}
+
+fn write_to(root: Root, written: &Written, builder: EngineBuilder) -> EngineBuilder {
+    let builder = builder
+        .checkpointer(move |snapshot, progress| {
+            root.save(snapshot, progress).map_err(EngineError::checkpoint)
+        })
+        .checkpoint_at_close(written.at_shutdown);
+    match written.every {
+        Some(every) => builder.checkpoint_every(every),
+        None => builder,
+    }
+}
+
+impl Plan {
+    fn load(&self, root: Option<&Root>) -> Result<Option<Loaded>> {
+        with_bar("loading", |progress| {
+            let options = LoadOptions::new().salvage(self.salvage).progress(progress);
+            match (&self.checkpoint, root) {
+                (Some(location), Some(root)) => root.load(location, &options).map(Some),
+                (Some(location), None) => relive_checkpoint::load(location, &options).map(Some),
+                (None, Some(root)) => root.load_latest(&options),
+                (None, None) => Ok(None),
+            }
+        })
+        .map_err(|error| self.unloadable(root, &error))
+    }
+
+    fn unloadable(&self, root: Option<&Root>, error: &Error) -> Failure {
+        let which = if self.checkpoint.is_some() { "the checkpoint" } else { "the newest checkpoint" };
+        let mut text = format!("cannot load {which}: {error}");
+        if error.kind() == ErrorKind::Damaged {
+            text.push_str("; --salvage loads what is whole");
+            let older = root.filter(|_| self.checkpoint.is_none()).and_then(Root::second_newest);
+            if let Some(older) = older {
+                text.push_str(&format!(", --checkpoint {older} an older one"));
+            }
+        }
+        Failure::text(kind_of(error), text)
+    }
+
+    fn tell(&self, location: &str, restored: &Restored, started: Instant) {
+        let items: u64 = restored.engine.tables().iter().map(|table| table.info().current_size).sum();
+        let took = started.elapsed();
+        tracing::info!(checkpoint = location, items, ?took, "checkpoint loaded: {}", counted(items, "item"));
+        let winner = match self.config_from {
+            ConfigFrom::Code => "the configuration counts, as --config-from code says",
+            ConfigFrom::Checkpoint => "the checkpoint counts; with --config-from code the configuration does",
+        };
+        for difference in &restored.differences {
+            tracing::warn!("{difference}: {winner}");
+        }
+        let is_reverb =
+            relive_checkpoint::locate(location).is_ok_and(|place| place.format() == Some(Format::Reverb));
+        if let Some(written) = self
+            .written
+            .as_ref()
+            .filter(|written| is_reverb && Format::from(written.format) == Format::Relive)
+        {
+            tracing::info!(
+                "new checkpoints are in Relive's format; those of dm-reverb's stay until \
+                 `relive checkpoint prune {} --keep N` removes them",
+                written.location
+            );
+        }
+    }
+}
+
+fn kind_of(error: &Error) -> Kind {
+    match error.kind() {
+        ErrorKind::Location => Kind::Usage,
+        _ => Kind::Runtime,
+    }
+}

@@ -1,0 +1,46 @@
+//! `relive checkpoint prune`: fewer checkpoints.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::run::print_json;
+use crate::failure::Result;
+use crate::output;
+use crate::units::{bytes, counted};
+
+/// Options of `relive checkpoint prune`.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Folder or URL of the checkpoints, in which no server writes
+    #[arg(value_name = "DIR|URL")]
+    location: String,
+    /// How many to keep, of both formats together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    location: &'a str,
+    removed: &'a [String],
+    bytes: u64,
+}
+
+/// Removes them, and says which.
+pub(super) fn run(options: &Options) -> Result {
+    let keep = usize::try_from(options.keep).unwrap_or(usize::MAX);
+    let pruned = relive_checkpoint::prune(&options.location, keep)?;
+    if options.json {
+        let (location, removed) = (options.location.as_str(), pruned.checkpoints.as_slice());
+        return print_json(&Document { location, removed, bytes: pruned.bytes });
+    }
+    for location in &pruned.checkpoints {
+        output::line(&format!("removed {location}"))?;
+    }
+    let removed = counted(pruned.checkpoints.len() as u64, "checkpoint");
+    output::line(&format!("{}: {removed} removed, {} freed", options.location, bytes(pruned.bytes)))?;
+    Ok(())
+}

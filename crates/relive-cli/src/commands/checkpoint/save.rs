@@ -1,0 +1,101 @@
+//! `relive checkpoint save`: a checkpoint of a server that runs.
+
+use std::time::Duration;
+
+use clap::Args;
+use relive_client::{CheckpointStatus, Client, FinishedCheckpoint, RunningCheckpoint, SavedCheckpoint};
+use serde::Serialize;
+use tokio::time::interval;
+
+use super::run::print_json;
+use crate::failure::Result;
+use crate::output;
+use crate::progress::{Bar, TICK};
+use crate::server::Target;
+use crate::units::{bytes, time};
+
+/// Options of `relive checkpoint save`.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    location: &'a str,
+    written_bytes: Option<u64>,
+    total_bytes: Option<u64>,
+    took_s: Option<f64>,
+    longest_pause_s: Option<f64>,
+}
+
+/// Longest that a checkpoint may take: `--timeout` is about answers that should come at once. The server's status shows
+/// whether it is still at work.
+const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+
+/// Asks for a checkpoint, and waits until it is written.
+pub(super) async fn run(options: Options) -> Result {
+    let client = options.target.connect().await?;
+    // An answer that comes at once tells a server from something else before the long wait.
+    client.server_info().await.map_err(|error| options.target.explain(error))?;
+    let bar = Bar::new("writing");
+    let location = wait(&client, &bar).await;
+    bar.finish();
+    let location = location.map_err(|error| options.target.lost(error))?;
+    let status = client.checkpoint_status().await.ok();
+    let details = status.as_ref().and_then(|status| details(status, &location));
+    if options.json {
+        return print_json(&Document {
+            location: &location,
+            written_bytes: details.map(|(_, saved)| saved.written_bytes),
+            total_bytes: details.map(|(_, saved)| saved.total_bytes),
+            took_s: details.map(|(finished, _)| finished.took.as_secs_f64()),
+            longest_pause_s: details.map(|(finished, _)| finished.longest_pause.as_secs_f64()),
+        });
+    }
+    output::line(&text(&location, details))?;
+    Ok(())
+}
+
+/// The answer, with a look at the server's status meanwhile. dm-reverb's servers have none.
+async fn wait(client: &Client, bar: &Bar) -> relive_client::Result<String> {
+    let mut answer = std::pin::pin!(client.checkpoint_with_timeout(LONGEST));
+    let mut ticks = interval(TICK);
+    loop {
+        tokio::select! {
+            answer = &mut answer => return answer,
+            _ = ticks.tick() => {}
+        }
+        let running = tokio::select! {
+            answer = &mut answer => return answer,
+            status = client.checkpoint_status() => status.ok().and_then(|status| status.running),
+        };
+        if let Some(RunningCheckpoint { counts, .. }) = running {
+            bar.draw(counts);
+        }
+    }
+}
+
+/// What the server tells of the checkpoint at `location`, unless another one came after it.
+fn details<'a>(
+    status: &'a CheckpointStatus,
+    location: &str,
+) -> Option<(&'a FinishedCheckpoint, &'a SavedCheckpoint)> {
+    let finished = status.last_saved.as_ref()?;
+    Some((finished, finished.saved()?)).filter(|(_, saved)| saved.location == location)
+}
+
+fn text(location: &str, details: Option<(&FinishedCheckpoint, &SavedCheckpoint)>) -> String {
+    let Some((finished, saved)) = details else { return location.to_owned() };
+    format!(
+        "{location}\n{} of {} written in {}; no client waited longer than {:.1} ms for it",
+        bytes(saved.written_bytes),
+        bytes(saved.total_bytes),
+        time(finished.took),
+        finished.longest_pause.as_secs_f64() * 1e3,
+    )
+}

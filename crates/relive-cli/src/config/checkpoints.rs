@@ -1,0 +1,25 @@
+//! The keys about checkpoints.
+
+use super::document::Document;
+use super::place::{Misfit, Place};
+use crate::checkpoints::Keys;
+use crate::units::parse_duration;
+
+/// What the document says of checkpoints; `root` is its top level.
+pub(super) fn keys(document: &Document, root: &Place) -> Result<Keys, Misfit> {
+    let every = document.checkpoint_every.as_deref().map(parse_duration).transpose();
+    let keep = document.checkpoint_keep;
+    if keep == Some(0) {
+        return Err(root
+            .key("checkpoint_keep")
+            .misfit("at least the newest checkpoint is kept; write 1 or more"));
+    }
+    Ok(Keys {
+        dir: document.checkpoint_dir.clone(),
+        every: every.map_err(|reason| root.key("checkpoint_every").misfit(reason))?,
+        keep,
+        format: document.checkpoint_format,
+        config_from: document.config_from,
+        at_shutdown: document.checkpoint_at_shutdown,
+    })
+}

@@ -1,0 +1,61 @@
+//! Bars for work with checkpoints, on stderr if that is a terminal.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use relive_table::{CheckpointCounts, CheckpointProgress};
+
+use crate::units::{bytes, count};
+
+/// Time between two drawings.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// How far something with items and bytes is.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar that begins with a word on what is done.
+    pub(crate) fn new(what: &'static str) -> Self {
+        let style = ProgressStyle::with_template("{prefix} {bar:30} {percent:>3} %  {msg}")
+            .expect("the template is well-formed");
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        Self(bar.with_style(style).with_prefix(what))
+    }
+
+    /// Draws it.
+    pub(crate) fn draw(&self, counts: CheckpointCounts) {
+        let CheckpointCounts { items_total, items_done, bytes_total, bytes_done } = counts;
+        // Bytes take the time, where there are any.
+        let (total, done) =
+            if bytes_total > 0 { (bytes_total, bytes_done) } else { (items_total, items_done) };
+        self.0.set_length(total);
+        self.0.set_position(done.min(total));
+        self.0.set_message(format!("{} items, {}", count(items_done), bytes(bytes_done)));
+    }
+
+    /// Removes it.
+    pub(crate) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Does `work`, and draws how far it is meanwhile.
+pub(crate) fn with_bar<T>(what: &'static str, work: impl FnOnce(Arc<CheckpointProgress>) -> T) -> T {
+    let progress = Arc::<CheckpointProgress>::default();
+    thread::scope(|scope| {
+        // Dropped when the work is done, also by a panic.
+        let (_done, waiting) = channel::<()>();
+        let shown = Arc::clone(&progress);
+        scope.spawn(move || {
+            let bar = Bar::new(what);
+            while waiting.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                bar.draw(shown.counts());
+            }
+            bar.finish();
+        });
+        work(progress)
+    })
+}
