@@ -32,6 +32,7 @@ class Table:
         sampler: tuple[Any, ...],
         remover: tuple[Any, ...],
         max_size: int,
+        max_bytes: int | None,
         max_times_sampled: int,
         limiter: tuple[float, int, float, float],
         signature: Any,
@@ -45,7 +46,14 @@ class Table:
 
 @final
 class Server:
-    def __new__(cls, tables: Sequence[Table], host: str | None, port: int, checkpoints: dict[str, Any] | None) -> Server: ...
+    def __new__(
+        cls,
+        tables: Sequence[Table],
+        host: str | None,
+        port: int,
+        checkpoints: dict[str, Any] | None,
+        memory: dict[str, Any],
+    ) -> Server: ...
     @property
     def port(self) -> int: ...
     @property

@@ -313,8 +313,12 @@ class Client:
         return {info.name: info for info in infos}
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
-        """What a Relive server holds: version, uptime, bytes, and ``tables``: :class:`TableInfo` by name, each with its
-        ``waiters``: who waits for what, and since when.
+        """What a Relive server holds: ``version``, ``uptime_s``, and ``tables``: :class:`TableInfo` by name, each with its
+        bytes and its ``waiters``: who waits for what, and since when.
+
+        Of all chunks there are ``num_chunks``, ``encoded_bytes``, ``raw_bytes``, ``shared_bytes`` (held by several tables),
+        ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory); ``max_bytes`` is their bound, ``waiters`` are the
+        writers that wait for memory, and ``process_bytes`` is all that the server's process has.
 
         Raises:
           NotImplementedError: the server is not Relive's.

@@ -61,6 +61,21 @@ class TableInfo:
     """Relive: who waits for what, and since when, as a list of mappings; ``None`` from other servers."""
     limiter_cursor: float | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: ``inserts * samples_per_insert - samples``, which the limiter keeps between its bounds."""
+    max_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: bytes of chunks that the table keeps; ``None`` without such a bound. This and the following are told by
+    ``Client.status`` and ``Table.info``: dm-reverb's protocol, and with it ``Client.server_info``, has no room for them."""
+    num_chunks: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: stored chunks that the items refer to, each counted once, as are all bytes but ``referenced_bytes``."""
+    encoded_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: bytes of these chunks as they are stored."""
+    raw_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: bytes of these chunks once decoded."""
+    shared_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: of the encoded bytes, those that another table holds, too."""
+    spilled_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: of the encoded bytes, those that lie on disk instead of in memory."""
+    resident_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: the encoded bytes in memory."""
     referenced_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: bytes of the stored chunks that the items refer to; a chunk counts once for each item."""
     undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)

@@ -31,16 +31,18 @@ class Table:
     Args:
       name: the name by which clients ask for the table; not empty.
       sampler: which item is sampled next.
-      remover: which item leaves when there are more than ``max_size``.
+      remover: which item leaves when there are more than ``max_size`` or ``max_bytes``.
       max_size: items that the table keeps, at least 1.
       rate_limiter: how far samples and inserts may run apart.
       max_times_sampled: an item is deleted after that many samples; below 1 never.
       extensions: what else happens with items.
       signature: a nest of array specs (:class:`relive.ArraySpec`, ``tf.TensorSpec``, ``dm_env.specs.Array``,
         ``gymnasium.spaces`` …) that items are checked against, and that gives sampled data its structure.
+      max_bytes: bytes that the table keeps: of its items' chunks as they are stored, each counted once. When there are more,
+        the remover's choices leave. An item that alone has more is refused. ``None``: no bound.
 
     Raises:
-      ValueError: an empty name, a ``max_size`` below 1, a signature with a leaf that is no spec.
+      ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is no spec.
       TypeError: an argument of another type.
     """
 
@@ -54,8 +56,11 @@ class Table:
         max_times_sampled: int = 0,
         extensions: Sequence[TableExtensionBase] = (),
         signature: Any = None,
+        *,
+        max_bytes: int | None = None,
     ) -> None:
         _check_arguments(name, sampler, remover, max_size, rate_limiter)
+        _check_max_bytes(max_bytes)
         self._sampler = sampler
         self._remover = remover
         self._rate_limiter = rate_limiter
@@ -67,6 +72,7 @@ class Table:
             sampler._spec,
             remover._spec,
             max_size,
+            max_bytes,
             max_times_sampled,
             (
                 rate_limiter.samples_per_insert,
@@ -80,7 +86,13 @@ class Table:
 
     @classmethod
     def queue(
-        cls, name: str, max_size: int, extensions: Sequence[TableExtensionBase] = (), signature: Any = None
+        cls,
+        name: str,
+        max_size: int,
+        extensions: Sequence[TableExtensionBase] = (),
+        signature: Any = None,
+        *,
+        max_bytes: int | None = None,
     ) -> Table:
         """A table that hands out every item once, the oldest first; inserts wait while it is full."""
         return cls(
@@ -92,11 +104,18 @@ class Table:
             rate_limiter=rate_limiters.Queue(max_size),
             extensions=extensions,
             signature=signature,
+            max_bytes=max_bytes,
         )
 
     @classmethod
     def stack(
-        cls, name: str, max_size: int, extensions: Sequence[TableExtensionBase] = (), signature: Any = None
+        cls,
+        name: str,
+        max_size: int,
+        extensions: Sequence[TableExtensionBase] = (),
+        signature: Any = None,
+        *,
+        max_bytes: int | None = None,
     ) -> Table:
         """A table that hands out every item once, the newest first; inserts wait while it is full."""
         return cls(
@@ -108,6 +127,7 @@ class Table:
             rate_limiter=rate_limiters.Stack(max_size),
             extensions=extensions,
             signature=signature,
+            max_bytes=max_bytes,
         )
 
     @property
@@ -151,6 +171,8 @@ class Table:
         max_times_sampled: int | None = None,
         extensions: Sequence[TableExtensionBase] | None = None,
         signature: Any = None,
+        *,
+        max_bytes: int | None = None,
     ) -> Table:
         """An empty table of the same rules, but for those given."""
         info = self._native.info()
@@ -163,6 +185,7 @@ class Table:
             max_times_sampled=info["max_times_sampled"] if max_times_sampled is None else max_times_sampled,
             extensions=self._extensions if extensions is None else extensions,
             signature=self._signature if signature is None else signature,
+            max_bytes=info["max_bytes"] if max_bytes is None else max_bytes,
         )
 
     def __repr__(self) -> str:
@@ -197,6 +220,15 @@ def _check_arguments(
         raise TypeError(f"max_size ({max_size}) must be at most {_MAX_TABLE_SIZE}")
 
 
+def _check_max_bytes(max_bytes: int | None) -> None:
+    if max_bytes is None:
+        return
+    if isinstance(max_bytes, bool) or not hasattr(max_bytes, "__index__"):
+        raise TypeError(f"max_bytes must be an int or None, not {max_bytes!r}")
+    if max_bytes <= 0:
+        raise ValueError(f"max_bytes ({max_bytes}) must be a positive integer, or None for no bound")
+
+
 class Server:
     """Serves tables on a port, and within the process through memory.
 
@@ -205,9 +237,13 @@ class Server:
       port: the port, on all addresses of the machine; ``None`` and 0 take a free one, which :attr:`port` tells.
       checkpointer: where checkpoints are written and read from; a fresh temporary folder by default.
       host: the address to serve on, instead of all.
+      max_bytes: bytes of chunks that the server keeps in memory, in all tables and on their way to and from them. While there
+        are more, inserts wait, and in the end raise ``ResourceExhaustedError``. ``None``: no bound.
+      max_bytes_wait: seconds that inserts wait for memory.
 
     Raises:
-      ValueError: no tables, two of one name, a port that cannot be had, a checkpoint with a table that is not given.
+      ValueError: no tables, two of one name, a port that cannot be had, a ``max_bytes`` below 1, a checkpoint with a table that
+        is not given.
       RuntimeError: a checkpoint that is damaged; the error names file and place.
     """
 
@@ -218,6 +254,8 @@ class Server:
         checkpointer: CheckpointerBase | None = None,
         *,
         host: str | None = None,
+        max_bytes: int | None = None,
+        max_bytes_wait: float = 60.0,
     ) -> None:
         if not tables:
             raise ValueError("a server needs at least one table")
@@ -227,9 +265,11 @@ class Server:
             raise ValueError(f"every table needs a name of its own, but several are called {doubled}")
         if port is not None and not 0 <= port <= 65535:
             raise ValueError(f"port must be from 0 to 65535, but it is {port}")
+        _check_max_bytes(max_bytes)
         self._tables = tuple(tables)
         checkpoints = _checkpoints(checkpointer)
-        self._native = _native.Server([table._native for table in tables], host, port or 0, checkpoints)
+        memory = {"max_bytes": max_bytes, "max_bytes_wait": max_bytes_wait}
+        self._native = _native.Server([table._native for table in tables], host, port or 0, checkpoints, memory)
 
     @property
     def port(self) -> int:

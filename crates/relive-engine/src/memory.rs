@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ const MAX_TABLES_TOLD: usize = 3;
 pub(crate) struct Memory {
     ledger: Arc<Ledger>,
     max_bytes: Option<u64>,
+    /// Bytes that writers are about to bring.
+    reserved_bytes: AtomicU64,
     longest_wait: Duration,
     /// Number of waiters, to be looked at without the lock.
     waiting: AtomicUsize,
@@ -58,6 +60,8 @@ pub struct MemoryStatus {
     pub chunks: LedgerSnapshot,
     /// The bound on the bytes that are in memory.
     pub max_bytes: Option<u64>,
+    /// Bytes that writers are about to bring, which have a place within the bound already.
+    pub reserved_bytes: u64,
     /// Writers that wait for memory, the longest waiting first.
     pub waiters: Vec<MemoryWaiter>,
     /// Waiters beyond the ones listed.
@@ -78,7 +82,12 @@ impl MemoryStatus {
     #[must_use]
     pub fn reason(&self) -> String {
         let limit = self.max_bytes.map_or_else(|| "not bounded".to_owned(), bytes);
-        format!("server memory: chunks take {}, max_bytes is {limit}", bytes(self.chunks.resident_bytes()))
+        let resident = bytes(self.chunks.resident_bytes());
+        let coming = match self.reserved_bytes {
+            0 => String::new(),
+            reserved => format!(" and {} are on their way", bytes(reserved)),
+        };
+        format!("server memory: chunks take {resident}{coming}, max_bytes is {limit}")
     }
 }
 
@@ -87,6 +96,7 @@ impl Memory {
         Self {
             ledger,
             max_bytes,
+            reserved_bytes: AtomicU64::new(0),
             longest_wait,
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
@@ -131,6 +141,7 @@ impl Memory {
         MemoryStatus {
             chunks: self.ledger.snapshot(),
             max_bytes: self.max_bytes,
+            reserved_bytes: self.reserved_bytes.load(Ordering::Relaxed),
             waiters: listed,
             waiters_not_listed,
         }
@@ -141,8 +152,8 @@ impl Memory {
     }
 
     fn is_open_beside(&self, own_bytes: u64) -> bool {
-        let others = |resident: u64| resident.saturating_sub(own_bytes);
-        let within = |max| others(self.ledger.snapshot().resident_bytes()) <= max;
+        let taken = || self.ledger.snapshot().resident_bytes() + self.reserved_bytes.load(Ordering::Relaxed);
+        let within = |max| taken().saturating_sub(own_bytes) <= max;
         self.max_bytes.is_none_or(within) || self.closed.load(Ordering::Relaxed)
     }
 
@@ -189,7 +200,7 @@ impl Engine {
     /// A writer's way past the bound on memory; `who` is shown in the list of waiters.
     #[must_use]
     pub fn memory_gate(&self, who: &Arc<str>) -> MemoryGate {
-        MemoryGate { engine: self.clone(), who: Arc::clone(who), waiting: None }
+        MemoryGate { engine: self.clone(), who: Arc::clone(who), waiting: None, reserved: None }
     }
 
     fn memory_exhausted(&self, waited: Duration) -> EngineError {
@@ -251,6 +262,7 @@ pub struct MemoryGate {
     engine: Engine,
     who: Arc<str>,
     waiting: Option<Waiting>,
+    reserved: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -321,6 +333,28 @@ impl MemoryGate {
         poll_fn(|cx| attempt.0.poll_open(cx, &own_bytes)).await
     }
 
+    /// Takes a place for `bytes` that the writer is about to bring, until [`unreserve`](Self::unreserve) or another call: the
+    /// gate counts them for others from now on, so that many who begin at once do not bring too much together.
+    pub fn reserve(&mut self, bytes: u64) {
+        self.unreserve();
+        self.engine.bound().reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.reserved = Some(bytes);
+    }
+
+    /// Whether the writer has a place.
+    #[must_use]
+    pub fn has_reserved(&self) -> bool {
+        self.reserved.is_some()
+    }
+
+    /// Gives the place back, when what was brought counts by itself.
+    pub fn unreserve(&mut self) {
+        if let Some(bytes) = self.reserved.take() {
+            self.engine.bound().reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.engine.bound().freed();
+        }
+    }
+
     /// Ends the wait, and hands the turn on.
     fn leave(&mut self) {
         if let Some(waiting) = self.waiting.take() {
@@ -332,6 +366,7 @@ impl MemoryGate {
 
 impl Drop for MemoryGate {
     fn drop(&mut self) {
+        self.unreserve();
         self.leave();
     }
 }

@@ -22,7 +22,7 @@ use crate::nest;
 use crate::sampler::{Sampler, to_python};
 use crate::server::local_engine;
 use crate::structured::{self, StructuredWriter};
-use crate::table::{info_dict, status_dict};
+use crate::table::{info_dict, set_chunks, status_dict, waiter_dict};
 use crate::wait;
 use crate::writer::TrajectoryWriter;
 
@@ -193,9 +193,11 @@ impl Client {
         let dict = PyDict::new(py);
         dict.set_item("version", &status.version)?;
         dict.set_item("uptime_s", status.uptime.as_secs_f64())?;
-        dict.set_item("num_chunks", status.chunks.chunks)?;
-        dict.set_item("encoded_bytes", status.chunks.encoded_bytes)?;
-        dict.set_item("raw_bytes", status.chunks.raw_bytes)?;
+        set_chunks(&dict, &status.chunks)?;
+        dict.set_item("max_bytes", status.memory.max_bytes)?;
+        dict.set_item("process_bytes", status.memory.process_bytes)?;
+        let waiters = status.memory.waiters.iter().map(|waiter| waiter_dict(py, waiter));
+        dict.set_item("waiters", waiters.collect::<PyResult<Vec<_>>>()?)?;
         let mut tables = Vec::with_capacity(status.tables.len());
         for table in &status.tables {
             tables.push(status_dict(py, table)?);

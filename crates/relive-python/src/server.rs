@@ -47,6 +47,27 @@ pub(crate) struct Server {
     process: u32,
 }
 
+/// What Python says about the bound on memory.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Memory {
+    max_bytes: Option<u64>,
+    /// Seconds.
+    max_bytes_wait: Option<f64>,
+}
+
+impl Memory {
+    fn bound(self, mut builder: EngineBuilder) -> PyResult<EngineBuilder> {
+        if let Some(max_bytes) = self.max_bytes {
+            builder = builder.max_bytes(max_bytes);
+        }
+        match self.max_bytes_wait {
+            Some(wait) => Ok(builder.max_bytes_wait(seconds(Some(wait))?)),
+            None => Ok(builder),
+        }
+    }
+}
+
 struct Running {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<std::io::Result<()>>,
@@ -63,8 +84,9 @@ impl Server {
         host: Option<&str>,
         port: u16,
         checkpoints: Option<Checkpoints>,
+        memory: Memory,
     ) -> PyResult<Server> {
-        let builder = engine_of(&tables)?;
+        let builder = memory.bound(engine_of(&tables)?)?;
         let Begun { engine, root } = match checkpoints {
             Some(checkpoints) => checkpoints.begin(py, builder)?,
             None => begin_without(builder)?,

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use relive_client::{TableStatus, Waiter, WaiterOperation};
+use relive_client::{ChunkTotals, TableStatus, Waiter, WaiterOperation};
 use relive_engine::TableHandle;
 use relive_table::{Extension, RateLimiterConfig, SelectorKind, Table as PureTable, TableConfig, TableInfo};
 
@@ -53,7 +53,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// `sampler` and `remover` are `(kind, *arguments)`, `limiter` is `(samples_per_insert, min_size_to_sample,
+    /// `max_bytes` may be none; `sampler` and `remover` are `(kind, *arguments)`, `limiter` is `(samples_per_insert, min_size_to_sample,
     /// min_diff, max_diff)`, `signature` a nest of array specs, `extensions` what else the table runs.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the rules of a table, which Python names")]
@@ -62,6 +62,7 @@ impl Table {
         sampler: &Bound<'_, PyTuple>,
         remover: &Bound<'_, PyTuple>,
         max_size: u64,
+        max_bytes: Option<u64>,
         max_times_sampled: i32,
         limiter: (f64, i64, f64, f64),
         signature: &Bound<'_, PyAny>,
@@ -74,6 +75,7 @@ impl Table {
             .max_size(max_size)
             .max_times_sampled(max_times_sampled)
             .rate_limiter(RateLimiterConfig { samples_per_insert, min_size_to_sample, min_diff, max_diff });
+        config.max_bytes = max_bytes;
         if let Some(signature) = spec::to_signature(signature)? {
             config = config.signature(signature);
         }
@@ -88,7 +90,11 @@ impl Table {
 
     /// Rules, sizes and counters, and who waits for what.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let Some(handle) = self.handle.get() else { return info_dict(py, &self.idle()?.info()) };
+        let Some(handle) = self.handle.get() else {
+            let dict = info_dict(py, &self.idle()?.info())?;
+            dict.set_item("max_bytes", self.config.max_bytes)?;
+            return Ok(dict);
+        };
         status_dict(py, &TableStatus::from(py.detach(|| handle.status())))
     }
 
@@ -165,7 +171,9 @@ pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Boun
 pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResult<Bound<'py, PyDict>> {
     let dict = info_dict(py, &status.info)?;
     dict.set_item("limiter_cursor", status.limiter_cursor)?;
+    dict.set_item("max_bytes", status.info.config.max_bytes)?;
     dict.set_item("referenced_bytes", status.referenced_bytes)?;
+    set_chunks(&dict, &status.chunks)?;
     dict.set_item("undelivered_samples", status.undelivered_samples)?;
     let waiters =
         status.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;
@@ -173,7 +181,17 @@ pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResul
     Ok(dict)
 }
 
-fn waiter_dict<'py>(py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyDict>> {
+/// What chunks take, as entries of `dict`.
+pub(crate) fn set_chunks(dict: &Bound<'_, PyDict>, chunks: &ChunkTotals) -> PyResult<()> {
+    dict.set_item("num_chunks", chunks.chunks)?;
+    dict.set_item("encoded_bytes", chunks.encoded_bytes)?;
+    dict.set_item("raw_bytes", chunks.raw_bytes)?;
+    dict.set_item("shared_bytes", chunks.shared_bytes)?;
+    dict.set_item("spilled_bytes", chunks.spilled_bytes)?;
+    dict.set_item("resident_bytes", chunks.resident_bytes())
+}
+
+pub(crate) fn waiter_dict<'py>(py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyDict>> {
     let operation = match waiter.operation {
         WaiterOperation::Insert => "insert",
         WaiterOperation::Sample => "sample",

@@ -34,14 +34,19 @@ async fn server(longest_wait: Duration) -> TestServer {
 
 const FOR_EVER: Duration = Duration::from_secs(1_000);
 
-/// A request with one item of some 4,000 bytes that cannot be made fewer.
-fn large(key: u64) -> InsertStreamRequest {
-    let mut state = key;
+/// Values that no codec makes much smaller.
+fn large_values(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed;
     let noise = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         f32::from(u16::try_from(state >> 48).unwrap())
     };
-    let values: Vec<f32> = std::iter::repeat_with(noise).take(1_300).collect();
+    std::iter::repeat_with(noise).take(count).collect()
+}
+
+/// A request with one item of some 4,000 bytes.
+fn large(key: u64) -> InsertStreamRequest {
+    let values = large_values(key, 1_300);
     InsertStreamRequest {
         chunks: vec![chunk_of(key, &values)],
         items: vec![item_over("t", key, &[key], 1)],
@@ -195,6 +200,49 @@ async fn many_streams_stay_near_the_bound_while_items_come_and_go() {
     for (stream, inserter) in (0..8_u64).zip(&mut streams) {
         inserter.confirmed((0..50).map(|number| stream * 50 + number)).await;
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn streams_that_begin_at_once_bring_no_more_than_there_is_place_for() {
+    let engine = Engine::builder()
+        .table(TableConfig::queue("t", 1_000))
+        .max_bytes(5_000_000)
+        .max_bytes_wait(FOR_EVER)
+        .build()
+        .unwrap();
+    let server = TestServer::of(engine, ServerOptions::default().workers(1)).await;
+    let mut client = server.client().await;
+    let noise: Vec<f32> = large_values(7, 1_000_000);
+    let mut streams = Vec::new();
+    for key in 0..6_u64 {
+        // 3 to 4 MB each, so that two are too much.
+        let inserter = Inserter::open(&mut client).await;
+        inserter.send(InsertStreamRequest {
+            chunks: vec![chunk_of(key, &noise)],
+            items: vec![item_over("t", key, &[key], 1)],
+            keep_chunk_keys: Vec::new(),
+        });
+        streams.push(inserter);
+    }
+    let channel = server.channel().await;
+    waiting(&channel, 4).await;
+    for inserter in &mut streams[..2] {
+        assert_eq!(inserter.next().await.unwrap().map(|keys| keys.len()), Some(1));
+    }
+    let described = waiting(&channel, 4).await;
+    assert_eq!(described.tables[0].info.as_ref().unwrap().current_size, 2);
+    let mut sampler = Sampler::open(&mut client).await;
+    sampler.ask("t", 6, -1);
+    let mut samples = 0;
+    while samples < 6 {
+        let response = sampler.next().await.unwrap().expect("6 samples come");
+        samples += response.entries.iter().filter(|entry| entry.end_of_sequence).count();
+    }
+    for (key, inserter) in (0..6_u64).zip(&mut streams).skip(2) {
+        inserter.confirmed([key]).await;
+    }
+    assert_eq!(server.engine.memory().reserved_bytes, 0);
     server.stop().await;
 }
 

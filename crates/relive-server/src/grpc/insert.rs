@@ -84,6 +84,7 @@ impl InsertSession {
                     }
                 }
             }
+            self.gate.unreserve();
         }
         // More requests may lie ready: come back for them.
         cx.waker().wake_by_ref();
@@ -91,13 +92,16 @@ impl InsertSession {
 
     /// The next request, once there is memory for it: it is decoded only then. A stream that brings nothing does not wait.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InsertStreamRequest, Status>>> {
-        match ready!(self.requests.poll_begun(cx)) {
-            Some(Ok(())) => {}
-            Some(Err(status)) => return Poll::Ready(Some(Err(status))),
-            None => return Poll::Ready(None),
-        }
-        if let Err(error) = ready!(self.gate.poll_open(cx, || unheld_bytes(&self.held))) {
-            return Poll::Ready(Some(Err(status::of_insert(&error))));
+        if !self.gate.has_reserved() {
+            let size_bytes = match ready!(self.requests.poll_begun(cx)) {
+                Some(Ok(size_bytes)) => size_bytes,
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                None => return Poll::Ready(None),
+            };
+            if let Err(error) = ready!(self.gate.poll_open(cx, || unheld_bytes(&self.held))) {
+                return Poll::Ready(Some(Err(status::of_insert(&error))));
+            }
+            self.gate.reserve(size_bytes);
         }
         self.requests.poll_next(cx)
     }

@@ -53,16 +53,27 @@ impl<Q: Message + Default> Messages<Q> {
         Self { check, ..self }
     }
 
-    /// Waits until bytes of the next message are there, which stay, or `None` once the client has closed its side.
-    pub(super) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(), Status>>> {
-        while self.begun.is_empty() && self.frame.is_empty() {
+    /// Waits until the next message has begun, or `None` once the client has closed its side. Gives its size, with its header;
+    /// what came of it stays.
+    pub(super) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<u64, Status>>> {
+        loop {
+            if !self.begun.is_empty() && self.begun.len() < HEADER_BYTES {
+                self.set_aside(HEADER_BYTES - self.begun.len());
+            }
+            let head = if self.begun.is_empty() { &self.frame[..] } else { &self.begun[..] };
+            match self.end_of_message(head) {
+                Ok(Some(end)) => return Poll::Ready(Some(Ok(end as u64))),
+                Ok(None) => {}
+                Err(status) => return Poll::Ready(Some(Err(status))),
+            }
+            self.set_aside(usize::MAX);
             match ready!(self.poll_frame(cx)) {
                 Some(Ok(frame)) => self.frame = frame,
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
-                None => return Poll::Ready(None),
+                None if self.begun.is_empty() => return Poll::Ready(None),
+                None => return Poll::Ready(Some(Err(ended_inside()))),
             }
         }
-        Poll::Ready(Some(Ok(())))
     }
 
     /// The next message, or `None` once the client has closed its side.
@@ -77,7 +88,7 @@ impl<Q: Message + Default> Messages<Q> {
                 Some(Ok(frame)) => self.frame = frame,
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None if self.begun.is_empty() => return Poll::Ready(None),
-                None => return Poll::Ready(Some(Err(Status::internal("the stream ended inside a message")))),
+                None => return Poll::Ready(Some(Err(ended_inside()))),
             }
         }
     }
@@ -148,4 +159,8 @@ impl<Q: Message + Default> Messages<Q> {
         (self.check)(&message).map_err(|error| status::of_wire(&error))?;
         Q::decode(message).map_err(|error| Status::internal(format!("a message cannot be read: {error}")))
     }
+}
+
+fn ended_inside() -> Status {
+    Status::internal("the stream ended inside a message")
 }
