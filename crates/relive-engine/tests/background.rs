@@ -195,6 +195,22 @@ fn a_checkpointer_that_panics_fails_one_checkpoint_only() {
 }
 
 #[test]
+fn an_engine_whose_checkpoint_was_waited_for_ends_when_it_is_dropped() {
+    let place = Arc::new(());
+    for _ in 0..200 {
+        let held = Arc::clone(&place);
+        let save = move |snapshot: Snapshot, _: &CheckpointProgress| {
+            let _held = &held;
+            named(&snapshot)
+        };
+        let engine = builder(save).build().unwrap();
+        engine.checkpoint().unwrap();
+        drop(engine);
+        assert_eq!(Arc::strong_count(&place), 1, "the checkpointer, and with it its lock, must be gone");
+    }
+}
+
+#[test]
 fn by_the_clock_they_come_on_after_failures_and_end_with_the_engine() {
     let (tell, told) = mpsc::channel();
     let (tell, count) = (Mutex::new(tell), AtomicUsize::new(0));

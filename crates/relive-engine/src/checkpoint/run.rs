@@ -25,22 +25,28 @@ struct Panicked {
 pub(super) fn launch(engine: &Engine, mut job: Job) {
     loop {
         let (of_thread, its_job) = (engine.clone(), job.clone());
-        let Err(error) = sync::spawn("relive-checkpoint", move || run(&of_thread, &its_job)) else { return };
+        let Err(error) = sync::spawn("relive-checkpoint", move || run(of_thread, &its_job)) else { return };
         let Some(checkpoints) = engine.checkpoints() else { return };
-        match conclude(checkpoints, &job, Err(EngineError::checkpoint(error))) {
+        let outcome = Err(EngineError::checkpoint(error));
+        let next = conclude(checkpoints, &outcome);
+        job.run.finish(outcome);
+        match next {
             Some(next) => job = next,
             None => return,
         }
     }
 }
 
-fn run(engine: &Engine, job: &Job) {
+fn run(engine: Engine, job: &Job) {
     let Some(checkpoints) = engine.checkpoints() else { return };
-    let write = || write(engine, checkpoints, job);
+    let write = || write(&engine, checkpoints, job);
     let outcome = catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| Err(panicked(&*panic)));
-    if let Some(next) = conclude(checkpoints, job, outcome) {
-        launch(engine, next);
+    if let Some(next) = conclude(checkpoints, &outcome) {
+        launch(&engine, next);
     }
+    // Whoever waited may drop the engine and open the same place again: its checkpointer must not live on here.
+    drop(engine);
+    job.run.finish(outcome);
 }
 
 fn write(engine: &Engine, checkpoints: &Checkpoints, job: &Job) -> Outcome {
@@ -52,16 +58,16 @@ fn write(engine: &Engine, checkpoints: &Checkpoints, job: &Job) -> Outcome {
     (checkpoints.save)(captured.snapshot, &job.progress)
 }
 
-/// Tells everybody what became of it; gives what is to be done next.
-fn conclude(checkpoints: &Checkpoints, job: &Job, outcome: Outcome) -> Option<Job> {
+/// Notes what became of it; gives what is to be done next.
+fn conclude(checkpoints: &Checkpoints, outcome: &Outcome) -> Option<Job> {
     let (next, finished) = {
         let mut turns = checkpoints.turns.lock();
-        let next = turns.finish(&outcome, Instant::now(), wall_clock());
+        let next = turns.finish(outcome, Instant::now(), wall_clock());
         (next, turns.last().cloned())
     };
     if let Some(finished) = finished {
         let (trigger, took, longest_pause) = (finished.trigger, finished.took, finished.longest_pause);
-        match &outcome {
+        match outcome {
             Ok(SavedCheckpoint { location, written_bytes, .. }) => {
                 tracing::info!(%location, written_bytes, ?took, ?longest_pause, %trigger, "checkpoint written");
             }
@@ -71,7 +77,6 @@ fn conclude(checkpoints: &Checkpoints, job: &Job, outcome: Outcome) -> Option<Jo
             }
         }
     }
-    job.run.finish(outcome);
     next
 }
 
