@@ -14,7 +14,11 @@ pub(crate) struct Options {
     /// Compare the Python packages, each with its own server, instead of the servers under the dm-reverb client
     #[arg(long)]
     package: bool,
-    /// What `compare.py` or `package.py` of `benches/peers` is given, for example `--seconds 2 --rounds 1`
+    /// Measure what checkpoints cost, on the disk of the folder that is given after `--`, and compare them with dm-reverb's
+    #[arg(long, conflicts_with = "package")]
+    checkpoints: bool,
+    /// What `compare.py` or `package.py` of `benches/peers` is given, for example `--seconds 2 --rounds 1`; with
+    /// `--checkpoints`, a folder and options as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -22,18 +26,29 @@ pub(crate) struct Options {
 /// Builds what is shipped and runs the comparison.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let reverb = python::INTEROP.python(root)?;
-    let mut command = if options.package { packages(root, &reverb)? } else { servers(root, &reverb)? };
-    process::run(command.current_dir(root).args(&options.arguments))
+    let mut command = match options {
+        Options { checkpoints: true, arguments, .. } => checkpoints(root, &reverb, arguments)?,
+        Options { package: true, arguments, .. } => packages(root, &reverb, arguments)?,
+        Options { arguments, .. } => servers(root, &reverb, arguments)?,
+    };
+    process::run(command.current_dir(root))
 }
 
-fn servers(root: &Path, reverb: &Path) -> Result<Command> {
-    let server = binary::build(root, "relive-cli", "relive", Profile::Release)?;
-    let mut command = Command::new(reverb);
-    command.arg("benches/peers/compare.py").arg("--server").arg(server);
+fn checkpoints(root: &Path, reverb: &Path, arguments: &[String]) -> Result<Command> {
+    let program = binary::build(root, "relive-benches", "checkpoints", Profile::Release)?;
+    let mut command = Command::new(program);
+    command.args(arguments).arg("--python").arg(reverb);
     Ok(command)
 }
 
-fn packages(root: &Path, reverb: &Path) -> Result<Command> {
+fn servers(root: &Path, reverb: &Path, arguments: &[String]) -> Result<Command> {
+    let server = binary::build(root, "relive-cli", "relive", Profile::Release)?;
+    let mut command = Command::new(reverb);
+    command.arg("benches/peers/compare.py").arg("--server").arg(server).args(arguments);
+    Ok(command)
+}
+
+fn packages(root: &Path, reverb: &Path, arguments: &[String]) -> Result<Command> {
     let relive = python::PACKAGE.python(root)?;
     wheel::install(root, &relive, Profile::Release)?;
     let mut command = Command::new(&relive);
@@ -42,6 +57,7 @@ fn packages(root: &Path, reverb: &Path) -> Result<Command> {
         .arg("--relive-python")
         .arg(&relive)
         .arg("--reverb-python")
-        .arg(reverb);
+        .arg(reverb)
+        .args(arguments);
     Ok(command)
 }

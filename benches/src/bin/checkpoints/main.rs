@@ -1,0 +1,64 @@
+//! What checkpoints cost: those who insert and sample meanwhile, the disk, and whoever waits for a restore.
+//!
+//! ```console
+//! $ cargo xtask bench --checkpoints -- FOLDER --gigabytes 4
+//! ```
+//!
+//! Arguments: a folder on the disk that is to be measured, then `--gigabytes N` (of items of 4 kB; 4), `--rounds N` (3),
+//! `--only load|rates|peer` and `--python PATH`, a Python with dm-reverb, without which there is no comparison with it. Up to
+//! three times as many bytes are on the disk at once; nothing stays. `relive.lock` and the like are made below FOLDER.
+//!
+//! Every comparison is made within one run, in turn, and repeated.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result is the purpose of the program")]
+
+mod arguments;
+mod clients;
+mod content;
+mod files;
+mod load;
+mod peer;
+mod rates;
+mod restore;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Part};
+
+/// As in `relive serve`.
+#[global_allocator]
+static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Whatever went wrong: it ends the program.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    // As in `relive serve`.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match restore::asked_for(&words) {
+        Some(folder) => restore::run(folder),
+        None => Arguments::parse(&words).and_then(|arguments| measure(&arguments)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> Outcome {
+    std::fs::create_dir_all(&arguments.folder)?;
+    if arguments.measures(Part::Load) {
+        load::measure(arguments)?;
+    }
+    if arguments.measures(Part::Rates) {
+        rates::measure(arguments)?;
+    }
+    if let Some(python) = arguments.python.as_deref().filter(|_| arguments.measures(Part::Peer)) {
+        peer::measure(arguments, python)?;
+    }
+    Ok(())
+}
