@@ -5,11 +5,15 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod checkpoint_commands;
+#[cfg(test)]
 mod checkpoint_support;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
 mod info;
+#[cfg(test)]
+mod kills;
 mod serve;
 #[cfg(test)]
 mod support;

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use relive_checkpoint::{Inspection, TableInspection};
+use relive_table::RateLimiterConfig;
 use serde::Serialize;
 
 use super::fields::{SummaryFields, summary_fields};
@@ -10,7 +11,7 @@ use super::run::print_json;
 use crate::failure::Result;
 use crate::output;
 use crate::rules::{ColumnFields, bounds, columns, selectors};
-use crate::units::{bytes, count, counted, number, utc};
+use crate::units::{bytes, count, counted, number, plural, utc};
 
 /// Options of `relive checkpoint inspect`.
 #[derive(Debug, Args)]
@@ -113,16 +114,13 @@ fn table(table: &TableInspection) -> Vec<String> {
         ),
         format!("  {}", selectors(config)),
         format!(
-            "  {} inserts, {} samples, {} deletes, {} items sampled",
-            counters.inserts, counters.samples, counters.deletes, counters.unique_samples
+            "  {}, {}, {}, {} sampled",
+            counted(counters.inserts.unsigned_abs(), "insert"),
+            counted(counters.samples.unsigned_abs(), "sample"),
+            counted(counters.deletes.unsigned_abs(), "delete"),
+            counted(counters.unique_samples, "item")
         ),
-        format!(
-            "  limiter: {} samples per insert, from {} items on, between {} and {}",
-            number(limiter.samples_per_insert),
-            limiter.min_size_to_sample,
-            number(limiter.min_diff),
-            number(limiter.max_diff)
-        ),
+        format!("  limiter: {}", limiter_text(limiter)),
     ];
     if let Some(signature) = &config.signature {
         let columns: Vec<_> = columns(signature).iter().map(ColumnFields::text).collect();
@@ -136,6 +134,20 @@ fn table(table: &TableInspection) -> Vec<String> {
     }
     lines.extend(last.iter().map(line));
     lines
+}
+
+fn limiter_text(limiter: &RateLimiterConfig) -> String {
+    let least = counted(limiter.min_size_to_sample.unsigned_abs(), "item");
+    let ratio = limiter.samples_per_insert;
+    let ratio = format!("{} {} per insert", number(ratio), plural(ratio == 1.0, "sample"));
+    match bounds(limiter) {
+        (None, None) => format!("no bounds, samples from {least} on"),
+        (Some(min), Some(max)) => {
+            format!("{} to {}, {ratio}, samples from {least} on", number(min), number(max))
+        }
+        (Some(min), None) => format!("at least {}, {ratio}, samples from {least} on", number(min)),
+        (None, Some(max)) => format!("at most {}, {ratio}, samples from {least} on", number(max)),
+    }
 }
 
 fn fields(table: &TableInspection) -> TableFields<'_> {
