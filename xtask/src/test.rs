@@ -22,25 +22,25 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 /// The same as part of a longer run.
 pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
     phases.run("tidy", || tidy::run(root))?;
-    phases.run("tests", || workspace(root))?;
+    let buckets = Server::start(root)?;
+    phases.run("tests", || workspace(root, &buckets))?;
     phases.run("loom", || loom(root))?;
-    phases.run("python", || python(root))
+    phases.run("python", || python(root, &buckets))
 }
 
-/// All crates, with a local S3 server for those that want one.
-fn workspace(root: &Path) -> Result<()> {
-    let server = Server::start(root)?;
+/// All crates.
+fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     let mut command = process::cargo();
-    command.current_dir(root).args(["test", "--workspace"]).envs(server.environment());
+    command.current_dir(root).args(["test", "--workspace"]).envs(buckets.environment());
     process::run(&mut command)
 }
 
 /// The Python package as users install it: types, then tests, the examples among them.
-fn python(root: &Path) -> Result<()> {
+fn python(root: &Path, buckets: &Server) -> Result<()> {
     let python = PACKAGE_TESTS.python(root)?;
     wheel::install(root, &python, Profile::Dev)?;
     process::run(Command::new(&python).current_dir(root.join("python")).args(["-m", "mypy"]))?;
-    process::run(wheel::pytest(root, &python).arg("python/tests"))
+    process::run(wheel::pytest(root, &python).arg("python/tests").envs(buckets.environment()))
 }
 
 /// The waiting protocol under every interleaving. Loom replaces the very types that it watches, by a cfg that
