@@ -1,7 +1,7 @@
 //! Where a server's checkpoints are.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
 
@@ -10,7 +10,7 @@ use super::load::load_one;
 use super::location::{Location, local_path, locate, location_of, trimmed};
 use crate::disk::{OwnLock, lock_folder};
 use crate::reverb;
-use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, Store};
+use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, Store, Tier};
 
 /// The folder or bucket of a server's checkpoints, which loads either format and writes one of them.
 ///
@@ -40,6 +40,7 @@ pub struct Root {
     format: Format,
     keep: usize,
     fallback: Option<String>,
+    tier: Option<Arc<Tier>>,
     writer: Mutex<Option<Writer>>,
 }
 
@@ -66,6 +67,7 @@ impl Root {
             format: Format::default(),
             keep: DEFAULT_KEEP,
             fallback: None,
+            tier: None,
             writer: Mutex::new(None),
         }
     }
@@ -89,6 +91,13 @@ impl Root {
     #[must_use]
     pub fn fallback(mut self, location: impl Into<String>) -> Self {
         self.fallback = Some(location.into());
+        self
+    }
+
+    /// The server's disk tier, whose files checkpoints of Relive's format take over; see [`Store::tier`].
+    #[must_use]
+    pub fn tier(mut self, tier: Arc<Tier>) -> Self {
+        self.tier = Some(tier);
         self
     }
 
@@ -189,7 +198,13 @@ impl Root {
 
     fn open(&self) -> Result<Writer, Error> {
         let store = match self.format {
-            Format::Relive => AnyStore::Relive(Store::open(&self.location)?.keep(self.keep)),
+            Format::Relive => {
+                let store = Store::open(&self.location)?.keep(self.keep);
+                AnyStore::Relive(match &self.tier {
+                    Some(tier) => store.tier(Arc::clone(tier)),
+                    None => store,
+                })
+            }
             Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
         };
         // Whatever the format of the other server is, its checkpoints and ours would not be those of one server.
@@ -226,7 +241,7 @@ pub(super) fn lock_folder_of(location: &str) -> Result<Option<OwnLock>, Error> {
 
 impl fmt::Debug for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { location, format, keep, fallback, writer: _ } = self;
+        let Self { location, format, keep, fallback, tier: _, writer: _ } = self;
         let mut debug = f.debug_struct("Root");
         debug.field("location", location).field("format", format).field("keep", keep);
         debug.field("fallback", fallback).finish_non_exhaustive()

@@ -1,5 +1,6 @@
 //! A segment of the tier.
 
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,8 +61,17 @@ impl Segments {
 
     /// Gives the memory that the mappings take back to the system.
     pub(super) fn let_go(&self) {
+        self.alive().for_each(|segment| segment.mapping.let_go());
+    }
+
+    /// Takes the files' names away. What is mapped stays until nobody has it.
+    pub(super) fn unlink(&self) {
+        self.alive().for_each(|segment| segment.unlink());
+    }
+
+    fn alive(&self) -> impl Iterator<Item = Arc<TierSegment>> + use<> {
         let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        alive.iter().filter_map(Weak::upgrade).for_each(|segment| segment.mapping.let_go());
+        alive.into_iter().filter_map(|segment| segment.upgrade())
     }
 }
 
@@ -98,11 +108,20 @@ impl TierSegment {
     }
 }
 
+impl TierSegment {
+    fn unlink(&self) {
+        match self.disk.remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(file = %self.path.display(), %error, "cannot remove a file of the disk tier");
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Drop for TierSegment {
     fn drop(&mut self) {
         self.all.size_bytes.fetch_sub(self.size_bytes, Ordering::Relaxed);
-        if let Err(error) = self.disk.remove_file(&self.path) {
-            tracing::warn!(file = %self.path.display(), %error, "cannot remove a file of the disk tier");
-        }
+        self.unlink();
     }
 }

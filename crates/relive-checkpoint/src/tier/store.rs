@@ -71,6 +71,12 @@ impl Tier {
         self.segments.size_bytes()
     }
 
+    /// Removes the files at the end of a server, of which others may still hold chunks: what they have in hand stays as it
+    /// is. Nothing may be stored, nor taken over by a checkpoint, afterwards.
+    pub fn unlink(&self) {
+        self.segments.unlink();
+    }
+
     /// The folder of the files.
     pub fn folder(&self) -> &Path {
         &self.root

@@ -1,8 +1,9 @@
 //! An engine that begins with a checkpoint, and writes more.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Root};
+use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Root, Tier};
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Restored, Rules};
 
 use super::plan::{Plan, Written};
@@ -13,11 +14,18 @@ use crate::units::counted;
 
 impl Checkpoints {
     /// The engine, with what the checkpoint holds that is to be loaded; `source` is the file of the configuration.
-    pub(crate) fn build(&self, keys: &Keys, builder: EngineBuilder, source: &str) -> Result<Engine> {
+    /// `tier` is the server's disk tier with its budget.
+    pub(crate) fn build(
+        &self,
+        keys: &Keys,
+        builder: EngineBuilder,
+        tier: Option<(Arc<Tier>, u64)>,
+        source: &str,
+    ) -> Result<Engine> {
         let plan = self.plan(keys)?;
-        let root = plan.written.as_ref().map(open).transpose()?;
+        let root = plan.written.as_ref().map(|written| open(written, tier.as_ref())).transpose()?;
         let started = Instant::now();
-        let loaded = plan.load(root.as_ref())?;
+        let loaded = plan.load(root.as_ref(), tier)?;
         let builder = match (root, &plan.written) {
             (Some(root), Some(written)) => {
                 if loaded.is_none() {
@@ -45,9 +53,12 @@ impl Checkpoints {
 }
 
 /// The folder or bucket, locked against other servers.
-fn open(written: &Written) -> Result<Root> {
+fn open(written: &Written, tier: Option<&(Arc<Tier>, u64)>) -> Result<Root> {
     let keep = usize::try_from(written.keep).unwrap_or(usize::MAX);
-    let root = Root::new(&written.location).format(written.format.into()).keep(keep);
+    let mut root = Root::new(&written.location).format(written.format.into()).keep(keep);
+    if let Some((tier, _)) = tier {
+        root = root.tier(Arc::clone(tier));
+    }
     root.lock().map_err(|error| Failure::text(kind_of(&error), error))?;
     Ok(root)
 }
@@ -65,9 +76,12 @@ fn write_to(root: Root, written: &Written, builder: EngineBuilder) -> EngineBuil
 }
 
 impl Plan {
-    fn load(&self, root: Option<&Root>) -> Result<Option<Loaded>> {
+    fn load(&self, root: Option<&Root>, tier: Option<(Arc<Tier>, u64)>) -> Result<Option<Loaded>> {
         with_bar("loading", |progress| {
-            let options = LoadOptions::new().salvage(self.salvage).progress(progress);
+            let mut options = LoadOptions::new().salvage(self.salvage).progress(progress);
+            if let Some((tier, budget)) = tier {
+                options = options.tier(tier, budget);
+            }
             match (&self.checkpoint, root) {
                 (Some(location), Some(root)) => root.load(location, &options).map(Some),
                 (Some(location), None) => relive_checkpoint::load(location, &options).map(Some),

@@ -2,13 +2,16 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use relive_checkpoint::Tier;
 use relive_engine::EngineError;
 use relive_server::Engine;
 use relive_server::ServerOptions;
 use relive_table::TableConfig;
+use relive_tensor::ColdStore;
 
 use crate::checkpoints::Checkpoints;
 use crate::config::{self, Config};
@@ -37,6 +40,10 @@ pub(crate) struct Options {
     /// How long inserts wait for memory before they fail [default: the configuration's, else 60]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_bytes_wait: Option<Duration>,
+    /// Folder on a fast disk: chunks beyond max_bytes that were not read lately move there instead of holding inserts up
+    /// [default: the configuration's, else none]
+    #[arg(long, value_name = "DIR")]
+    spill_dir: Option<PathBuf>,
     #[command(flatten)]
     checkpoints: Checkpoints,
 }
@@ -44,7 +51,8 @@ pub(crate) struct Options {
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
     let config = config::load(&options.config)?;
-    let engine = build(&config, &options)?;
+    let tier = options.tier(&config)?;
+    let engine = build(&config, &options, tier.clone())?;
     warn_of_full_memory(&engine);
     config.tables.iter().for_each(warn_of_standstill);
     let address = SocketAddr::new(options.bind.unwrap_or(config.bind), options.port.unwrap_or(config.port));
@@ -54,19 +62,41 @@ pub(crate) async fn run(options: Options) -> Result {
     let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
     let address = listener.local_addr().map_err(broken)?;
     announce(address, &config);
-    relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await.map_err(ended)
+    let served = relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await;
+    if let Some((tier, _)) = tier {
+        tier.unlink();
+    }
+    served.map_err(ended)
 }
 
-fn build(config: &Config, options: &Options) -> Result<Engine> {
+fn build(config: &Config, options: &Options, tier: Option<(Arc<Tier>, u64)>) -> Result<Engine> {
     let add = |builder: relive_server::EngineBuilder, table: &TableConfig| builder.table(table.clone());
     let mut builder = config.tables.iter().fold(Engine::builder(), add);
     if let Some(max_bytes) = options.max_bytes.or(config.max_bytes) {
         builder = builder.max_bytes(max_bytes);
     }
+    if let Some((tier, _)) = &tier {
+        builder = builder.cold_store(Arc::clone(tier) as Arc<dyn ColdStore>);
+    }
     if let Some(longest_wait) = options.max_bytes_wait.or(config.max_bytes_wait) {
         builder = builder.max_bytes_wait(longest_wait);
     }
-    options.checkpoints.build(&config.checkpoints, builder, &config.source)
+    options.checkpoints.build(&config.checkpoints, builder, tier, &config.source)
+}
+
+impl Options {
+    /// The disk tier and the memory that chunks may take.
+    fn tier(&self, config: &Config) -> Result<Option<(Arc<Tier>, u64)>> {
+        let Some(folder) = self.spill_dir.as_ref().or(config.spill_dir.as_ref()) else { return Ok(None) };
+        let budget = self.max_bytes.or(config.max_bytes).ok_or_else(|| {
+            Failure::usage(
+                "--spill-dir needs --max-bytes, the memory that chunks may take before they move to disk",
+            )
+        })?;
+        let tier = Tier::open(folder).map_err(|error| Failure::text(Kind::Runtime, error))?;
+        tracing::info!(folder = %tier.folder().display(), "chunks beyond {} move to disk", bytes(budget));
+        Ok(Some((Arc::new(tier), budget)))
+    }
 }
 
 /// What a checkpoint has is loaded all the same.

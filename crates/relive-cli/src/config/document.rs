@@ -1,5 +1,7 @@
 //! The TOML document, key by key.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 use super::bytes::BytesEntry;
@@ -15,6 +17,7 @@ pub(super) struct Document {
     pub(super) bind: Option<String>,
     pub(super) max_bytes: Option<BytesEntry>,
     pub(super) max_bytes_wait: Option<f64>,
+    pub(super) spill_dir: Option<PathBuf>,
     pub(super) checkpoint_dir: Option<String>,
     pub(super) checkpoint_every: Option<String>,
     pub(super) checkpoint_keep: Option<u32>,

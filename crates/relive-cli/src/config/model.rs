@@ -1,6 +1,7 @@
 //! What every format comes to.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use relive_table::TableConfig;
@@ -26,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) max_bytes: Option<u64>,
     /// How long inserts wait for memory.
     pub(crate) max_bytes_wait: Option<Duration>,
+    /// Where chunks beyond `max_bytes` move to.
+    pub(crate) spill_dir: Option<PathBuf>,
     /// What is to be done about checkpoints.
     pub(crate) checkpoints: Keys,
     /// The tables, each valid by itself.

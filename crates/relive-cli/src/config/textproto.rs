@@ -29,6 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
         port,
         max_bytes: None,
         max_bytes_wait: None,
+        spill_dir: None,
         checkpoints: Keys::default(),
         tables,
     })

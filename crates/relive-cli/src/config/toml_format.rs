@@ -44,6 +44,7 @@ fn config(document: Document) -> Result<Config, Misfit> {
         port: document.port.unwrap_or(DEFAULT_PORT),
         max_bytes: max_bytes.transpose()?,
         max_bytes_wait: max_bytes_wait.transpose()?,
+        spill_dir: document.spill_dir,
         checkpoints,
         tables: tables::tables(document.table, &root.key("table"))?,
     })

@@ -15,6 +15,7 @@ mod info;
 #[cfg(test)]
 mod kills;
 mod serve;
+mod spill;
 #[cfg(test)]
 mod support;
 mod usage;
