@@ -68,6 +68,43 @@ fn a_bad_configuration_is_told_in_one_line() {
 }
 
 #[test]
+fn bounds_on_memory_come_from_options_before_the_configuration() {
+    let config = format!("max_bytes = '3MB'\nmax_bytes_wait = 5\n{TOML}max_bytes = '1KiB'\n");
+    let memory = |served: &Served| {
+        let (code, stdout, stderr) = outcome(&["info", &served.address, "--json"]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        (report["server"]["memory"]["max_bytes"].clone(), report["tables"][0]["max_bytes"].clone())
+    };
+    let served = Served::start(".toml", &config);
+    assert_eq!(memory(&served), (3_000_000.into(), 1_024.into()));
+    let (_, text, _) = outcome(&["info", &served.address]);
+    assert!(text.contains("memory: 0 B of chunks, at most 2.86 MiB; the process has "), "{text}");
+    assert!(text.contains("items, 0 B of 1.00 KiB"), "{text}");
+    let served = Served::start_with(".toml", &config, &["--max-bytes", "1GiB", "--max-bytes-wait", "0.5"]);
+    assert_eq!(memory(&served), ((1_u64 << 30).into(), 1_024.into()));
+}
+
+#[test]
+fn bad_bounds_on_memory_are_told_in_one_line() {
+    let config = file(".toml", TOML);
+    for (option, value, expected) in [
+        (
+            "--max-bytes",
+            "8G",
+            "\"8G\" is no number of bytes from 1 to 1 EiB; write 2000000000, 2GB or 1.5GiB",
+        ),
+        ("--max-bytes", "0", "\"0\" is no number of bytes"),
+        ("--max-bytes-wait", "-1", "number of seconds above 0"),
+    ] {
+        let argument = format!("{option}={value}");
+        let (code, stdout, stderr) = outcome(&["serve", "--config", config.to_str().unwrap(), &argument]);
+        assert_eq!((code, stdout.as_str(), stderr.lines().count()), (Some(2), "", 1), "{stderr}");
+        assert!(stderr.contains(option) && stderr.contains(expected), "{stderr}");
+    }
+}
+
+#[test]
 fn a_missing_configuration_is_named() {
     let (code, stdout, stderr) = outcome(&["serve", "--config", "no/such.toml"]);
     let expected =
