@@ -102,18 +102,26 @@ class DefaultCheckpointer(CheckpointerBase):
         self.fallback_checkpoint_path = (
             None if fallback_checkpoint_path is None else os.fspath(fallback_checkpoint_path)
         )
-        self._options = {
-            "format": _one_of("format", format, _FORMATS),
-            "keep": _keep(keep),
-            "every_s": _seconds(every),
-            "at_shutdown": bool(at_shutdown),
-            "config": _one_of("config", config, _CONFIGS),
-            "salvage": bool(salvage),
-        }
+        self.format = _one_of("format", format, _FORMATS)
+        self.keep = _keep(keep)
+        self.every_s = _seconds(every)
+        self.at_shutdown = bool(at_shutdown)
+        self.config = _one_of("config", config, _CONFIGS)
+        self.salvage = bool(salvage)
 
     def internal_checkpointer(self) -> Checkpointer:
         """What the server is told."""
-        return Checkpointer(self.path, self.group, self.fallback_checkpoint_path, **self._options)
+        return Checkpointer(
+            self.path,
+            self.group,
+            self.fallback_checkpoint_path,
+            self.format,
+            self.keep,
+            self.every_s,
+            self.at_shutdown,
+            self.config,
+            self.salvage,
+        )
 
 
 class TempDirCheckpointer(DefaultCheckpointer):
