@@ -151,6 +151,16 @@ impl Source for RealFile {
         }
         Ok(())
     }
+
+    #[cfg(target_os = "linux")]
+    fn read_ahead(&self, range: std::ops::Range<u64>) {
+        use rustix::fs::{Advice, fadvise};
+        // What is no advice to a file system is read when it is asked for.
+        let Some(length) = range.end.checked_sub(range.start).and_then(std::num::NonZeroU64::new) else {
+            return;
+        };
+        let _ = fadvise(&self.file, range.start, Some(length), Advice::WillNeed);
+    }
 }
 
 fn read_folder(path: &Path) -> io::Result<Vec<(String, u64)>> {

@@ -12,6 +12,10 @@ const READ_BYTES: u64 = 1 << 20;
 /// So many bytes between two records that are not asked for are read rather than passed over.
 const GAP_BYTES: u64 = 64 << 10;
 
+/// So many bytes behind what is being looked at are fetched meanwhile, so that a disk does not wait for the processor, nor
+/// whoever reads for a busy machine to notice that a read has ended.
+const AHEAD_BYTES: u64 = 16 << 20;
+
 /// A segment that is open.
 pub(crate) struct SegmentReader {
     source: Box<dyn Source>,
@@ -35,12 +39,19 @@ impl SegmentReader {
 
     /// Reads records, which are sorted by offset, and hands each to `take`.
     pub(crate) fn read(&mut self, wanted: &[Wanted], mut take: impl FnMut(Wanted, io::Result<&[u8]>)) {
+        let last = wanted.iter().map(|(_, place)| place.end()).max().unwrap_or_default();
+        let mut ahead = 0_u64;
         let mut rest = wanted;
         while let Some((first, _)) = rest.split_first() {
             let (run, after) = rest.split_at(run_length(rest));
             rest = after;
             let start = u64::from(first.1.offset);
             let end = run.iter().map(|(_, place)| place.end()).max().unwrap_or(start);
+            if end > ahead.saturating_sub(AHEAD_BYTES / 2) && ahead < last {
+                let from = start.max(ahead);
+                ahead = last.min(end + AHEAD_BYTES);
+                self.source.read_ahead(from..ahead);
+            }
             if self.fill(start, end).is_ok() {
                 run.iter().for_each(|wanted| take(*wanted, Ok(part(&self.buffer, start, wanted.1))));
                 continue;

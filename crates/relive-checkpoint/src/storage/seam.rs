@@ -1,6 +1,7 @@
 //! What is asked of a storage.
 
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -62,4 +63,7 @@ pub(crate) trait Source: Send + Sync {
     /// # Errors
     /// Among others `UnexpectedEof`, if the file ends inside of what is asked for.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Says what will be asked for soon, so that it can be fetched meanwhile.
+    fn read_ahead(&self, _range: Range<u64>) {}
 }
