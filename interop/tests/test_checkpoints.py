@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
+import subprocess
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from support.servers import ReliveServers, ServerFailed
 from support.tables import table
 
 KINDS = ("reverb", "relive")
+
+IN_OUR_FORMAT = ("--no-checkpoint-at-shutdown",)
 
 # Its format, as many as it keeps, and none that nobody asked for.
 LIKE_REVERB = ("--checkpoint-format", "reverb", "--checkpoint-keep", "1", "--no-checkpoint-at-shutdown")
@@ -47,14 +51,14 @@ def start(request):
     only = request.config.getoption("--only")
     running = []
 
-    def start(kind: str, protos, root: pathlib.Path):
+    def start(kind: str, protos, root: pathlib.Path, arguments=LIKE_REVERB):
         if only not in (None, kind):
             pytest.skip(f"for {only} alone")
         if kind == "reverb":
             running.append(ReverbHere(protos, root))
         else:
             servers: ReliveServers = request.getfixturevalue("relive_servers")
-            running.append(servers.start(*protos, arguments=("--checkpoint-dir", str(root), *LIKE_REVERB)))
+            running.append(servers.start(*protos, arguments=("--checkpoint-dir", str(root), *arguments)))
         return running[-1]
 
     yield start
@@ -131,6 +135,83 @@ def test_either_server_loads_what_either_wrote(start, tmp_path, writer, loader):
     assert told(again) == before
     assert {name: drain(again, name) for name in ("plain", "heap", "legacy")} == expected
     assert sorted(item[1] for item in drain(again, "prioritized")) == [5.0, 6.0, 7.0, 8.0]
+
+
+@pytest.fixture
+def tool(pytestconfig):
+    """`relive checkpoint`, which must end well; gives what it prints."""
+    binary = pytestconfig.getoption("--relive")
+
+    def run(*arguments) -> str:
+        command = [str(binary.resolve()), "checkpoint", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("writer,loader", [("reverb", "relive"), ("relive", "reverb"), ("reverb", "reverb")])
+def test_either_server_goes_on_from_what_was_converted(start, tool, tmp_path, writer, loader):
+    server = start(writer, all_tables(), tmp_path / "written", IN_OUR_FORMAT)
+    client = server.client()
+    fill(client)
+    path = pathlib.Path(client.checkpoint())
+    before = told(client)
+    expected = {name: drain(client, name) for name in ("plain", "heap", "legacy")}
+    server.stop()
+
+    source = path
+    if writer == loader:
+        # There and back again.
+        tool("convert", source, tmp_path / "between", "--format", "relive")
+        source = tmp_path / "between"
+    tool("convert", source, tmp_path / "converted", "--format", loader)
+    again = start(loader, all_tables(), tmp_path / "converted", IN_OUR_FORMAT).client()
+    assert told(again) == before
+    assert {name: drain(again, name) for name in ("plain", "heap", "legacy")} == expected
+    assert sorted(item[1] for item in drain(again, "prioritized")) == [5.0, 6.0, 7.0, 8.0]
+
+
+def test_a_limiter_goes_on_after_its_checkpoint_was_converted(start, tool, tmp_path):
+    queue = [tables.queue("queue", 3)]
+    server = start("relive", queue, tmp_path / "written", IN_OUR_FORMAT)
+    client = server.client()
+    steps.write(client, "queue", 1, 2, 3)
+    assert steps.values(client, "queue") == [1]
+    client.checkpoint()
+    server.stop()
+    tool("convert", tmp_path / "written", tmp_path / "converted", "--format", "reverb")
+    again = start("reverb", queue, tmp_path / "converted").client()
+    steps.write(again, "queue", 4)
+    blocked = wait.Background(lambda: steps.write(again, "queue", 5))
+    assert blocked.is_blocked()
+    assert steps.values(again, "queue", 2) == [2, 3]
+    blocked.result()
+    assert steps.drained(again, "queue") == [4, 5]
+
+
+def test_a_folder_of_dm_reverb_is_taken_over(start, tool, tmp_path):
+    server = start("reverb", all_tables(), tmp_path)
+    fill(server.client())
+    theirs = server.client().checkpoint()
+    before = told(server.client())
+    server.stop()
+    shown = json.loads(tool("inspect", theirs, "--json"))
+    assert {table["name"]: table["items"] for table in shown["tables"]} == {
+        name: info.current_size for name, info in before.items()
+    }
+    assert "whole" in tool("verify", theirs)
+
+    server = start("relive", all_tables(), tmp_path, IN_OUR_FORMAT)
+    assert told(server.client()) == before
+    ours = server.client().checkpoint()
+    assert ours.endswith(".relive") and pathlib.Path(theirs, "DONE").exists()
+    server.stop()
+    listed = json.loads(tool("ls", tmp_path, "--json"))["checkpoints"]
+    assert [(one["location"], one["format"]) for one in listed] == [(theirs, "reverb"), (ours, "relive")]
+    tool("prune", tmp_path, "--keep", 1)
+    assert told(start("relive", all_tables(), tmp_path, IN_OUR_FORMAT).client()) == before
 
 
 @pytest.mark.parametrize("loader", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import pickle
 import threading
 
@@ -281,8 +282,10 @@ def test_checkpoints(tmp_path):
     client = server.localhost_client()
     for number in range(3):
         client.insert([np.int64(number)], {"table": number})
-    path = client.checkpoint()
-    assert path.startswith(str(tmp_path))
+    first, path = client.checkpoint(), client.checkpoint()
+    assert os.path.dirname(path) == str(tmp_path)
+    assert os.listdir(tmp_path) == [os.path.basename(path)] and first != path
+    assert "DONE" in os.listdir(path)
     server.stop()
     server = reverb.Server([_table()], checkpointer=checkpointer())
     client = server.localhost_client()

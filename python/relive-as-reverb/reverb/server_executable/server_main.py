@@ -12,7 +12,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", required=True, help="a ReverbServerConfig in protobuf's text format")
     config_text = parser.parse_args(arguments).config
     # Imported when they are needed, so that `--help` answers at once; not through `reverb`, which would load TensorFlow.
+    import tempfile
+
     from google.protobuf import text_format
+    from relive.checkpointers import DefaultCheckpointer
     from relive.server import Server
     from relive.server_executable import reverb_config_pb2, server_from_proto
 
@@ -23,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Shells leave the first ignored for what they start in the background; whoever sends one means it all the same.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    server = Server(tables=server_from_proto.tables_from_proto(config.tables), port=config.port)
+    checkpointer = DefaultCheckpointer(tempfile.mkdtemp(), format="reverb", keep=1)
+    server = Server(server_from_proto.tables_from_proto(config.tables), config.port, checkpointer)
     try:
         # Whoever reads the line may send the signal at once.
         print(f"serving {len(config.tables)} tables on port {server.port}", flush=True)
