@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import os
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -240,10 +241,12 @@ class Server:
       max_bytes: bytes of chunks that the server keeps in memory, in all tables and on their way to and from them. While there
         are more, inserts wait, and in the end raise ``ResourceExhaustedError``. ``None``: no bound.
       max_bytes_wait: seconds that inserts wait for memory.
+      spill_dir: a folder on a fast disk. Shortly before the chunks take ``max_bytes``, those that were not read lately move
+        there, and are read from there when they are sampled; inserts wait only while the disk does not keep up.
 
     Raises:
-      ValueError: no tables, two of one name, a port that cannot be had, a ``max_bytes`` below 1, a checkpoint with a table that
-        is not given.
+      ValueError: no tables, two of one name, a port that cannot be had, a ``max_bytes`` below 1, a ``spill_dir`` without
+        ``max_bytes``, a checkpoint with a table that is not given.
       RuntimeError: a checkpoint that is damaged; the error names file and place.
     """
 
@@ -256,6 +259,7 @@ class Server:
         host: str | None = None,
         max_bytes: int | None = None,
         max_bytes_wait: float = 60.0,
+        spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         if not tables:
             raise ValueError("a server needs at least one table")
@@ -268,7 +272,11 @@ class Server:
         _check_max_bytes(max_bytes)
         self._tables = tuple(tables)
         checkpoints = _checkpoints(checkpointer)
-        memory = {"max_bytes": max_bytes, "max_bytes_wait": max_bytes_wait}
+        memory = {
+            "max_bytes": max_bytes,
+            "max_bytes_wait": max_bytes_wait,
+            "spill_dir": None if spill_dir is None else os.fspath(spill_dir),
+        }
         self._native = _native.Server([table._native for table in tables], host, port or 0, checkpoints, memory)
 
     @property

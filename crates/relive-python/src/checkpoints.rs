@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Location, Root, locate};
+use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Location, Root, Tier, locate};
 use relive_client::ErrorKind as Kind;
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Rules};
+use relive_tensor::ColdStore;
 
 use crate::error::{invalid, raise_kind};
 
@@ -37,16 +38,38 @@ pub(crate) struct Begun {
     pub(crate) root: Arc<Root>,
 }
 
+/// A disk tier, and the bytes that chunks may take in memory.
+pub(crate) struct Spill {
+    pub(crate) tier: Arc<Tier>,
+    pub(crate) budget_bytes: u64,
+}
+
+impl Spill {
+    fn below(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder.cold_store(Arc::clone(&self.tier) as Arc<dyn ColdStore>)
+    }
+}
+
 /// The engine of a server that nobody told where to keep checkpoints: in a folder that is made with the first one.
-pub(crate) fn begin_without(builder: EngineBuilder) -> PyResult<Begun> {
-    let root = Arc::new(Root::new(temporary_folder().to_string_lossy()));
+pub(crate) fn begin_without(mut builder: EngineBuilder, spill: Option<Spill>) -> PyResult<Begun> {
+    let mut root = Root::new(temporary_folder().to_string_lossy());
+    if let Some(spill) = spill {
+        builder = spill.below(builder);
+        root = root.tier(spill.tier);
+    }
+    let root = Arc::new(root);
     let engine = write_to(builder, &root).build().map_err(invalid)?;
     Ok(Begun { engine, root })
 }
 
 impl Checkpoints {
     /// The engine, with the state of the newest checkpoint if there is one.
-    pub(crate) fn begin(self, py: Python<'_>, builder: EngineBuilder) -> PyResult<Begun> {
+    pub(crate) fn begin(
+        self,
+        py: Python<'_>,
+        mut builder: EngineBuilder,
+        spill: Option<Spill>,
+    ) -> PyResult<Begun> {
         let format: Format = self.format.parse().map_err(PyValueError::new_err)?;
         let (root, checkpoint) = match locate(&self.path) {
             Ok(Location::Checkpoint { root, .. }) => (root, Some(&self.path)),
@@ -58,7 +81,12 @@ impl Checkpoints {
         if let Some(fallback) = &self.fallback_checkpoint_path {
             root = root.fallback(fallback);
         }
-        let options = LoadOptions::new().salvage(self.salvage);
+        let mut options = LoadOptions::new().salvage(self.salvage);
+        if let Some(spill) = spill {
+            builder = spill.below(builder);
+            root = root.tier(Arc::clone(&spill.tier));
+            options = options.tier(spill.tier, spill.budget_bytes);
+        }
         let loaded = py.detach(|| {
             // dm-reverb's folders may be read by many, and programs do; whoever writes there is alone.
             if format == Format::Relive {
@@ -120,12 +148,21 @@ impl Checkpoints {
                 text.push_str(&format!(", {older:?} as the path an older one"));
             }
         }
-        match error.kind() {
-            ErrorKind::Damaged => raise_kind(py, Kind::DataLoss, text),
-            ErrorKind::Location => PyValueError::new_err(text),
-            ErrorKind::InUse => raise_kind(py, Kind::FailedPrecondition, text),
-            _ => raise_kind(py, Kind::Internal, text),
-        }
+        raise_text(py, error.kind(), text)
+    }
+}
+
+/// The exception of an error that needs no advice.
+pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    raise_text(py, error.kind(), error.to_string())
+}
+
+fn raise_text(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
+    match kind {
+        ErrorKind::Damaged => raise_kind(py, Kind::DataLoss, text),
+        ErrorKind::Location => PyValueError::new_err(text),
+        ErrorKind::InUse => raise_kind(py, Kind::FailedPrecondition, text),
+        _ => raise_kind(py, Kind::Internal, text),
     }
 }
 

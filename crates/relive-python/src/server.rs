@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -9,13 +10,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use relive_checkpoint::Root;
+use relive_checkpoint::{Root, Tier};
 use relive_engine::{Engine, EngineBuilder};
 use relive_server::{ServerOptions, bind, serve};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
-use crate::checkpoints::{Begun, Checkpoints, begin_without};
+use crate::checkpoints::{self, Begun, Checkpoints, Spill, begin_without};
 use crate::client::seconds;
 use crate::error::invalid;
 use crate::table::Table;
@@ -54,10 +55,12 @@ struct Memory {
     max_bytes: Option<u64>,
     /// Seconds.
     max_bytes_wait: Option<f64>,
+    /// Where chunks beyond `max_bytes` move to.
+    spill_dir: Option<PathBuf>,
 }
 
 impl Memory {
-    fn bound(self, mut builder: EngineBuilder) -> PyResult<EngineBuilder> {
+    fn bound(&self, mut builder: EngineBuilder) -> PyResult<EngineBuilder> {
         if let Some(max_bytes) = self.max_bytes {
             builder = builder.max_bytes(max_bytes);
         }
@@ -65,6 +68,18 @@ impl Memory {
             Some(wait) => Ok(builder.max_bytes_wait(seconds(Some(wait))?)),
             None => Ok(builder),
         }
+    }
+
+    /// The disk tier with its budget.
+    fn tier(self, py: Python<'_>) -> PyResult<Option<Spill>> {
+        let Some(folder) = self.spill_dir else { return Ok(None) };
+        let budget_bytes = self.max_bytes.ok_or_else(|| {
+            PyValueError::new_err(
+                "spill_dir needs max_bytes, the memory that chunks may take before they move to disk",
+            )
+        })?;
+        let tier = Tier::open(folder).map_err(|error| checkpoints::raise(py, &error))?;
+        Ok(Some(Spill { tier: Arc::new(tier), budget_bytes }))
     }
 }
 
@@ -87,9 +102,10 @@ impl Server {
         memory: Memory,
     ) -> PyResult<Server> {
         let builder = memory.bound(engine_of(&tables)?)?;
+        let spill = memory.tier(py)?;
         let Begun { engine, root } = match checkpoints {
-            Some(checkpoints) => checkpoints.begin(py, builder)?,
-            None => begin_without(builder)?,
+            Some(checkpoints) => checkpoints.begin(py, builder, spill)?,
+            None => begin_without(builder, spill)?,
         };
         let runtime = runtime_of_server()?;
         let listener = py.detach(|| runtime.block_on(listen(host, port)))?;

@@ -1,5 +1,7 @@
 //! `relive serve --spill-dir`.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,0 +1,53 @@
+"""Tables larger than memory."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import relive
+
+STEP = 25_000
+
+
+def _values(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 1 << 31, STEP, dtype=np.int32)
+
+
+def _server(tmp_path: pathlib.Path, checkpoints: pathlib.Path | None = None) -> relive.Server:
+    table = relive.Table("t", relive.selectors.Uniform(), relive.selectors.Fifo(), 1_000, relive.rate_limiters.MinSize(1))
+    checkpointer = None if checkpoints is None else relive.checkpointers.DefaultCheckpointer(str(checkpoints))
+    return relive.Server([table], checkpointer=checkpointer, max_bytes=2_000_000, spill_dir=tmp_path / "spill")
+
+
+def _assert_all_there(client: relive.Client, items: int) -> None:
+    seen = set()
+    for batch in client.batches("t", batch_size=64, timeout=30.0):
+        for index, values in zip(batch.data[0], batch.data[1]):
+            np.testing.assert_array_equal(values, _values(int(index)))
+            seen.add(int(index))
+        if len(seen) == items:
+            return
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_table_larger_than_memory_comes_back(tmp_path: pathlib.Path, in_process: bool) -> None:
+    root = tmp_path / "checkpoints"
+    with _server(tmp_path, root) as server:
+        client = server.localhost_client() if in_process else relive.Client(f"127.0.0.2:{server.port}")
+        for index in range(100):
+            client.insert([np.int64(index), _values(index)], {"t": 1.0})
+        _assert_all_there(client, 100)
+        client.checkpoint()
+    with _server(tmp_path, root) as server:
+        _assert_all_there(server.localhost_client(), 100)
+
+
+def test_a_folder_needs_a_budget_and_has_one_owner(tmp_path: pathlib.Path) -> None:
+    table = relive.Table.queue("t", 3)
+    with pytest.raises(ValueError, match="spill_dir needs max_bytes"):
+        relive.Server([table], spill_dir=tmp_path)
+    with _server(tmp_path), pytest.raises(RuntimeError, match="spill"):
+        _server(tmp_path)
