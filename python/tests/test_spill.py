@@ -26,8 +26,9 @@ def _assert_all_there(client: relive.Client, items: int) -> None:
     seen = set()
     for batch in client.batches("t", batch_size=64, timeout=30.0):
         for index, values in zip(batch.data[0], batch.data[1]):
-            np.testing.assert_array_equal(values, _values(int(index)))
-            seen.add(int(index))
+            seed = index.item()
+            np.testing.assert_array_equal(values.reshape(-1), _values(seed))
+            seen.add(seed)
         if len(seen) == items:
             return
 

@@ -129,3 +129,15 @@ fn a_checkpoint_larger_than_memory_is_loaded_into_the_tier() {
     let roomy = assert_loads(&root, &chunks, &LoadOptions::new().tier(tier, 1 << 30));
     assert_eq!(roomy.ledger.snapshot().spilled_bytes, 0);
 }
+
+#[test]
+fn a_file_that_somebody_removed_is_copied_from_memory() {
+    let folder = Folder::new();
+    let (root, ledger) = (folder.join("checkpoints"), movable());
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let chunks = chunks(&ledger);
+    tier.store(&chunks).unwrap();
+    std::fs::remove_dir_all(folder.join("spilled")).unwrap();
+    save(&Store::open(root.to_str().unwrap()).unwrap().tier(tier), &chunks);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+}

@@ -1,6 +1,7 @@
 //! Where a server's checkpoints are.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
@@ -41,6 +42,7 @@ pub struct Root {
     keep: usize,
     fallback: Option<String>,
     tier: Option<Arc<Tier>>,
+    keeps_all: AtomicBool,
     writer: Mutex<Option<Writer>>,
 }
 
@@ -53,6 +55,16 @@ struct Writer {
 enum AnyStore {
     Relive(Store),
     Reverb(reverb::Store),
+}
+
+impl Writer {
+    fn keeping_all(self) -> Self {
+        let store = match self.store {
+            AnyStore::Relive(store) => AnyStore::Relive(store.keep(usize::MAX)),
+            AnyStore::Reverb(store) => AnyStore::Reverb(store.keep(usize::MAX)),
+        };
+        Self { store, ..self }
+    }
 }
 
 /// Checkpoints that are kept unless another number is asked for.
@@ -68,6 +80,7 @@ impl Root {
             keep: DEFAULT_KEEP,
             fallback: None,
             tier: None,
+            keeps_all: AtomicBool::new(false),
             writer: Mutex::new(None),
         }
     }
@@ -163,6 +176,30 @@ impl Root {
     }
 
     fn load_listed(&self, format: Format, checkpoint: &str, options: &LoadOptions) -> Result<Loaded, Error> {
+        let loaded = self.load_whole_or_not(format, checkpoint, options)?;
+        if !loaded.losses.is_empty() {
+            self.keep_all();
+        }
+        Ok(loaded)
+    }
+
+    /// What is saved from now on lacks something that older checkpoints may have: none of them is removed.
+    fn keep_all(&self) {
+        tracing::warn!(
+            location = self.location,
+            "older checkpoints are kept, whatever their number, as what was loaded has losses"
+        );
+        self.keeps_all.store(true, Ordering::Relaxed);
+        let mut writer = self.guard();
+        *writer = writer.take().map(Writer::keeping_all);
+    }
+
+    fn load_whole_or_not(
+        &self,
+        format: Format,
+        checkpoint: &str,
+        options: &LoadOptions,
+    ) -> Result<Loaded, Error> {
         if let Some(Writer { store: AnyStore::Relive(store), .. }) = &*self.guard()
             && matches!(locate(checkpoint)?, Location::Checkpoint { format: Format::Relive, root } if root == self.location)
         {
@@ -208,7 +245,8 @@ impl Root {
             Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
         };
         // Whatever the format of the other server is, its checkpoints and ours would not be those of one server.
-        Ok(Writer { store, _folder: lock_folder_of(&self.location)? })
+        let writer = Writer { store, _folder: lock_folder_of(&self.location)? };
+        Ok(if self.keeps_all.load(Ordering::Relaxed) { writer.keeping_all() } else { writer })
     }
 
     fn reverb_store(&self) -> Result<reverb::Store, Error> {
@@ -241,7 +279,7 @@ pub(super) fn lock_folder_of(location: &str) -> Result<Option<OwnLock>, Error> {
 
 impl fmt::Debug for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { location, format, keep, fallback, tier: _, writer: _ } = self;
+        let Self { location, format, keep, fallback, tier: _, keeps_all: _, writer: _ } = self;
         let mut debug = f.debug_struct("Root");
         debug.field("location", location).field("format", format).field("keep", keep);
         debug.field("fallback", fallback).finish_non_exhaustive()

@@ -98,7 +98,11 @@ impl Storage for LocalStorage {
 
     fn take_over(&self, file: &Path, name: &str) -> io::Result<bool> {
         let path = self.path(name);
-        self.disk.sync_file(file)?;
+        match self.disk.sync_file(file) {
+            // Somebody has removed it; whoever has it mapped can still copy it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            synced => synced?,
+        }
         let linked = match self.disk.link(file, &path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.make_folder(parent(&path))?;
@@ -136,7 +140,7 @@ fn parent(path: &Path) -> &Path {
 fn in_use(root: &Path, note: &str) -> Error {
     let owner = note.lines().next().filter(|line| !line.is_empty()).unwrap_or("another process");
     let text = format!(
-        "{}: {owner} writes its checkpoints here and has locked {LOCK}; stop it, or use another folder",
+        "{}: {owner} writes here and has locked {LOCK}; stop it, or use another folder",
         root.display()
     );
     Error::plain(ErrorKind::InUse, text)
@@ -259,7 +263,7 @@ mod tests {
         let error = other.lock().map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InUse);
         let expected = format!(
-            "{}: process {} writes its checkpoints here and has locked relive.lock; stop it, or use another folder",
+            "{}: process {} writes here and has locked relive.lock; stop it, or use another folder",
             folder.display(),
             std::process::id()
         );

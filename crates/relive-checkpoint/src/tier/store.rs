@@ -12,10 +12,10 @@ use relive_tensor::{Chunk, ColdError, ColdStore};
 use super::index::{Index, Stored};
 use super::mapping::Mapping;
 use super::segment::{Segments, TierSegment};
-use crate::Error;
 use crate::disk::{Disk, RealDisk};
 use crate::segment::{self, HEADER_BYTES, Place, SegmentId, header, record};
 use crate::storage::{LocalStorage, Storage, write_all};
+use crate::{Error, ErrorKind, names};
 
 /// The folder below the one that was named: so that it may be that of the checkpoints.
 const FOLDER: &str = "spilled";
@@ -58,6 +58,7 @@ impl Tier {
     pub(super) fn on(disk: Arc<dyn Disk>, folder: &Path) -> Result<Self, Error> {
         let root = folder.join(FOLDER);
         let storage = LocalStorage::on(Arc::clone(&disk), &root);
+        refuse_checkpoints(&storage)?;
         let lock = storage.lock()?;
         remove_leftovers(&storage)?;
         let files = root.join(segment::FOLDER);
@@ -200,6 +201,22 @@ impl ColdStore for Tier {
 
     fn is_sparse_around(&self, chunk: &Chunk) -> bool {
         self.index.get(chunk).is_some_and(|stored| stored.segment.is_sparse())
+    }
+}
+
+/// Leftovers look like the segments of checkpoints, which must not be taken for them.
+fn refuse_checkpoints(storage: &dyn Storage) -> Result<(), Error> {
+    let root = storage.describe("");
+    let files = storage.list("").map_err(|source| Error::storage("list", &root, source))?;
+    match files.iter().find(|file| names::checkpoint_number(&file.name).is_some()) {
+        Some(file) => {
+            let text = format!(
+                "{root} has checkpoints ({}) and cannot be a disk tier's; use another folder",
+                file.name
+            );
+            Err(Error::plain(ErrorKind::Location, text))
+        }
+        None => Ok(()),
     }
 }
 

@@ -235,3 +235,17 @@ fn chunks_that_stay_in_memory_are_passed_over() {
     tier.fetch(&fixed).unwrap();
     assert_eq!(files(folder.path()).len(), 0);
 }
+
+#[test]
+fn segments_of_checkpoints_are_not_taken_for_leftovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let segments = folder.path().join("spilled/segments");
+    fs::create_dir_all(&segments).unwrap();
+    let segment = segments.join(format!("{}.chunks", "0f".repeat(16)));
+    fs::write(&segment, "a checkpoint's").unwrap();
+    fs::write(folder.path().join("spilled/checkpoint-0000000001.relive"), "").unwrap();
+    let error = Tier::open(folder.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Location);
+    assert!(error.to_string().contains("checkpoint-0000000001.relive"), "{error}");
+    assert!(segment.exists());
+}
