@@ -43,6 +43,7 @@ pub(crate) struct Server {
     engine: Engine,
     /// Where checkpoints are written.
     root: Arc<Root>,
+    tier: Option<Arc<Tier>>,
     running: Mutex<Option<Running>>,
     ended: watch::Receiver<bool>,
     process: u32,
@@ -103,6 +104,7 @@ impl Server {
     ) -> PyResult<Server> {
         let builder = memory.bound(engine_of(&tables)?)?;
         let spill = memory.tier(py)?;
+        let tier = spill.as_ref().map(|spill| Arc::clone(&spill.tier));
         let Begun { engine, root } = match checkpoints {
             Some(checkpoints) => checkpoints.begin(py, builder, spill)?,
             None => begin_without(builder, spill)?,
@@ -128,7 +130,7 @@ impl Server {
         let process = std::process::id();
         LOCAL.lock().get_or_insert_default().insert(port, (process, engine.clone()));
         let running = Mutex::new(Some(Running { stop, thread }));
-        Ok(Server { port, engine, root, running, ended, process })
+        Ok(Server { port, engine, root, tier, running, ended, process })
     }
 
     #[getter]
@@ -175,6 +177,9 @@ impl Server {
             let ended = running.thread.join();
             // The next server of this folder may be waiting, and this object may be kept for long.
             self.root.release();
+            if let Some(tier) = &self.tier {
+                tier.close();
+            }
             ended
         })
     }

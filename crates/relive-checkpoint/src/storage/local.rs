@@ -140,7 +140,7 @@ fn parent(path: &Path) -> &Path {
 fn in_use(root: &Path, note: &str) -> Error {
     let owner = note.lines().next().filter(|line| !line.is_empty()).unwrap_or("another process");
     let text = format!(
-        "{}: {owner} writes here and has locked {LOCK}; stop it, or use another folder",
+        "{}: {owner} writes its checkpoints here and has locked {LOCK}; stop it, or use another folder",
         root.display()
     );
     Error::plain(ErrorKind::InUse, text)
@@ -263,7 +263,7 @@ mod tests {
         let error = other.lock().map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InUse);
         let expected = format!(
-            "{}: process {} writes here and has locked relive.lock; stop it, or use another folder",
+            "{}: process {} writes its checkpoints here and has locked relive.lock; stop it, or use another folder",
             folder.display(),
             std::process::id()
         );

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use relive_tensor::{Chunk, ColdError, ColdStore};
@@ -43,7 +43,8 @@ pub struct Tier {
     index: Arc<Index>,
     segments: Arc<Segments>,
     looked_at_bytes: AtomicU64,
-    _lock: Box<dyn Send + Sync>,
+    /// `None` once it is closed.
+    lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
 impl Tier {
@@ -59,12 +60,26 @@ impl Tier {
         let root = folder.join(FOLDER);
         let storage = LocalStorage::on(Arc::clone(&disk), &root);
         refuse_checkpoints(&storage)?;
-        let lock = storage.lock()?;
+        let lock = storage.lock().map_err(|error| match error.kind() {
+            ErrorKind::InUse => {
+                let text =
+                    format!("{}: another server's disk tier is here; use another folder", root.display());
+                Error::plain(ErrorKind::InUse, text)
+            }
+            _ => error,
+        })?;
         remove_leftovers(&storage)?;
         let files = root.join(segment::FOLDER);
         disk.create_folders(&files).map_err(|source| Error::io("make the folder", &files, source))?;
         let (index, segments) = (Arc::default(), Arc::default());
-        Ok(Self { root, disk, index, segments, looked_at_bytes: AtomicU64::new(0), _lock: lock })
+        Ok(Self {
+            root,
+            disk,
+            index,
+            segments,
+            looked_at_bytes: AtomicU64::new(0),
+            lock: Mutex::new(Some(lock)),
+        })
     }
 
     /// Bytes of all files.
@@ -72,10 +87,16 @@ impl Tier {
         self.segments.size_bytes()
     }
 
-    /// Removes the files at the end of a server, of which others may still hold chunks: what they have in hand stays as it
-    /// is. Nothing may be stored, nor taken over by a checkpoint, afterwards.
-    pub fn unlink(&self) {
+    /// Removes the files at the end of a server, and lets others have the folder. Chunks that somebody still holds stay as
+    /// they are; no others can be stored.
+    pub fn close(&self) {
+        let lock = self.guard().take();
         self.segments.unlink();
+        drop(lock);
+    }
+
+    fn guard(&self) -> MutexGuard<'_, Option<Box<dyn Send + Sync>>> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The folder of the files.
@@ -92,6 +113,12 @@ impl Tier {
         let chunks: Vec<&Arc<Chunk>> = chunks.iter().filter(|chunk| chunk.is_movable()).collect();
         if chunks.is_empty() {
             return Ok(());
+        }
+        // Held until the file is there and mapped, so that closing finds it.
+        let lock = self.guard();
+        if lock.is_none() {
+            let text = format!("{}: the disk tier is closed", self.root.display());
+            return Err(Error::plain(ErrorKind::InUse, text));
         }
         let id =
             SegmentId::random().map_err(|source| Error::io("draw a random name in", &self.root, source))?;
@@ -111,6 +138,7 @@ impl Tier {
             let frame = self.index.insert(chunk, stored);
             drop(chunk.move_frame(Bytes::from_owner(frame)));
         }
+        drop(lock);
         Ok(())
     }
 

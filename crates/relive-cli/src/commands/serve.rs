@@ -64,7 +64,7 @@ pub(crate) async fn run(options: Options) -> Result {
     announce(address, &config);
     let served = relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await;
     if let Some((tier, _)) = tier {
-        tier.unlink();
+        tier.close();
     }
     served.map_err(ended)
 }

@@ -68,7 +68,7 @@ fn judge(disk: &SimulatedDisk, path: &Path, what: &str, whole: &Snapshot, expect
             let text = error.to_string();
             assert_eq!(error.kind(), ErrorKind::Damaged, "{what}: {text}");
             assert!(text.contains(&path.display().to_string()), "{what}: {text}");
-            assert!(text.contains("--salvage") && text.contains("at byte"), "{what}: {text}");
+            assert!(text.contains("at byte"), "{what}: {text}");
             true
         }
     };
@@ -158,9 +158,7 @@ fn an_error_names_file_place_and_table() {
     disk.change(newest, |bytes| bytes[head + 45] ^= 1);
     let error = load_with(&store(&disk).unwrap(), &LoadOptions::new()).unwrap_err();
     let expected = format!(
-        "/root/checkpoint-0000000002.relive, at byte {head}, table `whole`: the content of the block has a wrong \
-         checksum; to load what is whole of it, salvage it (--salvage); to load checkpoint-0000000001.relive instead, \
-         move the damaged checkpoint's file away"
+        "/root/checkpoint-0000000002.relive, at byte {head}, table `whole`: the content of the block has a wrong checksum"
     );
     assert_eq!(error.to_string(), expected);
     let (disk, _) = two();
@@ -168,7 +166,7 @@ fn an_error_names_file_place_and_table() {
     disk.change(&path, |bytes| *bytes.last_mut().unwrap() ^= 1);
     let error = load_with(&store(&disk).unwrap(), &LoadOptions::new()).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}, at byte ", path.display())), "{error}");
-    assert!(error.contains(", table `whole`: the record has a wrong checksum; to load"), "{error}");
+    assert!(error.contains(", table `whole`: the record has a wrong checksum"), "{error}");
 }
 
 #[test]
