@@ -153,6 +153,14 @@ impl Source for RealFile {
     }
 
     #[cfg(target_os = "linux")]
+    fn read_if_near(&self, into: &mut [u8], offset: u64) -> bool {
+        use rustix::io::{ReadWriteFlags, preadv2};
+        let length = into.len();
+        let read = preadv2(&self.file, &mut [io::IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT);
+        read == Ok(length)
+    }
+
+    #[cfg(target_os = "linux")]
     fn read_ahead(&self, range: std::ops::Range<u64>) {
         use rustix::fs::{Advice, fadvise};
         // What is no advice to a file system is read when it is asked for.
@@ -193,6 +201,15 @@ fn lock(path: &Path, note: &str) -> io::Result<Locked> {
     file.rewind()?;
     file.write_all(note.as_bytes())?;
     Ok(Locked::Ours(Box::new(OwnLock::of(file))))
+}
+
+/// Files that the process may have open at one time, where the system tells.
+pub(crate) fn open_files_limit() -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    #[cfg(not(target_os = "linux"))]
+    let limit = None;
+    limit
 }
 
 /// Locks a folder itself, until the result is dropped; `None` if another process has it. Where there are no locks, all have it.

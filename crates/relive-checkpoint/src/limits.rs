@@ -6,3 +6,7 @@ pub(crate) const MAX_RECORD_BYTES: u64 = 0x7fff_ffff;
 
 /// Most bytes of an item's record. Columns and slices of an item are limited, and 65,536 of each take less than 4 MiB.
 pub(crate) const MAX_ITEM_RECORD_BYTES: u64 = 64 << 20;
+
+/// Files of the disk tier that stay open, if the system lets the process have four times as many: connections and
+/// checkpoints need some, too. Others are opened for each reading, which takes a few microseconds.
+pub(crate) const MAX_OPEN_FILES: u64 = 4_096;

@@ -81,6 +81,32 @@ fn what_the_tier_has_written_is_taken_over() {
 }
 
 #[test]
+fn what_has_come_back_from_the_tier_is_taken_over_too() {
+    let folder = Folder::new();
+    let (root, ledger) = (folder.join("checkpoints"), movable());
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let chunks = chunks(&ledger);
+    tier.store(&chunks).unwrap();
+    let store = Store::open(root.to_str().unwrap()).unwrap().tier(Arc::clone(&tier));
+    let saved = std::thread::scope(|scope| {
+        // Chunks come and go while the checkpoint looks at them.
+        let mover = scope.spawn(|| {
+            for some in chunks.chunks(30).cycle().take(100) {
+                drop(tier.fetch(some).unwrap());
+                tier.store(&some[..10]).unwrap();
+            }
+        });
+        let saved = save(&store, &chunks);
+        mover.join().unwrap();
+        saved
+    });
+    assert!(saved.written_bytes < 30 * u64::from(ROW_BYTES), "{saved:?}");
+    assert!(ledger.snapshot().resident_bytes() > 0);
+    drop(store);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+}
+
+#[test]
 fn a_mostly_empty_file_of_the_tier_is_not_taken_over() {
     let folder = Folder::new();
     let (root, ledger) = (folder.join("checkpoints"), movable());

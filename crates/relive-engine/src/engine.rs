@@ -196,7 +196,7 @@ impl EngineBuilder {
             _ => {}
         }
         let longest_wait = self.max_bytes_wait.unwrap_or(MEMORY_WAIT);
-        let memory = Arc::new(Memory::new(ledger, self.max_bytes, longest_wait));
+        let memory = Arc::new(Memory::new(ledger, self.max_bytes, self.cold.is_some(), longest_wait));
         let mut rng = self.seed.map_or_else(seed_from_system, Xoshiro256PlusPlus::seed_from_u64);
         let mut tables = Tables::with_capacity(self.tables.len());
         let mut order = Vec::with_capacity(self.tables.len());

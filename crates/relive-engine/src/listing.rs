@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relive_table::{ItemData, ItemView, Sampled};
+use relive_tensor::AtHand;
 
 use crate::EngineError;
 use crate::handle::TableHandle;
@@ -56,11 +57,13 @@ impl TableHandle {
     /// # Errors
     /// Data of an item lies on disk and cannot be read back.
     pub async fn get_items(&self, keys: &[u64]) -> Result<Vec<Option<Sampled>>, EngineError> {
-        let found = self.look_up(keys);
-        if let Some(cold) = self.shared.cold.get()
-            && let Err(fetch) = cold.fetch(self.name(), found.iter().flatten().cloned().collect())
-        {
-            fetch.await?;
+        let mut found = self.look_up(keys);
+        if let Some(cold) = self.shared.cold.get() {
+            let near = match cold.fetch(self.name(), found.iter().flatten().cloned().collect()) {
+                Ok(near) => near,
+                Err(fetch) => fetch.await?,
+            };
+            found.iter_mut().flatten().zip(near).for_each(|(found, near)| *found = near);
         }
         Ok(found)
     }
@@ -112,5 +115,6 @@ fn as_sampled(view: ItemView<'_>, table_size: u64) -> Sampled {
         table_size,
         times_sampled: view.times_sampled,
         rate_limited: false,
+        at_hand: AtHand::default(),
     }
 }

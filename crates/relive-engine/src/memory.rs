@@ -15,7 +15,7 @@ use std::time::Duration;
 use relive_tensor::{Ledger, LedgerSnapshot};
 use tokio::time::{Instant, Sleep};
 
-use crate::cold::Cold;
+use crate::cold::{Cold, Marks};
 use crate::limits::{MAX_LISTED_WAITERS, MEMORY_RECHECK, MEMORY_RECHECK_PER_WAITER};
 use crate::sync::Mutex;
 use crate::{Engine, EngineError};
@@ -28,6 +28,8 @@ const MAX_TABLES_TOLD: usize = 3;
 pub(crate) struct Memory {
     ledger: Arc<Ledger>,
     max_bytes: Option<u64>,
+    /// Where writers wait: at the bound, or before it where a disk tier needs the rest.
+    gate_bytes: Option<u64>,
     /// Bytes that writers are about to bring.
     reserved_bytes: AtomicU64,
     longest_wait: Duration,
@@ -60,6 +62,8 @@ pub struct MemoryStatus {
     pub chunks: LedgerSnapshot,
     /// The bound on the bytes that are in memory.
     pub max_bytes: Option<u64>,
+    /// The bytes in memory from which on writers wait: the bound, or a sixteenth less where there is a disk tier.
+    pub gate_bytes: Option<u64>,
     /// Bytes that writers are about to bring, which have a place within the bound already.
     pub reserved_bytes: u64,
     /// Writers that wait for memory, the longest waiting first.
@@ -81,7 +85,7 @@ impl MemoryStatus {
     /// What the waiters wait for, for people.
     #[must_use]
     pub fn reason(&self) -> String {
-        let limit = self.max_bytes.map_or_else(|| "not bounded".to_owned(), bytes);
+        let limit = limit(self.max_bytes, self.gate_bytes);
         let resident = bytes(self.chunks.resident_bytes());
         let coming = match self.reserved_bytes {
             0 => String::new(),
@@ -92,10 +96,17 @@ impl MemoryStatus {
 }
 
 impl Memory {
-    pub(crate) fn new(ledger: Arc<Ledger>, max_bytes: Option<u64>, longest_wait: Duration) -> Self {
+    pub(crate) fn new(
+        ledger: Arc<Ledger>,
+        max_bytes: Option<u64>,
+        has_tier: bool,
+        longest_wait: Duration,
+    ) -> Self {
+        let gate = |max_bytes| if has_tier { Marks::of(max_bytes).gate_bytes } else { max_bytes };
         Self {
             ledger,
             max_bytes,
+            gate_bytes: max_bytes.map(gate),
             reserved_bytes: AtomicU64::new(0),
             longest_wait,
             waiting: AtomicUsize::new(0),
@@ -141,6 +152,7 @@ impl Memory {
         MemoryStatus {
             chunks: self.ledger.snapshot(),
             max_bytes: self.max_bytes,
+            gate_bytes: self.gate_bytes,
             reserved_bytes: self.reserved_bytes.load(Ordering::Relaxed),
             waiters: listed,
             waiters_not_listed,
@@ -154,7 +166,7 @@ impl Memory {
     fn is_open_beside(&self, own_bytes: u64) -> bool {
         let taken = || self.ledger.snapshot().resident_bytes() + self.reserved_bytes.load(Ordering::Relaxed);
         let within = |max| taken().saturating_sub(own_bytes) <= max;
-        self.max_bytes.is_none_or(within) || self.closed.load(Ordering::Relaxed)
+        self.gate_bytes.is_none_or(within) || self.closed.load(Ordering::Relaxed)
     }
 
     fn enter(&self, who: &Arc<str>, since: Instant) -> u64 {
@@ -205,7 +217,7 @@ impl Engine {
 
     fn memory_exhausted(&self, waited: Duration) -> EngineError {
         EngineError::Memory {
-            limit: bytes(self.bound().max_bytes.unwrap_or(u64::MAX)),
+            limit: limit(self.bound().max_bytes, self.bound().gate_bytes),
             resident: bytes(self.ledger().snapshot().resident_bytes()),
             waited,
             cold: self.cold_failure(),
@@ -386,6 +398,17 @@ impl Waiting {
         let id = memory.enter(who, since);
         let recheck = Box::pin(tokio::time::sleep(memory.recheck_after().min(memory.longest_wait)));
         Self { id, since, recheck }
+    }
+}
+
+/// A bound for people.
+fn limit(max_bytes: Option<u64>, gate_bytes: Option<u64>) -> String {
+    match (max_bytes, gate_bytes) {
+        (Some(max), Some(gate)) if gate < max => {
+            format!("{}, of which the disk tier leaves {} to writers", bytes(max), bytes(gate))
+        }
+        (Some(max), _) => bytes(max),
+        (None, _) => "not bounded".to_owned(),
     }
 }
 

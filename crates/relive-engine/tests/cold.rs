@@ -49,16 +49,21 @@ impl ColdStore for MemoryDisk {
         }
         for chunk in chunks {
             let bytes = Bytes::copy_from_slice(&chunk.frame());
-            assert!(chunk.move_frame(bytes.clone()).is_some());
+            assert!(chunk.set_place(bytes.clone()));
+            chunk.leave_memory();
             self.stored.lock().unwrap().insert(Arc::as_ptr(chunk).addr(), bytes);
         }
         self.changed.notify_all();
         Ok(())
     }
 
-    fn fetch(&self, chunks: &[Arc<Chunk>]) -> Result<(), ColdError> {
+    fn fetch(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError> {
         self.fetches.fetch_add(chunks.len(), Ordering::SeqCst);
-        if self.is_broken.load(Ordering::SeqCst) { Err("sector 7 is gone".into()) } else { Ok(()) }
+        if self.is_broken.load(Ordering::SeqCst) {
+            return Err("sector 7 is gone".into());
+        }
+        let copy = |chunk: &Arc<Chunk>| Bytes::copy_from_slice(&chunk.frame());
+        Ok(chunks.iter().filter_map(|chunk| chunk.come_back(&copy(chunk))).collect())
     }
 
     fn is_sparse(&self) -> bool {
@@ -139,6 +144,25 @@ async fn memory_stays_within_the_budget_and_all_comes_back() {
     let found = table.get_items(&(0..200).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(found.iter().flatten().count(), 100);
     found.iter().flatten().for_each(assert_whole);
+}
+
+#[tokio::test]
+async fn what_is_sampled_stays_in_memory_for_as_long_as_somebody_has_it() {
+    let disk = Arc::new(MemoryDisk::default());
+    let engine = engine(&disk, 16 * ROW_BYTES);
+    let table = engine.table("a").unwrap();
+    fill(&engine, table, 0..100);
+    disk.wait_for(100 - 16);
+    let held = table.sample(request(8)).await.unwrap();
+    let is_resident =
+        |sampled: &Sampled| sampled.item.trajectory.chunks().iter().all(|chunk| chunk.is_resident());
+    for _ in 0..50 {
+        table.sample(request(16)).await.unwrap().iter().for_each(assert_whole);
+        assert!(held.iter().all(is_resident));
+        let resident = engine.ledger().snapshot().resident_bytes();
+        // What is at hand, what was just sampled, and the budget.
+        assert!(resident <= ((8 + 16 + 16) * ROW_BYTES) as u64, "{resident}");
+    }
 }
 
 #[tokio::test]

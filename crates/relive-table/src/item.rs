@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_tensor::Trajectory;
+use relive_tensor::{AtHand, Trajectory};
 
 use crate::Timestamp;
 
@@ -59,4 +59,7 @@ pub struct Sampled {
     /// Whether the sample had to wait for the rate limiter. The table does not wait, so it says false; whoever
     /// waits fills it in.
     pub rate_limited: bool,
+    /// Keeps the item's data in memory where a disk tier could move it. The table leaves it empty; whoever has seen to it
+    /// that the data is in memory fills it in.
+    pub at_hand: AtHand,
 }

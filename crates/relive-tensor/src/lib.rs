@@ -36,8 +36,9 @@ mod tensor;
 mod trajectory;
 
 pub use chunk::{
-    Account, AccountSnapshot, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError, ColdStore,
-    ColumnHeader, EncodedTensor, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES, SequenceRange, encode_chunk,
+    Account, AccountSnapshot, AtHand, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError,
+    ColdStore, ColumnHeader, EncodedTensor, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES, SequenceRange,
+    encode_chunk,
 };
 pub use chunker::{
     AutoTuner, CellRef, ChunkLength, ChunkStatistic, ChunkerError, ColumnChunker, FinishedChunk, PlacedRows,

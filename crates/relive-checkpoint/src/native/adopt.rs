@@ -41,7 +41,7 @@ fn find<'a>(tier: &Tier, places: &Places, snapshot: &'a Snapshot) -> HashMap<Seg
     let mut found: HashMap<SegmentId, Found<'a>> = HashMap::new();
     let chunks =
         snapshot.tables.iter().flat_map(|table| &table.items).flat_map(|item| item.data.trajectory.chunks());
-    for chunk in chunks.filter(|chunk| !chunk.is_resident()) {
+    for chunk in chunks.filter(|chunk| chunk.is_stored()) {
         if places.find(chunk).is_some() {
             continue;
         }

@@ -251,9 +251,10 @@ impl Writing<'_> {
         if place.is_some() {
             return Ok(());
         }
-        if let Some(tier) = self.tier.filter(|_| !chunk.is_resident()) {
+        // It may leave memory before it is written.
+        if let Some(tier) = self.tier.filter(|_| chunk.is_stored()) {
             // What the disk has changed must not get a new checksum.
-            tier.fetch_all(std::slice::from_ref(chunk))?;
+            tier.check(chunk)?;
         }
         let Self { plan, segments, window, progress, .. } = self;
         segments.push(Arc::clone(chunk), |chunk, place| written(plan, window, progress, chunk, place))

@@ -64,6 +64,11 @@ pub(crate) trait Source: Send + Sync {
     /// Among others `UnexpectedEof`, if the file ends inside of what is asked for.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// Reads if that needs no waiting for a disk. Otherwise, and where nobody can tell, false, and `into` is worth nothing.
+    fn read_if_near(&self, _into: &mut [u8], _offset: u64) -> bool {
+        false
+    }
+
     /// Says what will be asked for soon, so that it can be fetched meanwhile.
     fn read_ahead(&self, _range: Range<u64>) {}
 }

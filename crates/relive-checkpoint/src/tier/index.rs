@@ -9,7 +9,7 @@ use relive_tensor::Chunk;
 use super::segment::TierSegment;
 use crate::segment::Place;
 
-/// The places of chunks by their addresses. A chunk is in it for as long as its frame lies there.
+/// The places of chunks by their addresses. A chunk is in it for as long as it lives once it has a place.
 #[derive(Default)]
 pub(crate) struct Index(Mutex<HashMap<usize, Stored>>);
 
@@ -18,6 +18,13 @@ pub(crate) struct Index(Mutex<HashMap<usize, Stored>>);
 pub(crate) struct Stored {
     pub(crate) segment: Arc<TierSegment>,
     pub(crate) place: Place,
+}
+
+impl Stored {
+    /// Where the content of the record begins in the file.
+    pub(super) fn offset(&self) -> u64 {
+        TierSegment::content(self.place).start as u64
+    }
 }
 
 /// A chunk's frame in a segment. While it lives, the place is in the index and its segment stays.
@@ -34,19 +41,19 @@ impl Index {
     }
 
     /// The places of several chunks, as far as they have one.
-    pub(super) fn places(&self, chunks: &[Arc<Chunk>]) -> Vec<(u64, Stored)> {
+    pub(super) fn places<'a>(&self, chunks: &'a [Arc<Chunk>]) -> Vec<(&'a Arc<Chunk>, Stored)> {
         let index = self.lock();
-        chunks.iter().filter_map(|chunk| Some((chunk.key(), index.get(&address(chunk))?.clone()))).collect()
+        chunks.iter().filter_map(|chunk| Some((chunk, index.get(&address(chunk))?.clone()))).collect()
     }
 
     /// Has a chunk lie at `stored`, and gives its frame there.
     pub(super) fn insert(self: &Arc<Self>, chunk: &Chunk, stored: Stored) -> StoredFrame {
-        let end = TierSegment::content(stored.place).end;
-        let start = end.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(end));
+        let content = TierSegment::content(stored.place);
+        let start = content.start + TierSegment::frame_start(stored.place, chunk);
         stored.segment.add_live(stored.place);
         let address = address(chunk);
         self.lock().insert(address, stored.clone());
-        StoredFrame { index: Arc::clone(self), address, stored, frame: start..end }
+        StoredFrame { index: Arc::clone(self), address, stored, frame: start..content.end }
     }
 
     /// Nothing that panics is done under the lock.

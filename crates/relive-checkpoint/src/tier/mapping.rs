@@ -3,14 +3,16 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 
+use crate::storage::Source;
+
 /// A file that was written before and is only read from now on.
 ///
-/// It must not be changed while it is mapped, which its owner sees to by keeping the folder locked: another process that
-/// truncates it ends this one with a bus error, as does a disk that cannot be read.
+/// It must not be changed while it is mapped, which its owner sees to by keeping the folder locked: where another process has
+/// truncated it, looking at the mapping ends this one with a bus error, as does a disk that cannot be read. So it is looked at
+/// only where nothing else will do.
 pub(super) struct Mapping(Mmap);
 
 impl Mapping {
@@ -29,15 +31,23 @@ impl Mapping {
         &self.0
     }
 
-    /// Has the system begin to read a part.
-    pub(super) fn will_need(&self, range: Range<usize>) {
-        // Without the advice it is read when it is looked at.
-        let _ = self.0.advise_range(Advice::WillNeed, range.start, range.len());
-    }
-
     /// Gives the memory that the mapping takes back to the system. What it shows does not change.
     pub(super) fn let_go(&self) {
         // SAFETY: the mapping is shared and of a file, so that its pages come back from the file with the same bytes.
         let _ = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) };
+    }
+}
+
+impl Source for Mapping {
+    fn size_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes =
+            self.0.get(start..start.saturating_add(into.len())).ok_or(io::ErrorKind::UnexpectedEof)?;
+        into.copy_from_slice(bytes);
+        Ok(())
     }
 }

@@ -1,19 +1,24 @@
 //! A segment of the tier.
 
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use relive_tensor::Chunk;
+
 use super::mapping::Mapping;
 use crate::disk::Disk;
 use crate::segment::{Place, record};
+use crate::storage::Source;
 
-/// A file of chunks, mapped. It goes with the last chunk in it.
+/// A file of chunks, which is read, and mapped. It goes with the last chunk in it.
 pub(crate) struct TierSegment {
     pub(super) path: PathBuf,
     pub(super) mapping: Mapping,
+    /// The file, if it is one of those that stay open.
+    file: Option<Box<dyn Source>>,
     disk: Arc<dyn Disk>,
     size_bytes: u64,
     /// Bytes of records of chunks that are alive.
@@ -22,17 +27,40 @@ pub(crate) struct TierSegment {
 }
 
 /// All segments of a tier.
-#[derive(Default)]
 pub(super) struct Segments {
     size_bytes: AtomicU64,
     live_bytes: AtomicU64,
+    open_files: AtomicU64,
+    max_open_files: u64,
     alive: Mutex<Vec<Weak<TierSegment>>>,
+}
+
+/// A segment's file, to be read.
+pub(super) enum OpenFile<'a> {
+    Kept(&'a dyn Source),
+    Own(Box<dyn Source>),
+}
+
+impl<'a> Deref for OpenFile<'a> {
+    type Target = dyn Source + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Kept(file) => *file,
+            Self::Own(file) => file.as_ref(),
+        }
+    }
 }
 
 /// What a tier may waste without being sparse.
 const FREE_BYTES: u64 = 64 << 20;
 
 impl Segments {
+    pub(super) fn new(max_open_files: u64) -> Self {
+        let (size_bytes, live_bytes, open_files) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { size_bytes, live_bytes, open_files, max_open_files, alive: Mutex::default() }
+    }
+
     pub(super) fn add(
         self: &Arc<Self>,
         path: PathBuf,
@@ -42,11 +70,23 @@ impl Segments {
         let size_bytes = mapping.bytes().len() as u64;
         self.size_bytes.fetch_add(size_bytes, Ordering::Relaxed);
         let (live_bytes, all) = (AtomicU64::new(0), Arc::clone(self));
-        let segment = Arc::new(TierSegment { path, mapping, disk, size_bytes, live_bytes, all });
+        let file = self.keep_open(disk.as_ref(), &path);
+        let segment = Arc::new(TierSegment { path, mapping, file, disk, size_bytes, live_bytes, all });
         let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
         alive.retain(|segment| segment.strong_count() > 0);
         alive.push(Arc::downgrade(&segment));
         segment
+    }
+
+    /// The file, if so few are open that it may stay open.
+    fn keep_open(&self, disk: &dyn Disk, path: &Path) -> Option<Box<dyn Source>> {
+        let has_room = self.open_files.fetch_add(1, Ordering::Relaxed) < self.max_open_files;
+        // Otherwise it is opened for each reading.
+        let file = has_room.then(|| disk.open(path).ok()).flatten();
+        if file.is_none() {
+            self.open_files.fetch_sub(1, Ordering::Relaxed);
+        }
+        file
     }
 
     /// Whether more than half is waste.
@@ -101,14 +141,21 @@ impl TierSegment {
         start..start + place.length as usize
     }
 
-    /// Whether a record is what was written.
-    pub(super) fn is_whole(&self, place: Place) -> bool {
-        let content = self.mapping.bytes().get(Self::content(place));
-        content.is_some_and(|content| crc32c::crc32c(content) == place.crc)
+    /// Where a chunk's frame begins in the content of its record, which ends with it.
+    pub(super) fn frame_start(place: Place, chunk: &Chunk) -> usize {
+        let length = place.length as usize;
+        length.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(length))
     }
-}
 
-impl TierSegment {
+    /// The file. One that cannot be opened, since somebody has removed it or too many others are open, is read where it is
+    /// mapped.
+    pub(super) fn open(&self) -> OpenFile<'_> {
+        match &self.file {
+            Some(file) => OpenFile::Kept(file.as_ref()),
+            None => self.disk.open(&self.path).map_or(OpenFile::Kept(&self.mapping), OpenFile::Own),
+        }
+    }
+
     fn unlink(&self) {
         match self.disk.remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -122,6 +169,9 @@ impl TierSegment {
 impl Drop for TierSegment {
     fn drop(&mut self) {
         self.all.size_bytes.fetch_sub(self.size_bytes, Ordering::Relaxed);
+        if self.file.is_some() {
+            self.all.open_files.fetch_sub(1, Ordering::Relaxed);
+        }
         self.unlink();
     }
 }

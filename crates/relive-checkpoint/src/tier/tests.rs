@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use relive_tensor::{Chunk, Codec, ColdStore, Ledger, SequenceRange, Tensor, encode_chunk};
 
 use super::Tier;
@@ -45,13 +46,40 @@ fn frames_move_to_the_disk_and_are_the_same_there() {
     let chunks = chunks(0..2_000, &ledger);
     let in_hand = chunks[0].frame();
     tier.store(&chunks).unwrap();
-    assert_eq!(ledger.snapshot().resident_bytes(), 0);
+    assert_eq!(ledger.snapshot().resident_bytes(), ROW_BYTES.into(), "one is at hand");
+    assert_eq!((chunks[0].frame().as_ptr(), chunks[0].is_stored()), (in_hand.as_ptr(), true));
     assert!(tier.size_bytes() > 2_000 * u64::from(ROW_BYTES));
-    for picked in chunks.chunks(256) {
-        tier.fetch(picked).unwrap();
+    chunks.iter().for_each(|chunk| assert_whole(chunk));
+    drop(in_hand);
+    tier.store(&chunks[..1]).unwrap();
+    assert_eq!(ledger.snapshot().resident_bytes(), 0);
+    chunks.iter().for_each(|chunk| assert_whole(chunk));
+}
+
+#[test]
+fn what_is_fetched_is_in_memory_and_leaves_without_being_written() {
+    let folder = tempfile::tempdir().unwrap();
+    // Files that stay open, and files that are opened for each reading.
+    let tier = Tier::on(Arc::new(RealDisk), folder.path(), 2).unwrap();
+    let ledger = movable();
+    let chunks = chunks(0..1_000, &ledger);
+    chunks.chunks(250).for_each(|step| tier.store(step).unwrap());
+    let size_bytes = tier.size_bytes();
+    for picked in chunks.chunks(128) {
+        let places: Vec<_> = picked.iter().map(|chunk| chunk.frame().as_ptr()).collect();
+        let frames = tier.fetch(picked).unwrap();
+        let held = u64::from(ROW_BYTES) * picked.len() as u64;
+        assert_eq!((frames.len(), ledger.snapshot().resident_bytes()), (picked.len(), held));
         picked.iter().for_each(|chunk| assert_whole(chunk));
+        tier.store(picked).unwrap();
+        assert_eq!(ledger.snapshot().resident_bytes(), held, "they are at hand");
+        drop(frames);
+        tier.store(picked).unwrap();
+        assert_eq!((ledger.snapshot().resident_bytes(), tier.size_bytes()), (0, size_bytes));
+        let again: Vec<_> = picked.iter().map(|chunk| chunk.frame().as_ptr()).collect();
+        assert_eq!(places, again);
     }
-    assert_eq!(in_hand, chunks[0].frame());
+    assert_eq!(files(folder.path()).len(), 4);
 }
 
 #[test]
@@ -68,7 +96,8 @@ fn a_file_goes_with_its_last_chunk() {
     drop(second);
     tier.fetch(std::slice::from_ref(&last)).unwrap();
     assert_whole(&last);
-    // A frame in hand keeps the file, and its chunk need not be there any more.
+    tier.store(std::slice::from_ref(&last)).unwrap();
+    // A frame in hand that is not in memory keeps the file, and its chunk need not be there any more.
     let frame = Chunk::shared_frame(&last);
     drop((last, tier));
     assert_eq!(files(folder.path()).len(), 1);
@@ -93,9 +122,171 @@ fn what_lies_among_waste_is_stored_again() {
     tier.store(&all).unwrap();
     assert!(!tier.is_sparse() && !all.iter().any(|chunk| tier.is_sparse_around(chunk)));
     assert_eq!(files(folder.path()).len(), 1);
+    assert_eq!(ledger.snapshot().spilled_bytes, 400 * u64::from(ROW_BYTES));
     tier.fetch(&all).unwrap();
     all.iter().for_each(|chunk| assert_whole(chunk));
-    assert_eq!(ledger.snapshot().spilled_bytes, 400 * u64::from(ROW_BYTES));
+}
+
+#[test]
+fn what_was_changed_on_disk_is_not_stored_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, ledger) = (Tier::open(folder.path()).unwrap(), movable());
+    let chunks = chunks(0..20, &ledger);
+    tier.store(&chunks).unwrap();
+    let path = files(folder.path()).pop().unwrap();
+    flip(&path, 10 * u64::from(ROW_BYTES));
+    tier.store(&chunks).unwrap();
+    let broken: Vec<_> =
+        chunks.iter().filter(|chunk| tier.fetch(std::slice::from_ref(chunk)).is_err()).collect();
+    assert_eq!((broken.len(), files(folder.path()).len()), (1, 2));
+    assert!(!broken[0].is_resident() && tier.check(broken[0]).is_err());
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_an_error() {
+    for max_open_files in [0, 8] {
+        let folder = tempfile::tempdir().unwrap();
+        let tier = Tier::on(Arc::new(RealDisk), folder.path(), max_open_files).unwrap();
+        let ledger = movable();
+        let chunks = chunks(0..20, &ledger);
+        tier.store(&chunks).unwrap();
+        let path = files(folder.path()).pop().unwrap();
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(10 * u64::from(ROW_BYTES)).unwrap();
+        tier.fetch(&chunks[..9]).unwrap();
+        let error = tier.fetch(&chunks).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+        assert!(error.contains("the file ends before the end of the chunk 9"), "{error}");
+        // Nor is any of it stored again.
+        tier.store(&chunks[9..]).unwrap();
+        assert_eq!(chunks.iter().filter(|chunk| tier.check(chunk).is_ok()).count(), 9);
+    }
+}
+
+#[test]
+fn a_file_whose_name_is_gone_is_read_all_the_same() {
+    for max_open_files in [0, 8] {
+        let folder = tempfile::tempdir().unwrap();
+        let tier = Tier::on(Arc::new(RealDisk), folder.path(), max_open_files).unwrap();
+        let chunks = chunks(0..20, &movable());
+        tier.store(&chunks).unwrap();
+        tier.close();
+        assert_eq!(files(folder.path()).len(), 0);
+        assert_eq!(tier.fetch(&chunks).unwrap().len(), 20);
+        chunks.iter().for_each(|chunk| assert_whole(chunk));
+        tier.store(&chunks).unwrap();
+        assert!(chunks.iter().all(|chunk| !chunk.is_resident()), "they have places");
+    }
+}
+
+#[test]
+fn many_threads_fetch_and_store_the_same_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, ledger) = (Tier::on(Arc::new(RealDisk), folder.path(), 1).unwrap(), movable());
+    let chunks = chunks(0..40, &ledger);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (tier, mut chunks) = (&tier, chunks.clone());
+            scope.spawn(move || {
+                for round in 0..200 {
+                    // Each lets go of other chunks at other times.
+                    chunks.rotate_left(7 + thread);
+                    match (round + thread) % 3 {
+                        0 => tier.store(&chunks[..20]).unwrap(),
+                        _ => {
+                            let frames = tier.fetch(&chunks[..10]).unwrap();
+                            chunks.iter().for_each(|chunk| assert_whole(chunk));
+                            drop(frames);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    tier.store(&chunks).unwrap();
+    assert_eq!(ledger.snapshot().resident_bytes(), 0);
+    assert_eq!(tier.fetch(&chunks).unwrap().len(), 40);
+    assert_eq!(ledger.snapshot().spilled_bytes, 0);
+    drop(chunks);
+    assert_eq!((files(folder.path()).len(), tier.size_bytes()), (0, 0));
+}
+
+/// A step of a random history. Numbers are of chunks.
+#[derive(Clone, Debug)]
+enum Step {
+    Store(Vec<usize>),
+    Fetch(Vec<usize>),
+    LetGo,
+    Replace(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let some = || proptest::collection::vec(0..12_usize, 1..8);
+    let step = prop_oneof![
+        3 => some().prop_map(Step::Store),
+        3 => some().prop_map(Step::Fetch),
+        1 => Just(Step::LetGo),
+        1 => (0..12_usize).prop_map(Step::Replace),
+    ];
+    proptest::collection::vec(step, 0..40)
+}
+
+/// What is known of a chunk: whether it has a place, is away, and how many have it at hand.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+struct Known {
+    is_stored: bool,
+    is_away: bool,
+    is_held: bool,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn chunks_are_where_they_should_be(steps in steps(), max_open_files in 0..3_u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let tier = Tier::on(Arc::new(RealDisk), folder.path(), max_open_files).unwrap();
+        let (ledger, mut held, mut next) = (movable(), Vec::new(), 12);
+        let (mut chunks, mut known) = (chunks(0..12, &ledger), vec![Known::default(); 12]);
+        for step in steps {
+            match step {
+                Step::Store(mut picked) => {
+                    picked.sort_unstable();
+                    picked.dedup();
+                    tier.store(&picked.iter().map(|&at| Arc::clone(&chunks[at])).collect::<Vec<_>>()).unwrap();
+                    for at in picked {
+                        let is_away = known[at].is_away || !known[at].is_held;
+                        known[at] = Known { is_stored: true, is_away, ..known[at] };
+                    }
+                }
+                Step::Fetch(picked) => {
+                    let picked_chunks: Vec<_> = picked.iter().map(|&at| Arc::clone(&chunks[at])).collect();
+                    held.push(tier.fetch(&picked_chunks).unwrap());
+                    for at in picked {
+                        let Known { is_stored, is_held, .. } = known[at];
+                        known[at] = Known { is_stored, is_away: false, is_held: is_stored || is_held };
+                    }
+                }
+                Step::LetGo => {
+                    held.clear();
+                    known.iter_mut().for_each(|known| known.is_held = false);
+                }
+                Step::Replace(at) => {
+                    (chunks[at], known[at]) = (chunk(next, &ledger), Known::default());
+                    next += 1;
+                }
+            }
+            for (chunk, known) in chunks.iter().zip(&known) {
+                assert_whole(chunk);
+                let found = (chunk.is_stored(), !chunk.is_resident(), tier.place_of(chunk).is_some());
+                prop_assert_eq!(found, (known.is_stored, known.is_away, known.is_stored));
+            }
+            let away = known.iter().filter(|known| known.is_away).count();
+            prop_assert_eq!(ledger.snapshot().spilled_bytes, away as u64 * u64::from(ROW_BYTES));
+        }
+        drop((chunks, held));
+        prop_assert_eq!((files(folder.path()).len(), tier.size_bytes(), ledger.snapshot().chunks), (0, 0, 0));
+    }
 }
 
 #[test]
@@ -212,7 +403,7 @@ impl Disk for SmallDisk {
 fn a_full_disk_leaves_chunks_where_they_are_and_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let left = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let tier = Tier::on(Arc::new(SmallDisk(Arc::clone(&left))), folder.path()).unwrap();
+    let tier = Tier::on(Arc::new(SmallDisk(Arc::clone(&left))), folder.path(), 8).unwrap();
     let ledger = movable();
     let chunks = chunks(0..10, &ledger);
     for bytes in [0, 7, 32, 40, 100, 100_000, 400_000] {

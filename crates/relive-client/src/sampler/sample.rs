@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use relive_engine::TableHandle;
 use relive_table::{ItemData, Sampled};
-use relive_tensor::{Tensor, Trajectory};
+use relive_tensor::{AtHand, Tensor, Trajectory};
 use relive_wire::sample::ReceivedSample;
 
 use crate::{Error, ErrorKind, Result};
@@ -41,7 +41,7 @@ pub(crate) enum SampleData {
     /// In the messages that it came in.
     Received(Box<ReceivedSample>),
     /// In the table of this process, which shares it.
-    Stored { item: Arc<ItemData>, table: TableHandle },
+    Stored { item: Arc<ItemData>, table: TableHandle, _at_hand: AtHand },
 }
 
 impl Sample {
@@ -67,7 +67,9 @@ impl Sample {
             times_sampled: sampled.times_sampled,
             rate_limited: sampled.rate_limited,
         };
-        Sample { info, data: SampleData::Stored { item: sampled.item, table: table.clone() } }
+        let Sampled { item, at_hand, .. } = sampled;
+        let data = SampleData::Stored { item, table: table.clone(), _at_hand: at_hand };
+        Sample { info, data }
     }
 
     pub(crate) fn data(&self) -> &SampleData {

@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use relive_table::Sampled;
-use relive_tensor::{Chunk, ColdError};
+use relive_tensor::{AtHand, Chunk, ColdError};
 use tokio::task::JoinHandle;
 
 use super::Cold;
@@ -18,24 +19,48 @@ use crate::state::SampleResult;
 pub(crate) struct Fetch {
     table: String,
     samples: Vec<Sampled>,
-    reading: JoinHandle<Result<(), ColdError>>,
+    reading: JoinHandle<Result<Vec<Bytes>, ColdError>>,
 }
 
 impl Cold {
-    /// The samples, if all their data is in memory.
+    /// The samples, if all their data is in memory, where it stays for as long as they live.
     ///
     /// # Errors
     /// The reading of the rest, which has begun.
-    pub(crate) fn fetch(&self, table: &str, samples: Vec<Sampled>) -> Result<Vec<Sampled>, Fetch> {
-        let chunks = samples.iter().flat_map(|sample| sample.item.trajectory.chunks());
-        let away: Vec<Arc<Chunk>> = chunks.filter(|chunk| !chunk.is_resident()).cloned().collect();
+    pub(crate) fn fetch(
+        self: &Arc<Self>,
+        table: &str,
+        mut samples: Vec<Sampled>,
+    ) -> Result<Vec<Sampled>, Fetch> {
+        let away = keep(&mut samples);
         if away.is_empty() {
             return Ok(samples);
         }
-        let store = Arc::clone(&self.store);
-        let reading = tokio::task::spawn_blocking(move || store.fetch(&away));
+        let cold = Arc::clone(self);
+        let reading = tokio::task::spawn_blocking(move || cold.bring_back(&away));
         Err(Fetch { table: table.to_owned(), samples, reading })
     }
+
+    /// Reads chunks into memory, after others have made room for them.
+    fn bring_back(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError> {
+        self.make_room(chunks.iter().map(|chunk| chunk.size_bytes()).sum());
+        let read = self.store.fetch(chunks);
+        let back: Vec<_> = chunks.iter().filter(|chunk| chunk.is_resident()).cloned().collect();
+        self.returned.push(&back);
+        self.look();
+        read
+    }
+}
+
+/// Keeps the samples' data in memory; gives what is not there.
+fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
+    let mut all_away = Vec::new();
+    for sample in samples {
+        let (at_hand, away) = AtHand::of(sample.item.trajectory.chunks());
+        sample.at_hand = at_hand;
+        all_away.extend(away);
+    }
+    all_away
 }
 
 impl Fetch {
@@ -57,7 +82,13 @@ impl Future for Fetch {
         let Poll::Ready(read) = Pin::new(&mut self.reading).poll(cx) else { return Poll::Pending };
         let read = read.unwrap_or_else(|broken| Err(Box::new(broken)));
         Poll::Ready(match read {
-            Ok(()) => Ok(std::mem::take(&mut self.samples)),
+            Ok(frames) => {
+                // As long as the frames are there, all that was read is in memory. What the store does not have is read
+                // where it is.
+                keep(&mut self.samples);
+                drop(frames);
+                Ok(std::mem::take(&mut self.samples))
+            }
             Err(source) => Err(EngineError::Cold { table: self.table.clone(), source: source.into() }),
         })
     }

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use relive_tensor::{Chunk, ColdStore, Ledger};
 
+use super::marks::Marks;
+use super::returned::Returned;
 use super::sweep::{Step, Sweep};
 use crate::handle::TableHandle;
 use crate::sync::Mutex;
 
-/// Bytes that are stored at once.
-const STEP_BYTES: u64 = 8 << 20;
+/// Most bytes that are stored at once, which is the size of a file.
+const MAX_STEP_BYTES: u64 = 32 << 20;
 
-/// Part of the budget, in sixteenths, from which on chunks are stored: they still come in while that goes on.
-const BEGIN_SIXTEENTHS: u64 = 14;
+/// Least bytes that are stored at once.
+const MIN_STEP_BYTES: u64 = 1 << 20;
 
-/// Part of the budget at which it ends. What lies between keeps the hand from starting for every insert.
-const END_SIXTEENTHS: u64 = 13;
+/// Places of items that the hand passes in a step where most that is in memory has come back from disk, and is found
+/// without it.
+const FEW_PLACES: usize = 2_048;
 
 /// Rounds of the hand that may find nothing before it waits: the first only takes the marks of what was read.
 const IDLE_ROUNDS: u32 = 2;
@@ -31,8 +34,9 @@ const RETRY: Duration = Duration::from_millis(250);
 pub(crate) struct Cold {
     pub(crate) store: Arc<dyn ColdStore>,
     ledger: Arc<Ledger>,
-    begin_bytes: u64,
-    end_bytes: u64,
+    pub(super) returned: Returned,
+    marks: Marks,
+    step_bytes: u64,
     /// Why the last try to store failed.
     failure: Mutex<Option<String>>,
     is_asked: AtomicBool,
@@ -45,8 +49,9 @@ impl Cold {
         Arc::new(Self {
             store,
             ledger,
-            begin_bytes: budget_bytes / 16 * BEGIN_SIXTEENTHS,
-            end_bytes: budget_bytes / 16 * END_SIXTEENTHS,
+            returned: Returned::new(),
+            marks: Marks::of(budget_bytes),
+            step_bytes: (budget_bytes / 64).clamp(MIN_STEP_BYTES, MAX_STEP_BYTES),
             failure: Mutex::new(None),
             is_asked: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
@@ -77,7 +82,7 @@ impl Cold {
 
     /// Has the thread work if memory is over the budget. Called after every change of a table.
     pub(crate) fn look(&self) {
-        if self.resident_bytes() > self.begin_bytes && !self.is_asked.swap(true, Ordering::AcqRel) {
+        if self.resident_bytes() > self.marks.begin_bytes && !self.is_asked.swap(true, Ordering::AcqRel) {
             self.unpark();
         }
     }
@@ -101,8 +106,8 @@ impl Cold {
     fn work(&self, tables: &[TableHandle], sweep: &mut Sweep) -> Option<Duration> {
         self.is_asked.store(false, Ordering::Release);
         let mut idle = 0;
-        while self.resident_bytes() > self.end_bytes && !self.is_ended.load(Ordering::Acquire) {
-            let step = sweep.step(tables, STEP_BYTES, is_cold);
+        while self.resident_bytes() > self.marks.end_bytes && !self.is_ended.load(Ordering::Acquire) {
+            let step = self.step(tables, sweep, idle > 0);
             idle = if step.bytes > 0 { 0 } else { idle + u32::from(step.is_round) };
             if idle > IDLE_ROUNDS || !self.stores(&step) {
                 return Some(RETRY);
@@ -111,12 +116,41 @@ impl Cold {
         self.compact(tables)
     }
 
+    /// What is to leave next: of what was never away and of what has come back as much as there is of each, so that neither
+    /// keeps its place at the cost of the other.
+    fn step(&self, tables: &[TableHandle], sweep: &mut Sweep, is_idle: bool) -> Step {
+        let (returned, resident) = (self.returned.size_bytes(), self.resident_bytes());
+        let share = part(self.step_bytes, returned, resident);
+        let places = if returned > resident / 2 && !is_idle { FEW_PLACES } else { usize::MAX };
+        // What has come back is found without the hand, unless somebody else has brought it.
+        let is_cold = |chunk: &Chunk| (is_idle || !chunk.is_stored()) && is_cold(chunk);
+        let mut step = sweep.step(tables, self.step_bytes - share, places, is_cold);
+        step.extend(self.returned.take(self.step_bytes.saturating_sub(step.bytes)));
+        step
+    }
+
+    /// Has chunks leave that need not be written, so that `bytes` can come back. Whoever brings much himself makes room
+    /// himself: the thread may be busy writing, and memory that was just freed is the first to be taken again.
+    pub(super) fn make_room(&self, bytes: u64) {
+        let resident = self.resident_bytes() + bytes;
+        let beyond = resident.saturating_sub(self.marks.begin_bytes);
+        let share = match resident > self.marks.gate_bytes {
+            true => beyond,
+            // The rest is left to the thread, which also takes what was never away.
+            false => part(beyond, self.returned.size_bytes(), resident),
+        };
+        if share > 0 {
+            // A failure is noted, and leaves them where they are.
+            self.store_all(&self.returned.take(share));
+        }
+    }
+
     /// Stores again what lies where most is waste.
     fn compact(&self, tables: &[TableHandle]) -> Option<Duration> {
         let mut hand = Sweep::default();
         while self.store.is_sparse() && !self.is_ended.load(Ordering::Acquire) {
-            let is_misplaced = |chunk: &Chunk| !chunk.is_resident() && self.store.is_sparse_around(chunk);
-            let step = hand.step(tables, STEP_BYTES, is_misplaced);
+            let is_misplaced = |chunk: &Chunk| chunk.is_stored() && self.store.is_sparse_around(chunk);
+            let step = hand.step(tables, self.step_bytes, usize::MAX, is_misplaced);
             if !self.stores(&step) {
                 return Some(RETRY);
             }
@@ -128,10 +162,19 @@ impl Cold {
     }
 
     fn stores(&self, step: &Step) -> bool {
-        if step.cold.is_empty() {
+        self.store_all(&step.cold)
+    }
+
+    fn store_all(&self, chunks: &[Arc<Chunk>]) -> bool {
+        if chunks.is_empty() {
             return true;
         }
-        match self.store.store(&step.cold) {
+        let stored = self.store.store(chunks);
+        // Somebody had them at hand at the last moment.
+        let stay = |chunk: &&Arc<Chunk>| chunk.is_resident() && chunk.is_stored();
+        let stayed: Vec<Arc<Chunk>> = chunks.iter().filter(stay).cloned().collect();
+        self.returned.push(&stayed);
+        match stored {
             Ok(()) => {
                 *self.failure.lock() = None;
                 true
@@ -149,7 +192,13 @@ impl Cold {
 
 /// A chunk that can go and was not read lately.
 fn is_cold(chunk: &Chunk) -> bool {
-    chunk.is_movable() && chunk.is_resident() && !chunk.take_touched()
+    chunk.is_movable() && chunk.is_resident() && !chunk.take_touched() && !chunk.is_at_hand()
+}
+
+/// The part of `whole` that `of` is of `all`.
+fn part(whole: u64, of: u64, all: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(of) / u128::from(all.max(1));
+    u64::try_from(part).unwrap_or(whole).min(whole)
 }
 
 /// One turn of the thread's work; `None` when it is to end.
@@ -178,6 +227,6 @@ impl Drop for Cold {
 
 impl std::fmt::Debug for Cold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cold").field("begin_bytes", &self.begin_bytes).finish_non_exhaustive()
+        f.debug_struct("Cold").field("marks", &self.marks).finish_non_exhaustive()
     }
 }

@@ -29,15 +29,19 @@ pub(super) struct Step {
 }
 
 impl Sweep {
-    /// Moves on until chunks of `bytes` are found for which `is_cold` holds, or all tables are passed.
+    /// Moves on until chunks of `bytes` are found for which `is_cold` holds, `places` or all tables are passed.
     pub(super) fn step(
         &mut self,
         tables: &[TableHandle],
         bytes: u64,
+        places: usize,
         is_cold: impl Fn(&Chunk) -> bool,
     ) -> Step {
         let mut step = Step::default();
-        while step.bytes < bytes && !step.is_round {
+        for _ in 0..places.div_ceil(SLOTS_PER_LOCK) {
+            if step.bytes >= bytes || step.is_round {
+                break;
+            }
             self.look(tables, &is_cold, &mut step);
         }
         step
@@ -61,6 +65,12 @@ impl Sweep {
 }
 
 impl Step {
+    /// Adds chunks that need not be looked for.
+    pub(super) fn extend(&mut self, chunks: Vec<Arc<Chunk>>) {
+        self.bytes += chunks.iter().map(|chunk| chunk.size_bytes()).sum::<u64>();
+        self.cold.extend(chunks);
+    }
+
     fn add(&mut self, chunks: &[Arc<Chunk>], is_cold: impl Fn(&Chunk) -> bool) {
         for chunk in chunks {
             // Items that share a chunk mostly lie side by side.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
+use relive_tensor::AtHand;
 
 use super::state::State;
 use crate::selector::{Pick, Select};
@@ -70,6 +71,7 @@ impl State {
             table_size,
             times_sampled: record.times_sampled,
             rate_limited: false,
+            at_hand: AtHand::default(),
         })
     }
 

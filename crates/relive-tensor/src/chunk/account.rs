@@ -115,8 +115,8 @@ impl Account {
         self.shared_bytes.fetch_add(sign * signed(chunk.size_bytes()), Ordering::Relaxed);
     }
 
-    fn count_spilled(&self, chunk: &Chunk) {
-        self.spilled_bytes.fetch_add(signed(chunk.size_bytes()), Ordering::Relaxed);
+    fn count_spilled(&self, chunk: &Chunk, sign: i64) {
+        self.spilled_bytes.fetch_add(sign * signed(chunk.size_bytes()), Ordering::Relaxed);
     }
 }
 
@@ -233,16 +233,22 @@ impl Chunk {
         }
     }
 
-    /// Notes that the frame has left memory, in the accounts of all that hold the chunk.
-    pub(super) fn note_moved(&self) {
+    /// Has the frame leave memory or come back, if `change` does so, and notes it in the accounts of all that hold the
+    /// chunk.
+    ///
+    /// All such changes are made under the lock of the lists, so what the word says and where the frame is change
+    /// together. Holders change the word without the lock; each change of the word counts what it finds there, so the sums come
+    /// out the same whichever is first.
+    pub(super) fn note_moved(&self, is_moved: bool, change: impl FnOnce() -> bool) -> bool {
         let books = self.books();
         let lists = books.accounts().lock();
-        let before = self.state().set_moved();
-        if before.is_moved() {
-            return;
+        if !change() {
+            return false;
         }
-        books.count_spilled(self.size_bytes());
-        let spilled = |number| with_account(&lists.open, number, |account| account.count_spilled(self));
+        let before = self.state().set_moved(is_moved);
+        let sign = if is_moved { 1 } else { -1 };
+        books.count_spilled(self.size_bytes(), is_moved);
+        let spilled = |number| with_account(&lists.open, number, |account| account.count_spilled(self, sign));
         match before.holder() {
             0 => {}
             SEVERAL => {
@@ -251,6 +257,7 @@ impl Chunk {
             }
             number => spilled(number),
         }
+        true
     }
 
     /// Takes a chunk that is dropped while accounts hold it off the list. They are gone: whoever holds chunks has them.

@@ -61,8 +61,14 @@ pub(super) enum Kept {
 }
 
 pub(super) struct Movable {
-    bytes: Mutex<Bytes>,
+    frames: Mutex<Frames>,
     len: usize,
+}
+
+/// Where a frame lies: in memory, outside of it, or both. Never nowhere.
+struct Frames {
+    near: Option<Bytes>,
+    far: Option<Bytes>,
 }
 
 impl Kept {
@@ -76,15 +82,14 @@ impl Kept {
     pub(super) fn get(&self) -> ChunkBytes<'_> {
         match self {
             Self::Fixed(frame) => ChunkBytes(Access::Borrowed(frame)),
-            Self::Movable(movable) => ChunkBytes(Access::Shared(movable.lock().clone())),
+            Self::Movable(movable) => ChunkBytes(Access::Shared(movable.get())),
         }
     }
 
-    /// The frame, sharing what can be moved anyway.
-    pub(super) fn shared(&self) -> Option<Bytes> {
+    pub(super) fn movable(&self) -> Option<&Movable> {
         match self {
             Self::Fixed(_) => None,
-            Self::Movable(movable) => Some(movable.lock().clone()),
+            Self::Movable(movable) => Some(movable),
         }
     }
 
@@ -92,28 +97,58 @@ impl Kept {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                Self::Movable(Box::new(Movable { bytes: Mutex::new(Bytes::from(frame)), len }))
+                let frames = Frames { near: Some(Bytes::from(frame)), far: None };
+                Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
             Self::Movable(_) => self,
-        }
-    }
-
-    /// Puts the frame elsewhere. Gives what it was, to be dropped where that harms nobody; `None`, and nothing has
-    /// changed, if it cannot be moved or the other bytes are not as long.
-    pub(super) fn replace(&self, bytes: Bytes) -> Option<Bytes> {
-        match self {
-            Self::Movable(movable) if movable.len == bytes.len() => {
-                Some(std::mem::replace(&mut *movable.lock(), bytes))
-            }
-            Self::Fixed(_) | Self::Movable(_) => None,
         }
     }
 }
 
 impl Movable {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The frame, in memory if it is there.
+    pub(super) fn get(&self) -> Bytes {
+        let frames = self.lock();
+        frames.near.as_ref().or(frames.far.as_ref()).cloned().unwrap_or_default()
+    }
+
+    /// The frame, if it is in memory.
+    pub(super) fn near(&self) -> Option<Bytes> {
+        self.lock().near.clone()
+    }
+
+    /// Whether somebody has the frame at hand that is in memory.
+    pub(super) fn is_at_hand(&self) -> bool {
+        self.lock().near.as_ref().is_some_and(|near| !near.is_unique())
+    }
+
+    /// Sets where the frame lies outside of memory, and gives where it lay there before.
+    pub(super) fn set_far(&self, bytes: Bytes) -> Option<Bytes> {
+        self.lock().far.replace(bytes)
+    }
+
+    /// Takes the frame out of memory if it lies elsewhere, too, and nobody has it at hand: who is to have it later finds it
+    /// elsewhere.
+    pub(super) fn take_near(&self) -> Option<Bytes> {
+        let mut frames = self.lock();
+        frames.far.as_ref()?;
+        frames.near.take_if(|near| near.is_unique())
+    }
+
+    /// The frame that is in memory; it is `bytes` if there was none, which the second value tells.
+    pub(super) fn put_near(&self, bytes: &Bytes) -> (Bytes, bool) {
+        let mut frames = self.lock();
+        let is_new = frames.near.is_none();
+        (frames.near.get_or_insert_with(|| bytes.clone()).clone(), is_new)
+    }
+
     /// Nothing that panics is done under the lock.
-    fn lock(&self) -> MutexGuard<'_, Bytes> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Frames> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

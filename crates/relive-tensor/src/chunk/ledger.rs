@@ -58,7 +58,7 @@ impl LedgerSnapshot {
 }
 
 impl Ledger {
-    /// A ledger of chunks whose frames can be moved to disk while they live, which costs each of them some 100 bytes. Those
+    /// A ledger of chunks whose frames can be moved to disk while they live, which costs each of them some 150 bytes. Those
     /// under [`MIN_MOVABLE_BYTES`] stay where they are.
     #[must_use]
     pub fn of_movable_chunks() -> Self {
@@ -94,12 +94,12 @@ impl Ledger {
         self.shared_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn count_spilled(&self, encoded_bytes: u64) {
-        self.spilled_bytes.fetch_add(encoded_bytes, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_out_spilled(&self, encoded_bytes: u64) {
-        self.spilled_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed);
+    /// Counts a frame that has left memory, or one that does not lie outside of it any more.
+    pub(super) fn count_spilled(&self, encoded_bytes: u64, is_moved: bool) {
+        match is_moved {
+            true => self.spilled_bytes.fetch_add(encoded_bytes, Ordering::Relaxed),
+            false => self.spilled_bytes.fetch_sub(encoded_bytes, Ordering::Relaxed),
+        };
     }
 
     pub(super) fn count_in(&self, encoded_bytes: u64, raw_bytes: u64) {

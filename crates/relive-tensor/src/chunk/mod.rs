@@ -9,6 +9,7 @@ mod encoded;
 mod error;
 mod header;
 mod ledger;
+mod residence;
 mod state;
 mod stored;
 
@@ -20,4 +21,5 @@ pub use encoded::EncodedTensor;
 pub use error::{ChunkError, ChunkFault};
 pub use header::{ColumnHeader, SequenceRange};
 pub use ledger::{Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
+pub use residence::AtHand;
 pub use stored::{Chunk, ChunkParts};

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// | Bits | Meaning |
 /// |---|---|
-/// | 0..30 | items of the holder that refer to the chunk |
-/// | 30..54 | number of the holder's account; 0: nobody; all ones: several, the ledger's list has them |
-/// | 54 | read since the disk tier last looked |
-/// | 55 | the frame is not in memory of this process's own |
+/// | 0..29 | items of the holder that refer to the chunk |
+/// | 29..53 | number of the holder's account; 0: nobody; all ones: several, the ledger's list has them |
+/// | 53 | read since the disk tier last looked |
+/// | 54 | the frame is not in memory of this process's own |
+/// | 55 | the frame has a place outside of that memory, where it lies or can go back to; stays set |
 /// | 56..64 | tag of the store that has written the chunk; 0: none |
 #[derive(Debug, Default)]
 pub(super) struct State(AtomicU64);
@@ -16,12 +17,13 @@ pub(super) struct State(AtomicU64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(u64);
 
-const USES_BITS: u32 = 30;
+const USES_BITS: u32 = 29;
 const HOLDER_BITS: u32 = 24;
 const MAX_USES: u64 = (1 << USES_BITS) - 1;
 const TOUCHED: u64 = 1 << (USES_BITS + HOLDER_BITS);
 const MOVED: u64 = TOUCHED << 1;
-const TAG_SHIFT: u32 = USES_BITS + HOLDER_BITS + 2;
+const STORED: u64 = MOVED << 1;
+const TAG_SHIFT: u32 = USES_BITS + HOLDER_BITS + 3;
 const HELD_MASK: u64 = TOUCHED - 1;
 
 /// Several accounts hold the chunk.
@@ -38,6 +40,10 @@ impl Word {
 
     pub(super) fn is_moved(self) -> bool {
         self.0 & MOVED != 0
+    }
+
+    pub(super) fn is_stored(self) -> bool {
+        self.0 & STORED != 0
     }
 
     fn with_holder(self, holder: u32, uses: u64) -> Self {
@@ -60,9 +66,17 @@ impl State {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).map(Word).map_err(Word)
     }
 
-    /// Notes that the frame was moved; what was there before.
-    pub(super) fn set_moved(&self) -> Word {
-        Word(self.0.fetch_or(MOVED, Ordering::AcqRel))
+    /// Notes whether the frame is out of memory; what was there before.
+    pub(super) fn set_moved(&self, is_moved: bool) -> Word {
+        Word(match is_moved {
+            true => self.0.fetch_or(MOVED, Ordering::AcqRel),
+            false => self.0.fetch_and(!MOVED, Ordering::AcqRel),
+        })
+    }
+
+    /// Notes that the frame has a place outside of memory.
+    pub(super) fn set_stored(&self) {
+        self.0.fetch_or(STORED, Ordering::AcqRel);
     }
 
     /// Notes that the frame was read. Reading far more often than the tier looks, it writes once.
@@ -97,7 +111,8 @@ mod tests {
         state.set_store_tag(0xa5);
         state.touch();
         state.update_holder(|_| Some((SEVERAL - 1, MAX_USES))).unwrap();
-        assert!(!state.set_moved().is_moved());
+        assert!(!state.set_moved(true).is_moved() && !state.get().is_stored());
+        state.set_stored();
         let word = state.get();
         assert_eq!((word.holder(), word.uses(), word.is_moved()), (SEVERAL - 1, MAX_USES, true));
         assert_eq!((state.store_tag(), state.take_touched(), state.take_touched()), (0xa5, true, false));
@@ -105,5 +120,8 @@ mod tests {
         assert_eq!((state.get().holder(), state.store_tag()), (0, 0xa5), "without uses there is no holder");
         state.set_store_tag(1);
         assert_eq!((state.store_tag(), state.get().is_moved()), (1, true));
+        assert!(state.set_moved(false).is_moved());
+        let word = state.get();
+        assert_eq!((state.store_tag(), word.is_moved(), word.is_stored()), (1, false, true));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::bytes::{ChunkBytes, Kept};
+use super::bytes::{ChunkBytes, Kept, Movable};
 use super::state::State;
 use super::{ChunkError, ChunkFault, ColumnHeader, Ledger, SequenceRange};
 use crate::DType;
@@ -172,40 +172,11 @@ impl Chunk {
     /// The frame as a run of bytes that stays alive by itself.
     #[must_use]
     pub fn shared_frame(chunk: &Arc<Self>) -> Bytes {
-        if let Some(bytes) = chunk.frame.shared() {
+        if let Some(movable) = chunk.movable() {
             chunk.state.touch();
-            return bytes;
+            return movable.get();
         }
         Bytes::from_owner(SharedFrame(Arc::clone(chunk)))
-    }
-
-    /// Whether the frame can be [moved](Self::move_frame).
-    #[must_use]
-    pub fn is_movable(&self) -> bool {
-        matches!(self.frame, Kept::Movable(_))
-    }
-
-    /// Whether the frame is in memory of this process's own.
-    #[must_use]
-    pub fn is_resident(&self) -> bool {
-        !self.state.get().is_moved()
-    }
-
-    /// Has the frame lie at `bytes`, outside of this process's own memory, from now on; they must be the same bytes. What
-    /// the frame lay in before is given back, to be dropped: readers that have it at hand keep it alive.
-    ///
-    /// `None`, and nothing has changed, if the frame cannot be moved or `bytes` are of another length.
-    #[must_use]
-    pub fn move_frame(&self, bytes: Bytes) -> Option<Bytes> {
-        let before = self.frame.replace(bytes)?;
-        self.note_moved();
-        Some(before)
-    }
-
-    /// Whether the frame was read since the last call. Only of frames that can be moved.
-    #[must_use]
-    pub fn take_touched(&self) -> bool {
-        self.state.take_touched()
     }
 
     /// The tag of the store that has written the chunk down; 0 if none has.
@@ -242,13 +213,17 @@ impl Chunk {
         if let Some(ledger) = self.ledger.take() {
             ledger.count_out(self.size_bytes(), self.uncompressed_size_bytes());
             if !self.is_resident() {
-                ledger.count_out_spilled(self.size_bytes());
+                ledger.count_spilled(self.size_bytes(), false);
             }
         }
     }
 
     pub(super) fn state(&self) -> &State {
         &self.state
+    }
+
+    pub(super) fn movable(&self) -> Option<&Movable> {
+        self.frame.movable()
     }
 
     /// The ledger that has the accounts of those who hold the chunk.

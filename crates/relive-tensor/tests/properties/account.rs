@@ -1,11 +1,13 @@
 //! Accounts of holders against counting by hand, and frames that move.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use relive_tensor::{Account, AccountSnapshot, Chunk, Codec, Ledger, SequenceRange, Tensor, encode_chunk};
+use relive_tensor::{
+    Account, AccountSnapshot, AtHand, Chunk, Codec, Ledger, SequenceRange, Tensor, encode_chunk,
+};
 
 #[expect(clippy::unwrap_used, reason = "a helper of tests")]
 fn chunk(key: u64, ledger: &Arc<Ledger>) -> Chunk {
@@ -20,11 +22,14 @@ fn chunk(key: u64, ledger: &Arc<Ledger>) -> Chunk {
 #[derive(Default)]
 struct ByHand {
     uses: HashMap<(usize, usize), u32>,
-    moved: Vec<usize>,
+    stored: HashSet<usize>,
+    moved: HashSet<usize>,
+    /// Frames that somebody has.
+    at_hand: HashMap<usize, Vec<Bytes>>,
 }
 
 impl ByHand {
-    fn snapshot(&self, account: usize, chunks: &[Chunk]) -> AccountSnapshot {
+    fn snapshot(&self, account: usize, chunks: &[Arc<Chunk>]) -> AccountSnapshot {
         let mut sums = AccountSnapshot::default();
         for (number, chunk) in chunks.iter().enumerate() {
             let holds = |account: usize| self.uses.get(&(account, number)).is_some_and(|&uses| uses > 0);
@@ -49,16 +54,65 @@ impl ByHand {
 enum Step {
     Hold(usize, usize),
     Release(usize, usize),
-    Move(usize),
+    Store(usize),
+    Leave(usize),
+    ComeBack(usize),
+    Keep(usize),
+    LetGo(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0..3_usize, 0..4_usize).prop_map(|(account, chunk)| Step::Hold(account, chunk)),
         3 => (0..3_usize, 0..4_usize).prop_map(|(account, chunk)| Step::Release(account, chunk)),
-        1 => (0..4_usize).prop_map(Step::Move),
+        1 => (0..4_usize).prop_map(Step::Store),
+        2 => (0..4_usize).prop_map(Step::Leave),
+        1 => (0..4_usize).prop_map(Step::ComeBack),
+        1 => (0..4_usize).prop_map(Step::Keep),
+        1 => (0..4_usize).prop_map(Step::LetGo),
     ];
     proptest::collection::vec(step, 0..60)
+}
+
+impl ByHand {
+    /// What a step changes about where a frame is; whether it should.
+    fn moves(&mut self, step: &Step, chunks: &[Arc<Chunk>]) -> (bool, bool) {
+        // The first is too small to be worth it.
+        match *step {
+            Step::Store(number) => {
+                let stored = chunks[number].set_place(elsewhere(&chunks[number]));
+                self.stored.extend((number > 0).then_some(number));
+                (stored, number > 0)
+            }
+            Step::Leave(number) => {
+                let is_free = self.at_hand.get(&number).is_none_or(Vec::is_empty);
+                let leaves = self.stored.contains(&number) && is_free && self.moved.insert(number);
+                (chunks[number].leave_memory(), leaves)
+            }
+            Step::ComeBack(number) => {
+                let (copy, was_away) = (elsewhere(&chunks[number]), self.moved.remove(&number));
+                let frame = chunks[number].come_back(&copy);
+                let is_copy = frame.as_ref().is_some_and(|frame| frame.as_ptr() == copy.as_ptr());
+                drop(copy);
+                self.at_hand.entry(number).or_default().extend(frame);
+                (is_copy, was_away)
+            }
+            Step::Keep(number) => {
+                let (kept, away) = AtHand::of(&chunks[number..=number]);
+                let frame = away.is_empty().then(|| chunks[number].frame());
+                if frame.is_some() && number > 0 {
+                    self.at_hand.entry(number).or_default().push(Chunk::shared_frame(&chunks[number]));
+                }
+                drop(kept);
+                (frame.is_none(), self.moved.contains(&number))
+            }
+            Step::LetGo(number) => {
+                self.at_hand.remove(&number);
+                (false, false)
+            }
+            Step::Hold(..) | Step::Release(..) => (false, false),
+        }
+    }
 }
 
 fn elsewhere(chunk: &Chunk) -> Bytes {
@@ -70,7 +124,7 @@ proptest! {
     fn accounts_say_what_their_holders_hold(steps in steps()) {
         let ledger = Arc::new(Ledger::of_movable_chunks());
         let accounts: Vec<Arc<Account>> = (0..3).map(|_| ledger.open_account()).collect();
-        let chunks: Vec<Chunk> = (0..4).map(|key| chunk(key, &ledger)).collect();
+        let chunks: Vec<Arc<Chunk>> = (0..4).map(|key| chunk(key, &ledger).into()).collect();
         let mut by_hand = ByHand::default();
         for step in steps {
             match step {
@@ -85,14 +139,15 @@ proptest! {
                     *uses -= 1;
                     chunks[number].release(&accounts[account]);
                 }
-                Step::Move(number) => {
-                    let moved = chunks[number].move_frame(elsewhere(&chunks[number])).is_some();
-                    // The first is too small to be worth it.
-                    prop_assert_eq!(moved, number > 0);
-                    if moved {
-                        by_hand.moved.push(number);
-                    }
+                step => {
+                    let (found, expected) = by_hand.moves(&step, &chunks);
+                    prop_assert_eq!(found, expected, "{:?}", step);
                 }
+            }
+            for (number, chunk) in chunks.iter().enumerate() {
+                let found = (chunk.is_resident(), chunk.is_stored());
+                prop_assert_eq!(found, (!by_hand.moved.contains(&number), by_hand.stored.contains(&number)));
+                prop_assert!(chunk.frame().iter().all(|byte| usize::from(*byte) == number));
             }
             for (number, account) in accounts.iter().enumerate() {
                 prop_assert_eq!(account.snapshot(), by_hand.snapshot(number, &chunks), "account {}", number);
@@ -127,8 +182,12 @@ fn holders_on_many_threads_lose_no_count() {
                 }
             });
         }
-        scope.spawn(|| chunks.iter().for_each(|chunk| drop(chunk.move_frame(elsewhere(chunk)))));
+        for _ in 0..2 {
+            scope.spawn(|| (0..3_000).for_each(|_| chunks.iter().for_each(away_and_back)));
+        }
     });
+    assert_eq!(ledger.snapshot().spilled_bytes, 0);
+    chunks.iter().for_each(|chunk| assert!(chunk.leave_memory()));
     let bytes: u64 = chunks.iter().map(Chunk::size_bytes).sum();
     for account in &accounts {
         let expected = AccountSnapshot {
@@ -146,25 +205,44 @@ fn holders_on_many_threads_lose_no_count() {
     }
 }
 
+/// Ends in memory, whatever another thread does with the chunk in the same way.
+#[expect(clippy::unwrap_used, reason = "a helper of tests")]
+fn away_and_back(chunk: &Chunk) {
+    assert!(chunk.set_place(elsewhere(chunk)));
+    chunk.leave_memory();
+    let frame = chunk.come_back(&elsewhere(chunk)).unwrap();
+    assert!(chunk.is_resident() && !chunk.leave_memory(), "it is at hand");
+    assert_eq!(frame, *chunk.frame());
+}
+
 #[test]
-fn a_frame_at_hand_stays_as_it_was_while_its_chunk_moves() {
+fn a_frame_at_hand_stays_where_it_is() {
     let ledger = Arc::new(Ledger::of_movable_chunks());
     let chunk = chunk(3, &ledger);
     let before = chunk.frame();
     assert!(chunk.is_resident() && chunk.take_touched() && !chunk.take_touched());
-    assert!(chunk.move_frame(Bytes::from_static(&[0; 3])).is_none(), "other bytes than these");
-    let other = elsewhere(&chunk);
-    let (old, new) = (before.as_ptr(), other.as_ptr());
-    let memory = chunk.move_frame(other).unwrap();
-    assert_eq!((memory.as_ptr(), chunk.frame().as_ptr()), (old, new));
-    assert_eq!(chunk.payload(0).unwrap(), before);
-    assert!(!chunk.is_resident());
-    assert_eq!(ledger.snapshot().resident_bytes(), 0);
+    assert!(!chunk.set_place(Bytes::from_static(&[0; 3])), "other bytes than these");
+    assert!(!chunk.leave_memory() && !chunk.is_stored(), "it has no place");
+    let place = elsewhere(&chunk);
+    let (old, new) = (before.as_ptr(), place.as_ptr());
+    assert!(chunk.set_place(place) && chunk.is_stored() && chunk.is_at_hand());
+    assert!(!chunk.leave_memory() && chunk.is_resident());
+    assert_eq!(chunk.frame().as_ptr(), old);
+    drop(before);
+    assert!(!chunk.is_at_hand() && chunk.leave_memory() && !chunk.is_resident());
+    assert_eq!((chunk.frame().as_ptr(), ledger.snapshot().resident_bytes()), (new, 0));
+    assert!(!chunk.leave_memory(), "it is away");
+    // Readers of the place hold nothing back, and have it for as long as they like.
+    let far = chunk.frame();
+    let back = chunk.come_back(&elsewhere(&chunk)).unwrap();
+    assert_eq!((chunk.frame().as_ptr(), far.as_ptr()), (back.as_ptr(), new));
+    assert_eq!((chunk.payload(0).unwrap(), ledger.snapshot().spilled_bytes), (far, 0));
 }
 
 #[test]
 fn chunks_of_other_ledgers_stay() {
     let chunk = chunk(3, &Arc::default());
     assert!(!chunk.is_movable());
-    assert!(chunk.move_frame(elsewhere(&chunk)).is_none());
+    assert!(!chunk.set_place(elsewhere(&chunk)) && !chunk.leave_memory());
+    assert!(chunk.come_back(&elsewhere(&chunk)).is_none());
 }

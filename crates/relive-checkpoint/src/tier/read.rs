@@ -1,0 +1,104 @@
+//! Reading chunks back.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Buf, Bytes};
+use relive_tensor::Chunk;
+
+use super::Tier;
+use super::index::Stored;
+use super::segment::{OpenFile, TierSegment};
+use crate::Error;
+
+/// Bytes that are moved before the mappings give their memory back. Little of it is taken: only who looks at chunks that were
+/// not fetched looks at mappings.
+const MOVED_BYTES: u64 = 256 << 20;
+
+/// A chunk that has to wait for the disk.
+struct Waiting<'a> {
+    chunk: &'a Arc<Chunk>,
+    stored: &'a Stored,
+    content: Vec<u8>,
+}
+
+impl Tier {
+    /// What the system has in its cache is read while the disk reads the rest.
+    pub(crate) fn fetch_all(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, Error> {
+        let places = self.index.places(chunks);
+        let mut frames = Vec::with_capacity(places.len());
+        let mut waiting = Vec::new();
+        for (chunk, stored) in &places {
+            let (file, mut content) = (stored.segment.open(), buffer(stored));
+            if file.read_if_near(&mut content, stored.offset()) {
+                frames.extend(come_back(chunk, stored, content)?);
+            } else {
+                file.read_ahead(stored.offset()..stored.place.end());
+                waiting.push(Waiting { chunk, stored, content });
+            }
+        }
+        for Waiting { chunk, stored, mut content } in waiting {
+            read_into(&stored.segment.open(), chunk, stored, &mut content)?;
+            frames.extend(come_back(chunk, stored, content)?);
+        }
+        self.note_moved(frames.iter().map(|frame| frame.len() as u64).sum());
+        Ok(frames)
+    }
+
+    /// Whether a chunk's place still has what was written, if the chunk has one.
+    pub(crate) fn check(&self, chunk: &Arc<Chunk>) -> Result<(), Error> {
+        self.index.get(chunk).map_or(Ok(()), |stored| self.read(chunk, &stored).map(drop))
+    }
+
+    /// Reads a chunk's frame, and leaves the chunk as it is.
+    pub(super) fn read(&self, chunk: &Arc<Chunk>, stored: &Stored) -> Result<Bytes, Error> {
+        let mut content = buffer(stored);
+        read_into(&stored.segment.open(), chunk, stored, &mut content)?;
+        frame(chunk, stored, content)
+    }
+
+    /// Has the mappings give back what was looked at meanwhile.
+    pub(super) fn note_moved(&self, bytes: u64) {
+        if self.moved_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= MOVED_BYTES {
+            self.moved_bytes.store(0, Ordering::Relaxed);
+            self.segments.let_go();
+        }
+    }
+}
+
+fn buffer(stored: &Stored) -> Vec<u8> {
+    vec![0; stored.place.length as usize]
+}
+
+fn read_into(
+    file: &OpenFile<'_>,
+    chunk: &Arc<Chunk>,
+    stored: &Stored,
+    content: &mut [u8],
+) -> Result<(), Error> {
+    let path = &stored.segment.path;
+    file.read_exact_at(content, stored.offset()).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            let reason = format!("the file ends before the end of the chunk {}", chunk.key());
+            Error::damaged(path, None, reason)
+        }
+        _ => Error::io("read", path, error),
+    })
+}
+
+fn come_back(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Option<Bytes>, Error> {
+    Ok(chunk.come_back(&frame(chunk, stored, content)?))
+}
+
+/// The frame in the content of a record, if that is what was written.
+fn frame(chunk: &Arc<Chunk>, stored: &Stored, content: Vec<u8>) -> Result<Bytes, Error> {
+    if crc32c::crc32c(&content) != stored.place.crc {
+        let place = stored.place.offset;
+        let reason = format!("the chunk {} at byte {place} is not what was written", chunk.key());
+        return Err(Error::damaged(&stored.segment.path, None, reason));
+    }
+    let mut frame = Bytes::from(content);
+    frame.advance(TierSegment::frame_start(stored.place, chunk));
+    Ok(frame)
+}

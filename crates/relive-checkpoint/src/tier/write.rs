@@ -1,0 +1,153 @@
+//! Having chunks leave memory, and writing those that lie nowhere else.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use relive_tensor::Chunk;
+
+use super::Tier;
+use super::index::Stored;
+use super::mapping::Mapping;
+use crate::segment::{HEADER_BYTES, Place, SegmentId, header, record};
+use crate::storage::write_all;
+use crate::{Error, ErrorKind};
+
+/// Bytes of one write, but for larger chunks. Systems keep what is written at once in one piece, and map it as one piece,
+/// however little of it is looked at: with writes of megabytes, whoever looks at a mapping would map all of it.
+const WRITE_BYTES: u64 = 64 << 10;
+
+/// Most chunks of one write; each has two parts, and systems take 1,024.
+const CHUNKS_AT_ONCE: usize = 512;
+
+impl Tier {
+    pub(crate) fn store_all(&self, chunks: &[Arc<Chunk>]) -> Result<(), Error> {
+        let has_place = |chunk: &&Arc<Chunk>| chunk.is_stored() && chunk.is_resident();
+        let (placed, others): (Vec<_>, Vec<_>) =
+            chunks.iter().filter(|chunk| chunk.is_movable()).partition(has_place);
+        placed.into_iter().for_each(|chunk| {
+            chunk.leave_memory();
+        });
+        if others.is_empty() {
+            return Ok(());
+        }
+        // Held until the file is there and mapped, so that closing finds it.
+        let lock = self.guard();
+        if lock.is_none() {
+            let text = format!("{}: the disk tier is closed", self.root.display());
+            return Err(Error::plain(ErrorKind::InUse, text));
+        }
+        self.write_segment(&others)?;
+        drop(lock);
+        self.note_moved(others.iter().map(|chunk| chunk.size_bytes()).sum());
+        Ok(())
+    }
+
+    fn write_segment(&self, chunks: &[&Arc<Chunk>]) -> Result<(), Error> {
+        let id =
+            SegmentId::random().map_err(|source| Error::io("draw a random name in", &self.root, source))?;
+        let path = self.path(id);
+        let written = self.write(id, &path, chunks).and_then(|placed| {
+            let mapping = Mapping::new(&File::open(&path)?)?;
+            Ok((placed, mapping))
+        });
+        let (placed, mapping) = written.map_err(|source| {
+            // What is left, if it cannot be removed, the next tier removes.
+            let _ = self.disk.remove_file(&path);
+            Error::io("write", &path, source)
+        })?;
+        let segment = self.segments.add(path, mapping, Arc::clone(&self.disk));
+        for Placed { chunk, place, leaves } in placed {
+            let stored = Stored { segment: Arc::clone(&segment), place };
+            chunk.set_place(Bytes::from_owner(self.index.insert(chunk, stored)));
+            // What was only to be stored at a better place may have been fetched meanwhile, for somebody who needs it.
+            if leaves {
+                chunk.leave_memory();
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, id: SegmentId) -> PathBuf {
+        self.root.join(id.file_name())
+    }
+
+    fn write<'a>(
+        &self,
+        id: SegmentId,
+        path: &Path,
+        chunks: &[&'a Arc<Chunk>],
+    ) -> io::Result<Vec<Placed<'a>>> {
+        let mut file = self.disk.create_file(path)?;
+        file.write_all(&header(id))?;
+        let mut offset = HEADER_BYTES as u64;
+        let mut placed = Vec::with_capacity(chunks.len());
+        let mut heads = Vec::new();
+        for chunks in groups(chunks) {
+            heads.clear();
+            let frames = self.frames(chunks);
+            let mut ends = Vec::with_capacity(chunks.len());
+            for Frame { chunk, bytes, leaves } in &frames {
+                let head = record::put_head(chunk, bytes, &mut heads);
+                ends.push(heads.len());
+                let at = u32::try_from(offset).map_err(|_| io::Error::other("a step has more than 4 GiB"))?;
+                let place = Place { segment: id, offset: at, length: head.length, crc: head.crc };
+                offset = place.end();
+                placed.push(Placed { chunk, place, leaves: *leaves });
+            }
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            let heads = starts.zip(&ends).map(|(start, &end)| heads.get(start..end).unwrap_or_default());
+            let parts =
+                heads.zip(&frames).flat_map(|(head, frame)| [IoSlice::new(head), IoSlice::new(&frame.bytes)]);
+            write_all(file.as_mut(), &mut parts.collect::<Vec<_>>())?;
+        }
+        Ok(placed)
+    }
+
+    /// What is to be written of chunks. Those that are not in memory are read and checked like any that are fetched: what the
+    /// disk has changed must not get a new checksum. One that is not whole stays where it is, for whoever samples it to be told.
+    fn frames<'a>(&self, chunks: &[&'a Arc<Chunk>]) -> Vec<Frame<'a>> {
+        let frame = |chunk: &&'a Arc<Chunk>| {
+            let leaves = !chunk.is_stored();
+            if let Some(bytes) = chunk.frame_in_memory() {
+                return Some(Frame { chunk, bytes, leaves });
+            }
+            let read = self.index.get(chunk).map(|stored| self.read(chunk, &stored))?;
+            let bytes = read.inspect_err(|error| tracing::error!(%error, "a chunk cannot be moved")).ok()?;
+            Some(Frame { chunk, bytes, leaves })
+        };
+        chunks.iter().filter_map(frame).collect()
+    }
+}
+
+/// What is written of a chunk.
+struct Frame<'a> {
+    chunk: &'a Arc<Chunk>,
+    bytes: Bytes,
+    leaves: bool,
+}
+
+/// A chunk that was written.
+struct Placed<'a> {
+    chunk: &'a Arc<Chunk>,
+    place: Place,
+    /// Whether it is to leave memory.
+    leaves: bool,
+}
+
+/// Chunks that are written together.
+fn groups<'a, 'c>(mut chunks: &'a [&'c Arc<Chunk>]) -> impl Iterator<Item = &'a [&'c Arc<Chunk>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |chunk: &&&Arc<Chunk>| {
+            bytes += chunk.size_bytes();
+            bytes <= WRITE_BYTES
+        };
+        let fitting = chunks.iter().take(CHUNKS_AT_ONCE).take_while(fits).count();
+        let (group, rest) = chunks.split_at(fitting.max(1).min(chunks.len()));
+        chunks = rest;
+        (!group.is_empty()).then_some(group)
+    })
+}
