@@ -60,7 +60,7 @@ class DefaultCheckpointer(CheckpointerBase):
       format: in which format checkpoints are written: ``"relive"``, in which successive checkpoints share their data, or
         ``"reverb"``, which dm-reverb's servers read.
       keep: how many checkpoints to keep, at least 1.
-      every: write a checkpoint every so often: seconds, or a ``datetime.timedelta``.
+      every: write a checkpoint every so often: seconds, at least 1, or a ``datetime.timedelta``.
       at_shutdown: write a checkpoint when the server is stopped.
       config: whose rules restored tables have: those of the ``"checkpoint"``, as with dm-reverb, or those of the ``"code"``. Where they
         differ, the log says how.
@@ -161,6 +161,6 @@ def _seconds(every: float | datetime.timedelta | None) -> float | None:
         every = every.total_seconds()
     if isinstance(every, bool) or not isinstance(every, (int, float)):
         raise TypeError(f"every must be seconds or a datetime.timedelta, not {every!r}")
-    if not 0.001 <= every <= 604_800:
-        raise ValueError(f"every ({every} s) must be from a millisecond to a week")
+    if not 1 <= every <= 604_800:
+        raise ValueError(f"every ({every} s) must be from a second to a week")
     return float(every)

@@ -32,8 +32,8 @@ pub const UNFAIR_FOR_NANOS: u64 = 500_000;
 /// time, so that it is not stopped while it holds a lock.
 pub const CAPTURE_BEFORE_YIELD: Duration = Duration::from_millis(1);
 
-/// Shortest time between checkpoints by the clock; any shorter one would be meant to be none.
-pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_millis(1);
+/// Shortest time between checkpoints by the clock: a shorter one is a slip, and would keep a disk busy with nothing else.
+pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Columns of a structure that writers give their items: as many as any agent's steps have, few enough that the structure
 /// costs a server next to nothing.

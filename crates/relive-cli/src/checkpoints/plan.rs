@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use relive_engine::limits::MIN_CHECKPOINT_INTERVAL;
+
 use super::{Checkpoints, ConfigFrom, FormatChoice, Keys};
 use crate::failure::{Failure, Result};
 
@@ -36,6 +38,7 @@ impl Checkpoints {
         if location.is_none() {
             self.check_idle(keys)?;
         }
+        self.check_interval(keys)?;
         let written = location.map(|location| Written {
             location,
             format: self.checkpoint_format.or(keys.format).unwrap_or_default(),
@@ -49,6 +52,16 @@ impl Checkpoints {
             config_from: self.config_from.or(keys.config_from).unwrap_or_default(),
             salvage: self.salvage,
         })
+    }
+
+    fn check_interval(&self, keys: &Keys) -> Result {
+        let given = [("--checkpoint-every", self.checkpoint_every), ("checkpoint_every", keys.every)];
+        match given.into_iter().find_map(|(name, every)| Some((name, every?))) {
+            Some((name, every)) if every < MIN_CHECKPOINT_INTERVAL => Err(Failure::usage(format!(
+                "{name} is {every:?}, at least {MIN_CHECKPOINT_INTERVAL:?} is possible"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What says how checkpoints are to be written or read, where there are none, is a slip.
@@ -121,6 +134,26 @@ mod tests {
         let flags = Checkpoints { checkpoint: Some("c".to_owned()), ..flags };
         assert!(flags.plan(&Keys::default()).unwrap().salvage);
         assert!(Checkpoints::default().plan(&Keys { keep: Some(2), ..Keys::default() }).is_err());
+    }
+
+    #[test]
+    fn checkpoints_that_come_too_often_are_refused_with_their_time() {
+        let flags = |every| Checkpoints {
+            checkpoint_dir: Some("d".to_owned()),
+            checkpoint_every: every,
+            ..Checkpoints::default()
+        };
+        let refusal = |flags: Checkpoints, keys: Keys| match flags.plan(&keys).unwrap_err() {
+            Failure::Error { error, .. } => error.to_string(),
+            Failure::OutputClosed => String::new(),
+        };
+        let short = Some(Duration::from_millis(999));
+        let told = refusal(flags(short), Keys::default());
+        assert_eq!(told, "--checkpoint-every is 999ms, at least 1s is possible");
+        let told = refusal(flags(None), Keys { every: short, ..Keys::default() });
+        assert_eq!(told, "checkpoint_every is 999ms, at least 1s is possible");
+        let keys = Keys { every: short, ..Keys::default() };
+        assert!(flags(Some(Duration::from_secs(1))).plan(&keys).is_ok(), "the flag counts");
     }
 
     #[test]

@@ -255,7 +255,7 @@ async fn all_go_on(done: &mut UnboundedReceiver<Did>, running: &mut JoinSet<reli
 async fn clients_go_on_by_themselves_when_their_server_is_killed_and_started_again() {
     let config = file(".toml", "[[table]]\nname = 't'\nmax_size = 1000\n");
     let root = folder("restart-under-load");
-    let every = ["--checkpoint-every", "50ms"];
+    let every = ["--checkpoint-every", "1s"];
     let mut served = serve(&config, &root, "0", &every);
     let address = served.address.clone();
     let (_, port) = address.rsplit_once(':').unwrap();
