@@ -66,6 +66,8 @@ class CheckpointStatus:
     """The last that was written: what a restart finds. The same as ``last`` unless that one failed."""
     next_due_s: float | None
     """Seconds until the next one that nobody has to ask for; ``None`` if they are not written by the clock."""
+    loaded: str | None
+    """Path or URL of the checkpoint with which the server began; ``None`` if it began with empty tables."""
 
     @classmethod
     def _from_native(cls, native: dict[str, Any]) -> CheckpointStatus:
@@ -79,4 +81,5 @@ class CheckpointStatus:
             last=made_of(FinishedCheckpoint, native["last"]),
             last_saved=made_of(FinishedCheckpoint, native["last_saved"]),
             next_due_s=native["next_due_s"],
+            loaded=native["loaded"],
         )

@@ -318,7 +318,8 @@ class Client:
 
         Of all chunks there are ``num_chunks``, ``encoded_bytes``, ``raw_bytes``, ``shared_bytes`` (held by several tables),
         ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory); ``max_bytes`` is their bound, ``waiters`` are the
-        writers that wait for memory, and ``process_bytes`` is all that the server's process has.
+        writers that wait for memory, and ``process_bytes`` is all that the server's process has. ``spill_error`` says why
+        chunks could not be moved to disk when that was last tried; it is ``None`` if they can be, or nobody asked for it.
 
         Raises:
           NotImplementedError: the server is not Relive's.

@@ -29,7 +29,7 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> relive.Client:
 def test_the_status_tells_of_the_last_checkpoint(client: relive.Client) -> None:
     before = client.checkpoint_status()
     assert before == relive.CheckpointStatus(
-        enabled=True, running=None, queued=False, last=None, last_saved=None, next_due_s=None
+        enabled=True, running=None, queued=False, last=None, last_saved=None, next_due_s=None, loaded=None
     )
     client.insert(np.float32(1.0), {"table": 1.0})
     path = client.checkpoint()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -44,6 +45,19 @@ def test_a_table_larger_than_memory_comes_back(tmp_path: pathlib.Path, in_proces
         client.checkpoint()
     with _server(tmp_path, root) as server:
         _assert_all_there(server.localhost_client(), 100)
+
+
+def test_a_disk_that_takes_no_more_is_told(tmp_path: pathlib.Path) -> None:
+    with _server(tmp_path) as server:
+        client = server.localhost_client()
+        assert client.status()["spill_error"] is None
+        shutil.rmtree(tmp_path / "spill")
+        (tmp_path / "spill").write_text("a file where the folder was")
+        for index in range(25):
+            client.insert([np.int64(index), _values(index)], {"t": 1.0}, timeout=30.0)
+            if client.status()["spill_error"]:
+                break
+        assert str(tmp_path / "spill") in client.status()["spill_error"]
 
 
 def test_a_folder_needs_a_budget_and_has_one_owner(tmp_path: pathlib.Path) -> None:

@@ -36,6 +36,8 @@ pub(crate) struct Inner {
     /// Held while the tables are captured, which one caller does at a time.
     capture_turn: Mutex<()>,
     checkpoints: Option<Checkpoints>,
+    /// Where the snapshot came from that this was made of.
+    loaded: Option<String>,
 }
 
 /// Collects the tables of an [`Engine`].
@@ -47,6 +49,7 @@ pub struct EngineBuilder {
     max_bytes_wait: Option<Duration>,
     pub(crate) checkpoints: Plan,
     cold: Option<Arc<dyn ColdStore>>,
+    loaded: Option<String>,
 }
 
 /// Why an engine cannot be made.
@@ -155,6 +158,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Says where the snapshot lies that the engine is [made of](Self::build_from), for
+    /// [`checkpoint_status`](Engine::checkpoint_status).
+    #[must_use]
+    pub fn loaded_from(mut self, location: impl Into<String>) -> Self {
+        self.loaded = Some(location.into());
+        self
+    }
+
     /// How long writers wait for memory before they get an error; [`MEMORY_WAIT`] unless set.
     #[must_use]
     pub fn max_bytes_wait(mut self, longest_wait: Duration) -> Self {
@@ -208,7 +219,7 @@ impl EngineBuilder {
                 return Err(BuildError::DuplicateName { name });
             }
         }
-        let engine = Engine::new(tables, order, memory, self.checkpoints.make()?)?;
+        let engine = Engine::new(tables, order, memory, self.checkpoints.make()?, self.loaded)?;
         if let Some(store) = self.cold {
             engine.start_cold(store, self.max_bytes.ok_or(BuildError::NoBudget)?)?;
         }
@@ -232,6 +243,7 @@ impl Engine {
         order: Vec<TableHandle>,
         memory: Arc<Memory>,
         checkpoints: Option<Checkpoints>,
+        loaded: Option<String>,
     ) -> Result<Self, BuildError> {
         let tables = Arc::new(tables);
         for table in &order {
@@ -239,7 +251,7 @@ impl Engine {
             let _ = table.shared.peers.set(Arc::downgrade(&tables));
         }
         let capture_turn = Mutex::new(());
-        let inner = Arc::new(Inner { tables, order, memory, capture_turn, checkpoints });
+        let inner = Arc::new(Inner { tables, order, memory, capture_turn, checkpoints, loaded });
         if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
             let started = clock.start(Arc::downgrade(&inner));
             started.map_err(|error| BuildError::Thread { reason: error.to_string() })?;
@@ -299,6 +311,10 @@ impl Engine {
 
     pub(crate) fn checkpoints(&self) -> Option<&Checkpoints> {
         self.inner.checkpoints.as_ref()
+    }
+
+    pub(crate) fn loaded(&self) -> Option<&str> {
+        self.inner.loaded.as_deref()
     }
 
     /// The bound on memory.

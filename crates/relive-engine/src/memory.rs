@@ -70,6 +70,8 @@ pub struct MemoryStatus {
     pub waiters: Vec<MemoryWaiter>,
     /// Waiters beyond the ones listed.
     pub waiters_not_listed: usize,
+    /// Why chunks could not be moved to disk when that was last tried; they stay in memory.
+    pub spill_error: Option<String>,
 }
 
 /// A writer that waits for memory.
@@ -91,7 +93,11 @@ impl MemoryStatus {
             0 => String::new(),
             reserved => format!(" and {} are on their way", bytes(reserved)),
         };
-        format!("server memory: chunks take {resident}{coming}, max_bytes is {limit}")
+        let stuck = match &self.spill_error {
+            Some(error) => format!("; chunks cannot be moved to disk: {error}"),
+            None => String::new(),
+        };
+        format!("server memory: chunks take {resident}{coming}, max_bytes is {limit}{stuck}")
     }
 }
 
@@ -156,6 +162,7 @@ impl Memory {
             reserved_bytes: self.reserved_bytes.load(Ordering::Relaxed),
             waiters: listed,
             waiters_not_listed,
+            spill_error: None,
         }
     }
 
@@ -206,7 +213,7 @@ impl Engine {
     /// What all chunks take, and who waits for memory.
     #[must_use]
     pub fn memory(&self) -> MemoryStatus {
-        self.bound().status()
+        MemoryStatus { spill_error: self.cold().and_then(Cold::failure), ..self.bound().status() }
     }
 
     /// A writer's way past the bound on memory; `who` is shown in the list of waiters.

@@ -229,6 +229,9 @@ async fn a_writer_whose_data_finds_no_place_is_told_why() {
     let engine = engine(&disk, 16 * ROW_BYTES);
     fill(&engine, engine.table("a").unwrap(), 0..17);
     disk.wait_for_two_refusals();
+    let memory = engine.memory();
+    assert_eq!(memory.spill_error.as_deref(), Some("disk full"));
+    assert!(memory.reason().ends_with("; chunks cannot be moved to disk: disk full"), "{}", memory.reason());
     let mut gate = engine.memory_gate(&"actor".into());
     let error = gate.opened(|| 0).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);

@@ -17,6 +17,7 @@ pub(crate) fn dict<'py>(py: Python<'py>, status: &CheckpointStatus) -> PyResult<
     dict.set_item("last", finished(&status.last)?)?;
     dict.set_item("last_saved", finished(&status.last_saved)?)?;
     dict.set_item("next_due_s", status.next_due.map(|due| due.as_secs_f64()))?;
+    dict.set_item("loaded", status.loaded.as_deref())?;
     Ok(dict)
 }
 

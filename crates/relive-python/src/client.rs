@@ -196,6 +196,7 @@ impl Client {
         set_chunks(&dict, &status.chunks)?;
         dict.set_item("max_bytes", status.memory.max_bytes)?;
         dict.set_item("process_bytes", status.memory.process_bytes)?;
+        dict.set_item("spill_error", status.memory.spill_error)?;
         let waiters = status.memory.waiters.iter().map(|waiter| waiter_dict(py, waiter));
         dict.set_item("waiters", waiters.collect::<PyResult<Vec<_>>>()?)?;
         let mut tables = Vec::with_capacity(status.tables.len());

@@ -22,6 +22,8 @@ pub struct CheckpointStatus {
     pub last_saved: Option<FinishedCheckpoint>,
     /// Time until the next one that nobody has to ask for; `None` if they are not written by the clock.
     pub next_due: Option<Duration>,
+    /// Path or URL of the checkpoint with which the server began.
+    pub loaded: Option<String>,
 }
 
 /// A checkpoint that is being written.

@@ -14,7 +14,7 @@ use crate::{WireError, v1};
 /// The message of a status.
 #[must_use]
 pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
-    let CheckpointStatus { at, enabled, running, queued, last, last_saved, next_due } = status;
+    let CheckpointStatus { at, enabled, running, queued, last, last_saved, next_due, loaded } = status;
     v1::CheckpointStatus {
         at_ns: at.as_nanos(),
         enabled: *enabled,
@@ -23,6 +23,7 @@ pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
         last: last.as_ref().map(finished_to_wire),
         last_saved: last_saved.as_ref().filter(|saved| last.as_ref() != Some(saved)).map(finished_to_wire),
         next_due_ms: next_due.map(|due| u64::try_from(due.as_millis()).unwrap_or(u64::MAX)),
+        loaded: loaded.clone().unwrap_or_default(),
     }
 }
 
@@ -41,6 +42,7 @@ pub fn from_wire(message: v1::CheckpointStatus) -> Result<CheckpointStatus, Wire
         last_saved: last_saved.or_else(|| last.clone().filter(|last| last.outcome.is_ok())),
         last,
         next_due: message.next_due_ms.map(Duration::from_millis),
+        loaded: Some(message.loaded).filter(|location| !location.is_empty()),
     })
 }
 
@@ -177,6 +179,7 @@ mod tests {
                 last_saved: last.as_ref().map(|_| saved()),
                 last,
                 next_due: Some(Duration::ZERO),
+                loaded: Some("/b".to_owned()),
             };
             assert_eq!(from_wire(to_wire(&status)).unwrap(), status);
         }

@@ -53,7 +53,8 @@ async fn json_has_every_field() {
     assert_eq!(report["server"]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(report["server"]["chunk_bytes_decoded"], 800);
     let none = json!({
-        "enabled": false, "running": null, "queued": false, "last": null, "last_saved": null, "next_due_s": null
+        "enabled": false, "running": null, "queued": false, "last": null, "last_saved": null, "next_due_s": null,
+        "loaded": null
     });
     assert_eq!(report["server"]["checkpoints"], none);
     let described = &report["tables"][0];
@@ -68,6 +69,7 @@ async fn json_has_every_field() {
     let memory = &report["server"]["memory"];
     assert_eq!((&memory["resident_bytes"], &memory["max_bytes"]), (&bytes, &Value::Null));
     assert_eq!((&memory["waiters"], &memory["waiters_not_listed"]), (&json!([]), &json!(0)));
+    assert_eq!(memory["spill_error"], Value::Null);
     assert!(memory["process_bytes"].as_u64().unwrap() > 1_000_000, "{memory}");
     assert!(bytes.as_u64().unwrap() > 0, "{bytes}");
     let expected = json!({

@@ -84,6 +84,24 @@ fn a_table_larger_than_memory_is_there_after_a_kill() {
 }
 
 #[test]
+fn a_disk_that_takes_no_more_is_told() {
+    let (root, spill) = (folder("spill-full-root"), folder("spill-full"));
+    let served = start(TOML, &root, &["--spill-dir", text(&spill), "--no-checkpoint-at-shutdown"]);
+    std::fs::remove_dir_all(&spill).unwrap();
+    std::fs::write(&spill, "a file where the folder was").unwrap();
+    // Seven eighths of the budget.
+    let client = write(&served, 0..19);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while client.status().unwrap().memory.spill_error.is_none() {
+        assert!(Instant::now() < deadline, "{:?}", client.status());
+    }
+    let (code, shown, _) = outcome(&["info", &served.address]);
+    let line = shown.lines().find(|line| line.starts_with("memory: ")).unwrap();
+    let told = "; chunks cannot be moved to disk and stay in memory: ";
+    assert!(code == Some(0) && line.contains(told) && line.contains(text(&spill)), "{shown}");
+}
+
+#[test]
 fn a_spill_folder_needs_a_budget_and_belongs_to_one_server() {
     let spill = folder("spill-shared");
     let config = file(".toml", "[[table]]\nname = 'replay'\n");

@@ -32,6 +32,8 @@ pub struct MemoryStatus {
     pub waiters: Vec<Waiter>,
     /// Waiters beyond those listed.
     pub waiters_not_listed: u64,
+    /// Why chunks could not be moved to disk when that was last tried; they stay in memory.
+    pub spill_error: Option<String>,
 }
 
 impl ChunkTotals {
@@ -74,6 +76,7 @@ impl MemoryStatus {
             process_bytes: process_bytes(),
             waiters: status.waiters.iter().map(waiter).collect(),
             waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
+            spill_error: status.spill_error.clone(),
         }
     }
 
@@ -83,6 +86,7 @@ impl MemoryStatus {
             process_bytes: Some(message.process_bytes).filter(|bytes| *bytes > 0),
             waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
             waiters_not_listed: message.waiters_not_listed,
+            spill_error: Some(message.spill_error).filter(|error| !error.is_empty()),
         }
     }
 }

@@ -54,7 +54,10 @@ impl Engine {
     /// What is being written, what was written last, and when the next is due.
     #[must_use]
     pub fn checkpoint_status(&self) -> CheckpointStatus {
-        let Some(checkpoints) = self.checkpoints() else { return CheckpointStatus::default() };
+        let loaded = self.loaded().map(str::to_owned);
+        let Some(checkpoints) = self.checkpoints() else {
+            return CheckpointStatus { loaded, ..CheckpointStatus::default() };
+        };
         let now = Instant::now();
         let next_due = checkpoints.clock.as_ref().and_then(|clock| clock.next_due(now));
         let turns = checkpoints.turns.lock();
@@ -66,6 +69,7 @@ impl Engine {
             last: turns.last().cloned(),
             last_saved: turns.last_saved().cloned(),
             next_due,
+            loaded,
         }
     }
 

@@ -48,6 +48,7 @@ fn memory(status: &MemoryStatus) -> Memory {
         process_bytes: process_bytes().unwrap_or(0),
         waiters: status.waiters.iter().map(waiter).collect(),
         waiters_not_listed: status.waiters_not_listed as u64,
+        spill_error: status.spill_error.clone().unwrap_or_default(),
     }
 }
 

@@ -7,10 +7,14 @@ use serde::Serialize;
 
 use crate::units::{bytes, count, counted, time};
 
-/// Lines about checkpoints; none for a server that writes none.
+/// Lines about checkpoints; none for a server that neither writes them nor began with one.
 pub(super) fn lines(status: &CheckpointStatus) -> Vec<String> {
     if !status.enabled {
-        return Vec::new();
+        return status
+            .loaded
+            .iter()
+            .map(|loaded| format!("began with {loaded}, writes no checkpoints"))
+            .collect();
     }
     let mut lines: Vec<String> = status.running.iter().map(running).collect();
     let next = match (status.queued, status.next_due) {
@@ -39,13 +43,17 @@ fn running(running: &RunningCheckpoint) -> String {
 }
 
 fn last(status: &CheckpointStatus) -> String {
-    let Some(last) = &status.last else { return "no checkpoint yet".to_owned() };
+    let Some(last) = &status.last else {
+        let since = status.loaded.as_ref().map(|loaded| format!(" since the start, which loaded {loaded}"));
+        return format!("no checkpoint yet{}", since.unwrap_or_default());
+    };
     let ago = time(status.age(last));
     let saved = match &last.outcome {
         Ok(saved) => saved,
         Err(error) => {
-            let before = match status.last_saved.as_ref().and_then(FinishedCheckpoint::saved) {
-                Some(saved) => format!("{} stays valid", saved.location),
+            let saved = status.last_saved.as_ref().and_then(FinishedCheckpoint::saved);
+            let before = match saved.map(|saved| &saved.location).or(status.loaded.as_ref()) {
+                Some(location) => format!("{location} stays valid"),
                 None => "there is none".to_owned(),
             };
             return format!("last checkpoint failed {ago} ago: {error}; {before}");
@@ -75,6 +83,7 @@ pub(super) struct CheckpointFields<'a> {
     last: Option<FinishedFields<'a>>,
     last_saved: Option<FinishedFields<'a>>,
     next_due_s: Option<f64>,
+    loaded: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -109,6 +118,7 @@ pub(super) fn fields(status: &CheckpointStatus) -> CheckpointFields<'_> {
         last: status.last.as_ref().map(finished_fields),
         last_saved: status.last_saved.as_ref().map(finished_fields),
         next_due_s: status.next_due.map(|due| due.as_secs_f64()),
+        loaded: status.loaded.as_deref(),
     }
 }
 
@@ -176,6 +186,18 @@ mod tests {
         assert_eq!(lines(&CheckpointStatus::default()), Vec::<String>::new());
         let none = CheckpointStatus { enabled: true, ..CheckpointStatus::default() };
         assert_eq!(lines(&none), ["no checkpoint yet"]);
+    }
+
+    #[test]
+    fn what_the_server_began_with_is_told_until_there_is_a_newer_one() {
+        let mut began =
+            CheckpointStatus { loaded: Some("/data/c-0".to_owned()), ..CheckpointStatus::default() };
+        assert_eq!(lines(&began), ["began with /data/c-0, writes no checkpoints"]);
+        began.enabled = true;
+        assert_eq!(lines(&began), ["no checkpoint yet since the start, which loaded /data/c-0"]);
+        let error = Err("disk full".to_owned());
+        began = CheckpointStatus { last: Some(FinishedCheckpoint { outcome: error, ..saved() }), ..began };
+        assert!(lines(&began)[0].ends_with(": disk full; /data/c-0 stays valid"), "{:?}", lines(&began));
     }
 
     #[test]

@@ -20,7 +20,9 @@ pub(super) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> String {
         parts.push(format!("{} shared by tables", bytes(chunks.shared_bytes)));
     }
     let process = memory.process_bytes.map(|size| format!("; the process has {}", bytes(size)));
-    format!("memory: {}{}", parts.join(", "), process.unwrap_or_default())
+    let stuck = memory.spill_error.as_ref();
+    let stuck = stuck.map(|error| format!("; chunks cannot be moved to disk and stay in memory: {error}"));
+    format!("memory: {}{}{}", parts.join(", "), process.unwrap_or_default(), stuck.unwrap_or_default())
 }
 
 /// The bytes of a table, its bound, and where they are, if that is not in memory and for this table alone.
@@ -46,6 +48,7 @@ pub(super) struct MemoryFields<'a> {
     process_bytes: Option<u64>,
     waiters: Vec<WaiterFields<'a>>,
     waiters_not_listed: u64,
+    spill_error: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -67,6 +70,7 @@ pub(super) fn memory_fields<'a>(chunks: &ChunkTotals, memory: &'a MemoryStatus) 
         process_bytes: memory.process_bytes,
         waiters: memory.waiters.iter().map(waiter_fields).collect(),
         waiters_not_listed: memory.waiters_not_listed,
+        spill_error: memory.spill_error.as_deref(),
     }
 }
 
@@ -96,5 +100,8 @@ mod tests {
             line(&chunks, &memory),
             "memory: 2.00 MiB of chunks, at most 2.00 MiB, 1.00 MiB on disk, 2.00 KiB shared by tables; the process has 40.0 MiB"
         );
+        let memory = MemoryStatus { spill_error: Some("disk full".to_owned()), ..MemoryStatus::default() };
+        let expected = "memory: 0 B of chunks; chunks cannot be moved to disk and stay in memory: disk full";
+        assert_eq!(line(&ChunkTotals::default(), &memory), expected);
     }
 }
