@@ -84,17 +84,27 @@ fn what_cannot_be_measured_is_explained() {
         (
             "sample --table replay --seconds 0.2 --json",
             4,
-            "no batch of samples was completed within 200ms: the table is too empty or its limiter waits for inserts; \
-             try --fill or mixed",
+            "no batch of samples was completed within 200ms: needs 1 more items in the table (has 0, \
+             min_size_to_sample is 1); try --fill or mixed",
         ),
         (
             "insert --table queue --batch 200 --seconds 0.2 --json",
             4,
-            "no flush was completed within 200ms: the table's limiter waits for samples; try mixed, a smaller --batch or \
-             more --seconds",
+            "no flush was completed within 200ms: needs 1 more samples (cursor 100.0, max_diff is \
+             100.0); try mixed, a smaller --batch or more --seconds",
         ),
     ] {
         let (actual, _, stderr) = bench(&served.address, args);
         assert_eq!((actual, stderr), (Some(code), format!("relive: error: {expected}\n")), "{args}");
     }
+}
+
+#[test]
+fn memory_is_named_where_inserts_wait_for_it() {
+    let served = Served::start(".toml", "max_bytes = '100kB'\n[[table]]\nname = 'replay'\n");
+    let (code, _, stderr) = bench(&served.address, "insert --bytes 40000 --batch 200 --seconds 0.5 --json");
+    assert_eq!(code, Some(4), "{stderr}");
+    let begin = "relive: error: no flush was completed within 500ms: server memory: chunks take ";
+    let end = ", max_bytes is 100.0 kB; remove items, or give the server more --max-bytes\n";
+    assert!(stderr.starts_with(begin) && stderr.ends_with(end), "{stderr}");
 }

@@ -1,6 +1,7 @@
 //! `relive bench`: load from clients of our own, each with its own connection, and what the server makes of it.
 
 mod client;
+mod hindrance;
 mod insert;
 mod live;
 mod options;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::client::{self, Work};
+use super::hindrance::Hindrance;
 use super::payload::Payload;
 use super::plan::{Plan, choose_table};
 use super::result::Report;
@@ -27,38 +28,48 @@ pub(crate) async fn run(options: Options) -> Result {
     insert::fill(&first, &plan, options.fill).await?;
     let clients = client::connect(&options).await?;
     plan.end = Instant::now() + options.seconds;
-    let work = client::run(&options, clients, &plan).await?;
+    let (work, hindrance) = tokio::join!(
+        client::run(&options, clients, &plan),
+        Hindrance::find(&first, &plan, options.load, options.seconds),
+    );
+    let work = work?;
     let report = Report::new(&options, &table, &work);
     if !options.json {
         report.summary().iter().for_each(|line| output::complain(line));
     }
     output::line(&report.json(options.json))?;
-    judge(&work, &options)
+    judge(&work, &options, &hindrance)
 }
 
 /// A run in which clients failed, or got nowhere, measured something else than was asked for.
-fn judge(work: &Work, options: &Options) -> Result {
+fn judge(work: &Work, options: &Options, hindrance: &Hindrance) -> Result {
     let tallies = || [&work.inserts, &work.samples].into_iter().flatten();
     if let Some(error) = tallies().flat_map(|tally| &tally.errors).next() {
         return Err(Failure::from(error.clone()));
     }
-    let stuck = |name: &str, advice: &str| {
-        Failure::text(
-            Kind::Timeout,
-            format!("no {name} was completed within {:?}: {advice}", options.seconds),
-        )
+    let stuck = |name: &str, why: &str, advice: &str| {
+        let text = format!("no {name} was completed within {:?}: {why}; {advice}", options.seconds);
+        Err(Failure::text(Kind::Timeout, text))
     };
-    if work.samples.as_ref().is_some_and(|tally| tally.items == 0) {
-        return Err(stuck(
-            "batch of samples",
-            "the table is too empty or its limiter waits for inserts; try --fill or mixed",
-        ));
-    }
     if work.inserts.as_ref().is_some_and(|tally| tally.items == 0) {
-        return Err(stuck(
-            "flush",
-            "the table's limiter waits for samples; try mixed, a smaller --batch or more --seconds",
-        ));
+        return match (&hindrance.memory, &hindrance.inserts) {
+            (Some(memory), _) => stuck("flush", memory, MORE_MEMORY),
+            (None, Some(limiter)) => stuck("flush", limiter, MORE_SAMPLES),
+            (None, None) => stuck("flush", "no insert waits for the server", MORE_TIME),
+        };
+    }
+    if work.samples.as_ref().is_some_and(|tally| tally.items == 0) {
+        let limiter = hindrance.samples.as_deref().unwrap_or("no sample waits for the server");
+        let advice = if hindrance.samples.is_some() { MORE_INSERTS } else { MORE_TIME };
+        return stuck("batch of samples", limiter, advice);
     }
     Ok(())
 }
+
+const MORE_MEMORY: &str = "remove items, or give the server more --max-bytes";
+
+const MORE_SAMPLES: &str = "try mixed, a smaller --batch or more --seconds";
+
+const MORE_INSERTS: &str = "try --fill or mixed";
+
+const MORE_TIME: &str = "try a smaller --batch or more --seconds";

@@ -1,0 +1,48 @@
+//! What holds up a run that gets nowhere, as its server tells it.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use relive_client::{Client, Waiter, WaiterOperation};
+use tokio::time::sleep_until;
+
+use super::options::Load;
+use super::plan::Plan;
+
+/// Time before the end of a run at which the server is asked; at the end nobody waits any more.
+const BEFORE_END: Duration = Duration::from_millis(200);
+
+/// What inserts and samples wait for.
+#[derive(Debug, Default)]
+pub(super) struct Hindrance {
+    /// Inserts, for memory.
+    pub(super) memory: Option<String>,
+    /// Inserts, for the table.
+    pub(super) inserts: Option<String>,
+    /// Samples, for the table.
+    pub(super) samples: Option<String>,
+}
+
+impl Hindrance {
+    /// Asks shortly before the end of a run of this `length` that has completed nothing of some kind, and only then.
+    pub(super) async fn find(client: &Client, plan: &Plan, load: Load, length: Duration) -> Self {
+        sleep_until(plan.end - BEFORE_END.min(length / 2)).await;
+        let is_stuck = (load.inserts() && plan.live.inserted.load(Ordering::Relaxed) == 0)
+            || (load.samples() && plan.live.sampled.load(Ordering::Relaxed) == 0);
+        // dm-reverb's servers do not tell.
+        let Some(status) = (if is_stuck { client.status().await.ok() } else { None }) else {
+            return Self::default();
+        };
+        let of_table = status.table(&plan.table).map(|table| table.waiters.as_slice()).unwrap_or_default();
+        Self {
+            memory: reason(&status.memory.waiters, WaiterOperation::Insert),
+            inserts: reason(of_table, WaiterOperation::Insert),
+            samples: reason(of_table, WaiterOperation::Sample),
+        }
+    }
+}
+
+/// What the first waiter of a kind waits for; others stand behind it.
+fn reason(waiters: &[Waiter], operation: WaiterOperation) -> Option<String> {
+    waiters.iter().find(|waiter| waiter.operation == operation).map(|waiter| waiter.reason.clone())
+}
