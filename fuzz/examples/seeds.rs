@@ -1,4 +1,4 @@
-//! Writes the first inputs of every corpus, made of the recorded requests of the `relive-wire` tests.
+//! Writes the first inputs of every corpus, made of what the tests of `relive-wire` and `relive-checkpoint` have recorded.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -33,7 +33,55 @@ fn main() -> io::Result<()> {
             write("sample_response", &name, &as_response(request).encode_to_vec())?;
         }
     }
+    write_checkpoint(&home.join("../crates/relive-checkpoint/tests/fixtures/own"))?;
     write("signature", "structures", &signature::to_wire(&structures()).encode_to_vec())
+}
+
+/// The parts of a checkpoint and of its only segment; `checkpoint.rs` says what they look like.
+fn write_checkpoint(root: &Path) -> io::Result<()> {
+    let mut parts = Vec::new();
+    for segment in fs::read_dir(root.join("segments"))? {
+        let segment = fs::read(segment?.path())?;
+        let mut records = segment.get(32..).unwrap_or_default();
+        while let Some((head, rest)) = records.split_first_chunk::<8>() {
+            let (content, rest) = rest.split_at(number(head, 0)?);
+            put_part(&mut parts, 0, 0, 0, content);
+            records = rest;
+        }
+    }
+    let file = fs::read(root.join("checkpoint-0000000001.relive"))?;
+    let (mut blocks, mut has_chunks) = (file.get(16..file.len() - 24).unwrap_or_default(), false);
+    while let Some((head, rest)) = blocks.split_first_chunk::<40>() {
+        let (stored, rest) = rest.split_at(number(head, 28)?);
+        blocks = rest;
+        let is_zstd = number(head, 20)? == 1;
+        let decoded =
+            if is_zstd { Codec::Zstd.decode(stored, number(head, 24)?) } else { Ok(stored.to_vec()) };
+        let content = decoded.map_err(io::Error::other)?;
+        match head[4] {
+            2 if has_chunks => {}
+            2 => {
+                put_part(&mut parts, 4, 0, 0, &[]);
+                has_chunks = true;
+            }
+            kind => put_part(&mut parts, kind, head[12], number(head, 16)?, &content),
+        }
+    }
+    write("checkpoint", "fixture", &parts)
+}
+
+/// A number of four bytes.
+fn number(head: &[u8], at: usize) -> io::Result<usize> {
+    let bytes = head.get(at..).and_then(|rest| rest.first_chunk()).ok_or(io::ErrorKind::UnexpectedEof)?;
+    usize::try_from(u32::from_le_bytes(*bytes)).map_err(io::Error::other)
+}
+
+fn put_part(parts: &mut Vec<u8>, kind: u8, subject: u8, count: usize, content: &[u8]) {
+    let low = |number: usize| [number.to_le_bytes()[0], number.to_le_bytes()[1]];
+    parts.extend([kind, subject]);
+    parts.extend(low(count));
+    parts.extend(low(content.len()));
+    parts.extend_from_slice(content);
 }
 
 /// Each message of a fixture is led by its length in four bytes.
