@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod buckets;
+#[cfg(test)]
 mod checkpoint_commands;
 #[cfg(test)]
 mod checkpoint_support;
