@@ -9,6 +9,9 @@ use crate::commands::{bench, checkpoint, info, reset, serve};
 use crate::failure::{Failure, Result};
 use crate::output;
 
+/// Where the help shows what all commands have: behind what is their own.
+const LAST: usize = 900;
+
 /// Experience-replay server and its tools.
 #[derive(Debug, Parser)]
 #[command(name = "relive", version, propagate_version = true, max_term_width = 110)]
@@ -17,7 +20,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
     /// What to log on stderr: off, error, warn, info, debug, trace, or target=level pairs [default: RUST_LOG, or info
     /// for `serve`, error for `bench`, warn for the others]
-    #[arg(long, global = true, value_name = "LEVEL")]
+    #[arg(long, global = true, value_name = "LEVEL", display_order = LAST)]
     pub(crate) log_level: Option<String>,
 }
 

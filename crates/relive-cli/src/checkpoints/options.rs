@@ -7,7 +7,7 @@ use clap::Args;
 use super::{ConfigFrom, FormatChoice};
 use crate::units::parse_duration;
 
-/// Checkpoints about checkpoints.
+/// Options about checkpoints.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub(crate) struct Checkpoints {
@@ -15,22 +15,23 @@ pub(crate) struct Checkpoints {
     /// written there: when a client asks, every so often, and at the end [default: the configuration's, else none]
     #[arg(long, value_name = "DIR|URL")]
     pub(super) checkpoint_dir: Option<String>,
-    /// Write a checkpoint every so often, as in 90s, 10m or 1h [default: the configuration's, else never]
+    /// Write a checkpoint every so often, as in 90s, 10m or 1h, at least 1s apart [default: the configuration's, else never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) checkpoint_every: Option<Duration>,
-    /// How many checkpoints to keep [default: the configuration's, else 3]
+    /// How many checkpoints to keep: older ones are removed once a newer one is whole [default: the configuration's, else 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) checkpoint_keep: Option<u32>,
     /// Format of the checkpoints that are written; either is loaded [default: the configuration's, else relive]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(super) checkpoint_format: Option<FormatChoice>,
-    /// Whose rules the tables of a checkpoint have from now on [default: the configuration's, else checkpoint]
+    /// Whose rules count where the configuration and the checkpoint that is loaded differ [default: the configuration's, else
+    /// checkpoint]
     #[arg(long, value_enum, value_name = "WHOSE")]
     pub(super) config_from: Option<ConfigFrom>,
     /// Write no checkpoint when the server ends
     #[arg(long)]
     pub(super) no_checkpoint_at_shutdown: bool,
-    /// Load this checkpoint instead of the newest one of the folder
+    /// Load this checkpoint at the start, instead of the newest one of --checkpoint-dir
     #[arg(long, value_name = "PATH|URL")]
     pub(super) checkpoint: Option<String>,
     /// Load what is whole of a damaged checkpoint, and log what is not

@@ -33,14 +33,14 @@ pub(crate) struct Options {
     /// 127.0.0.1]
     #[arg(long, value_name = "ADDR", value_parser = config::parse_bind)]
     bind: Option<IpAddr>,
-    /// Bytes of chunks that the server keeps in memory, as in 8GB or 1.5GiB; inserts wait while there are more [default: the
-    /// configuration's, else no bound]
+    /// Bytes of chunks that the server keeps in memory, as in 8GB or 1.5GiB; inserts wait while there are more that
+    /// cannot move to --spill-dir [default: the configuration's, else no bound]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
     /// How long inserts wait for memory before they fail [default: the configuration's, else 60]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     max_bytes_wait: Option<Duration>,
-    /// Folder on a fast disk: chunks beyond max_bytes that were not read lately move there instead of holding inserts up
+    /// Folder on a fast disk: chunks beyond --max-bytes that were not read lately move there instead of holding inserts up
     /// [default: the configuration's, else none]
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,

@@ -22,8 +22,8 @@ pub(super) enum Command {
     Inspect(inspect::Options),
     /// Write a checkpoint in another format, into a new folder or bucket
     Convert(convert::Options),
-    /// Remove all checkpoints but the newest
+    /// Remove all checkpoints but the newest N
     Prune(prune::Options),
-    /// Have a server write a checkpoint
+    /// Have a server write a checkpoint and wait for it, however long that takes: --timeout is about connecting
     Save(save::Options),
 }

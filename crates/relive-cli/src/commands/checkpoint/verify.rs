@@ -14,7 +14,7 @@ use crate::units::{bytes, counted};
 /// Options of `relive checkpoint verify`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Path or URL of a checkpoint, or of a folder of checkpoints
+    /// Path or URL of a checkpoint, or of a folder or bucket of checkpoints
     #[arg(value_name = "PATH|URL")]
     location: String,
     /// Print JSON
