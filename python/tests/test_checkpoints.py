@@ -101,10 +101,10 @@ def test_checkpoints_are_kept_and_one_can_be_named(begin: Begin, tmp_path: Path)
 
 
 def test_checkpoints_are_written_by_the_clock_and_at_the_end(begin: Begin) -> None:
-    server = begin(every=datetime.timedelta(milliseconds=20), at_shutdown=True)
+    server = begin(every=datetime.timedelta(seconds=1), at_shutdown=True)
     client = write(server, 1)
     paths = set()
-    while len(paths) < 3:
+    while len(paths) < 2:
         status = client.checkpoint_status()
         paths |= {status.last_saved.path} if status.last_saved else set()
     write(server, 2)
@@ -135,7 +135,9 @@ def test_damage_is_refused_with_advice_and_can_be_salvaged(begin: Begin, format:
     with pytest.raises(errors.DataLossError) as refused:
         begin()
     assert str(refused.value).startswith(str(damaged))
-    assert str(refused.value).endswith(f'; salvage=True loads what is whole, "{old}" as the path an older one')
+    assert str(refused.value).endswith(
+        f'; salvage=True loads what is whole; "{old}" as the path loads an older one, which does not need that file'
+    )
     server = begin(salvage=True)
     assert set(values(server)) <= {1, 2}
     server.stop()
@@ -197,12 +199,46 @@ def test_a_fork_neither_keeps_nor_gives_away_a_folder() -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+KILLED = FORKED.split("server = begin()")[0] + """
+server = begin()
+reading, writing = os.pipe()
+if os.fork() == 0:
+    os.write(writing, b".")
+    os.read(0, 1)
+    os._exit(0)
+os.read(reading, 1)
+print(path, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_fork_does_not_keep_the_folder_of_a_server_that_is_killed() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", KILLED],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        path = process.stdout.readline().strip()
+        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+        relive.Server([uniform_table()], checkpointer=DefaultCheckpointer(path)).stop()
+
+
+def test_a_server_tells_which_checkpoint_it_began_with(begin: Begin) -> None:
+    server = begin()
+    path = write(server, 1).checkpoint()
+    assert server.localhost_client().checkpoint_status().loaded is None
+    server.stop()
+    status = begin().localhost_client().checkpoint_status()
+    assert (status.loaded, status.last) == (path, None)
+
+
 def test_options_that_have_no_such_value_are_refused(tmp_path: Path) -> None:
     for options, told in (
         ({"format": "zip"}, "format must be one of"),
         ({"config": "both"}, "config must be one of"),
         ({"keep": 0}, "keep \\(0\\) must be at least 1"),
-        ({"every": 0}, "every \\(0 s\\) must be from a millisecond to a week"),
+        ({"every": 0.999}, "every \\(0.999 s\\) must be from a second to a week"),
         ({"every": datetime.timedelta(days=8)}, "to a week"),
     ):
         with pytest.raises(ValueError, match=told):
@@ -222,7 +258,7 @@ import sys
 import relive
 port, path = int(sys.argv[1]), sys.argv[2]
 table = relive.Table("table", relive.selectors.Uniform(), relive.selectors.Fifo(), 1_000, relive.rate_limiters.MinSize(1))
-checkpointer = relive.checkpointers.DefaultCheckpointer(path, every=0.05)
+checkpointer = relive.checkpointers.DefaultCheckpointer(path, every=1)
 server = relive.Server([table], port=port, checkpointer=checkpointer)
 print("ready", flush=True)
 server.wait()

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
+use crate::own_lock::OwnLock;
 use crate::storage::Source;
 
 /// A file system. Every change of it in this crate comes through here.
@@ -217,28 +218,6 @@ pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
     let folder = File::open(path)?;
     let is_taken = matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
     Ok((!is_taken).then(|| OwnLock::of(folder)))
-}
-
-/// The lock of a file or folder, which ends when this is dropped, also while a fork of this process has the file open, and not
-/// when the fork drops it.
-pub(crate) struct OwnLock {
-    file: File,
-    process: u32,
-}
-
-impl OwnLock {
-    fn of(file: File) -> Self {
-        Self { file, process: std::process::id() }
-    }
-}
-
-impl Drop for OwnLock {
-    fn drop(&mut self) {
-        if std::process::id() == self.process {
-            // A lock that cannot be given up goes with the process.
-            let _ = self.file.unlock();
-        }
-    }
 }
 
 /// Most bytes of the note in a lock file that are read.

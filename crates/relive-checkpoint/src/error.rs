@@ -14,6 +14,8 @@ pub struct Error {
     text: String,
     /// Where in the file, of damage.
     place: Option<Place>,
+    /// The damaged file.
+    file: Option<String>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -41,6 +43,12 @@ impl Error {
         self.kind
     }
 
+    /// Path or URL of the damaged file, of damage.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
     /// Where the damage is, as far as that is known.
     pub(crate) fn place(&self) -> Option<Place> {
         self.place
@@ -54,13 +62,13 @@ impl Error {
     /// The system refused to do `what` with `path`.
     pub(crate) fn io(what: &str, path: &Path, source: io::Error) -> Self {
         let text = format!("cannot {what} {}: {source}", path.display());
-        Self { kind: ErrorKind::Io, text, place: None, source: Some(Box::new(source)) }
+        Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
     /// The storage refused to do `what` with the file that people know as `file`.
     pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
         let text = format!("cannot {what} {file}: {source}");
-        Self { kind: ErrorKind::Io, text, place: None, source: Some(Box::new(source)) }
+        Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
     /// Whether the system says that nobody, or not we, may write there.
@@ -80,12 +88,12 @@ impl Error {
 
     /// Something is not whole.
     pub(crate) fn lost(loss: &Loss) -> Self {
-        Self::plain(ErrorKind::Damaged, loss.to_string())
+        Self { file: Some(loss.file.clone()), ..Self::plain(ErrorKind::Damaged, loss.to_string()) }
     }
 
     /// An error whose text says it all.
     pub(crate) fn plain(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into(), place: None, source: None }
+        Self { kind, text: text.into(), place: None, file: None, source: None }
     }
 
     /// The checkpoint or file at `path` is not whole.
@@ -97,7 +105,8 @@ impl Error {
             }
             None => format!("{}: {reason}", path.display()),
         };
-        Self { kind: ErrorKind::Damaged, text, place, source: Some(reason) }
+        let file = Some(path.display().to_string());
+        Self { kind: ErrorKind::Damaged, text, place, file, source: Some(reason) }
     }
 }
 

@@ -20,10 +20,12 @@ mod layout;
 mod limits;
 mod loaded;
 mod loss;
+mod loss_summary;
 mod losses;
 mod manifest;
 mod names;
 mod native;
+mod own_lock;
 mod record;
 pub mod reverb;
 mod segment;
@@ -35,10 +37,12 @@ mod tier;
 pub use catalog::{
     Catalog, CheckpointInfo, CheckpointSummary, Inspection, Pruned, Report, TableInspection, TableSummary,
 };
-pub use either::{Compared, Location, Root, Target, inspect, list, load, locate, prune, verify};
+pub use either::{Compared, Location, Older, Root, Target, inspect, list, load, locate, prune, verify};
 pub use error::{Error, ErrorKind};
 pub use format::Format;
 pub use loaded::{LoadOptions, Loaded};
 pub use loss::Loss;
+pub use loss_summary::summary_of_losses;
 pub use native::Store;
+pub use own_lock::close_locks_after_fork;
 pub use tier::Tier;

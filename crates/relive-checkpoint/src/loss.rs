@@ -24,6 +24,7 @@ impl fmt::Display for Loss {
         let Self { file, offset, table, items, reason } = self;
         write!(f, "{file}, at byte {offset}")?;
         match table {
+            Some(table) if *items == 1 => write!(f, ", 1 item of table `{table}`")?,
             Some(table) if *items > 0 => write!(f, ", {items} items of table `{table}`")?,
             Some(table) => write!(f, ", table `{table}`")?,
             None => {}

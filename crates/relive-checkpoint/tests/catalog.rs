@@ -13,7 +13,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use relive_checkpoint::{Catalog, ErrorKind, Format, LoadOptions, Store, locate, reverb};
+use relive_checkpoint::{Catalog, ErrorKind, Format, LoadOptions, Older, Root, Store, list, locate, reverb};
 use relive_table::{CheckpointProgress, Snapshot, TableConfig};
 
 use support::{Folder, chunk, fixtures, small, snapshot, table, told, trajectory};
@@ -181,4 +181,53 @@ fn progress_ends_where_it_said_it_would() {
     let options = LoadOptions::new().progress(progress.clone());
     store.load_latest(&options).unwrap().unwrap();
     assert_eq!((progress.counts().items_done, progress.counts().bytes_done), (60, 2 * counts.bytes_done));
+}
+
+#[test]
+fn a_new_checkpoint_is_later_than_all_that_are_there_whatever_the_clock_says() {
+    let root = Folder::new();
+    let save = |format, items| {
+        let root = Root::new(text(&root)).format(format).keep(9);
+        root.save(counted(items), &CheckpointProgress::default()).unwrap().location
+    };
+    let theirs = save(Format::Reverb, 1);
+    fs::rename(theirs, root.join("2100-06-01T11:00:00+00:00")).unwrap();
+    let mut made = vec![save(Format::Relive, 2), save(Format::Relive, 3), save(Format::Reverb, 4)];
+    made.extend([save(Format::Reverb, 5), save(Format::Relive, 6)]);
+    assert!(made[2].ends_with("2100-06-01T11:00:00.000000003+00:00"), "{made:?}");
+    let listed = list(text(&root)).unwrap();
+    let locations: Vec<_> = listed.iter().skip(1).map(|info| info.location.clone()).collect();
+    assert_eq!(locations, made);
+    let times: Vec<_> = listed.iter().map(|info| info.written_at).collect();
+    assert!(times.is_sorted_by(|one, next| one < next), "{times:?}");
+    let newest = Root::new(text(&root)).load_latest(&LoadOptions::new()).unwrap().unwrap();
+    assert_eq!(newest.snapshot.tables[0].items.len(), 6);
+}
+
+#[test]
+fn the_older_checkpoint_that_is_named_does_not_need_what_is_damaged() {
+    let root = Folder::new();
+    let place = Root::new(text(&root)).keep(9);
+    let save =
+        |snapshot: &Snapshot| place.save(snapshot.clone(), &CheckpointProgress::default()).unwrap().location;
+    let segments = || -> Vec<_> {
+        fs::read_dir(root.join("segments")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let apart = save(&counted(4));
+    let other = segments();
+    let shared = counted(5);
+    let second = save(&shared);
+    let damaged = segments().into_iter().find(|path| !other.contains(path)).unwrap();
+    save(&shared);
+    assert_eq!(segments().len(), 2, "the last two checkpoints have the same chunks");
+    let mut content = fs::read(&damaged).unwrap();
+    *content.last_mut().unwrap() ^= 1;
+    fs::write(&damaged, content).unwrap();
+    let error = place.load_latest(&LoadOptions::new()).unwrap_err();
+    assert_eq!(error.file(), Some(text(&damaged)));
+    assert_eq!(place.older(&error), Older::Apart(apart.clone()));
+    fs::remove_file(apart).unwrap();
+    assert_eq!(place.older(&error), Older::Sharing);
+    fs::remove_file(second).unwrap();
+    assert_eq!(place.older(&error), Older::None);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Location, Root, Tier, locate};
+use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Location, Older, Root, Tier, locate};
 use relive_client::ErrorKind as Kind;
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Rules};
 use relive_tensor::ColdStore;
@@ -129,9 +129,10 @@ impl Checkpoints {
             "code" => (Rules::Given, "configuration"),
             _ => (Rules::Stored, "checkpoint"),
         };
-        for loss in &loaded.losses {
-            tracing::warn!(target: "relive", "lost: {loss}");
+        for line in relive_checkpoint::summary_of_losses(&loaded.losses) {
+            tracing::warn!(target: "relive", "lost: {line}");
         }
+        let builder = builder.loaded_from(loaded.location);
         let restored = py.detach(|| builder.build_from(loaded.snapshot, rules));
         let restored = restored.map_err(|error| raise_build(py, &error))?;
         for difference in &restored.differences {
@@ -141,14 +142,36 @@ impl Checkpoints {
     }
 
     fn raise(&self, py: Python<'_>, root: &Root, error: &Error) -> PyErr {
-        let mut text = error.to_string();
-        if error.kind() == ErrorKind::Damaged && !self.salvage {
-            text.push_str("; salvage=True loads what is whole");
-            if let Some(older) = root.second_newest() {
-                text.push_str(&format!(", {older:?} as the path an older one"));
-            }
+        let advice =
+            if error.kind() == ErrorKind::Damaged { self.advice(root, error) } else { String::new() };
+        raise_text(py, error.kind(), format!("{error}{advice}"))
+    }
+
+    /// What to do about damage.
+    fn advice(&self, root: &Root, damage: &Error) -> String {
+        let salvage = match self.salvage {
+            true => "; nothing of it can be salvaged",
+            false => "; salvage=True loads what is whole",
+        };
+        if locate(&self.path).is_ok_and(|location| matches!(location, Location::Checkpoint { .. })) {
+            return salvage.to_owned();
         }
-        raise_text(py, error.kind(), text)
+        let location = root.location();
+        let older = match root.older(damage) {
+            Older::Apart(older) => {
+                format!("{older:?} as the path loads an older one, which does not need that file")
+            }
+            Older::Sharing => {
+                format!(
+                    "older ones need that file, too: `relive checkpoint verify {location}` says which are whole"
+                )
+            }
+            Older::None if self.salvage => {
+                format!("there is no older one; move it out of {location} to begin with empty tables")
+            }
+            Older::None => "there is no older one".to_owned(),
+        };
+        format!("{salvage}; {older}")
     }
 }
 

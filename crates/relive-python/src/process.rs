@@ -17,6 +17,7 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 #[pyfunction]
 pub(crate) fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    relive_checkpoint::close_locks_after_fork();
 }
 
 /// The process that something was made in.

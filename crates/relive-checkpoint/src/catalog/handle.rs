@@ -105,6 +105,12 @@ impl Catalog {
         CheckpointInfo { location, format: Format::Relive, written_at, size_bytes, summary }
     }
 
+    /// Whether the checkpoint that was named, or the newest, refers to this file, which a path or URL names.
+    pub(crate) fn refers_to(&self, file: &str) -> Result<bool, Error> {
+        let (description, _) = read_description(self.storage.as_ref(), &self.required()?)?;
+        Ok(description.segments.iter().any(|segment| file.ends_with(&segment.id.file_name())))
+    }
+
     fn chosen(&self) -> Result<Option<u64>, Error> {
         match self.number {
             Some(number) => Ok(Some(number)),

@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 
-use super::list::{list, newest};
+use super::list::newest;
 use super::load::load_one;
 use super::location::{Location, local_path, locate, location_of, trimmed};
-use crate::disk::{OwnLock, lock_folder};
+use crate::disk::lock_folder;
+use crate::own_lock::OwnLock;
 use crate::reverb;
-use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, Store, Tier};
+use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded, Store, Tier};
 
 /// The folder or bucket of a server's checkpoints, which loads either format and writes one of them.
 ///
@@ -155,14 +156,6 @@ impl Root {
         self.load_listed(format, &checkpoint, options)
     }
 
-    /// Path or URL of the checkpoint before the newest one, if there is one that can be read.
-    #[must_use]
-    pub fn second_newest(&self) -> Option<String> {
-        let mut found = list(&self.location).ok()?;
-        found.pop();
-        found.into_iter().rev().find(|info| info.summary.is_ok()).map(|info| info.location)
-    }
-
     /// Writes `snapshot` as the newest checkpoint, and removes older ones of its format than are to be [kept](Self::keep). Two
     /// calls at once are served one after the other.
     ///
@@ -170,9 +163,20 @@ impl Root {
     /// As [`lock`](Self::lock). The checkpoints that were there are as valid as before.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         match &self.writer_of(&mut self.guard())?.store {
-            AnyStore::Relive(store) => store.save(snapshot, progress),
-            AnyStore::Reverb(store) => store.checkpoint(&snapshot, progress),
+            AnyStore::Relive(store) => store.save_after(self.latest_of_reverb()?, snapshot, progress),
+            AnyStore::Reverb(store) => store.checkpoint_after(self.latest_of_ours()?, &snapshot, progress),
         }
+    }
+
+    /// The time of dm-reverb's latest checkpoint. Whose clock was put back since must not write one that looks older.
+    fn latest_of_reverb(&self) -> Result<Option<Timestamp>, Error> {
+        local_path(&self.location).map_or(Ok(None), |path| reverb::Store::latest_time(&path))
+    }
+
+    /// Likewise of Relive's.
+    fn latest_of_ours(&self) -> Result<Option<Timestamp>, Error> {
+        let ours = Catalog::open(&self.location)?.checkpoints()?;
+        Ok(ours.iter().filter_map(|info| info.written_at).max())
     }
 
     fn load_listed(&self, format: Format, checkpoint: &str, options: &LoadOptions) -> Result<Loaded, Error> {

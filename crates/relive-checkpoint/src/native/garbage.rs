@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::io;
 
+use relive_table::Timestamp;
+
 use crate::fast_map::FastMap;
 use crate::manifest::{Description, read_description};
 use crate::segment::{FOLDER, SegmentId};
@@ -51,6 +53,13 @@ impl Listing {
 
     pub(crate) fn newest(&self) -> Option<u64> {
         self.checkpoints.last().map(|(number, _)| *number)
+    }
+
+    /// The time of the newest checkpoint that tells it.
+    pub(crate) fn latest_time(&self, storage: &dyn Storage) -> Option<Timestamp> {
+        let time =
+            |(number, _): &(u64, u64)| read_description(storage, &names::checkpoint_name(*number)).ok();
+        self.checkpoints.iter().rev().find_map(time).map(|(description, _)| description.created_at)
     }
 
     /// Removes all checkpoints but the newest `keep`, and what no checkpoint refers to then. Whoever calls has the lock, and

@@ -52,6 +52,8 @@ pub(super) struct Target<'a> {
     pub(super) places: &'a Places,
     pub(super) sizes: Sizes,
     pub(super) tier: Option<&'a Tier>,
+    /// The time of the latest checkpoint of the other format beside these.
+    pub(super) latest: Option<Timestamp>,
 }
 
 /// Writes a snapshot as the checkpoint after those that are there. Its references are dropped as they are written. What
@@ -61,7 +63,7 @@ pub(super) fn save(
     mut snapshot: Snapshot,
     progress: &CheckpointProgress,
 ) -> Result<Saved, Error> {
-    let Target { storage, places, sizes, tier } = target;
+    let Target { storage, places, sizes, tier, latest } = target;
     if let Some(tier) = tier {
         adopt(storage.as_ref(), tier, places, &snapshot)?;
     }
@@ -74,7 +76,8 @@ pub(super) fn save(
     snapshot.tables.iter_mut().filter(|table| !is_sorted(table)).for_each(TableSnapshot::sort);
     let plan = Plan::new(&snapshot, places, &listing.segments, sizes.segment_bytes / 2);
     progress.expect(plan.items, plan.new_bytes);
-    let description = describe(number, &snapshot);
+    let latest = latest.max(listing.latest_time(storage.as_ref()));
+    let description = describe(number, time_after(latest), &snapshot);
     let name = names::checkpoint_name(number);
     let mut segments = SegmentWriter::new(Arc::clone(storage), sizes.segment_bytes);
     let written = write(target, &name, &plan, snapshot, &mut segments, description, progress);
@@ -112,7 +115,7 @@ fn is_sorted(table: &TableSnapshot) -> bool {
     table.items.is_sorted_by_key(|item| item.data.sequence)
 }
 
-fn describe(number: u64, snapshot: &Snapshot) -> Description {
+fn describe(number: u64, created_at: Timestamp, snapshot: &Snapshot) -> Description {
     let table = |table: &TableSnapshot| TableDescription {
         config: Arc::clone(&table.config),
         counters: table.counters,
@@ -120,7 +123,7 @@ fn describe(number: u64, snapshot: &Snapshot) -> Description {
     };
     Description {
         number,
-        created_at: now(),
+        created_at,
         software: format!("relive {}", env!("CARGO_PKG_VERSION")),
         tables: snapshot.tables.iter().map(table).collect(),
         segments: Vec::new(),
@@ -131,6 +134,12 @@ fn describe(number: u64, snapshot: &Snapshot) -> Description {
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// The time of a checkpoint that is to be the newest: a clock that was put back must not make it older than the others.
+fn time_after(latest: Option<Timestamp>) -> Timestamp {
+    let next = |latest: Timestamp| Timestamp::from_nanos(latest.as_nanos().saturating_add(1));
+    latest.map_or_else(now, |latest| next(latest).max(now()))
 }
 
 fn write(

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 
 use super::garbage::Listing;
 use super::load;
@@ -149,6 +149,16 @@ impl Store {
     /// # Errors
     /// `Io`: what the storage refused. The checkpoints that were there are as valid as before.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
+        self.save_after(None, snapshot, progress)
+    }
+
+    /// As [`save`](Self::save), with a time that is later than `latest`, whatever the clock says.
+    pub(crate) fn save_after(
+        &self,
+        latest: Option<Timestamp>,
+        snapshot: Snapshot,
+        progress: &CheckpointProgress,
+    ) -> Result<SavedCheckpoint, Error> {
         let mut lock = self.locked();
         if lock.is_none() {
             *lock = Some(self.storage.lock()?);
@@ -158,6 +168,7 @@ impl Store {
             places: &self.places,
             sizes: self.sizes,
             tier: self.tier.as_deref(),
+            latest,
         };
         let Saved { name, written_bytes, total_bytes } = save(target, snapshot, progress)?;
         self.collect(self.keep);

@@ -31,6 +31,11 @@ impl Time {
         })
     }
 
+    /// The first that is later.
+    pub(super) fn after(time: Timestamp) -> Self {
+        Self(u64::try_from(time.as_nanos()).unwrap_or_default()).next()
+    }
+
     pub(super) fn timestamp(self) -> Timestamp {
         Timestamp::from_nanos(i64::try_from(self.0).unwrap_or(i64::MAX))
     }

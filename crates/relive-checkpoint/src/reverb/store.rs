@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot};
+use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 
 use super::draft::Draft;
 use super::files::DONE;
@@ -66,6 +66,11 @@ impl Store {
         &self.root
     }
 
+    /// The latest time of a checkpoint in `root`, whole or not.
+    pub(crate) fn latest_time(root: &Path) -> Result<Option<Timestamp>, Error> {
+        Ok(Folders::list(root)?.latest_time().map(Time::timestamp))
+    }
+
     /// The folder of the newest whole checkpoint, or the fallback if there is none; `None` if there is no fallback either.
     ///
     /// # Errors
@@ -118,12 +123,17 @@ impl Store {
     /// # Errors
     /// The file system refused something. The checkpoints that were there are as valid as before.
     pub fn save(&self, snapshot: &Snapshot) -> Result<PathBuf, Error> {
+        self.save_after(None, snapshot)
+    }
+
+    fn save_after(&self, latest: Option<Timestamp>, snapshot: &Snapshot) -> Result<PathBuf, Error> {
         // A writer that panicked has left nothing but a draft.
         let _writing = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = Folders::list(&self.root)?;
         found.drafts.iter().for_each(|folder| remove_draft(self.disk.as_ref(), folder));
         // A clock that was put back must not make the new checkpoint older than the others.
-        let time = found.latest_time().map_or_else(Time::now, |latest| latest.next().max(Time::now()));
+        let beside = found.latest_time().map(Time::next).max(latest.map(Time::after));
+        let time = beside.map_or_else(Time::now, |beside| beside.max(Time::now()));
         let mut draft = Draft::begin(self.disk.as_ref(), &self.root, time)?;
         save::write(&mut draft, snapshot)?;
         let path = draft.publish()?;
@@ -147,9 +157,19 @@ impl Store {
         snapshot: &Snapshot,
         progress: &CheckpointProgress,
     ) -> Result<SavedCheckpoint, Error> {
+        self.checkpoint_after(None, snapshot, progress)
+    }
+
+    /// As [`checkpoint`](Self::checkpoint), with a time that is later than `latest`, whatever the clock says.
+    pub(crate) fn checkpoint_after(
+        &self,
+        latest: Option<Timestamp>,
+        snapshot: &Snapshot,
+        progress: &CheckpointProgress,
+    ) -> Result<SavedCheckpoint, Error> {
         let items = snapshot.tables.iter().map(|table| table.items.len() as u64).sum();
         progress.expect(items, 0);
-        let folder = self.save(snapshot)?;
+        let folder = self.save_after(latest, snapshot)?;
         progress.advance(items, 0);
         let bytes = size_bytes(&folder).map_err(|source| Error::io("measure", &folder, source))?;
         let location = folder.to_string_lossy().into_owned();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Root, Tier};
+use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Older, Root, Tier};
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Restored, Rules};
 
 use super::plan::{Plan, Written};
@@ -42,9 +42,10 @@ impl Checkpoints {
             return builder.build().map_err(|error| Failure::usage(format!("{source}: {error}")));
         };
         let Loaded { snapshot, location, losses, .. } = loaded;
-        for loss in &losses {
-            tracing::warn!("lost: {loss}");
+        for line in relive_checkpoint::summary_of_losses(&losses) {
+            tracing::warn!("lost: {line}");
         }
+        let builder = builder.loaded_from(location.clone());
         let misfit = |error: BuildError| Failure::usage(format!("{location} does not fit {source}: {error}"));
         let restored = builder.build_from(snapshot, Rules::from(plan.config_from)).map_err(misfit)?;
         plan.tell(&location, &restored, started);
@@ -94,15 +95,34 @@ impl Plan {
 
     fn unloadable(&self, root: Option<&Root>, error: &Error) -> Failure {
         let which = if self.checkpoint.is_some() { "the checkpoint" } else { "the newest checkpoint" };
-        let mut text = format!("cannot load {which}: {error}");
-        if error.kind() == ErrorKind::Damaged {
-            text.push_str("; --salvage loads what is whole");
-            let older = root.filter(|_| self.checkpoint.is_none()).and_then(Root::second_newest);
-            if let Some(older) = older {
-                text.push_str(&format!(", --checkpoint {older} an older one"));
+        let advice =
+            if error.kind() == ErrorKind::Damaged { self.advice(root, error) } else { String::new() };
+        Failure::text(kind_of(error), format!("cannot load {which}: {error}{advice}"))
+    }
+
+    /// What to do about damage.
+    fn advice(&self, root: Option<&Root>, damage: &Error) -> String {
+        let salvage = match self.salvage {
+            true => "; nothing of it can be salvaged",
+            false => "; --salvage loads what is whole",
+        };
+        let Some(root) = root.filter(|_| self.checkpoint.is_none()) else { return salvage.to_owned() };
+        let location = root.location();
+        let older = match root.older(damage) {
+            Older::Apart(older) => {
+                format!("--checkpoint {older} loads an older one, which does not need that file")
             }
-        }
-        Failure::text(kind_of(error), text)
+            Older::Sharing => {
+                format!(
+                    "older ones need that file, too: `relive checkpoint verify {location}` says which are whole"
+                )
+            }
+            Older::None if self.salvage => {
+                format!("there is no older one; move it out of {location} to begin with empty tables")
+            }
+            Older::None => "there is no older one".to_owned(),
+        };
+        format!("{salvage}; {older}")
     }
 
     fn tell(&self, location: &str, restored: &Restored, started: Instant) {

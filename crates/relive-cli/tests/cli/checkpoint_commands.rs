@@ -93,7 +93,9 @@ fn an_empty_folder_has_no_checkpoints() {
     }
     let nowhere = format!("{empty}/nowhere");
     for args in [
-        &["verify", &nowhere][..],
+        &["ls", &nowhere][..],
+        &["prune", &nowhere, "--keep", "1"],
+        &["verify", &nowhere],
         &["inspect", &nowhere],
         &["convert", &nowhere, "elsewhere", "--format", "reverb"],
     ] {
@@ -234,8 +236,45 @@ fn convert_says_what_the_format_cannot_say_and_what_was_lost() {
     let to = folder("convert-damaged-to");
     let (code, error) = bad(&["convert", text(&theirs), text(&to), "--format", "relive"]);
     assert!(code == 1 && error.contains("chunks.tfrecord"), "{code} {error}");
-    let told = good(&["convert", text(&theirs), text(&to), "--format", "relive", "--salvage"]);
-    assert!(told.starts_with("lost: ") && told.contains("chunks.tfrecord"), "{told}");
+    let ours = folder("convert-damaged-ours");
+    checkpoint(&ours, &[1.0, 2.0], &[]);
+    let segment = std::fs::read_dir(ours.join("segments")).unwrap().next().unwrap().unwrap().path();
+    let mut content = std::fs::read(&segment).unwrap();
+    *content.last_mut().unwrap() ^= 1;
+    std::fs::write(&segment, content).unwrap();
+    let to = folder("convert-damaged-to");
+    let told = good(&["convert", text(&ours), text(&to), "--format", "reverb", "--salvage"]);
+    let begin = format!("lost: 1 item of table `replay` in all\nlost: {}, at byte ", segment.display());
+    assert!(told.starts_with(&begin) && told.contains(": 1 item of 2, 1 chunk, "), "{told}");
+}
+
+#[test]
+fn a_conversion_of_which_nothing_is_left_fails() {
+    let theirs = checkpoint(&folder("convert-lost"), &[1.0, 2.0], &["--checkpoint-format", "reverb"]);
+    let items = theirs.join("items.tfrecord");
+    let content = std::fs::read(&items).unwrap();
+    std::fs::write(&items, &content[..20]).unwrap();
+    let to = folder("convert-lost-to");
+    let (code, error) = bad(&["convert", text(&theirs), text(&to), "--format", "relive", "--salvage"]);
+    let begin = format!(
+        "{}: nothing can be salvaged, all 2 items are lost, and nothing was written; ",
+        theirs.display()
+    );
+    assert!(code == 1 && error.starts_with(&begin) && error.contains(text(&items)), "{error}");
+    assert!(!to.exists());
+}
+
+#[test]
+fn what_is_about_a_folder_names_it_when_given_one_checkpoint() {
+    let root = folder("ls-one");
+    let path = checkpoint(&root, &[1.0], &[]);
+    let (code, error) = bad(&["ls", text(&path)]);
+    let expected = format!(
+        "{} is one checkpoint, and ls lists all of a folder: name {}",
+        path.display(),
+        root.display()
+    );
+    assert_eq!((code, error), (2, expected));
 }
 
 #[test]

@@ -71,10 +71,10 @@ fn a_server_that_ends_writes_a_checkpoint_and_keeps_three() {
 #[test]
 fn checkpoints_are_written_every_so_often() {
     let root = folder("every");
-    let served = start(TOML, &root, &["--checkpoint-every", "20ms"]);
+    let served = start(TOML, &root, &["--checkpoint-every", "1s"]);
     let client = write(&served, &[1.0]);
     let mut seen = Vec::new();
-    while seen.len() < 3 {
+    while seen.len() < 2 {
         let status = client.checkpoint_status().unwrap();
         if let Some(saved) = status.last_saved.as_ref().and_then(|last| last.saved())
             && seen.last() != Some(&saved.location)
@@ -99,7 +99,10 @@ fn a_damaged_checkpoint_ends_the_start_and_the_error_says_how_to_go_on() {
     assert_eq!(code, Some(1));
     let begin = format!("relive: error: cannot load the newest checkpoint: {}, at byte ", new.display());
     assert!(error.starts_with(&begin), "{error}");
-    let advice = format!("; --salvage loads what is whole, --checkpoint {} an older one", old.display());
+    let advice = format!(
+        "; --salvage loads what is whole; --checkpoint {} loads an older one, which does not need that file",
+        old.display()
+    );
     assert!(error.ends_with(&advice), "{error}");
     let served = start(TOML, &root, &["--checkpoint", old.to_str().unwrap(), "--no-checkpoint-at-shutdown"]);
     assert_eq!(size(&served), 2);
@@ -109,6 +112,80 @@ fn a_damaged_checkpoint_ends_the_start_and_the_error_says_how_to_go_on() {
     let log = log_of(served);
     assert!(salvaged <= 3, "{salvaged}");
     assert!(log.iter().any(|line| line.contains("WARN") && line.contains("lost: ")), "{log:?}");
+}
+
+#[test]
+fn an_older_checkpoint_that_shares_what_is_damaged_is_not_recommended() {
+    let root = folder("damaged-shared");
+    checkpoint(&root, &[1.0], &[]);
+    checkpoint(&root, &[2.0], &[]);
+    for entry in std::fs::read_dir(root.join("segments")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut content = std::fs::read(&path).unwrap();
+        *content.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, content).unwrap();
+    }
+    std::fs::remove_file(root.join("checkpoint-0000000002.relive")).unwrap();
+    let only = refusal(&args(TOML, &root, &[])).1;
+    assert!(only.ends_with("; --salvage loads what is whole; there is no older one"), "{only}");
+    std::fs::copy(root.join(names(&root)[0].clone()), root.join("checkpoint-0000000002.relive")).unwrap();
+    let (code, error) = refusal(&args(TOML, &root, &[]));
+    let advice = format!(
+        "; --salvage loads what is whole; older ones need that file, too: `relive checkpoint verify {}` says which are whole",
+        root.display()
+    );
+    assert!(code == Some(1) && error.ends_with(&advice), "{error}");
+}
+
+#[test]
+fn where_nothing_can_be_salvaged_that_is_told_with_what_else_there_is() {
+    let root = folder("cut");
+    let old = checkpoint(&root, &[1.0], &[]);
+    let new = checkpoint(&root, &[2.0], &[]);
+    let content = std::fs::read(&new).unwrap();
+    // The end of a checkpoint says everything, so that much has to be missing.
+    std::fs::write(&new, &content[..50]).unwrap();
+    let (code, error) = refusal(&args(TOML, &root, &["--salvage"]));
+    let older = format!(
+        "; nothing of it can be salvaged; --checkpoint {} loads an older one, which does not need that file",
+        old.display()
+    );
+    assert!(code == Some(1) && error.ends_with(&older), "{error}");
+    let chosen = ["--salvage", "--checkpoint", new.to_str().unwrap()];
+    assert!(refusal(&args(TOML, &root, &chosen)).1.ends_with("; nothing of it can be salvaged"));
+    std::fs::remove_file(&old).unwrap();
+    let (_, error) = refusal(&args(TOML, &root, &["--salvage"]));
+    let none =
+        format!("; there is no older one; move it out of {} to begin with empty tables", root.display());
+    assert!(error.ends_with(&none), "{error}");
+}
+
+#[test]
+fn checkpoints_that_come_too_often_are_refused() {
+    let config = file(".toml", TOML);
+    let fixed =
+        ["serve", "--config", config.to_str().unwrap(), "--checkpoint-dir", "d", "--checkpoint-every"];
+    for (every, told) in [
+        ("1ms", "relive: error: --checkpoint-every is 1ms, at least 1s is possible\n"),
+        ("0s", "relive: error: invalid value '0s' for '--checkpoint-every <TIME>': \"0s\" is no time"),
+    ] {
+        let (code, _, stderr) = outcome(&[&fixed[..], &[every]].concat());
+        assert!(code == Some(2) && stderr.starts_with(told), "{stderr}");
+    }
+}
+
+#[test]
+fn a_server_tells_which_checkpoint_it_began_with() {
+    let root = folder("began-with");
+    let path = checkpoint(&root, &[1.0], &[]);
+    let served = start(TOML, &root, &["--no-checkpoint-at-shutdown"]);
+    let status = Client::connect(&served.address).unwrap().checkpoint_status().unwrap();
+    assert_eq!((status.loaded.as_deref(), status.last), (path.to_str(), None));
+    let (code, shown, _) = outcome(&["info", &served.address]);
+    assert_eq!(code, Some(0));
+    let told = format!("no checkpoint yet since the start, which loaded {}\n", path.display());
+    assert!(shown.contains(&told), "{shown}");
+    stop(served);
 }
 
 #[test]

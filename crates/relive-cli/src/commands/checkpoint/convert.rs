@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use clap::Args;
-use relive_checkpoint::LoadOptions;
+use relive_checkpoint::{LoadOptions, Loaded, summary_of_losses};
 use serde::Serialize;
 
 use super::fields::{LossFields, loss_fields};
 use super::run::print_json;
 use crate::checkpoints::FormatChoice;
-use crate::failure::Result;
+use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::progress::with_bar;
-use crate::units::{bytes, counted, time};
+use crate::units::{bytes, count, counted, time};
 
 /// Options of `relive checkpoint convert`.
 #[derive(Debug, Args)]
@@ -43,6 +43,7 @@ struct Document<'a> {
     chunks: u64,
     bytes: u64,
     changed: &'a [String],
+    lost_items: u64,
     losses: Vec<LossFields<'a>>,
 }
 
@@ -54,6 +55,8 @@ pub(super) fn run(options: &Options) -> Result {
         relive_checkpoint::load(&options.from, &load)
     })?;
     let (from, losses) = (source.location.clone(), source.losses.clone());
+    let lost = losses.iter().map(|loss| loss.items).sum();
+    check_rest(&source, lost)?;
     let target = relive_checkpoint::Target::new(&options.to, options.format.into())?;
     let saved = with_bar("writing", |progress| target.write(&source.snapshot, &progress))?;
     let checked = with_bar("checking", |progress| target.check(&source.snapshot, &saved, progress))?;
@@ -66,17 +69,19 @@ pub(super) fn run(options: &Options) -> Result {
             chunks: checked.chunks,
             bytes: saved.total_bytes,
             changed: &checked.changed,
+            lost_items: lost,
             losses: losses.iter().map(loss_fields).collect(),
         });
     }
-    for loss in &losses {
-        output::line(&format!("lost: {loss}"))?;
+    for line in summary_of_losses(&losses) {
+        output::line(&format!("lost: {line}"))?;
     }
     for changed in &checked.changed {
         output::line(&format!("changed: {changed}"))?;
     }
+    let of = if lost > 0 { format!(" of {}", count(checked.items + lost)) } else { String::new() };
     output::line(&format!(
-        "{from} is now {}: {}, {}, {} in {}, read back and compared",
+        "{from} is now {}: {}{of}, {}, {} in {}, read back and compared",
         saved.location,
         counted(checked.items, "item"),
         counted(checked.chunks, "chunk"),
@@ -84,4 +89,16 @@ pub(super) fn run(options: &Options) -> Result {
         time(started.elapsed()),
     ))?;
     Ok(())
+}
+
+/// A checkpoint of which nothing is left would be one of empty tables.
+fn check_rest(source: &Loaded, lost: u64) -> Result {
+    if lost == 0 || source.snapshot.tables.iter().any(|table| !table.items.is_empty()) {
+        return Ok(());
+    }
+    let (location, lost) = (&source.location, counted(lost, "item"));
+    let first = source.losses.first().map(ToString::to_string).unwrap_or_default();
+    let text =
+        format!("{location}: nothing can be salvaged, all {lost} are lost, and nothing was written; {first}");
+    Err(Failure::text(Kind::Runtime, text))
 }

@@ -5,7 +5,7 @@ use relive_checkpoint::CheckpointInfo;
 use serde::Serialize;
 
 use super::fields::{InfoFields, info_fields};
-use super::run::print_json;
+use super::run::{print_json, root_of};
 use super::table;
 use crate::failure::Result;
 use crate::output;
@@ -30,7 +30,8 @@ struct Document<'a> {
 
 /// Lists them, the oldest first.
 pub(super) fn run(options: &Options) -> Result {
-    let found = relive_checkpoint::list(&options.location)?;
+    let root = root_of(&options.location, "ls lists")?;
+    let found = relive_checkpoint::list(&root)?;
     if options.json {
         let checkpoints = found.iter().map(info_fields).collect();
         return print_json(&Document { location: &options.location, checkpoints });

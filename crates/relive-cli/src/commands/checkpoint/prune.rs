@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::run::print_json;
+use super::run::{print_json, root_of};
 use crate::failure::Result;
 use crate::output;
 use crate::units::{bytes, counted};
@@ -32,7 +32,8 @@ struct Document<'a> {
 /// Removes them, and says which.
 pub(super) fn run(options: &Options) -> Result {
     let keep = usize::try_from(options.keep).unwrap_or(usize::MAX);
-    let pruned = relive_checkpoint::prune(&options.location, keep)?;
+    let root = root_of(&options.location, "prune is about")?;
+    let pruned = relive_checkpoint::prune(&root, keep)?;
     if options.json {
         let (location, removed) = (options.location.as_str(), pruned.checkpoints.as_slice());
         return print_json(&Document { location, removed, bytes: pruned.bytes });

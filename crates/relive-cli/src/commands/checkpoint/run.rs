@@ -1,6 +1,6 @@
 //! From a command to what does it, and from an error of checkpoints to an exit code.
 
-use relive_checkpoint::{Error, ErrorKind};
+use relive_checkpoint::{Error, ErrorKind, Location};
 use serde::Serialize;
 
 use super::options::{Command, Options};
@@ -27,6 +27,16 @@ impl From<Error> for Failure {
             _ => Kind::Runtime,
         };
         Self::text(kind, error)
+    }
+}
+
+/// The folder or bucket that a command is about, which must be there; `does` is what the command does with it.
+pub(super) fn root_of(location: &str, does: &str) -> Result<String> {
+    match relive_checkpoint::locate(location)? {
+        Location::Root(root) => Ok(root),
+        Location::Checkpoint { root, .. } => Err(Failure::usage(format!(
+            "{location} is one checkpoint, and {does} all of a folder: name {root}"
+        ))),
     }
 }
 

@@ -1,0 +1,37 @@
+//! What else there is when the newest checkpoint is damaged.
+
+use super::list::list;
+use super::root::Root;
+use crate::{Catalog, CheckpointInfo, Error, Format};
+
+/// What to load instead of the newest checkpoint, as far as that can be told without reading all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Older {
+    /// Path or URL of the newest one before it that does not need the damaged file.
+    Apart(String),
+    /// There are older ones, and all of them need that file, too: they may be damaged as well.
+    Sharing,
+    /// There is no older one that can be read.
+    None,
+}
+
+impl Root {
+    /// What else there is in place of the newest checkpoint, which cannot be loaded because of `damage`.
+    #[must_use]
+    pub fn older(&self, damage: &Error) -> Older {
+        let Ok(mut found) = list(self.location()) else { return Older::None };
+        found.pop();
+        found.retain(|info| info.summary.is_ok());
+        match found.iter().rfind(|info| !damage.file().is_some_and(|file| needs(info, file))) {
+            Some(info) => Older::Apart(info.location.clone()),
+            None if found.is_empty() => Older::None,
+            None => Older::Sharing,
+        }
+    }
+}
+
+/// Whether a checkpoint needs this file. One that does not tell any more might.
+fn needs(info: &CheckpointInfo, file: &str) -> bool {
+    let refers = || Catalog::open(&info.location).and_then(|catalog| catalog.refers_to(file)).unwrap_or(true);
+    file.starts_with(&info.location) || (info.format == Format::Relive && refers())
+}
