@@ -46,7 +46,7 @@ fn frames_move_to_the_disk_and_are_the_same_there() {
     let chunks = chunks(0..2_000, &ledger);
     let in_hand = chunks[0].frame();
     tier.store(&chunks).unwrap();
-    assert_eq!(ledger.snapshot().resident_bytes(), ROW_BYTES.into(), "one is at hand");
+    assert_eq!(ledger.snapshot().resident_bytes(), u64::from(ROW_BYTES), "one is at hand");
     assert_eq!((chunks[0].frame().as_ptr(), chunks[0].is_stored()), (in_hand.as_ptr(), true));
     assert!(tier.size_bytes() > 2_000 * u64::from(ROW_BYTES));
     chunks.iter().for_each(|chunk| assert_whole(chunk));
