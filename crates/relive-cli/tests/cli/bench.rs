@@ -36,6 +36,7 @@ fn assert_worked(result: &Value, load: &str, item_bytes: f64) {
     assert!((number("MB_per_s") - per_s * item_bytes / 1e6).abs() < 0.01, "{result}");
     let latency = ["latency_p50_ms", "latency_p99_ms", "latency_max_ms"].map(number);
     assert!(latency[0] > 0.0 && latency.is_sorted(), "{result}");
+    assert!((0.0..=1.0).contains(&number("slowest_client")), "{result}");
     assert_eq!((&figures["errors"], &result["errors"]), (&Value::from(0), &Value::from(0)));
 }
 

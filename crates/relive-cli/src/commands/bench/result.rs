@@ -34,6 +34,7 @@ struct Figures {
     latency_p50_ms: Option<f64>,
     latency_p99_ms: Option<f64>,
     latency_max_ms: Option<f64>,
+    slowest_client: Option<f64>,
     errors: usize,
 }
 
@@ -82,6 +83,7 @@ impl Figures {
             latency_p50_ms: tally.latency_ms(0.5),
             latency_p99_ms: tally.latency_ms(0.99),
             latency_max_ms: tally.latency_ms(1.0),
+            slowest_client: tally.slowest_client().map(rounded),
             errors: tally.errors.len(),
         }
     }

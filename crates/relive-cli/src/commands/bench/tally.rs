@@ -18,6 +18,8 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
     /// Failures that ended a client.
     pub(super) errors: Vec<Error>,
+    /// Items of each client that was added up.
+    clients: Vec<u64>,
     latency_us: Histogram<u64>,
 }
 
@@ -25,7 +27,7 @@ impl Tally {
     pub(super) fn new() -> Self {
         let latency_us = Histogram::new_with_bounds(1, MAX_LATENCY_US, LATENCY_DIGITS)
             .expect("the bounds are in order and the digits at most 5");
-        Self { items: 0, bytes: 0, errors: Vec::new(), latency_us }
+        Self { items: 0, bytes: 0, errors: Vec::new(), clients: Vec::new(), latency_us }
     }
 
     /// Counts a batch and the time it took.
@@ -35,11 +37,12 @@ impl Tally {
         self.latency_us.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Takes over what another client did.
+    /// Adds what one client did.
     pub(super) fn merge(&mut self, other: Self) {
         self.items += other.items;
         self.bytes += other.bytes;
         self.errors.extend(other.errors);
+        self.clients.push(other.items);
         self.latency_us.add(other.latency_us).expect("both have the same bounds");
     }
 
@@ -47,6 +50,12 @@ impl Tally {
     pub(super) fn latency_ms(&self, share: f64) -> Option<f64> {
         let is_known = !self.latency_us.is_empty();
         is_known.then(|| self.latency_us.value_at_quantile(share) as f64 / 1000.0)
+    }
+
+    /// What the slowest client did, as a share of what the clients did on average; none if all did nothing.
+    pub(super) fn slowest_client(&self) -> Option<f64> {
+        let slowest = self.clients.iter().min().filter(|_| self.items > 0)?;
+        Some(*slowest as f64 * self.clients.len() as f64 / self.items as f64)
     }
 }
 
@@ -66,5 +75,18 @@ mod tests {
         assert!((49.9..50.1).contains(&p50), "{p50}");
         let max = a.latency_ms(1.0).unwrap();
         assert!((599_000.0..601_000.0).contains(&max), "an hour counts as the longest latency: {max}");
+    }
+    #[test]
+    fn the_slowest_client_is_held_against_the_mean() {
+        let mut sum = Tally::new();
+        assert_eq!(sum.slowest_client(), None);
+        for items in [10, 20, 30] {
+            let mut client = Tally::new();
+            client.batch(items, 0, Duration::from_millis(1));
+            sum.merge(client);
+        }
+        assert_eq!(sum.slowest_client(), Some(0.5));
+        sum.merge(Tally::new());
+        assert_eq!(sum.slowest_client(), Some(0.0), "one that did nothing counts");
     }
 }
