@@ -1,2 +1,2 @@
-//! Measurements of Relive: criterion benches in `benches/`, load programs in `src/bin/`, and `peers/`, side by side with
-//! dm-reverb.
+//! Measurements of Relive: criterion benches in `benches/`, programs in `src/bin/`, and `peers/`, side by side with dm-reverb and
+//! other replay buffers.

@@ -1,0 +1,55 @@
+//! Copying rows from random places.
+
+use std::hint::black_box;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::rate;
+
+/// Beyond all caches.
+const TABLE_BYTES: usize = 1 << 30;
+const BATCH: usize = 256;
+const ROW_BYTES: [usize; 4] = [400, 4_000, 40_000, 400_000];
+
+/// The rates by size of a row, as JSON.
+pub(crate) fn measure(time: Duration) -> String {
+    // Written, since untouched pages are all the same one.
+    let table = vec![1; TABLE_BYTES];
+    let sizes = ROW_BYTES.map(|row_bytes| {
+        let one = threads(&table, row_bytes, 1, time);
+        let two = threads(&table, row_bytes, 2, time);
+        format!(r#""{row_bytes}": {{"one_thread": {one:.0}, "two_threads": {two:.0}}}"#)
+    });
+    format!("{{{}}}", sizes.join(", "))
+}
+
+/// What so many threads gather together, each for itself.
+fn threads(table: &[u8], row_bytes: usize, count: u64, time: Duration) -> f64 {
+    thread::scope(|scope| {
+        let gather = |seed| scope.spawn(move || gather(table, row_bytes, seed, time));
+        let running: Vec<_> = (0..count).map(gather).collect();
+        running.into_iter().map(|thread| thread.join().expect("it only copies")).sum()
+    })
+}
+
+fn gather(table: &[u8], row_bytes: usize, seed: u64, time: Duration) -> f64 {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let rows = table.len() / row_bytes;
+    let mut array = vec![0; BATCH * row_bytes];
+    let (start, mut bytes) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        for row in array.chunks_exact_mut(row_bytes) {
+            let begin = below(&mut random, rows) * row_bytes;
+            row.copy_from_slice(&table[begin..begin + row_bytes]);
+        }
+        bytes += black_box(&array).len() as u64;
+    }
+    rate(bytes, start.elapsed())
+}
+
+fn below(random: &mut Xoshiro256PlusPlus, bound: usize) -> usize {
+    usize::try_from(random.next_u64() % bound as u64).expect("less than a usize")
+}

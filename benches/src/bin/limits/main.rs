@@ -1,0 +1,58 @@
+//! What memory and the kernel let anybody have on this machine: the figures that those of Relive are held against.
+//!
+//! ```console
+//! $ cargo run --release -p relive-benches --bin limits -- 1
+//! ```
+//!
+//! Argument: seconds for each figure. Prints one line of JSON, rates in bytes per second: gathering 256 rows at random places of a
+//! table beyond all caches into one array, by one thread and by two, and moving large blocks between two processes over loopback TCP, a
+//! Unix socket and shared memory.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result is the purpose of the program")]
+
+mod gather;
+mod peer;
+mod shared;
+mod stream;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Whatever went wrong: it ends the program.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const USAGE: &str = "usage: limits SECONDS";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Outcome {
+    match words {
+        [peer::MARK, transport, place] => peer::run(transport, place),
+        [seconds] => measure(Duration::try_from_secs_f64(seconds.parse()?)?),
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn measure(time: Duration) -> Outcome {
+    let gather = gather::measure(time);
+    let tcp = stream::tcp(time)?;
+    let unix = stream::unix(time)?;
+    let shared = shared::measure(time)?;
+    println!(r#"{{"gather": {gather}, "tcp": {tcp:.0}, "unix": {unix:.0}, "shared_memory": {shared:.0}}}"#);
+    Ok(())
+}
+
+/// Bytes per second.
+fn rate(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 / took.as_secs_f64()
+}
