@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import statistics
 import sys
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from dataclasses import asdict, dataclass
 from tqdm import tqdm
 
 from clients import Clients
+from machine import machine
 from servers import SERVERS, serve
 
 
@@ -79,12 +79,6 @@ def line(case: Case, runs: dict[str, list[dict]]) -> str:
 
 HEADER = (f"{'':<14} {'dm-reverb':>12} {'relive':>12} {'ratio':>7} {'dm-reverb':>11} {'relive':>11} {'ratio':>7}\n"
           f"{'':<14} {'items/s':>12} {'items/s':>12} {'':>7} {'CPU us/item':>11} {'CPU us/item':>11}")
-
-
-def machine() -> dict:
-    model = [row.split(":", 1)[1].strip() for row in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-             if row.startswith("model name")]
-    return {"cpu": model[0] if model else platform.processor(), "cores": os.cpu_count(), "system": platform.platform()}
 
 
 def compare(options: argparse.Namespace, cases: list[Case]) -> dict:

@@ -13,16 +13,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SERVERS = ("reverb", "relive")
+PRIORITY_EXPONENT = 0.6
 STOP_PATIENCE_S = 30.0
 
 CONFIG = """
 [[table]]
 name = "t"
-sampler = "uniform"
+sampler = {sampler}
 remover = "fifo"
 max_size = {max_size}
 rate_limiter = {{ min_size = 1 }}
 """
+
+
+SAMPLERS = {"uniform": '"uniform"', "prioritized": f"{{ prioritized = {PRIORITY_EXPONENT} }}"}
 
 
 @dataclass
@@ -41,18 +45,26 @@ class Server:
         pages = int(pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    def connections(self) -> int:
+        """Those over TCP, of either version of the protocol, that are established."""
+        port = f":{int(self.address.rpartition(':')[2]):04X}"
+        rows = [row.split() for name in ("tcp", "tcp6") for row in pathlib.Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+        return sum(1 for row in rows if row[1].endswith(port) and row[3] == "01")
+
 
 @contextlib.contextmanager
-def serve(kind: str, binary: pathlib.Path, max_size: int) -> Iterator[Server]:
-    """A server with one uniform table `t`, stopped at the end."""
+def serve(
+    kind: str, binary: pathlib.Path, max_size: int, *, sampler: str = "uniform", reverb_python: str = sys.executable,
+) -> Iterator[Server]:
+    """A server with one table `t`, sampled uniformly or `prioritized`, stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="relive-peers-") as folder:
         if kind == "relive":
             config = pathlib.Path(folder, "server.toml")
-            config.write_text(CONFIG.format(max_size=max_size))
+            config.write_text(CONFIG.format(max_size=max_size, sampler=SAMPLERS[sampler]))
             command = [str(binary), "serve", "--config", str(config), "--port", "0"]
         else:
             script = pathlib.Path(__file__).with_name("reverb_server.py")
-            command = [sys.executable, str(script), str(max_size)]
+            command = [reverb_python, str(script), str(max_size), sampler]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             line = process.stdout.readline()

@@ -17,8 +17,12 @@ pub(crate) struct Options {
     /// Measure what checkpoints cost, on the disk of the folder that is given after `--`, and compare them with dm-reverb's
     #[arg(long, conflicts_with = "package")]
     checkpoints: bool,
+    /// The whole comparison, with torchrl, cpprb, flashbax and numpy as well: targets, tables and a picture
+    #[arg(long, conflicts_with_all = ["package", "checkpoints"])]
+    peers: bool,
     /// What `compare.py` or `package.py` of `benches/peers` is given, for example `--seconds 2 --rounds 1`; with
-    /// `--checkpoints`, a folder and options as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`
+    /// `--checkpoints`, a folder and options as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`; with `--peers`, what
+    /// `peers.py` takes, as `--quick` or `--help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -28,6 +32,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let reverb = python::INTEROP.python(root)?;
     let mut command = match options {
         Options { checkpoints: true, arguments, .. } => checkpoints(root, &reverb, arguments)?,
+        Options { peers: true, arguments, .. } => peers(root, &reverb, arguments)?,
         Options { package: true, arguments, .. } => packages(root, &reverb, arguments)?,
         Options { arguments, .. } => servers(root, &reverb, arguments)?,
     };
@@ -59,5 +64,16 @@ fn packages(root: &Path, reverb: &Path, arguments: &[String]) -> Result<Command>
         .arg("--reverb-python")
         .arg(reverb)
         .args(arguments);
+    Ok(command)
+}
+
+fn peers(root: &Path, reverb: &Path, arguments: &[String]) -> Result<Command> {
+    let python = python::PEERS.python(root)?;
+    wheel::install(root, &python, Profile::Release)?;
+    let server = binary::build(root, "relive-cli", "relive", Profile::Release)?;
+    let limits = binary::build(root, "relive-benches", "limits", Profile::Release)?;
+    let mut command = Command::new(python);
+    command.arg("benches/peers/peers.py").arg("--relive").arg(server).arg("--limits").arg(limits);
+    command.arg("--reverb-python").arg(reverb).args(arguments);
     Ok(command)
 }

@@ -39,7 +39,7 @@ enum Command {
     Test,
     /// Run the dm-reverb client against our server, and our client against the dm-reverb server
     Interop(interop::Options),
-    /// Measure our server beside dm-reverb's own, and print the ratios
+    /// Measure our server and package beside dm-reverb's and other replay buffers, and print the ratios
     Bench(bench::Options),
     /// Run what has to pass before a merge: tests, formatting, lints, docs, interop
     Ci,

@@ -1,4 +1,5 @@
-//! The virtual environments: one with dm-reverb, which pins its companions to old versions, one for our own package.
+//! The virtual environments: one with dm-reverb, which pins its companions to old versions, others for our own package
+//! and for the buffers that it is compared with.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,10 @@ pub(crate) const PACKAGE: Environment =
 /// The same, and what its tests and examples need, PyTorch and JAX among it.
 pub(crate) const PACKAGE_TESTS: Environment =
     Environment { folder: ".venv-tests", requirements: "python/requirements-tests.txt", size: "5 GB" };
+
+/// The other replay buffers, for the whole comparison.
+pub(crate) const PEERS: Environment =
+    Environment { folder: ".venv-peers", requirements: "benches/peers/requirements.txt", size: "6.5 GB" };
 
 /// A local S3 server, for the tests of checkpoints in buckets.
 pub(crate) const S3: Environment =

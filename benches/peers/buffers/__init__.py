@@ -1,0 +1,78 @@
+"""Replay buffers that live in the process of their user, behind one interface: each does its work as its documents advise.
+
+A step is one float32 array; what is sampled comes as one array of 256 steps. Every module has a class `Buffer` and a text
+`SETTINGS` that says what was used.
+"""
+
+from __future__ import annotations
+
+import abc
+import importlib
+
+import numpy as np
+
+BATCH = 256
+"""Items of a sampled batch."""
+BLOCK = 1_000
+"""Steps that are added by one call where many are, fewer when they are large."""
+BLOCK_BYTES = 16 << 20
+
+PRIORITY_EXPONENT = 0.6
+IMPORTANCE_EXPONENT = 0.4
+
+KINDS = {
+    "numpy": ("ring", "Buffer"),
+    "cpprb": ("with_cpprb", "Buffer"),
+    "torchrl": ("with_torchrl", "Buffer"),
+    "torchrl, memory-mapped": ("with_torchrl", "MemmapBuffer"),
+    "flashbax": ("with_flashbax", "Buffer"),
+    "dm-reverb": ("with_reverb", "Buffer"),
+    "relive": ("with_relive", "Buffer"),
+    "relive, out=": ("with_relive", "OutBuffer"),
+}
+"""Module and class by name."""
+
+
+class Base(abc.ABC):
+    """A buffer of `capacity` steps of `nbytes` bytes, sampled uniformly or by priority."""
+
+    @abc.abstractmethod
+    def __init__(self, nbytes: int, capacity: int, is_prioritized: bool) -> None: ...
+
+    @abc.abstractmethod
+    def add_many(self, steps: np.ndarray) -> None:
+        """Adds `block(nbytes)` steps, each an item with priority 1."""
+
+    @abc.abstractmethod
+    def add_one(self, step: np.ndarray) -> None:
+        """Adds one step and its item."""
+
+    def settle(self) -> None:
+        """Returns once everything that was added is there."""
+
+    @abc.abstractmethod
+    def sample(self) -> np.ndarray:
+        """A batch, complete, in memory of this process."""
+
+    def sample_and_update(self, priorities: np.ndarray) -> None:
+        """A batch, whose items get these priorities."""
+        raise Unsupported("has no priorities")
+
+    def close(self) -> None:
+        pass
+
+
+class Unsupported(Exception):
+    """The peer has no such operation; the text says what is missing."""
+
+
+def block(nbytes: int) -> int:
+    """Steps of one call of `add_many`."""
+    return max(1, min(BLOCK, BLOCK_BYTES // nbytes))
+
+
+def make(name: str, nbytes: int, capacity: int, is_prioritized: bool) -> tuple[Base, str]:
+    """The buffer, and what was used."""
+    module_name, kind = KINDS[name]
+    module = importlib.import_module(f"buffers.{module_name}")
+    return getattr(module, kind)(nbytes, capacity, is_prioritized), module.SETTINGS
