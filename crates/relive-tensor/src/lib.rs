@@ -38,7 +38,7 @@ mod trajectory;
 pub use chunk::{
     Account, AccountSnapshot, AtHand, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError,
     ColdStore, ColumnHeader, EncodedTensor, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES, SequenceRange,
-    encode_chunk,
+    encode_chunk, store_chunk,
 };
 pub use chunker::{
     AutoTuner, CellRef, ChunkLength, ChunkStatistic, ChunkerError, ColumnChunker, FinishedChunk, PlacedRows,
@@ -50,4 +50,4 @@ pub use nest::{Leaves, Nest, NestError, Path, PathPart};
 pub use shape::{Shape, ShapeError};
 pub use spec::{Signature, TensorSpec};
 pub use tensor::{Tensor, TensorError};
-pub use trajectory::{Column, ColumnSpan, Slice, Trajectory, TrajectoryBuilder, TrajectoryError};
+pub use trajectory::{Column, ColumnSpan, OnlySlice, Slice, Trajectory, TrajectoryBuilder, TrajectoryError};

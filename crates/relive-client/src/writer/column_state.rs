@@ -12,6 +12,7 @@ use super::append_error::{AppendFault, AppendMismatch};
 use super::cells::KeptCells;
 use super::encode::Encoder;
 use super::slot::{ChunkRef, ChunkSlot};
+use super::thrift::Thrift;
 use crate::history::CellSpec;
 use crate::{Error, ErrorKind, Result};
 
@@ -36,6 +37,7 @@ pub(crate) struct ColumnState {
     open: Option<ChunkRef>,
     length: ChunkLength,
     cells: KeptCells,
+    thrift: Thrift,
 }
 
 /// What errors call a column.
@@ -114,6 +116,7 @@ impl ColumnState {
             open: None,
             length,
             cells: KeptCells::default(),
+            thrift: Thrift::default(),
         })
     }
 
@@ -224,7 +227,7 @@ impl ColumnState {
     fn fill(&mut self, finished: &FinishedChunk, encoder: &Encoder) -> Result<Option<Arc<ChunkSlot>>> {
         let Some(open) = self.open.take() else { return Ok(None) };
         let rows = finished.tensor.shape().rows().unwrap_or(0);
-        open.fill(encoder.encode(finished, &self.name.path)?, rows);
+        open.fill(encoder.encode(finished, &mut self.thrift, &self.name.path)?, rows);
         Ok(Some(Arc::clone(open.slot())))
     }
 

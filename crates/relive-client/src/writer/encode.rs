@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use relive_tensor::{Chunk, Codec, FinishedChunk, Ledger};
+use relive_tensor::{Chunk, ChunkParts, Codec, FinishedChunk, Ledger};
 use relive_wire::chunk;
 
+use super::thrift::Thrift;
 use crate::{Error, Result};
 
 /// What becomes of chunks.
@@ -30,8 +31,21 @@ impl Encoder {
     /// Encodes `finished`; `path` names the column in errors.
     ///
     /// Snappy is the one codec that dm-reverb's readers know.
-    pub(crate) fn encode(&self, finished: &FinishedChunk, path: &str) -> Result<EncodedChunk> {
-        let chunk = finished.encode(Codec::Snappy).and_then(Chunk::new);
+    pub(crate) fn encode(
+        &self,
+        finished: &FinishedChunk,
+        thrift: &mut Thrift,
+        path: &str,
+    ) -> Result<EncodedChunk> {
+        let parts = if thrift.tries() {
+            let parts = finished.encode(Codec::Snappy);
+            let shrinks = |parts: &ChunkParts| (parts.frame.len() as u64) < finished.tensor.size_bytes();
+            thrift.learn(parts.as_ref().is_ok_and(shrinks));
+            parts
+        } else {
+            finished.store()
+        };
+        let chunk = parts.and_then(Chunk::new);
         let chunk = chunk.map_err(|error| Error::invalid(format!("column {path:?}: {error}")))?;
         Ok(match self {
             Encoder::Messages => EncodedChunk::Message(chunk::encode(&chunk)),

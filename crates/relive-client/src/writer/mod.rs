@@ -26,6 +26,7 @@ mod stream;
 mod structure;
 mod structured;
 mod tables;
+mod thrift;
 mod trajectory;
 mod tuning;
 mod values;

@@ -24,18 +24,44 @@ pub fn encode_chunk(
     use_delta: bool,
     codec: Codec,
 ) -> Result<ChunkParts, ChunkError> {
+    let (frame, columns) = encode_columns(key, columns, |tensor, frame| {
+        let codec = if tensor.dtype() == DType::String { Codec::Raw } else { codec };
+        encode_tensor(tensor, use_delta, codec, frame).map(|()| codec)
+    })?;
+    Ok(ChunkParts { key, range, columns, delta_encoded: use_delta, frame, verbatim: false })
+}
+
+/// As [`encode_chunk`] with [`Codec::Snappy`], but without looking for anything to compress: its decoders read it.
+///
+/// # Errors
+/// As [`encode_chunk`].
+pub fn store_chunk(key: u64, range: SequenceRange, columns: &[Tensor]) -> Result<ChunkParts, ChunkError> {
+    let (frame, columns) = encode_columns(key, columns, |tensor, frame| match tensor.bytes() {
+        Some(bytes) => Codec::store(bytes, frame).map(|()| Codec::Snappy),
+        None => encode_tensor(tensor, false, Codec::Raw, frame).map(|()| Codec::Raw),
+    })?;
+    Ok(ChunkParts { key, range, columns, delta_encoded: false, frame, verbatim: false })
+}
+
+/// A frame, and what is in it.
+type Encoded = (Box<[u8]>, SmallVec<[ColumnHeader; 1]>);
+
+/// Payloads one after the other, and what they are. `encode` appends one and tells its codec.
+fn encode_columns(
+    key: u64,
+    columns: &[Tensor],
+    encode: impl Fn(&Tensor, &mut Vec<u8>) -> Result<Codec, CodecError>,
+) -> Result<Encoded, ChunkError> {
     let mut frame = Vec::new();
     let mut headers = SmallVec::with_capacity(columns.len());
     for (index, tensor) in columns.iter().enumerate() {
         let error = |fault| ChunkError { key, column: Some(index), fault };
         let start = offset(&frame).map_err(error)?;
-        let codec = if tensor.dtype() == DType::String { Codec::Raw } else { codec };
-        encode_tensor(tensor, use_delta, codec, &mut frame).map_err(|e| error(e.into()))?;
+        let codec = encode(tensor, &mut frame).map_err(|e| error(e.into()))?;
         let span = start..offset(&frame).map_err(error)?;
         headers.push(ColumnHeader { dtype: tensor.dtype(), codec, shape: tensor.shape().clone(), span });
     }
-    let frame = exactly(frame);
-    Ok(ChunkParts { key, range, columns: headers, delta_encoded: use_delta, frame, verbatim: false })
+    Ok((exactly(frame), headers))
 }
 
 /// The bytes in memory of their size. Codecs ask for room for the worst case, and allocators that are asked to take a part

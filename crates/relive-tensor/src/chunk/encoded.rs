@@ -73,6 +73,24 @@ impl EncodedTensor<'_> {
         Ok(self.codec.check_announced(&self.payload, size)?)
     }
 
+    /// Copies rows from number `first` on, as many as fill `dst`, if the elements are stored as they are, so that the other
+    /// rows need not be decoded. `None`, and `dst` as it was, for strings, for what is compressed or coded as differences,
+    /// for rows that are not there, and for broken payloads.
+    ///
+    /// # Errors
+    /// [`ChunkFault`] if bytes of a bool tensor are no bools.
+    pub fn copy_plain_rows(&self, first: u32, dst: &mut [u8]) -> Option<Result<(), ChunkFault>> {
+        if self.delta_encoded && delta::applies(self.dtype, self.shape) {
+            return None;
+        }
+        let size = usize::try_from(self.size_bytes()?).ok()?;
+        let rows = usize::try_from(self.shape.rows()?).ok()?;
+        let start = size.checked_div(rows)?.checked_mul(usize::try_from(first).ok()?)?;
+        let plain = self.codec.plain(&self.payload, size)?;
+        dst.copy_from_slice(plain.get(start..start.checked_add(dst.len())?)?);
+        Some(check_bytes(self.dtype, dst).map_err(ChunkFault::from))
+    }
+
     /// Decodes a tensor of fixed-size elements straight into all of `dst`.
     ///
     /// # Errors
@@ -139,6 +157,27 @@ mod tests {
         let mut out = vec![1; 1 << 20];
         tensor.decode_into(&mut out).unwrap();
         assert_eq!(out, zeros);
+    }
+
+    #[test]
+    fn rows_of_what_is_not_compressed_are_copied_alone() {
+        let shape = Shape::from([3, 2]);
+        let block = tensor(&shape, &[6, 5 << 2, 1, 2, 3, 4, 5, 6]);
+        let mut two = [0; 4];
+        assert_eq!(block.copy_plain_rows(1, &mut two), Some(Ok(())));
+        assert_eq!(two, [3, 4, 5, 6]);
+        assert_eq!(block.copy_plain_rows(2, &mut two), None, "there is one row left");
+        // A literal of one byte, which is repeated five times.
+        let compressed = tensor(&shape, &[6, 0, 7, 0b0000_0101, 1]);
+        let mut all = [0; 6];
+        assert_eq!(compressed.copy_plain_rows(0, &mut all), None);
+        assert_eq!(compressed.decode_into(&mut all), Ok(()));
+        assert_eq!(all, [7; 6]);
+        let differences = EncodedTensor { delta_encoded: true, ..block };
+        assert_eq!(differences.copy_plain_rows(0, &mut all), None);
+        let bools = EncodedTensor { dtype: DType::Bool, delta_encoded: false, ..differences };
+        assert!(matches!(bools.copy_plain_rows(0, &mut all), Some(Err(_))));
+        assert_eq!(bools.copy_plain_rows(0, &mut [0; 1]), Some(Ok(())), "the first byte is one");
     }
 
     #[test]

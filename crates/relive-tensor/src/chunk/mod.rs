@@ -16,7 +16,7 @@ mod stored;
 pub use account::{Account, AccountSnapshot};
 pub use bytes::ChunkBytes;
 pub use cold::{ColdError, ColdStore};
-pub use encode::encode_chunk;
+pub use encode::{encode_chunk, store_chunk};
 pub use encoded::EncodedTensor;
 pub use error::{ChunkError, ChunkFault};
 pub use header::{ColumnHeader, SequenceRange};

@@ -35,20 +35,23 @@ pub struct ChunkParts {
 ///
 /// That a value exists means that its payloads decode: [`Chunk::new`] has walked each of them. Memory beyond the frame is
 /// small (see the test of its size), as servers hold millions of chunks of a few hundred bytes.
+///
+/// In memory as it is written here: what readers look at comes first, in as few cache lines as can be.
+#[repr(C)]
 pub struct Chunk {
-    key: u64,
-    episode_id: u64,
-    start: i32,
-    end: i32,
     columns: SmallVec<[ColumnHeader; 1]>,
     frame: Kept,
-    ledger: Option<Arc<Ledger>>,
-    state: State,
     /// Decoded size of all columns; at most [`MAX_CHUNK_BYTES`], so 32 bits hold it.
     raw_bytes: u32,
     sparse: bool,
     delta_encoded: bool,
     verbatim: bool,
+    state: State,
+    ledger: Option<Arc<Ledger>>,
+    key: u64,
+    episode_id: u64,
+    start: i32,
+    end: i32,
 }
 
 /// The books of chunks that are in no ledger.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::buffer::Buffer;
 use super::{AutoTuner, ChunkLength, ChunkStatistic, ChunkerError};
-use crate::chunk::{ChunkError, ChunkParts, SequenceRange, encode_chunk};
+use crate::chunk::{ChunkError, ChunkParts, SequenceRange, encode_chunk, store_chunk};
 use crate::codec::Codec;
 use crate::limits::{MAX_CELL_BYTES, MAX_RANK};
 use crate::{DType, Shape, Tensor, TensorError};
@@ -49,6 +49,14 @@ impl FinishedChunk {
     /// As [`encode_chunk`].
     pub fn encode(&self, codec: Codec) -> Result<ChunkParts, ChunkError> {
         encode_chunk(self.key, self.range, std::slice::from_ref(&self.tensor), self.delta, codec)
+    }
+
+    /// Makes the chunk without an attempt to compress it.
+    ///
+    /// # Errors
+    /// As [`store_chunk`].
+    pub fn store(&self) -> Result<ChunkParts, ChunkError> {
+        store_chunk(self.key, self.range, std::slice::from_ref(&self.tensor))
     }
 }
 

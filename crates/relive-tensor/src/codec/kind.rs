@@ -62,6 +62,14 @@ impl Codec {
         }
     }
 
+    /// Appends `src` as it is, in a form that [`Codec::Snappy`] decodes.
+    ///
+    /// # Errors
+    /// [`CodecError::TooLong`] beyond 4 GiB.
+    pub fn store(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        snappy::store(src, out)
+    }
+
     /// Checks that `src` decodes to exactly `expected_len` bytes, without keeping them. Snappy and LZ4 are walked tag by
     /// tag and produce nothing; Zstandard runs through a small buffer.
     ///
@@ -105,6 +113,16 @@ impl Codec {
             Self::Snappy => snappy::decode_into(src, dst),
             Self::Lz4 => lz4::decode_into(src, dst),
             Self::Zstd => zstd::decode_into(src, dst),
+        }
+    }
+
+    /// The `expected_len` decoded bytes where they lie, if they are there as they are.
+    #[inline]
+    pub(crate) fn plain(self, src: &[u8], expected_len: usize) -> Option<&[u8]> {
+        match self {
+            Self::Raw => (src.len() == expected_len).then_some(src),
+            Self::Snappy => snappy::plain(src, expected_len),
+            Self::Lz4 | Self::Zstd => None,
         }
     }
 

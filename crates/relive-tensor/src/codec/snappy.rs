@@ -9,9 +9,16 @@
 //! | 10 | copy | upper six bits + 1 | 2 bytes: offset |
 //! | 11 | copy | upper six bits + 1 | 4 bytes: offset |
 
-use super::strings::read_varint32;
+use super::strings::{read_varint32, write_varint};
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
+
+/// Data that compression makes less than this part of it shorter is stored as one literal: who reads it copies it, or finds it
+/// where it lies.
+const MIN_SAVED_PART: usize = 16;
+
+/// Bytes of a block beside its only literal: its length twice, and a tag.
+const MAX_STORED_OVERHEAD: usize = 10;
 
 pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     let start = out.len();
@@ -23,10 +30,52 @@ pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     out.resize(start + bound, 0);
     let written = snap::raw::Encoder::new().compress(src, out.get_mut(start..).unwrap_or_default());
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
-    written.map(|_| ()).map_err(|_| too_long())
+    let written = written.map_err(|_| too_long())?;
+    let block = out.get(start..).unwrap_or_default();
+    if written <= src.len() - src.len() / MIN_SAVED_PART || plain(block, src.len()).is_some() {
+        return Ok(());
+    }
+    out.truncate(start);
+    store(src, out)
+}
+
+/// Appends a block that is a single literal.
+pub(super) fn store(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    if u32::try_from(src.len()).is_err() {
+        return Err(CodecError::TooLong { codec: Codec::Snappy, len: to_u64(src.len()) });
+    }
+    out.reserve(src.len() + MAX_STORED_OVERHEAD);
+    write_varint(src.len(), out);
+    let Some(last) = src.len().checked_sub(1) else { return Ok(()) };
+    let [a, b, c, d, ..] = last.to_le_bytes();
+    match last {
+        0..60 => out.push(a << 2),
+        60..0x100 => out.extend_from_slice(&[60 << 2, a]),
+        0x100..0x1_0000 => out.extend_from_slice(&[61 << 2, a, b]),
+        0x1_0000..0x100_0000 => out.extend_from_slice(&[62 << 2, a, b, c]),
+        _ => out.extend_from_slice(&[63 << 2, a, b, c, d]),
+    }
+    out.extend_from_slice(src);
+    Ok(())
+}
+
+/// The data where it lies, if the block is a single literal of `expected_len` bytes.
+#[inline]
+pub(super) fn plain(src: &[u8], expected_len: usize) -> Option<&[u8]> {
+    let (announced, body) = read_varint32(src)?;
+    let (&tag, after) = body.split_first()?;
+    if tag & 3 != 0 || u64::from(announced) != to_u64(expected_len) {
+        return None;
+    }
+    let (data, rest) = literal(tag, after)?;
+    (rest.is_empty() && data.len() == expected_len).then_some(data)
 }
 
 pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
+    if let Some(data) = plain(src, dst.len()) {
+        dst.copy_from_slice(data);
+        return Ok(());
+    }
     match snap::raw::Decoder::new().decompress(src, dst) {
         Ok(found) => Codec::Snappy.check_len(found, dst.len()),
         // The walk knows the place and the reason; the library's own words are the last resort.
@@ -74,7 +123,8 @@ fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
     let mut produced = 0_u64;
     while let [tag, after @ ..] = rest {
         let (len, next) = if tag & 3 == 0 {
-            literal(*tag, after).ok_or((rest, BlockFault::Literal))?
+            let (data, next) = literal(*tag, after).ok_or((rest, BlockFault::Literal))?;
+            (to_u64(data.len()), next)
         } else {
             let (len, offset, next) = copy(*tag, after).ok_or((rest, BlockFault::Tag))?;
             // An offset of 0 wraps to the greatest value, so one comparison refuses it as well.
@@ -93,9 +143,9 @@ fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
     Ok(produced)
 }
 
-/// Length of a literal and what follows it.
+/// A literal and what follows it.
 #[inline]
-fn literal(tag: u8, after: &[u8]) -> Option<(u64, &[u8])> {
+fn literal(tag: u8, after: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, body) = match tag >> 2 {
         short @ 0..60 => (u64::from(short), after),
         60 => after.split_first_chunk().map(|(b, body)| (u64::from(u8::from_le_bytes(*b)), body))?,
@@ -106,8 +156,7 @@ fn literal(tag: u8, after: &[u8]) -> Option<(u64, &[u8])> {
         }
         _ => after.split_first_chunk().map(|(b, body)| (u64::from(u32::from_le_bytes(*b)), body))?,
     };
-    let len = len + 1;
-    Some((len, body.get(usize::try_from(len).ok()?..)?))
+    body.split_at_checked(usize::try_from(len + 1).ok()?)
 }
 
 /// Length and offset of a copy and what follows it.
@@ -167,6 +216,32 @@ mod tests {
             validate(&[0, 0, b'a'], 0),
             Err(CodecError::Broken { codec: Codec::Snappy, at: 1, fault: BlockFault::Overrun })
         );
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_one_literal_of_any_length() {
+        let noise = |len: u32| -> Vec<u8> {
+            (0..len).flat_map(|i| i.wrapping_mul(0x9e37_79b9).rotate_left(i % 31).to_le_bytes()).collect()
+        };
+        for len in [1, 59, 60, 61, 255, 256, 257, 65_535, 65_536, 65_537, 100_000, 1 << 24, (1 << 24) + 1] {
+            let mut src = noise(len / 4 + 1);
+            src.truncate(usize::try_from(len).unwrap());
+            let mut block = Vec::new();
+            encode(&src, &mut block).unwrap();
+            assert_eq!(plain(&block, src.len()), Some(src.as_slice()), "{len}");
+            assert!(block.len() <= src.len() + 9);
+            assert_eq!(validate(&block, src.len()), Ok(()));
+            // The library reads it, too.
+            assert_eq!(snap::raw::Decoder::new().decompress_vec(&block).unwrap(), src);
+            assert_eq!(plain(&block, src.len() + 1), None);
+        }
+    }
+
+    #[test]
+    fn what_shrinks_is_compressed() {
+        let mut block = Vec::new();
+        encode(&[7; 1000], &mut block).unwrap();
+        assert!(block.len() < 100 && plain(&block, 1000).is_none());
     }
 
     #[test]

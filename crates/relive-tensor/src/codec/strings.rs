@@ -78,7 +78,7 @@ pub(super) fn read_varint32(src: &[u8]) -> Option<(u32, &[u8])> {
     None
 }
 
-fn write_varint(mut value: usize, out: &mut Vec<u8>) {
+pub(super) fn write_varint(mut value: usize, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(u8::try_from(value & 0x7f).expect("seven bits fit a byte") | 0x80);
         value >>= 7;

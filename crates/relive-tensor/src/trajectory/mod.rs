@@ -8,4 +8,4 @@ mod validate;
 
 pub use builder::TrajectoryBuilder;
 pub use error::TrajectoryError;
-pub use stored::{Column, ColumnSpan, Slice, Trajectory};
+pub use stored::{Column, ColumnSpan, OnlySlice, Slice, Trajectory};

@@ -48,6 +48,21 @@ pub struct Column<'a> {
     squeeze: bool,
 }
 
+/// A column that is a single slice.
+#[derive(Clone, Copy, Debug)]
+pub struct OnlySlice<'a> {
+    /// The chunk.
+    pub chunk: &'a Arc<Chunk>,
+    /// Which tensor of the chunk.
+    pub index: usize,
+    /// First row.
+    pub offset: u32,
+    /// Number of rows.
+    pub length: u32,
+    /// Whether the leading dimension, which is then 1, is dropped.
+    pub squeeze: bool,
+}
+
 impl Trajectory {
     /// The distinct chunks, in order of first appearance.
     #[must_use]
@@ -87,6 +102,22 @@ impl Trajectory {
     /// A draft for the builder. It is no valid trajectory, so it is not public.
     pub(super) fn empty() -> Self {
         Self { chunks: SmallVec::new(), columns: SmallVec::new(), slices: SmallVec::new() }
+    }
+
+    /// The slice of a column, if all columns are one slice each: most items of one step, or of one chunk, are.
+    #[inline]
+    #[must_use]
+    pub fn only_slice(&self, column: usize) -> Option<OnlySlice<'_>> {
+        let (slices, columns) = (self.slices.as_slice(), self.columns.as_slice());
+        // Every column has a slice, so that as many slices as columns are one each.
+        if slices.len() != columns.len() {
+            return None;
+        }
+        let slice = slices.get(column)?;
+        let chunk = self.chunks.get(usize::try_from(slice.chunk).ok()?)?;
+        let index = usize::try_from(slice.index).ok()?;
+        let squeeze = columns.get(column)?.squeeze;
+        Some(OnlySlice { chunk, index, offset: slice.offset, length: slice.length, squeeze })
     }
 
     fn view(&self, index: usize) -> Column<'_> {

@@ -1,0 +1,52 @@
+//! Whether it is worth trying to compress the chunks of a column.
+
+/// Chunks that are stored as they are between two attempts, once attempts have failed again and again: trying costs several
+/// times as much as storing, and a column whose content changes is to be noticed soon.
+const MAX_PAUSE: u32 = 16;
+
+/// Remembers whether attempts paid off. Pauses between them get longer while they do not.
+#[derive(Debug, Default)]
+pub(crate) struct Thrift {
+    pause: u32,
+    /// Chunks left of the pause.
+    left: u32,
+}
+
+impl Thrift {
+    /// Whether to try with the next chunk.
+    pub(crate) fn tries(&mut self) -> bool {
+        let tries = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        tries
+    }
+
+    /// Takes note of an attempt.
+    pub(crate) fn learn(&mut self, paid: bool) {
+        self.pause = if paid { 0 } else { (self.pause * 2).clamp(1, MAX_PAUSE) };
+        self.left = self.pause;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pays_is_tried_always_and_what_does_not_ever_less() {
+        let mut thrift = Thrift::default();
+        let mut attempts = |paid: bool, chunks: usize| -> String {
+            let tried = (0..chunks).map(|_| {
+                let tries = thrift.tries();
+                if tries {
+                    thrift.learn(paid);
+                }
+                if tries { 'x' } else { '.' }
+            });
+            tried.collect()
+        };
+        assert_eq!(attempts(true, 5), "xxxxx");
+        assert_eq!(attempts(false, 16), "x.x..x....x.....");
+        assert_eq!(attempts(false, 3 + 17), "...x................");
+        assert_eq!(attempts(true, 4), "xxxx", "what pays again is tried again at once");
+    }
+}
