@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use relive_table::{NewItem, Timestamp};
+use relive_table::{MAX_SIDE_BY_SIDE, NewItem, RefusedUpdate, Sampled, Timestamp};
+use smallvec::SmallVec;
 
 use crate::EngineError;
 use crate::aftermath::Aftermath;
@@ -75,6 +76,7 @@ impl Change<'_> {
     pub(crate) fn enqueue_sample(
         &mut self,
         request: SampleRequest,
+        room: Vec<Sampled>,
         since: Instant,
     ) -> Result<(u64, Arc<Slot<SampleResult>>), EngineError> {
         self.check_open()?;
@@ -90,7 +92,7 @@ impl Change<'_> {
             id,
             limit: request.limit,
             max_bytes: request.max_bytes,
-            taken: Vec::new(),
+            taken: room,
             taken_bytes: 0,
             who: request.who,
             since,
@@ -99,18 +101,35 @@ impl Change<'_> {
         Ok((id, slot))
     }
 
-    pub(crate) fn mutate(&mut self, mutation: Mutation) -> Result<(), EngineError> {
-        match mutation {
-            Mutation::Delete { key } => {
-                self.state.table.delete(key, &mut self.after.freed);
-                Ok(())
-            }
-            Mutation::Update { key, priority } => {
-                let updated = self.state.table.update_priority(key, priority);
-                let table = || self.name();
-                updated.map(drop).map_err(|source| EngineError::Priority { table: table(), key, source })
+    /// Updates that follow each other are done together.
+    pub(crate) fn mutate(&mut self, mutations: impl Iterator<Item = Mutation>) -> Result<(), EngineError> {
+        let mut updates: SmallVec<[(u64, f64); MAX_SIDE_BY_SIDE]> = SmallVec::new();
+        for mutation in mutations {
+            match mutation {
+                Mutation::Update { key, priority } => {
+                    updates.push((key, priority));
+                    if updates.len() == MAX_SIDE_BY_SIDE {
+                        self.update(&mut updates)?;
+                    }
+                }
+                Mutation::Delete { key } => {
+                    self.update(&mut updates)?;
+                    self.state.table.delete(key, &mut self.after.freed);
+                }
             }
         }
+        self.update(&mut updates)
+    }
+
+    /// Sets priorities, and empties their list.
+    fn update(&mut self, updates: &mut SmallVec<[(u64, f64); MAX_SIDE_BY_SIDE]>) -> Result<(), EngineError> {
+        let updated = self.state.table.update_priorities(updates);
+        updates.clear();
+        updated.map_err(|RefusedUpdate { key, source }| EngineError::Priority {
+            table: self.name(),
+            key,
+            source,
+        })
     }
 
     /// Fails everything that waits. Inserts that waited were not confirmed and are not kept.

@@ -53,6 +53,9 @@ const INSERTS_PER_LOCK: usize = 64;
 /// Priorities set and items deleted under one lock; a learner's batch usually fits.
 const MUTATIONS_PER_LOCK: usize = 1_024;
 
+/// Samples for which memory is taken before the lock; a learner's batch usually fits. Larger requests take more as it fills.
+const SAMPLES_IN_ADVANCE: usize = 1_024;
+
 impl TableHandle {
     pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
         let shared = Shared {
@@ -132,7 +135,7 @@ impl TableHandle {
         loop {
             self.change(|change| {
                 change.check_open()?;
-                mutations.by_ref().take(MUTATIONS_PER_LOCK).try_for_each(|mutation| change.mutate(mutation))
+                change.mutate(mutations.by_ref().take(MUTATIONS_PER_LOCK))
             })?;
             if mutations.peek().is_none() {
                 return Ok(());
@@ -177,7 +180,8 @@ impl TableHandle {
             let got = i64::try_from(request.limit).unwrap_or(i64::MAX);
             return Err(EngineError::SampleCount { got, limit: MAX_SAMPLES_PER_REQUEST });
         }
-        self.change(|change| change.enqueue_sample(request, since))
+        let room = Vec::with_capacity(request.limit.min(SAMPLES_IN_ADVANCE));
+        self.change(|change| change.enqueue_sample(request, room, since))
     }
 
     /// Ends a request whose time is up: with its samples if it was served at the last moment.

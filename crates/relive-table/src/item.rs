@@ -20,16 +20,19 @@ pub struct NewItem {
 }
 
 /// The part of an item that never changes. Shared by the table and everyone who sampled it.
+///
+/// In memory as it is written here: what readers look at lies beside the reference counts, in as few cache lines as can be.
 #[derive(Debug)]
+#[repr(C)]
 pub struct ItemData {
+    /// Its data.
+    pub trajectory: Trajectory,
     /// The item's identity in its table.
     pub key: u64,
     /// Its place in the order of the table's inserts; grows with each, also across a reset.
     pub sequence: u64,
     /// When it was inserted.
     pub inserted_at: Timestamp,
-    /// Its data.
-    pub trajectory: Trajectory,
 }
 
 /// An item as it is in its table now.

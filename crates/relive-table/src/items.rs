@@ -62,8 +62,23 @@ impl Items {
     }
 
     pub(crate) fn find(&self, key: u64) -> Option<Slot> {
+        self.find_hashed(self.hash(key), key)
+    }
+
+    pub(crate) fn hash(&self, key: u64) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// [`find`](Self::find) for a key whose hash is known.
+    pub(crate) fn find_hashed(&self, hash: u64, key: u64) -> Option<Slot> {
         let is_it = |&slot: &Slot| self.get(slot).is_some_and(|record| record.key == key);
-        self.by_key.find(self.hasher.hash_one(key), is_it).copied()
+        self.by_key.find(hash, is_it).copied()
+    }
+
+    /// Brings near what [`find_hashed`](Self::find_hashed) looks at.
+    pub(crate) fn touch_bucket(&self, hash: u64) {
+        let held = self.by_key.iter_hash(hash).next().and_then(|&slot| self.get(slot));
+        core::hint::black_box(held.map(|record| record.key));
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Record> {
@@ -82,7 +97,7 @@ impl Items {
 
     /// Adds a record whose key is not there yet.
     pub(crate) fn insert(&mut self, record: Record) -> Slot {
-        let hash = self.hasher.hash_one(record.key);
+        let hash = self.hash(record.key);
         let slot = self.place(record);
         let (entries, hasher) = (&self.entries, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&slot| match entries.get(slot as usize) {

@@ -28,9 +28,9 @@ pub use extension::{Context, Effect, Extension, InsertOnFirstSample, Metric, Pri
 pub use freed::Freed;
 pub use item::{ItemData, ItemView, NewItem, Sampled};
 pub use limiter::{CountError, ErrorBuffer, RateLimiter, RateLimiterConfig, RateLimiterError, Shortfall};
-pub use selector::{Pick, Rank, Select, Selector, SelectorKind, Slot};
+pub use selector::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, Selector, SelectorKind, Slot};
 pub use snapshot::{
     CheckpointCounts, CheckpointProgress, SavedCheckpoint, Snapshot, StoredItem, TableCounters, TableSnapshot,
 };
-pub use table::{Evicted, InsertOutcome, RestoreError, Table, TableInfo};
+pub use table::{Evicted, InsertOutcome, RefusedUpdate, RestoreError, Table, TableInfo};
 pub use time::Timestamp;

@@ -94,6 +94,9 @@ fn apply(table: &mut Table, op: &Op, now: Timestamp, rng: &mut Xoshiro256PlusPlu
         Op::Update { key, priority } => {
             let _ = table.update_priority(key, priority);
         }
+        Op::UpdateMany(ref updates) => {
+            let _ = table.update_priorities(updates);
+        }
         Op::Delete(key) => {
             table.delete(key, freed);
         }

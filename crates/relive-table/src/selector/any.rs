@@ -3,7 +3,7 @@
 use rand_core::Rng;
 
 use super::{
-    Direction, Fifo, Heap, Lifo, Pick, Prioritized, Rank, Select, SelectorKind, Slot, Uniform,
+    Direction, Fifo, Heap, Lifo, Pick, Prioritized, Rank, Ranks, Select, SelectorKind, Slot, Uniform,
     WithoutReplacement,
 };
 use crate::PriorityError;
@@ -68,6 +68,14 @@ impl Select for Selector {
 
     fn update(&mut self, slot: Slot, rank: Rank) -> bool {
         each!(self, inner => inner.update(slot, rank))
+    }
+
+    fn admit_many(&self, priorities: &[f64]) -> Option<Ranks> {
+        each!(self, inner => inner.admit_many(priorities))
+    }
+
+    fn update_many(&mut self, slots: &[Slot], ranks: &[Rank]) {
+        each!(self, inner => inner.update_many(slots, ranks));
     }
 
     fn remove(&mut self, slot: Slot) -> bool {

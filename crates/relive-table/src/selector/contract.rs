@@ -1,6 +1,7 @@
 //! What every selector promises.
 
 use rand_core::Rng;
+use smallvec::SmallVec;
 
 use crate::PriorityError;
 
@@ -12,6 +13,12 @@ pub type Slot = u32;
 /// Only [`Select::admit`] makes one. It is meant for the selector that made it, and for its next change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rank(pub(crate) f64);
+
+/// Ranks of updates that are done side by side.
+pub type Ranks = SmallVec<[Rank; MAX_SIDE_BY_SIDE]>;
+
+/// Updates that are done side by side: enough to keep a processor's memory requests busy, and to meet in the nodes of trees.
+pub const MAX_SIDE_BY_SIDE: usize = 64;
 
 /// What a selector chose.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +54,21 @@ pub trait Select {
 
     /// Gives a slot another priority. False, and no change, if it is not there.
     fn update(&mut self, slot: Slot, rank: Rank) -> bool;
+
+    /// The ranks of `priorities`, if the updates of slots to them are certain to be accepted one after the other, whatever
+    /// slots they are. If in doubt it says no, and each update is to be admitted on its own.
+    fn admit_many(&self, priorities: &[f64]) -> Option<Ranks> {
+        priorities.iter().map(|&priority| self.admit(None, priority).ok()).collect()
+    }
+
+    /// What so many calls of [`update`](Self::update) do, done side by side where that is faster. All slots are there; of one
+    /// that comes several times the last rank counts.
+    fn update_many(&mut self, slots: &[Slot], ranks: &[Rank]) {
+        for (&slot, &rank) in slots.iter().zip(ranks) {
+            let updated = self.update(slot, rank);
+            debug_assert!(updated, "slot {slot} is in no selector");
+        }
+    }
 
     /// Takes a slot out. False, and no change, if it is not there.
     fn remove(&mut self, slot: Slot) -> bool;

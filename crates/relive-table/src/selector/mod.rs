@@ -18,7 +18,7 @@ mod uniform;
 mod without_replacement;
 
 pub use any::Selector;
-pub use contract::{Pick, Rank, Select, Slot};
+pub use contract::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, Slot};
 pub use fifo::Fifo;
 pub use heap::{Direction, Heap};
 pub use kind::SelectorKind;

@@ -1,10 +1,11 @@
 //! In proportion to a power of the priority.
 
 use rand_core::Rng;
+use smallvec::SmallVec;
 
 use super::dense::Dense;
 use super::sum_tree::{Descent, SumTree};
-use super::{Pick, Rank, Select, SelectorKind, Slot};
+use super::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, SelectorKind, Slot};
 use crate::PriorityError;
 use crate::random::{index_below, unit};
 
@@ -90,6 +91,25 @@ impl Select for Prioritized {
         let Some(place) = self.members.place(slot) else { return false };
         self.weights.set(place, rank.0);
         true
+    }
+
+    fn admit_many(&self, priorities: &[f64]) -> Option<Ranks> {
+        let weights: Ranks = priorities
+            .iter()
+            .map(|&priority| weight_of(self.exponent, priority).ok().map(Rank))
+            .collect::<Option<_>>()?;
+        // The weights that they replace are left out of account, so that the order of the updates does not matter. Half of the
+        // limit, as sums are rounded.
+        let most = weights.iter().fold(self.weights.total(), |sum, rank| sum + rank.0);
+        (most <= MAX_TOTAL_WEIGHT / 2.0).then_some(weights)
+    }
+
+    fn update_many(&mut self, slots: &[Slot], ranks: &[Rank]) {
+        let places: SmallVec<[usize; MAX_SIDE_BY_SIDE]> =
+            slots.iter().filter_map(|&slot| self.members.place(slot)).collect();
+        debug_assert_eq!(places.len(), slots.len(), "all slots are there");
+        let weights = ranks.iter().map(|rank| rank.0);
+        self.weights.set_many(places.into_iter().zip(weights));
     }
 
     fn remove(&mut self, slot: Slot) -> bool {

@@ -1,5 +1,9 @@
 //! Sums of weights in a tree, to draw an index in proportion to its weight.
 
+use smallvec::SmallVec;
+
+use super::MAX_SIDE_BY_SIDE;
+
 /// Children per node: eight 64-bit sums are one cache line.
 const ARITY: usize = 8;
 
@@ -60,6 +64,32 @@ impl SumTree {
             group.0[index % ARITY] = value;
             value = group.sum();
             index /= ARITY;
+        }
+    }
+
+    /// [`set`](Self::set) for each of `weights`, an index and a weight. Of an index that comes several times the last weight
+    /// counts.
+    ///
+    /// Sums that several of them are part of are added up once, and no addition waits for one of the same level, while
+    /// `set` goes up the levels one sum after the other.
+    pub(crate) fn set_many(&mut self, weights: impl Iterator<Item = (usize, f64)>) {
+        let mut changed: SmallVec<[usize; MAX_SIDE_BY_SIDE]> = SmallVec::new();
+        let Some((leaves, above)) = self.levels.split_first_mut() else { return };
+        for (index, weight) in weights {
+            leaves[index / ARITY].0[index % ARITY] = weight;
+            changed.push(index / ARITY);
+        }
+        let mut below = leaves;
+        for groups in above {
+            if below.len() <= changed.len() {
+                changed.clear();
+                changed.extend(0..below.len());
+            }
+            for index in &mut changed {
+                groups[*index / ARITY].0[*index % ARITY] = below[*index].sum();
+                *index /= ARITY;
+            }
+            below = groups;
         }
     }
 
@@ -205,6 +235,24 @@ mod tests {
             assert_eq!(tree.total(), doubled.iter().sum::<f64>());
             (0..650).for_each(|_| tree.pop());
             assert_eq!(tree.total(), doubled[..tree.len].iter().sum::<f64>());
+        }
+    }
+
+    #[test]
+    fn many_at_once_are_one_after_the_other() {
+        for len in [0, 1, 8, 9, 700, 5000] {
+            let mut one = tree_of(&vec![1.0; len]);
+            let mut many = one.clone();
+            let changes: Vec<(usize, f64)> =
+                (0..300.min(len * 2)).map(|n| (n * n * 31 % len, 0.1 * n as f64)).collect();
+            for part in changes.chunks(70) {
+                part.iter().for_each(|&(index, weight)| one.set(index, weight));
+                many.set_many(part.iter().copied());
+                assert_eq!(one.total(), many.total());
+            }
+            let sums =
+                |tree: &SumTree| tree.levels.iter().flatten().flat_map(|group| group.0).collect::<Vec<_>>();
+            assert_eq!(sums(&one), sums(&many));
         }
     }
 

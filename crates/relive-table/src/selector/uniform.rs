@@ -39,4 +39,15 @@ impl Select for Uniform {
         let slot = self.0.slot(index_below(rng, self.0.len()))?;
         Some(Pick { slot, probability: 1.0 / self.0.len() as f64 })
     }
+
+    fn pick_many<R: Rng + ?Sized>(&mut self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
+        let len = self.0.len();
+        if len == 0 {
+            return;
+        }
+        let probability = 1.0 / len as f64;
+        let slots = (0..count).filter_map(|_| self.0.slot(index_below(rng, len)));
+        picks.reserve(count);
+        picks.extend(slots.map(|slot| Pick { slot, probability }));
+    }
 }

@@ -16,3 +16,4 @@ pub use restore::RestoreError;
 pub(crate) use state::Contents;
 pub(crate) use state::State;
 pub use state::Table;
+pub use update::RefusedUpdate;

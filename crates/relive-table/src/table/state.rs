@@ -7,7 +7,7 @@ use relive_tensor::{Account, Ledger, Trajectory};
 use crate::episodes::Episodes;
 use crate::extension::Requests;
 use crate::items::Items;
-use crate::selector::{Rank, Select, Selector, Slot};
+use crate::selector::{Rank, Ranks, Select, Selector, Slot};
 use crate::{Capture, ConfigError, Extension, ItemView, PriorityError, RateLimiter, TableConfig};
 
 /// A set of items with a rule for reading, a rule for removing and a rate limiter.
@@ -62,6 +62,12 @@ pub(super) struct Admitted {
     remover: Rank,
 }
 
+/// Priorities that both selectors have accepted, whatever slots they are of.
+pub(super) struct AdmittedMany {
+    sampler: Ranks,
+    remover: Ranks,
+}
+
 impl Contents {
     pub(super) fn new(config: &TableConfig, ledger: &Ledger) -> Self {
         Self {
@@ -89,6 +95,18 @@ impl Contents {
         let sampler = self.sampler.admit(replaced, priority)?;
         let remover = self.remover.admit(replaced, priority)?;
         Ok(Admitted { priority, sampler, remover })
+    }
+
+    /// None unless all are certain to be accepted one after the other.
+    pub(super) fn admit_many(&self, priorities: &[f64]) -> Option<AdmittedMany> {
+        let sampler = self.sampler.admit_many(priorities)?;
+        let remover = self.remover.admit_many(priorities)?;
+        Some(AdmittedMany { sampler, remover })
+    }
+
+    pub(super) fn reselect_many(&mut self, slots: &[Slot], admitted: &AdmittedMany) {
+        self.sampler.update_many(slots, &admitted.sampler);
+        self.remover.update_many(slots, &admitted.remover);
     }
 
     pub(super) fn select(&mut self, slot: Slot, admitted: Admitted) {

@@ -1,8 +1,22 @@
-//! Changing the priority of an item.
+//! Changing the priority of items.
 
-use super::state::{Admitted, State};
-use crate::selector::Slot;
+use smallvec::SmallVec;
+
+use super::state::{Admitted, AdmittedMany, State};
+use crate::selector::{MAX_SIDE_BY_SIDE, Slot};
 use crate::{PriorityError, Table};
+
+/// A priority that was refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RefusedUpdate {
+    /// The item.
+    pub key: u64,
+    /// Why.
+    pub source: PriorityError,
+}
+
+/// Slots of items that are updated side by side, and their new priorities.
+type Found = (SmallVec<[Slot; MAX_SIDE_BY_SIDE]>, SmallVec<[f64; MAX_SIDE_BY_SIDE]>);
 
 impl Table {
     /// Changes the priority of an item. False if there is no such item, which is no error.
@@ -14,6 +28,32 @@ impl Table {
             Some(slot) => self.update_slot(slot, priority).map(|()| true),
             None => Ok(false),
         }
+    }
+
+    /// Changes the priorities of items, given by their keys. Keys of no item are passed over.
+    ///
+    /// The same as so many calls of [`update_priority`](Self::update_priority), up to the first that is refused.
+    ///
+    /// # Errors
+    /// [`RefusedUpdate`] if a selector refuses a priority. The ones before it are changed.
+    pub fn update_priorities(&mut self, updates: &[(u64, f64)]) -> Result<(), RefusedUpdate> {
+        for stage in updates.chunks(MAX_SIDE_BY_SIDE) {
+            let (slots, priorities) = self.state.find_all(stage);
+            match self.state.contents.admit_many(&priorities) {
+                Some(admitted) if self.extensions.is_empty() => {
+                    self.state.set_priorities(&slots, &priorities, &admitted);
+                }
+                _ => self.update_one_by_one(stage)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn update_one_by_one(&mut self, updates: &[(u64, f64)]) -> Result<(), RefusedUpdate> {
+        for &(key, priority) in updates {
+            self.update_priority(key, priority).map_err(|source| RefusedUpdate { key, source })?;
+        }
+        Ok(())
     }
 
     pub(super) fn update_slot(&mut self, slot: Slot, priority: f64) -> Result<(), PriorityError> {
@@ -31,5 +71,26 @@ impl State {
         self.contents.reselect(slot, admitted);
         let record = self.contents.items.get_mut(slot);
         record.map_or(admitted.priority, |record| core::mem::replace(&mut record.priority, admitted.priority))
+    }
+
+    /// The items of `updates` that there are, and their new priorities.
+    fn find_all(&self, updates: &[(u64, f64)]) -> Found {
+        let items = &self.contents.items;
+        let hashes: SmallVec<[u64; MAX_SIDE_BY_SIDE]> =
+            updates.iter().map(|&(key, _)| items.hash(key)).collect();
+        hashes.iter().for_each(|&hash| items.touch_bucket(hash));
+        let found = |(&hash, &(key, priority))| Some((items.find_hashed(hash, key)?, priority));
+        hashes.iter().zip(updates).filter_map(found).unzip()
+    }
+
+    /// Changes the priorities of slots that are there, all accepted.
+    fn set_priorities(&mut self, slots: &[Slot], priorities: &[f64], admitted: &AdmittedMany) {
+        slots.iter().for_each(|&slot| self.before_change(slot));
+        self.contents.reselect_many(slots, admitted);
+        for (&slot, &priority) in slots.iter().zip(priorities) {
+            if let Some(record) = self.contents.items.get_mut(slot) {
+                record.priority = priority;
+            }
+        }
     }
 }

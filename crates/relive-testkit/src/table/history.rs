@@ -36,6 +36,8 @@ pub enum Op {
         /// Its new priority.
         priority: f64,
     },
+    /// Change priorities, given by keys, in one call.
+    UpdateMany(Vec<(u64, f64)>),
     /// Delete the item of this key.
     Delete(u64),
     /// Empty the table.
@@ -67,6 +69,8 @@ fn ops() -> impl Strategy<Value = Op> {
         30 => insert,
         20 => (0_usize..70).prop_map(|n| Op::Sample(if n < 60 { n % 4 } else { n })),
         10 => (keys(), priorities()).prop_map(|(key, priority)| Op::Update { key, priority }),
+        // More than are worked on side by side.
+        5 => vec((keys(), priorities()), 0..150).prop_map(Op::UpdateMany),
         8 => keys().prop_map(Op::Delete),
         1 => Just(Op::Reset),
     ]
@@ -151,6 +155,9 @@ fn step(
         }
         Op::Update { key, priority } => {
             model.update(key, priority, table.update_priority(key, priority).ok());
+        }
+        Op::UpdateMany(ref updates) => {
+            model.update_many(updates, table.update_priorities(updates).map_err(|refused| refused.key));
         }
         Op::Delete(key) => model.delete(key, table.delete(key, freed)),
         Op::Reset => {

@@ -160,6 +160,25 @@ impl NaiveTable {
         }
     }
 
+    /// Follows updates in one call, of which the first that is refused ends it; the error is its key.
+    ///
+    /// # Panics
+    /// If the outcome is wrong.
+    pub fn update_many(&mut self, updates: &[(u64, f64)], outcome: Result<(), u64>) {
+        let mut refused = None;
+        for &(key, priority) in updates {
+            let known = self.items.iter().any(|item| item.key == key);
+            if known && !self.accepts(Some(key), priority) {
+                refused = Some(key);
+                break;
+            }
+            if known {
+                self.set_priority(key, priority);
+            }
+        }
+        assert_eq!(outcome.err(), refused, "updates {updates:?}");
+    }
+
     /// Follows a deletion.
     ///
     /// # Panics
