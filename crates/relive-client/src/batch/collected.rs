@@ -10,46 +10,77 @@ use super::ColumnLayout;
 use super::gather::{Target, gather};
 use super::plan::{Plan, PlannedColumn};
 use super::planner::Planner;
+use super::stored::StoredSamples;
+use super::uniform::Uniform;
 use crate::{Error, ErrorKind, Result, Sample, SampleInfo};
 
 /// Samples whose columns can be decoded into one array each.
 ///
 /// Nothing is decoded before it is asked for. All calls work without a Tokio runtime and from any thread.
 pub struct SampleBatch {
-    samples: Vec<Sample>,
-    /// Worked out with the first question about columns.
+    source: Source,
+    /// What the samples are like, if they are simple; worked out with the first question about columns.
+    uniform: OnceLock<Option<Uniform>>,
+    /// What they consist of otherwise, or if strings are asked for.
     plan: OnceLock<Result<Plan>>,
+}
+
+enum Source {
+    Samples(Vec<Sample>),
+    Stored(StoredSamples),
 }
 
 impl SampleBatch {
     /// A batch of samples that were taken by other means.
     pub fn new(samples: Vec<Sample>) -> SampleBatch {
-        SampleBatch { samples, plan: OnceLock::new() }
+        SampleBatch::over(Source::Samples(samples))
+    }
+
+    pub(super) fn stored(samples: StoredSamples) -> SampleBatch {
+        SampleBatch::over(Source::Stored(samples))
+    }
+
+    fn over(source: Source) -> SampleBatch {
+        SampleBatch { source, uniform: OnceLock::new(), plan: OnceLock::new() }
     }
 
     /// Number of samples.
     pub fn len(&self) -> usize {
-        self.samples.len()
+        match &self.source {
+            Source::Samples(samples) => samples.len(),
+            Source::Stored(stored) => stored.sampled().len(),
+        }
     }
 
     /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
-        self.samples.is_empty()
+        self.len() == 0
     }
 
     /// The samples.
     pub fn samples(&self) -> &[Sample] {
-        &self.samples
+        match &self.source {
+            Source::Samples(samples) => samples,
+            Source::Stored(stored) => stored.samples(),
+        }
     }
 
     /// The samples, without the batch.
     pub fn into_samples(self) -> Vec<Sample> {
-        self.samples
+        match self.source {
+            Source::Samples(samples) => samples,
+            Source::Stored(stored) => stored.into_samples(),
+        }
     }
 
     /// Key, probability and so on of each sample.
-    pub fn infos(&self) -> impl ExactSizeIterator<Item = &SampleInfo> {
-        self.samples.iter().map(Sample::info)
+    pub fn infos(&self) -> impl ExactSizeIterator<Item = SampleInfo> {
+        let info = |index: usize| match &self.source {
+            Source::Samples(samples) => samples.get(index).map(|sample| *sample.info()),
+            Source::Stored(stored) => stored.sampled().get(index).map(SampleInfo::from),
+        };
+        (0..self.len())
+            .map(move |index| info(index).unwrap_or_else(|| unreachable!("there are {index} samples")))
     }
 
     /// Type and shape of each column, the same in every sample; no columns for a batch without samples.
@@ -59,6 +90,9 @@ impl SampleBatch {
     /// [`columns_padded`](Self::columns_padded)): the error names the first that differs. `DataLoss` for samples that
     /// cannot be read.
     pub fn columns(&self) -> Result<Vec<ColumnLayout>> {
+        if let Some((_, uniform)) = self.uniform() {
+            return Ok(uniform.layouts());
+        }
         let plan = self.plan()?;
         let check = |(column, planned): (usize, &PlannedColumn)| {
             let rows = plan.rows(column).next().unwrap_or(1);
@@ -76,6 +110,9 @@ impl SampleBatch {
     /// # Errors
     /// As [`columns`](Self::columns), but for the rows.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
+        if let Some((_, uniform)) = self.uniform() {
+            return Ok(uniform.layouts());
+        }
         let plan = self.plan()?;
         let longest = |column| plan.rows(column).max().unwrap_or(1);
         Ok(plan
@@ -115,14 +152,19 @@ impl SampleBatch {
         &self,
         targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,
     ) -> Result<()> {
-        let (plan, columns) = (self.plan()?, self.columns()?);
+        let columns = self.columns()?;
         let target = |(column, out): (usize, &'o mut [u8])| {
-            self.column(plan, column)?;
-            let layout = columns.get(column).ok_or_else(|| self.no_such_column(plan, column))?;
+            let layout = columns.get(column).ok_or_else(|| no_such_column(column, columns.len()))?;
             self.target(column, layout, out)
         };
-        let targets = targets.into_iter().map(target).collect::<Result<Vec<_>>>()?;
-        gather(plan, &self.samples, targets)
+        self.gather(targets.into_iter().map(target).collect::<Result<Vec<_>>>()?)
+    }
+
+    fn gather(&self, targets: Vec<Target<'_>>) -> Result<()> {
+        match self.uniform() {
+            Some((stored, uniform)) => uniform.gather(stored.sampled(), stored.table(), targets),
+            None => gather(self.plan()?, self.samples(), targets),
+        }
     }
 
     /// Decodes a column of samples that differ in their number of rows into `out`, as an array `[samples, max_rows, ..cell]`.
@@ -157,7 +199,7 @@ impl SampleBatch {
             let there = usize::try_from(rows).unwrap_or(usize::MAX);
             row_mask.iter_mut().enumerate().for_each(|(row, flag)| *flag = u8::from(row < there));
         }
-        gather(plan, &self.samples, vec![target])
+        self.gather(vec![target])
     }
 
     /// The strings of a column, sample by sample, each sample's in row-major order. Samples may differ in their number of
@@ -176,11 +218,12 @@ impl SampleBatch {
             )));
         }
         let mut strings = Vec::new();
-        for (number, sample) in self.samples.iter().enumerate() {
+        let samples = self.samples();
+        for (number, sample) in samples.iter().enumerate() {
             let of_row =
                 planned.cell_shape.num_elements().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
             for slice in plan.part(number, column).0 {
-                let Some(tensor) = plan.tensor(&self.samples, slice.block) else { continue };
+                let Some(tensor) = plan.tensor(samples, slice.block) else { continue };
                 let all = tensor.decode_strings().map_err(|fault| sample.damaged(fault))?;
                 let at = |row: u32| usize::try_from(row).unwrap_or(usize::MAX).saturating_mul(of_row);
                 let rows = all.get(at(slice.offset)..at(slice.offset) + at(slice.length));
@@ -191,18 +234,18 @@ impl SampleBatch {
     }
 
     fn plan(&self) -> Result<&Plan> {
-        self.plan.get_or_init(|| Planner::plan(&self.samples)).as_ref().map_err(Error::clone)
+        self.plan.get_or_init(|| Planner::plan(self.samples())).as_ref().map_err(Error::clone)
     }
 
     fn column<'a>(&self, plan: &'a Plan, column: usize) -> Result<&'a PlannedColumn> {
-        plan.columns.get(column).ok_or_else(|| self.no_such_column(plan, column))
+        plan.columns.get(column).ok_or_else(|| no_such_column(column, plan.columns.len()))
     }
 
-    fn no_such_column(&self, plan: &Plan, column: usize) -> Error {
-        Error::invalid(format!(
-            "gather: there is no column {column}, the samples have {}",
-            plan.columns.len()
-        ))
+    /// What the samples are like, if they are of this process, and simple.
+    fn uniform(&self) -> Option<(&StoredSamples, &Uniform)> {
+        let Source::Stored(stored) = &self.source else { return None };
+        let uniform = self.uniform.get_or_init(|| Uniform::of(stored.sampled()));
+        uniform.as_ref().map(|uniform| (stored, uniform))
     }
 
     fn target<'o>(&self, column: usize, layout: &ColumnLayout, out: &'o mut [u8]) -> Result<Target<'o>> {
@@ -220,7 +263,7 @@ impl SampleBatch {
     fn ragged(&self, plan: &Plan, column: usize, sample: usize) -> Error {
         let mut rows = plan.rows(column);
         let (expected, got) = (rows.next().unwrap_or(0), plan.rows(column).nth(sample).unwrap_or(0));
-        let (key, table) = (self.key_of(sample), self.samples.first().map_or("", Sample::table));
+        let (key, table) = (self.key_of(sample), self.samples().first().map_or("", Sample::table));
         Error::invalid(format!(
             "the samples of a batch differ in column {column}: item {key} of table {table:?} has {got} rows, those before \
              have {expected}"
@@ -228,18 +271,22 @@ impl SampleBatch {
     }
 
     fn key_of(&self, sample: usize) -> u64 {
-        self.samples.get(sample).map_or(0, |sample| sample.info().key)
+        self.samples().get(sample).map_or(0, |sample| sample.info().key)
     }
 }
 
 impl PlannedColumn {
-    fn with_rows(&self, rows: u32) -> ColumnLayout {
+    pub(super) fn with_rows(&self, rows: u32) -> ColumnLayout {
         ColumnLayout {
             dtype: self.dtype,
             rows: (!self.squeeze).then_some(rows),
             cell_shape: self.cell_shape.clone(),
         }
     }
+}
+
+fn no_such_column(column: usize, columns: usize) -> Error {
+    Error::invalid(format!("gather: there is no column {column}, the samples have {columns}"))
 }
 
 fn check_size(what: &str, column: usize, expected: Option<usize>, got: usize) -> Result<()> {

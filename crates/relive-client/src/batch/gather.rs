@@ -8,7 +8,7 @@ use std::num::NonZero;
 use std::sync::LazyLock;
 use std::thread;
 
-use relive_tensor::ChunkFault;
+use relive_tensor::{ChunkFault, EncodedTensor};
 
 use super::plan::{Plan, PlannedSlice};
 use crate::{Error, ErrorKind, Result, Sample};
@@ -36,6 +36,16 @@ pub(super) struct Target<'o> {
     pub(super) out: &'o mut [u8],
 }
 
+impl Target<'_> {
+    /// Takes the part of the first `samples` samples off.
+    pub(super) fn split_off(&mut self, samples: usize) -> Self {
+        let bytes = self.row_bytes * self.rows * samples;
+        let (out, rest) = std::mem::take(&mut self.out).split_at_mut_checked(bytes).unwrap_or_default();
+        self.out = rest;
+        Target { out, ..*self }
+    }
+}
+
 /// Decodes columns into their places. Room beyond the rows of a sample is left as it is.
 pub(super) fn gather(plan: &Plan, samples: &[Sample], targets: Vec<Target<'_>>) -> Result<()> {
     let total: usize = targets.iter().map(|target| target.out.len()).sum();
@@ -46,27 +56,44 @@ pub(super) fn gather(plan: &Plan, samples: &[Sample], targets: Vec<Target<'_>>) 
     if !pieces.is_sorted_by(|a, b| a.slice.block < b.slice.block) {
         pieces.sort_by_key(|piece| piece.slice.block);
     }
-    let threads = (total / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
-    let threads = if threads == 1 { 1 } else { threads.min(available_threads()) };
-    if threads == 1 {
-        return run(plan, samples, &mut pieces);
+    let mut rest = pieces.as_mut_slice();
+    let mut shares = Vec::new();
+    for left in (2..=threads_for(total)).rev() {
+        let (mine, others) = rest.split_at_mut(fair_share(rest, left));
+        shares.push(mine);
+        rest = others;
+    }
+    shares.push(rest);
+    on_threads(shares, |pieces| run(plan, samples, pieces)).map_err(|fault| {
+        let text = format!("a sample of table {:?} cannot be decoded: {fault}", table_of(samples));
+        Error::with_source(ErrorKind::DataLoss, text, fault)
+    })
+}
+
+/// How many threads an output of so many bytes is worth.
+pub(super) fn threads_for(bytes: usize) -> usize {
+    let threads = (bytes / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
+    if threads == 1 { 1 } else { threads.min(available_threads()) }
+}
+
+/// Does the last share on this thread, and the others on one each.
+pub(super) fn on_threads<T: Send>(
+    mut shares: Vec<T>,
+    work: impl Fn(T) -> std::result::Result<(), ChunkFault> + Sync,
+) -> std::result::Result<(), ChunkFault> {
+    let Some(own) = shares.pop() else { return Ok(()) };
+    if shares.is_empty() {
+        return work(own);
     }
     thread::scope(|scope| {
-        let mut rest = pieces.as_mut_slice();
-        let mut running = Vec::with_capacity(threads);
-        for left in (2..=threads).rev() {
-            let (mine, others) = rest.split_at_mut(fair_share(rest, left));
-            running.push(scope.spawn(move || run(plan, samples, mine)));
-            rest = others;
-        }
-        let own = run(plan, samples, rest);
-        let ended = running.into_iter().map(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a decoding thread panicked")))
-        });
+        let work = &work;
+        let running: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
+        let own = work(own);
+        let ended = running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         // All are waited for before the first error is given.
-        ended.fold(own, Result::and)
+        ended.fold(own, std::result::Result::and)
     })
 }
 
@@ -102,17 +129,14 @@ fn fair_share(pieces: &[Piece<'_>], threads: usize) -> usize {
 }
 
 /// Decodes into pieces that are sorted by their blocks.
-fn run(plan: &Plan, samples: &[Sample], mut pieces: &mut [Piece<'_>]) -> Result<()> {
+fn run(plan: &Plan, samples: &[Sample], mut pieces: &mut [Piece<'_>]) -> std::result::Result<(), ChunkFault> {
     let mut scratch = Vec::new();
     while !pieces.is_empty() {
         let (stage, rest) = pieces.split_at_mut(end_of_stage(pieces));
         touch(plan, samples, stage);
         for group in stage.chunk_by_mut(|a, b| a.slice.block == b.slice.block) {
             let block = group.first().map_or(0, |piece| piece.slice.block);
-            decode(plan, samples, block, group, &mut scratch).map_err(|fault| {
-                let text = format!("a sample of table {:?} cannot be decoded: {fault}", table_of(samples));
-                Error::with_source(ErrorKind::DataLoss, text, fault)
-            })?;
+            decode(plan, samples, block, group, &mut scratch)?;
         }
         pieces = rest;
     }
@@ -159,6 +183,9 @@ fn decode(
     {
         return tensor.decode_into(piece.out);
     }
+    if copy_plain(&tensor, pieces)? {
+        return Ok(());
+    }
     let size = tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
     if scratch.len() < size {
         scratch.resize(size, 0);
@@ -171,6 +198,17 @@ fn decode(
         piece.out.copy_from_slice(rows.unwrap_or_else(|| unreachable_rows(piece)));
     }
     Ok(())
+}
+
+/// Copies pieces of a block that is stored as it is; whether it is.
+fn copy_plain(tensor: &EncodedTensor<'_>, pieces: &mut [Piece<'_>]) -> std::result::Result<bool, ChunkFault> {
+    for piece in pieces {
+        match tensor.copy_plain_rows(piece.slice.offset, piece.out) {
+            Some(copied) => copied?,
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 /// The planner lets no slice leave its block.

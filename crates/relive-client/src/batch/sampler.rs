@@ -8,8 +8,10 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use relive_engine::EngineError;
+use relive_table::Sampled;
 use relive_wire::text::SAMPLE_TIMEOUT;
 
+use super::stored::StoredSamples;
 use super::{BatchOptions, SampleBatch};
 use crate::client::{Client, Connection};
 use crate::deadline::Deadline;
@@ -43,8 +45,6 @@ pub struct BatchSampler {
     timeout: Option<Duration>,
     /// Batches until the end; none when there is no end.
     left: Option<usize>,
-    /// Samples that were taken and are in no batch yet.
-    ready: VecDeque<Sample>,
 }
 
 enum Source {
@@ -52,8 +52,14 @@ enum Source {
         feed: RemoteFeed,
         /// Samples that the feed may fetch or has fetched, and that are not in `ready` yet.
         granted: usize,
+        /// Samples that came and are in no batch yet.
+        ready: VecDeque<Sample>,
     },
-    Local(LocalFeed),
+    Local {
+        feed: LocalFeed,
+        /// Samples that were taken and are in no batch yet, in their order.
+        ready: Vec<Sampled>,
+    },
 }
 
 impl BatchSampler {
@@ -65,22 +71,22 @@ impl BatchSampler {
                 let granted = batches_ahead * options.batch_size;
                 let patience = options.timeout.unwrap_or(client.options().timeout);
                 let feed = RemoteFeed::new(remote, table, &options.of_streams(), granted, patience);
-                Source::Remote { feed, granted }
+                Source::Remote { feed, granted, ready: VecDeque::new() }
             }
             Connection::Local(local) => {
                 let table = local.table("sample", table)?.clone();
-                Source::Local(LocalFeed::new(table, Arc::clone(local.who())))
+                Source::Local { feed: LocalFeed::new(table, Arc::clone(local.who())), ready: Vec::new() }
             }
         };
         let BatchOptions { batch_size, timeout, max_batches: left, .. } = *options;
-        Ok(BatchSampler { source, batch_size, batches_ahead, timeout, left, ready: VecDeque::new() })
+        Ok(BatchSampler { source, batch_size, batches_ahead, timeout, left })
     }
 
     /// The table that is read.
     pub fn table(&self) -> &str {
         match &self.source {
             Source::Remote { feed, .. } => feed.table(),
-            Source::Local(feed) => feed.table(),
+            Source::Local { feed, .. } => feed.table().name(),
         }
     }
 
@@ -88,9 +94,9 @@ impl BatchSampler {
     pub fn prefetched(&self) -> (usize, usize) {
         let (come, in_flight) = match &self.source {
             Source::Remote { feed, .. } => feed.counts(),
-            Source::Local(feed) => (0, feed.in_flight()),
+            Source::Local { feed, .. } => (0, feed.in_flight()),
         };
-        ((self.ready.len() + come) / self.batch_size, in_flight)
+        ((self.num_ready() + come) / self.batch_size, in_flight)
     }
 
     /// The next batch; none after `max_batches`. Dropping the future loses nothing: samples that came stay for the next
@@ -120,38 +126,57 @@ impl BatchSampler {
         if let Some(left) = &mut self.left {
             *left -= 1;
         }
-        let samples = self.ready.drain(..self.batch_size).collect();
+        let batch = self.take_batch();
         self.ask_ahead();
-        Some(Ok(SampleBatch::new(samples)))
+        Some(Ok(batch))
+    }
+
+    fn num_ready(&self) -> usize {
+        match &self.source {
+            Source::Remote { ready, .. } => ready.len(),
+            Source::Local { ready, .. } => ready.len(),
+        }
+    }
+
+    /// A batch of samples that are ready; there are as many as it takes.
+    fn take_batch(&mut self) -> SampleBatch {
+        match &mut self.source {
+            Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
+            Source::Local { feed, ready } => {
+                let later = ready.split_off(self.batch_size);
+                let samples = std::mem::replace(ready, later);
+                SampleBatch::stored(StoredSamples::new(samples, feed.table().clone()))
+            }
+        }
     }
 
     /// Waits until a batch is there; none when there is no further sample.
     async fn fill(&mut self, timeout: Option<Duration>) -> Option<Result<()>> {
-        if self.ready.len() >= self.batch_size {
+        if self.num_ready() >= self.batch_size {
             return Some(Ok(()));
         }
         self.ask_missing();
         match &mut self.source {
             Source::Remote { .. } => self.fill_from_server(timeout).await,
-            Source::Local(_) => Some(self.fill_from_table(timeout).await),
+            Source::Local { .. } => Some(self.fill_from_table(timeout).await),
         }
     }
 
     /// Lets the streams fetch what the batch lacks beyond what they may fetch already.
     fn ask_missing(&mut self) {
-        let missing = self.batch_size.saturating_sub(self.ready.len());
-        if let Source::Remote { feed, granted } = &mut self.source
-            && *granted < missing
-        {
-            feed.give_back(missing - *granted);
-            *granted = missing;
+        if let Source::Remote { feed, granted, ready } = &mut self.source {
+            let missing = self.batch_size.saturating_sub(ready.len());
+            if *granted < missing {
+                feed.give_back(missing - *granted);
+                *granted = missing;
+            }
         }
     }
 
     /// Lets the streams fetch what was handed out once more.
     fn ask_ahead(&mut self) {
-        if let Source::Remote { feed, granted } = &mut self.source {
-            let wanted = (self.batches_ahead * self.batch_size).saturating_sub(self.ready.len());
+        if let Source::Remote { feed, granted, ready } = &mut self.source {
+            let wanted = (self.batches_ahead * self.batch_size).saturating_sub(ready.len());
             if *granted < wanted {
                 feed.give_back(wanted - *granted);
                 *granted = wanted;
@@ -169,11 +194,11 @@ impl BatchSampler {
     }
 
     fn poll_fill_from_server(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<()>>> {
-        let Source::Remote { feed, granted } = &mut self.source else { return Poll::Ready(None) };
-        while self.ready.len() < self.batch_size {
-            let before = self.ready.len();
-            match ready!(feed.poll_take(0, &mut self.ready, cx)) {
-                Some(Ok(())) => *granted = granted.saturating_sub(self.ready.len() - before),
+        let Source::Remote { feed, granted, ready } = &mut self.source else { return Poll::Ready(None) };
+        while ready.len() < self.batch_size {
+            let before = ready.len();
+            match ready!(feed.poll_take(0, ready, cx)) {
+                Some(Ok(())) => *granted = granted.saturating_sub(ready.len() - before),
                 other => return Poll::Ready(other),
             }
         }
@@ -183,16 +208,19 @@ impl BatchSampler {
     async fn fill_from_table(&mut self, timeout: Option<Duration>) -> Result<()> {
         let started = Instant::now();
         let wanted = self.batch_size * (1 + self.batches_ahead);
-        while self.ready.len() < self.batch_size {
-            let Source::Local(feed) = &mut self.source else { return Ok(()) };
+        while self.num_ready() < self.batch_size {
+            let Source::Local { feed, ready } = &mut self.source else { return Ok(()) };
             let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-            let missing = wanted - self.ready.len();
-            let asking = Asking { feed, ready: &mut self.ready };
-            let taken = poll_fn(|cx| asking.feed.poll_take(missing, left, asking.ready, cx)).await;
-            drop(asking);
-            match taken {
-                Ok(()) => {}
-                Err(EngineError::Timeout { reason, .. }) => return Err(self.timed_out(timeout, &reason)),
+            let missing = wanted - ready.len();
+            let asking = Asking { feed, ready };
+            let answer = poll_fn(|cx| asking.feed.poll_answer(missing, left, cx)).await;
+            match answer {
+                Ok(mut samples) if asking.ready.is_empty() => *asking.ready = std::mem::take(&mut samples),
+                Ok(samples) => asking.ready.extend(samples),
+                Err(EngineError::Timeout { reason, .. }) => {
+                    drop(asking);
+                    return Err(self.timed_out(timeout, &reason));
+                }
                 Err(error) => return Err(Error::from_engine("sample", error)),
             }
         }
@@ -200,7 +228,7 @@ impl BatchSampler {
     }
 
     fn timed_out(&self, timeout: Option<Duration>, why: &str) -> Error {
-        let (table, had, wanted) = (self.table(), self.ready.len(), self.batch_size);
+        let (table, had, wanted) = (self.table(), self.num_ready(), self.batch_size);
         let waited = timeout.unwrap_or_default();
         let text = format!(
             "sample: {SAMPLE_TIMEOUT} ({had} of {wanted} samples of table `{table}` were there after {waited:?}: {why})"
@@ -212,12 +240,12 @@ impl BatchSampler {
 /// A request while its caller waits. A caller who stops waiting takes it back, and keeps what was taken for it.
 struct Asking<'a> {
     feed: &'a mut LocalFeed,
-    ready: &'a mut VecDeque<Sample>,
+    ready: &'a mut Vec<Sampled>,
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.feed.withdraw(self.ready);
+        self.ready.append(&mut self.feed.take_back());
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use relive_engine::limits::MAX_SAMPLES_PER_REQUEST;
 use relive_engine::{EngineError, SampleFuture, SampleRequest, TableHandle};
+use relive_table::Sampled;
 
 use super::Sample;
 
@@ -28,8 +29,8 @@ impl LocalFeed {
         LocalFeed { table, who, asked: None, asked_samples: 0 }
     }
 
-    pub(crate) fn table(&self) -> &str {
-        self.table.name()
+    pub(crate) fn table(&self) -> &TableHandle {
+        &self.table
     }
 
     /// Samples asked for that have not come.
@@ -37,17 +38,16 @@ impl LocalFeed {
         self.asked_samples
     }
 
-    /// Moves at least one and at most `limit` samples to the end of `into`. A request that waits already goes on waiting,
-    /// with the limit and the timeout that it began with.
+    /// Gives at least one and at most `limit` samples. A request that waits already goes on waiting, with the limit and the
+    /// timeout that it began with.
     ///
     /// A wait with a timeout needs a Tokio runtime.
-    pub(crate) fn poll_take(
+    pub(crate) fn poll_answer(
         &mut self,
         limit: usize,
         timeout: Option<Duration>,
-        into: &mut VecDeque<Sample>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), EngineError>> {
+    ) -> Poll<Result<Vec<Sampled>, EngineError>> {
         let limit = limit.min(MAX_SAMPLES_PER_REQUEST);
         let asked = self.asked.get_or_insert_with(|| {
             self.asked_samples = limit;
@@ -56,15 +56,31 @@ impl LocalFeed {
         });
         let answer = ready!(Pin::new(asked).poll(cx));
         (self.asked, self.asked_samples) = (None, 0);
-        let table = &self.table;
-        into.extend(answer?.into_iter().map(|sampled| Sample::stored(sampled, table)));
+        Poll::Ready(answer)
+    }
+
+    /// [`poll_answer`](Self::poll_answer), with the samples at the end of `into`.
+    pub(crate) fn poll_take(
+        &mut self,
+        limit: usize,
+        timeout: Option<Duration>,
+        into: &mut VecDeque<Sample>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), EngineError>> {
+        let answer = ready!(self.poll_answer(limit, timeout, cx))?;
+        into.extend(answer.into_iter().map(|sampled| Sample::stored(sampled, &self.table)));
         Poll::Ready(Ok(()))
     }
 
-    /// Takes a waiting request back. Samples that were taken for it in this very moment are not lost.
-    pub(crate) fn withdraw(&mut self, into: &mut VecDeque<Sample>) {
+    /// Takes a waiting request back. Gives the samples that were taken for it in this very moment, so that none is lost.
+    pub(crate) fn take_back(&mut self) -> Vec<Sampled> {
         self.asked_samples = 0;
-        let Some(asked) = self.asked.take() else { return };
-        into.extend(asked.withdraw().into_iter().map(|sampled| Sample::stored(sampled, &self.table)));
+        self.asked.take().map(SampleFuture::withdraw).unwrap_or_default()
+    }
+
+    /// [`take_back`](Self::take_back), with the samples at the end of `into`.
+    pub(crate) fn withdraw(&mut self, into: &mut VecDeque<Sample>) {
+        let taken = self.take_back();
+        into.extend(taken.into_iter().map(|sampled| Sample::stored(sampled, &self.table)));
     }
 }

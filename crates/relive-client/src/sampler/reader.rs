@@ -81,7 +81,7 @@ impl Sampler {
     pub fn table(&self) -> &str {
         match &self.feed {
             Feed::Remote { feed, .. } => feed.table(),
-            Feed::Local { feed, .. } => feed.table(),
+            Feed::Local { feed, .. } => feed.table().name(),
         }
     }
 

@@ -59,17 +59,9 @@ impl Sample {
     }
 
     pub(crate) fn stored(sampled: Sampled, table: &TableHandle) -> Sample {
-        let info = SampleInfo {
-            key: sampled.item.key,
-            probability: sampled.probability,
-            table_size: sampled.table_size,
-            priority: sampled.priority,
-            times_sampled: sampled.times_sampled,
-            rate_limited: sampled.rate_limited,
-        };
+        let info = SampleInfo::from(&sampled);
         let Sampled { item, at_hand, .. } = sampled;
-        let data = SampleData::Stored { item, table: table.clone(), _at_hand: at_hand };
-        Sample { info, data }
+        Sample { info, data: SampleData::Stored { item, table: table.clone(), _at_hand: at_hand } }
     }
 
     pub(crate) fn data(&self) -> &SampleData {

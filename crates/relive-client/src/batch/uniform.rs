@@ -1,0 +1,168 @@
+//! The usual batch of this process: items of one slice per column, all alike. It needs no plan: what is where can be read off
+//! the items again, as they are gathered.
+//!
+//! Items lie all over the memory, and so do the chunks that they refer to, and the chunks' bytes. Each of these ways is gone
+//! for some items at once, in loops that do little else, so that as many loads as possible are under way.
+
+use std::hint::black_box;
+
+use relive_table::Sampled;
+use relive_tensor::{ChunkFault, ColumnHeader, DType, EncodedTensor, OnlySlice};
+use smallvec::SmallVec;
+
+use super::ColumnLayout;
+use super::gather::{self, Target};
+use super::plan::PlannedColumn;
+use crate::{Error, ErrorKind, Result};
+
+/// What all samples of a batch are like.
+#[derive(Debug)]
+pub(super) struct Uniform(SmallVec<[UniformColumn; 4]>);
+
+#[derive(Debug)]
+pub(super) struct UniformColumn {
+    pub(super) planned: PlannedColumn,
+    /// Rows of each sample, 1 if the column is squeezed.
+    pub(super) rows: u32,
+}
+
+/// Samples that are looked at side by side. Each pause between two runs costs a wait for memory; what is looked at of so many
+/// still fits the processor's own second cache.
+const LOOKED_AT: usize = 256;
+
+/// Samples that are decoded side by side: enough to keep a processor's memory requests busy, and small ones fit its first cache.
+const STAGE: usize = 64;
+
+/// Something of each sample of a stage.
+type Stage<T> = SmallVec<[T; STAGE]>;
+
+/// Bytes that memory is fetched in.
+const LINE_BYTES: usize = 64;
+
+/// Lines of a payload that are fetched ahead; of larger ones the processor fetches the rest by itself.
+const TOUCHED_LINES: usize = 8;
+
+impl Uniform {
+    /// What `samples` are like; none if there are none, if they are not all alike, or if it pays to decode what they share.
+    pub(super) fn of(samples: &[Sampled]) -> Option<Uniform> {
+        let first = Uniform::of_first(samples.first()?)?;
+        let fits = samples.chunks(LOOKED_AT).all(|samples| {
+            touch_chunks(samples);
+            samples.iter().all(|sample| first.fits(sample))
+        });
+        fits.then_some(first)
+    }
+
+    fn of_first(sample: &Sampled) -> Option<Uniform> {
+        let trajectory = &sample.item.trajectory;
+        let column = |column| {
+            let slice = trajectory.only_slice(column)?;
+            let header = header_of(&slice)?;
+            let (dtype, cell_shape) = (header.dtype, header.cell_dims().into());
+            let planned = PlannedColumn { dtype, squeeze: slice.squeeze, cell_shape };
+            (dtype != DType::String).then_some(UniformColumn { planned, rows: slice.length })
+        };
+        (0..trajectory.num_columns()).map(column).collect::<Option<_>>().map(Uniform)
+    }
+
+    fn fits(&self, sample: &Sampled) -> bool {
+        let trajectory = &sample.item.trajectory;
+        let fits = |(number, column): (usize, &UniformColumn)| {
+            trajectory.only_slice(number).is_some_and(|slice| column.fits(&slice))
+        };
+        trajectory.num_columns() == self.0.len() && self.0.iter().enumerate().all(fits)
+    }
+
+    pub(super) fn layouts(&self) -> Vec<ColumnLayout> {
+        self.0.iter().map(|column| column.planned.with_rows(column.rows)).collect()
+    }
+
+    /// Decodes columns into their places. Room beyond the rows of a sample is left as it is.
+    pub(super) fn gather(
+        &self,
+        samples: &[Sampled],
+        table: &str,
+        mut targets: Vec<Target<'_>>,
+    ) -> Result<()> {
+        let threads = gather::threads_for(targets.iter().map(|target| target.out.len()).sum());
+        let (mut rest, mut shares) = (samples, Vec::with_capacity(threads));
+        for left in (2..=threads).rev() {
+            let (mine, others) = rest.split_at(rest.len() / left);
+            shares.push((
+                mine,
+                targets.iter_mut().map(|target| target.split_off(mine.len())).collect::<Vec<_>>(),
+            ));
+            rest = others;
+        }
+        shares.push((rest, targets));
+        let fill = |(samples, targets): (&[Sampled], Vec<Target<'_>>)| {
+            targets.into_iter().try_for_each(|target| fill(samples, target))
+        };
+        gather::on_threads(shares, fill).map_err(|fault| {
+            let text = format!("a sample of table {table:?} cannot be decoded: {fault}");
+            Error::with_source(ErrorKind::DataLoss, text, fault)
+        })
+    }
+}
+
+impl UniformColumn {
+    /// Parts of chunks are left to the plan: it decodes a chunk once, however many samples have a part of it.
+    fn fits(&self, slice: &OnlySlice<'_>) -> bool {
+        let Self { planned, rows } = self;
+        header_of(slice).is_some_and(|header| {
+            slice.length == *rows
+                && header.rows() == *rows
+                && slice.squeeze == planned.squeeze
+                && header.dtype == planned.dtype
+                && header.cell_dims() == planned.cell_shape.dims()
+        })
+    }
+}
+
+fn header_of<'a>(slice: &OnlySlice<'a>) -> Option<&'a ColumnHeader> {
+    slice.chunk.column(slice.index)
+}
+
+/// Brings the chunks of samples near.
+fn touch_chunks(samples: &[Sampled]) {
+    for chunk in samples.iter().flat_map(|sample| sample.item.trajectory.chunks()) {
+        // The first and the last of what is looked at, which takes two lines of memory.
+        black_box((chunk.num_columns(), chunk.is_delta_encoded()));
+    }
+}
+
+/// Decodes one column of `samples`.
+fn fill(samples: &[Sampled], target: Target<'_>) -> std::result::Result<(), ChunkFault> {
+    let Target { column, row_bytes, rows, out } = target;
+    let sample_bytes = row_bytes * rows;
+    if sample_bytes == 0 {
+        return Ok(());
+    }
+    for (samples, out) in samples.chunks(STAGE).zip(out.chunks_mut(STAGE * sample_bytes)) {
+        let tensors: Stage<Option<EncodedTensor<'_>>> =
+            samples.iter().map(|sample| encoded(sample, column)).collect();
+        touch_payloads(&tensors);
+        for (tensor, out) in tensors.iter().zip(out.chunks_exact_mut(sample_bytes)) {
+            let Some(tensor) = tensor else { continue };
+            let size = tensor.size_bytes().and_then(|size| usize::try_from(size).ok());
+            let out = out.get_mut(..size.unwrap_or(0)).unwrap_or_default();
+            tensor.decode_into(out)?;
+        }
+    }
+    Ok(())
+}
+
+fn encoded(sample: &Sampled, column: usize) -> Option<EncodedTensor<'_>> {
+    let slice = sample.item.trajectory.only_slice(column)?;
+    slice.chunk.encoded(slice.index)
+}
+
+/// Brings payloads near: their beginnings first, as finding out where a page is takes longest.
+fn touch_payloads(tensors: &[Option<EncodedTensor<'_>>]) {
+    let payloads: Stage<&[u8]> = tensors.iter().flatten().map(|tensor| tensor.payload.as_ref()).collect();
+    black_box(payloads.iter().fold(0, |seen, payload| seen ^ payload.first().unwrap_or(&0)));
+    for payload in payloads {
+        let lines = payload.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
+        black_box(lines.fold(0, |seen, byte| seen ^ byte));
+    }
+}
