@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from relive import nest
@@ -18,14 +19,24 @@ class Structure:
     is_promised: bool
     """Whether all items have it, by the table's signature. Otherwise it is the one that the first writer named."""
 
+    @functools.cached_property
+    def _fill(self) -> tuple[int, Callable[[Sequence[Any]], Any]]:
+        return nest.filler(self.nest)
+
+    @property
+    def num_leaves(self) -> int:
+        """How many columns items have that are like this."""
+        return self._fill[0]
+
     def pack(self, columns: Sequence[Any]) -> Any:
         """The columns in this structure; as a list if they are another number, by a writer that named them otherwise.
 
         Raises ``ValueError`` if the items were promised to have this structure.
         """
-        if not self.is_promised and len(nest.flatten(self.nest)) != len(columns):
-            return list(columns)
-        return nest.unflatten_as(self.nest, columns)
+        wanted, fill = self._fill
+        if len(columns) == wanted:
+            return fill(columns)
+        return nest.unflatten_as(self.nest, columns) if self.is_promised else list(columns)
 
 
 def packed(structure: Structure | None, columns: list[Any]) -> Any:

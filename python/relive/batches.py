@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from relive import nest
 from relive._structures import Structure, packed
 from relive.replay_sample import SampleInfo
 
@@ -23,7 +24,7 @@ class Batch(NamedTuple):
     """Arrays ``[B]`` of key (uint64), probability (float64), table_size (int64), priority (float64) and times_sampled
     (int32)."""
     data: Any
-    """The columns, each ``[B, steps, …]``, or ``[B, …]`` for squeezed ones."""
+    """The columns, each ``[B, steps, …]``, or ``[B, …]`` for squeezed ones; with ``out`` that very nest."""
     lengths: Any = None
     """With padding: for each column the number of steps of each item (int64, ``[B]``), ``None`` for squeezed ones."""
 
@@ -45,6 +46,7 @@ class BatchIterator:
         num_workers: int,
         max_batches: int | None,
         pad: bool,
+        out: Any,
     ) -> None:
         for name, value, least in (
             ("batch_size", batch_size, 1),
@@ -59,9 +61,12 @@ class BatchIterator:
         self._timeout = timeout
         self._structure: Structure | None = None
         self._asked_for_structure = False
+        self._out = out
+        given = None if out is None else [(_name(path), leaf) for path, leaf in nest.iterate(out)]
+        self._out_is_complete = given is not None and all(leaf is not None for _, leaf in given)
         self._native = client._native.batches(
             table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
-            max_batches=max_batches, pad=pad,
+            max_batches=max_batches, pad=pad, out=given,
         )
 
     def __iter__(self) -> BatchIterator:
@@ -72,10 +77,24 @@ class BatchIterator:
         if not self._asked_for_structure:
             # After the first batch: a table that has items knows what they look like.
             self._structure = self._client._structure(self._table, self._timeout)
+            self._check_out(len(columns))
             self._asked_for_structure = True
+        ragged = None if lengths is None else self._packed(lengths)
+        data = self._out if self._out_is_complete else self._packed(columns)
+        return Batch(SampleInfo._make(info), data, ragged)
+
+    def _packed(self, columns: list[Any]) -> Any:
+        return packed(self._structure, columns) if self._out is None else nest.unflatten_as(self._out, columns)
+
+    def _check_out(self, columns: int) -> None:
+        """Raises ``ValueError`` if ``out`` does not have the structure of the items."""
         structure = self._structure
-        ragged = None if all(rows is None for rows in lengths) else packed(structure, lengths)
-        return Batch(SampleInfo(*info), packed(structure, columns), ragged)
+        if self._out is None or structure is None or structure.num_leaves != columns:
+            return
+        try:
+            nest.assert_same_structure(structure.nest, self._out)
+        except ValueError as error:
+            raise ValueError(f"out must have the structure of the items of table {self._table!r}: {error}") from None
 
     @property
     def prefetched(self) -> tuple[int, int]:
@@ -93,3 +112,8 @@ class BatchIterator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _name(path: nest.Path) -> str:
+    """How errors call the array at ``path``."""
+    return "out" + "".join(f"[{element!r}]" for element in path)

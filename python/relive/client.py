@@ -202,6 +202,7 @@ class Client:
         num_workers: int = 1,
         max_batches: int | None = None,
         pad: bool = False,
+        out: Any = None,
     ) -> BatchIterator:
         """An iterator of batches: data columns ``[batch_size, steps, …]`` and arrays of what is known of the items.
 
@@ -219,15 +220,22 @@ class Client:
           max_batches: ends after that many; by default never.
           pad: whether items of different lengths are padded with zeros to the longest of the batch; their lengths are
             in ``batch.lengths``. Without it they are an error.
+          out: arrays that every batch is written to, in the structure of the items; ``batch.data`` is then this very nest.
+            They have the shapes and data types of a batch's columns, are C-contiguous and writable, and share no memory; with
+            ``pad`` they may have room for more steps. ``None`` in the place of an array makes a new one for that column, as
+            columns of strings need. The interpreter is released while they are written to, so that other threads must leave
+            them alone until the next batch is there.
 
         Raises:
-          ValueError: a number out of range. While iterating: items of different shapes.
+          ValueError: a number out of range, arrays of ``out`` that cannot be written to; the error names the path. While
+            iterating: items of different shapes, ``out`` of another structure, shape or data type.
+          TypeError: something in ``out`` is no array.
           DeadlineExceededError: while iterating, no complete batch within ``timeout`` seconds.
           RuntimeError: while iterating, there is no such table, or the server stopped.
         """
         return BatchIterator(
             self, table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
-            max_batches=max_batches, pad=pad,
+            max_batches=max_batches, pad=pad, out=out,
         )
 
     def items(self, table: str, *, timeout: float | None = None) -> Iterator[ItemInfo]:

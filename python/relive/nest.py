@@ -12,7 +12,8 @@ leaves is the one that dm-tree and dm-reverb use: by position, and in mappings b
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Path = tuple[Any, ...]
@@ -87,6 +88,18 @@ def unflatten_as(structure: Any, leaves: Iterable[Any]) -> Any:
     return map_structure(lambda _: next(rest), structure)
 
 
+def filler(structure: Any) -> tuple[int, Callable[[Sequence[Any]], Any]]:
+    """The number of leaves, and a function that does what ``unflatten_as`` does for a sequence of as many leaves.
+
+    It looks at the structure once, however often it is called, which makes it some ten times as fast.
+
+    >>> count, fill = filler({"b": (0, 0), "a": 0})
+    >>> count, fill([3, 1, 2])
+    (3, {'b': (1, 2), 'a': 3})
+    """
+    return _filler(structure, 0)
+
+
 def map_structure(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
     """``function(leaf, *leaves of the others)`` for each leaf, in a structure like the first one.
 
@@ -137,6 +150,23 @@ def mapping_like(mapping: Mapping[Any, Any], content: dict[Any, Any]) -> Any:
     if isinstance(mapping, collections.defaultdict):
         return type(mapping)(mapping.default_factory, content)
     return content if type(mapping) is dict else type(mapping)(content)  # type: ignore[call-arg]
+
+
+def _filler(structure: Any, first: int) -> tuple[int, Callable[[Sequence[Any]], Any]]:
+    """Of the leaves from number ``first`` on."""
+    if not is_nested(structure):
+        return 1, operator.itemgetter(first)
+    count, fill = 0, {}
+    for name, part in children(structure):
+        leaves, fill[name] = _filler(part, first + count)
+        count += leaves
+    if type(structure) is dict:
+        items = [(key, fill[key]) for key in structure]
+        return count, lambda leaves: {key: part(leaves) for key, part in items}
+    parts = list(fill.values())
+    if type(structure) is list:
+        return count, lambda leaves: [part(leaves) for part in parts]
+    return count, lambda leaves: rebuild(structure, [part(leaves) for part in parts])
 
 
 def _collect(structure: Any, leaves: list[Any]) -> None:

@@ -182,3 +182,149 @@ def test_prioritized_probabilities(connect: Connect) -> None:
     expected = {int(key): 0.1 * (1 + number) for number, key in enumerate(keys)}
     np.testing.assert_allclose(info.probability, [expected[int(key)] for key in info.key])
     np.testing.assert_allclose(info.priority / 10.0, info.probability)
+
+
+def out_arrays(batch_size: int = 4, length: int = 3) -> dict[str, np.ndarray]:
+    return {"obs": np.zeros((batch_size, length, 2), np.float32), "reward": np.zeros(batch_size)}
+
+
+def test_batches_are_gathered_into_given_arrays(connect: Connect) -> None:
+    client = connect(signed_table())
+    write(client, 10)
+    out = out_arrays()
+    batches = client.batches("table", 4, timeout=PATIENCE_S, out=out)
+    seen = set()
+    for _ in range(50):
+        batch = next(batches)
+        assert batch.data is out and batch.lengths is None
+        np.testing.assert_array_equal(out["obs"][:, -1, 0], out["reward"])
+        np.testing.assert_array_equal(out["obs"][:, 1:] - out["obs"][:, :-1], 1.0)
+        seen.update(out["reward"].tolist())
+    assert seen == set(map(float, range(2, 12)))
+
+
+def test_columns_without_an_array_get_new_ones(connect: Connect) -> None:
+    client = connect(signed_table())
+    write(client, 3)
+    out = {"obs": None, "reward": np.zeros(4)}
+    batches = client.batches("table", 4, timeout=PATIENCE_S, out=out)
+    first, second = next(batches), next(batches)
+    assert first.data["reward"] is second.data["reward"] is out["reward"]
+    assert first.data["obs"] is not second.data["obs"] and second.data["obs"].shape == (4, 3, 2)
+    np.testing.assert_array_equal(second.data["obs"][:, -1, 0], out["reward"])
+
+
+def test_given_arrays_may_have_room_for_padding(connect: Connect) -> None:
+    client = connect(uniform_table())
+    with client.trajectory_writer(3) as writer:
+        for step in range(1, 4):
+            writer.append([np.int16(step)])
+            writer.create_item("table", 1.0, [writer.history[0][-step:]])
+    out = [np.full((8, 5), -1, np.int16)]
+    batch = next(client.batches("table", 8, timeout=PATIENCE_S, pad=True, out=out))
+    for row, length in zip(out[0], batch.lengths[0], strict=True):
+        assert row.tolist() == [*range(1, length + 1), *[0] * (5 - length)]
+    small = client.batches("table", 64, timeout=PATIENCE_S, pad=True, out=[np.zeros((64, 2), np.int16)])
+    with pytest.raises(ValueError, match="has 3 rows, there is room for 2"):
+        next(small)
+
+
+def test_given_arrays_with_strings_beside_them(connect: Connect) -> None:
+    client = connect(uniform_table())
+    with client.trajectory_writer(1) as writer:
+        writer.append({"name": b"x", "value": 1.5})
+        writer.create_item("table", 1.0, {key: column[-1] for key, column in writer.history.items()})
+    out = {"name": None, "value": np.zeros(2)}
+    batch = next(client.batches("table", 2, timeout=PATIENCE_S, out=out))
+    assert batch.data["name"].tolist() == [b"x", b"x"] and out["value"].tolist() == [1.5, 1.5]
+    with pytest.raises(ValueError, match=r"out\['name'\] is of strings"):
+        next(client.batches("table", 2, timeout=PATIENCE_S, out={"name": np.zeros(2), "value": None}))
+
+
+@pytest.mark.parametrize(("bad", "message"), [
+    ([1, 2], r"out\['obs'\]\[0\] must be a numpy array or None, but it is a <class 'int'>"),
+    (np.zeros((4, 3, 2), object), r"out\['obs'\] is of object"),
+])
+def test_what_is_no_array_is_refused(connect: Connect, bad: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        connect(signed_table()).batches("table", 4, out={"obs": bad, "reward": None})
+
+
+def readonly() -> np.ndarray:
+    array = np.zeros((4, 3, 2), np.float32)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(("bad", "message"), [
+    (np.zeros((5, 3, 2), np.float32), r"out\['obs'\] has the shape \[5, 3, 2\].*must be 4"),
+    (np.zeros((), np.float32), r"out\['obs'\] has the shape \[\]"),
+    (np.zeros((4, 3, 2), np.float32, order="F"), r"out\['obs'\] cannot be written to: it is not C-contiguous"),
+    (np.zeros((8, 3, 2), np.float32)[::2], "not C-contiguous"),
+    (np.zeros((4, 3, 2), ">f4"), "another byte order"),
+    (np.frombuffer(bytearray(97), np.uint8)[1:].view(np.float32).reshape(4, 3, 2), "not aligned"),
+    (readonly(), "read-only"),
+])
+def test_arrays_that_cannot_be_written_to_are_refused(connect: Connect, bad: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        connect(signed_table()).batches("table", 4, out={"obs": bad, "reward": None})
+
+
+@pytest.mark.parametrize(("out", "message"), [
+    ({**out_arrays(), "obs": np.zeros((4, 3, 2))}, r"out\['obs'\] is float64\[4, 3, 2\].*make float32\[4, 3, 2\]"),
+    (out_arrays(length=2), r"out\['obs'\] is float32\[4, 2, 2\].*make float32\[4, 3, 2\]"),
+    ({**out_arrays(), "more": None}, "out has 3 arrays, but the items have 2 columns"),
+    ({"other": out_arrays()["obs"], "reward": np.zeros(4)}, "structure of the items of table 'table'.*'other'"),
+    (list(out_arrays().values()), "structure of the items"),
+])
+def test_arrays_of_another_kind_than_the_items_are_refused(connect: Connect, out: object, message: str) -> None:
+    client = connect(signed_table())
+    write(client, 3)
+    batches = client.batches("table", 4, timeout=PATIENCE_S, out=out)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            next(batches)
+
+
+def test_arrays_that_share_memory_are_refused(connect: Connect) -> None:
+    array = np.zeros((8, 3, 2), np.float32)
+    with pytest.raises(ValueError, match="share memory"):
+        connect(signed_table()).batches("table", 4, out={"obs": array[:4], "reward": array.reshape(-1)[:4]})
+
+
+def test_a_given_array_may_not_change_its_kind(connect: Connect) -> None:
+    client = connect(signed_table())
+    write(client, 3)
+    out = out_arrays()
+    batches = client.batches("table", 4, timeout=PATIENCE_S, out=out)
+    next(batches)
+    out["reward"].flags.writeable = False
+    with pytest.raises(ValueError, match=r"out\['reward'\] cannot be written to"):
+        next(batches)
+    out["reward"].flags.writeable = True
+    next(batches)
+
+
+def test_given_arrays_are_written_to_by_one_call_at_a_time(connect: Connect) -> None:
+    """Threads that share arrays get an error or a whole batch, and the arrays are free again afterwards."""
+    client = connect(signed_table())
+    write(client, 20)
+    out = out_arrays(256)
+    failures = []
+
+    def read() -> None:
+        batches = client.batches("table", 256, timeout=PATIENCE_S, out=out)
+        for _ in range(200):
+            try:
+                next(batches)
+            except RuntimeError as error:
+                failures.append(str(error))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all("being written to by another call" in failure for failure in failures)
+    batch = next(client.batches("table", 256, timeout=PATIENCE_S, out=out))
+    np.testing.assert_array_equal(batch.data["obs"][:, -1, 0], batch.data["reward"])

@@ -64,6 +64,17 @@ def test_what_was_taken_apart_comes_together_again(structure: Any) -> None:
 
 
 @given(NESTS)
+def test_a_filler_unflattens_again_and_again(structure: Any) -> None:
+    count, fill = nest.filler(structure)
+    assert count == len(nest.flatten(structure))
+    for leaves in ([f"{n}" for n in range(count)], tuple(range(count))):
+        filled, expected = fill(leaves), nest.unflatten_as(structure, leaves)
+        assert filled == expected and type(filled) is type(expected)
+        if isinstance(expected, dict):
+            assert list(filled) == list(expected), "the order of the keys is kept"
+
+
+@given(NESTS)
 def test_mapping_keeps_the_containers(structure: Any) -> None:
     mapped = nest.map_structure(lambda leaf: (leaf,), structure)
     nest.assert_same_structure(structure, nest.map_structure(lambda _: 0, structure))

@@ -289,8 +289,29 @@ fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string())
 }
 
+/// The elements of an array that is of this very type already, and plain.
+fn ready_elements<T: relive_tensor::Element>(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<T>>> {
+    let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(None) };
+    let descr = array.dtype();
+    let is_ready =
+        array.is_c_contiguous() && descr.byteorder() != b'>' && dtype_of(&descr)? == Some(T::DTYPE);
+    if !is_ready || array.len() == 0 {
+        return Ok(is_ready.then(Vec::new));
+    }
+    // SAFETY: the array is C-contiguous and of `T`s in this machine's byte order, so that `len` of them lie from its data
+    // pointer on, perhaps not aligned; they are copied as bytes while the GIL is held and `array` is alive.
+    let bytes = unsafe {
+        let object = array.as_array_ptr();
+        std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), array.len() * size_of::<T>())
+    };
+    Ok(Some(bytemuck::pod_collect_to_vec(bytes)))
+}
+
 /// A sequence of numbers as floats.
 pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    if let Some(ready) = ready_elements(object)? {
+        return Ok(ready);
+    }
     let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object, "float64"))?;
     elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
 }
@@ -303,6 +324,9 @@ pub(crate) fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
 
 /// Keys: an array of integers, a sequence of them, or a single one.
 pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    if let Some(ready) = ready_elements(object)? {
+        return Ok(ready);
+    }
     let py = object.py();
     let array =
         numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?.call_method0(intern!(py, "ravel"))?;

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use relive_client::{BatchSampler, Client, ErrorKind, Result, Sample, SampleBatch, SampleInfo};
+use relive_client::{BatchSampler, Client, ColumnLayout, ErrorKind, Result, Sample, SampleBatch};
 
 use crate::array;
 use crate::buffer::Pool;
 use crate::error::raise_kind;
-use crate::gather;
+use crate::gather::{self, Column, Failure, Places};
+use crate::infos::Infos;
+use crate::out::{Out, Writing};
 use crate::process::Owned;
 use crate::sampler::{self, raise_limited};
 use crate::wait::{self, Operation};
@@ -25,6 +27,7 @@ pub(crate) struct BatchIterator {
     pool: Arc<Pool>,
     pad: bool,
     has_limit: bool,
+    out: Option<Out>,
 }
 
 enum Source {
@@ -63,7 +66,12 @@ impl BatchIterator {
 
     fn new(source: Source, client: Client, table: String, pad: bool, has_limit: bool) -> BatchIterator {
         let source = Owned::new("iterator of batches", source);
-        BatchIterator { source, client, table, pool: Arc::default(), pad, has_limit }
+        BatchIterator { source, client, table, pool: Arc::default(), pad, has_limit, out: None }
+    }
+
+    /// Gathers into arrays of the caller.
+    pub(crate) fn into_out(self, out: Option<Out>) -> BatchIterator {
+        BatchIterator { out, ..self }
     }
 }
 
@@ -134,32 +142,54 @@ impl BatchIterator {
         Ok(Some(Ok(SampleBatch::new(std::mem::take(&mut calls.ready)))))
     }
 
+    /// `(info arrays, column arrays, lengths)`; no lengths where no samples differ in any.
     fn to_python<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
-        let gather = if self.pad { gather::padded } else { gather::stacked };
-        let gathered = py.detach(|| gather(batch, &self.pool)).map_err(|failure| failure.raise(py))?;
-        let mut columns = Vec::with_capacity(gathered.len());
-        let mut lengths = Vec::with_capacity(gathered.len());
-        for (column, rows) in gathered {
-            columns.push(column.into_array(py, Some(&self.pool))?);
-            lengths.push(rows.map(|rows| array::from_elements(py, &rows)).transpose()?);
+        let (infos, gathered) = match &self.out {
+            None => {
+                let all =
+                    || Ok((Infos::of(batch, &self.pool)?, self.gather(batch, &self.layouts(batch)?, None)?));
+                py.detach(all)
+            }
+            Some(out) => {
+                let layouts = py.detach(|| self.layouts(batch)).map_err(|failure| failure.raise(py))?;
+                let layouts = if self.pad { out.widened(py, layouts) } else { layouts };
+                let mut writing = out.begin(py, &layouts)?;
+                let given = Some(&mut writing);
+                py.detach(|| Ok((Infos::of(batch, &self.pool)?, self.gather(batch, &layouts, given)?)))
+            }
         }
-        let lengths = PyList::new(py, lengths)?;
-        (infos(py, batch)?, PyList::new(py, columns)?, lengths).into_pyobject(py)
+        .map_err(|failure: Failure| failure.raise(py))?;
+        let has_lengths = gathered.iter().any(|(_, rows)| rows.is_some());
+        let columns = PyList::empty(py);
+        let lengths = has_lengths.then(|| PyList::empty(py));
+        for (number, (column, rows)) in gathered.into_iter().enumerate() {
+            let own = || self.out.as_ref().and_then(|out| out.array(py, number));
+            columns.append(column.into_array(py, Some(&self.pool))?.or_else(own))?;
+            if let Some(lengths) = &lengths {
+                lengths.append(rows.map(|rows| array::from_elements(py, &rows)).transpose()?)?;
+            }
+        }
+        (infos.into_arrays(py, &self.pool)?, columns, lengths).into_pyobject(py)
     }
-}
 
-/// Arrays of key, probability, table size, priority and times sampled, one element per sample.
-fn infos<'py>(py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
-    let numbers = |pick: fn(&SampleInfo) -> f64| batch.infos().map(pick).collect::<Vec<_>>();
-    let keys: Vec<u64> = batch.infos().map(|info| info.key).collect();
-    let sizes: Vec<i64> = batch.infos().map(|info| info.table_size.cast_signed()).collect();
-    let times: Vec<i32> = batch.infos().map(|info| info.times_sampled).collect();
-    (
-        array::from_elements(py, &keys)?,
-        array::from_elements(py, &numbers(|info| info.probability))?,
-        array::from_elements(py, &sizes)?,
-        array::from_elements(py, &numbers(|info| info.priority))?,
-        array::from_elements(py, &times)?,
-    )
-        .into_pyobject(py)
+    fn layouts(&self, batch: &SampleBatch) -> std::result::Result<Vec<ColumnLayout>, Failure> {
+        Ok(if self.pad { batch.columns_padded()? } else { batch.columns()? })
+    }
+
+    fn gather(
+        &self,
+        batch: &SampleBatch,
+        layouts: &[ColumnLayout],
+        writing: Option<&mut Writing>,
+    ) -> std::result::Result<Vec<Column>, Failure> {
+        let places = match writing {
+            Some(writing) => Places::given(&self.pool, writing.slices().collect()),
+            None => Places::of(&self.pool),
+        };
+        if self.pad {
+            gather::padded(batch, layouts, places)
+        } else {
+            gather::stacked(batch, layouts, places)
+        }
+    }
 }

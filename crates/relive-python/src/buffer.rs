@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use relive_tensor::DType;
+use smallvec::SmallVec;
 
 use crate::array::descr_of;
 
@@ -16,7 +17,7 @@ use crate::array::descr_of;
 #[repr(C, align(64))]
 struct Line([u8; LINE_BYTES]);
 
-const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// Blocks of one pool that wait to be used again; more than a pipeline keeps in use at once.
 const MAX_IDLE_BLOCKS: usize = 32;
@@ -127,32 +128,56 @@ pub(crate) fn into_array<'py>(
         dtype.size_bytes().map(|size| size * elements),
         "a block holds exactly its array"
     );
-    let descr = descr_of(py, dtype)?;
-    let mut lines = block.lines;
-    let data = lines.as_mut_ptr();
-    let owner = Bound::new(py, Owner { lines: Mutex::new(lines), pool: pool.map(Arc::clone) })?;
-    let mut shape: Vec<npyffi::npy_intp> = dims.iter().map(|&dim| dim.cast_signed()).collect();
-    let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
-    // SAFETY: `data` points to at least as many bytes as `dims` and the dtype need (asserted), aligned to 64. They live
-    // in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims nothing about them), which is never touched while `owner` lives and which the array keeps alive as its base;
-    // nothing else has a reference to them. NewFromDescr steals the reference to the descriptor, SetBaseObject the one
-    // to the owner.
-    unsafe {
-        let array = PY_ARRAY_API.PyArray_NewFromDescr(
-            py,
-            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
-            descr.into_ptr().cast(),
-            rank,
-            shape.as_mut_ptr(),
-            std::ptr::null_mut(),
-            data.cast(),
-            NPY_ARRAY_CARRAY,
-            std::ptr::null_mut(),
-        );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
-        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
-            return Err(PyErr::fetch(py));
+    Shared::new(py, block, pool)?.array(0, dtype, dims)
+}
+
+/// A block that several arrays are parts of. It returns to its pool when all of them are gone.
+pub(crate) struct Shared<'py> {
+    owner: Bound<'py, Owner>,
+    data: *mut u8,
+    len: usize,
+}
+
+impl<'py> Shared<'py> {
+    pub(crate) fn new(py: Python<'py>, block: Block, pool: Option<&Arc<Pool>>) -> PyResult<Shared<'py>> {
+        let Block { mut lines, len } = block;
+        let data = lines.as_mut_ptr().cast();
+        let owner = Bound::new(py, Owner { lines: Mutex::new(lines), pool: pool.map(Arc::clone) })?;
+        Ok(Shared { owner, data, len })
+    }
+
+    /// The bytes from `offset` on as a writable array, which must lie in the block. No other array may have them.
+    pub(crate) fn array(&self, offset: usize, dtype: DType, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.owner.py();
+        let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
+        let end = size.and_then(|size| offset.checked_add(size));
+        assert!(end.is_some_and(|end| end <= self.len), "the array lies in its block");
+        assert_eq!(offset % LINE_BYTES, 0, "the array begins with a line");
+        let descr = descr_of(py, dtype)?;
+        let mut shape: SmallVec<[npyffi::npy_intp; 8]> = dims.iter().map(|&dim| dim.cast_signed()).collect();
+        let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
+        // SAFETY: from `data` + `offset` on there are as many bytes as `dims` and the dtype need (asserted), aligned to 64. They
+        // live in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims nothing about them), which
+        // is never touched while `owner` lives and which the array keeps alive as its base; nothing else has a reference to
+        // them. NewFromDescr steals the reference to the descriptor, SetBaseObject the one to the owner.
+        unsafe {
+            let array = PY_ARRAY_API.PyArray_NewFromDescr(
+                py,
+                npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+                descr.into_ptr().cast(),
+                rank,
+                shape.as_mut_ptr(),
+                std::ptr::null_mut(),
+                self.data.add(offset).cast(),
+                NPY_ARRAY_CARRAY,
+                std::ptr::null_mut(),
+            );
+            let array = Bound::from_owned_ptr_or_err(py, array)?;
+            let owner = self.owner.clone().into_ptr();
+            if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner) < 0 {
+                return Err(PyErr::fetch(py));
+            }
+            Ok(array)
         }
-        Ok(array)
     }
 }

@@ -19,6 +19,7 @@ use crate::checkpoint_status;
 use crate::error::{OrRaise, invalid};
 use crate::names;
 use crate::nest;
+use crate::out::Out;
 use crate::sampler::{Sampler, to_python};
 use crate::server::local_engine;
 use crate::structured::{self, StructuredWriter};
@@ -431,7 +432,7 @@ impl Client {
 
     /// An iterator of batches; see `batch::BatchIterator`.
     #[pyo3(signature = (table, batch_size, *, timeout = None, prefetch = None, num_workers = 1, max_batches = None,
-                        pad = false))]
+                        pad = false, out = None))]
     #[expect(clippy::too_many_arguments, reason = "the options of batches, named in Python")]
     fn batches(
         &self,
@@ -443,7 +444,9 @@ impl Client {
         num_workers: usize,
         max_batches: Option<usize>,
         pad: bool,
+        out: Option<Vec<(String, Bound<'_, PyAny>)>>,
     ) -> PyResult<BatchIterator> {
+        let out = out.map(|leaves| Out::new(py, leaves, batch_size)).transpose()?;
         let mut options = BatchOptions::new(batch_size).num_workers(num_workers);
         let limit = self.limit(timeout)?;
         if limit != wait::FOREVER {
@@ -452,7 +455,7 @@ impl Client {
         let client = self.connect(py)?;
         if prefetch == Some(0) && client.transport() == Transport::Tcp {
             let calls = Calls::new(batch_size, max_batches, (limit != wait::FOREVER).then_some(limit));
-            return Ok(BatchIterator::exact(client, table, calls, pad));
+            return Ok(BatchIterator::exact(client, table, calls, pad).into_out(out));
         }
         if let Some(batches) = prefetch {
             options = options.prefetch(batches);
@@ -463,7 +466,7 @@ impl Client {
         let runtime = wait::runtime()?;
         let _inside = runtime.enter();
         let sampler = client.batch_sampler(table, options).or_raise(py)?;
-        Ok(BatchIterator::over(client, sampler, pad, limit != wait::FOREVER))
+        Ok(BatchIterator::over(client, sampler, pad, limit != wait::FOREVER).into_out(out))
     }
 }
 

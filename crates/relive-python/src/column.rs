@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PySlice, PyTuple};
+use pyo3::types::{PyList, PySlice, PyString, PyTuple};
 use relive_client::Column;
 
 use crate::array;
@@ -92,8 +93,12 @@ impl Steps {
     }
 
     fn of_slice(slice: &Bound<'_, PySlice>, len: isize) -> PyResult<Steps> {
-        let part = |name: &str| slice.getattr(name)?.extract::<Option<isize>>().map_err(|_| bad_index(slice));
-        let (start, stop, stride) = (part("start")?, part("stop")?, part("step")?.unwrap_or(1));
+        let py = slice.py();
+        let part = |name: &Bound<'_, PyString>| {
+            slice.getattr(name)?.extract::<Option<isize>>().map_err(|_| bad_index(slice))
+        };
+        let (start, stop) = (part(intern!(py, "start"))?, part(intern!(py, "stop"))?);
+        let stride = part(intern!(py, "step"))?.unwrap_or(1);
         let position = |at: isize| if at < 0 { at.saturating_add(len) } else { at };
         if stride == 0 {
             return Err(PyValueError::new_err("slice step cannot be zero"));

@@ -48,18 +48,22 @@ pub(crate) struct Gathered {
 
 enum Data {
     Bytes(Block, DType),
+    /// In memory that was given for it.
+    Given,
     Strings(Vec<Bytes>),
 }
 
 impl Gathered {
+    /// The array; none if it is the caller's own.
     pub(crate) fn into_array<'py>(
         self,
         py: Python<'py>,
         pool: Option<&Arc<Pool>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.data {
-            Data::Bytes(block, dtype) => buffer::into_array(py, block, dtype, &self.dims, pool),
-            Data::Strings(values) => array::strings_to_array(py, &values, &self.dims),
+            Data::Bytes(block, dtype) => buffer::into_array(py, block, dtype, &self.dims, pool).map(Some),
+            Data::Strings(values) => array::strings_to_array(py, &values, &self.dims).map(Some),
+            Data::Given => Ok(None),
         }
     }
 }
@@ -67,16 +71,65 @@ impl Gathered {
 /// A column and, where samples differ in it, the number of rows of each.
 pub(crate) type Column = (Gathered, Option<Vec<i64>>);
 
+/// Where columns go: to memory that is given for them, or to blocks of a pool.
+pub(crate) struct Places<'a> {
+    pool: Option<&'a Pool>,
+    given: Vec<Option<&'a mut [u8]>>,
+}
+
+enum Place<'a> {
+    Block(Block),
+    Given(&'a mut [u8]),
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn of(pool: &'a Pool) -> Places<'a> {
+        Places { pool: Some(pool), given: Vec::new() }
+    }
+
+    /// Memory by column; columns without any, and those beyond its end, get blocks.
+    pub(crate) fn given(pool: &'a Pool, given: Vec<Option<&'a mut [u8]>>) -> Places<'a> {
+        Places { pool: Some(pool), given }
+    }
+
+    fn take(&mut self, column: usize, size: usize) -> std::result::Result<Place<'a>, OutOfMemory> {
+        if let Some(given) = self.given.get_mut(column).and_then(Option::take) {
+            return Ok(Place::Given(given));
+        }
+        self.pool.map_or_else(|| Block::new(size), |pool| pool.take(size)).map(Place::Block)
+    }
+}
+
+impl Place<'_> {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Place::Block(block) => block.bytes_mut(),
+            Place::Given(bytes) => bytes,
+        }
+    }
+
+    fn filled(self, dtype: DType) -> Data {
+        match self {
+            Place::Block(block) => Data::Bytes(block, dtype),
+            Place::Given(_) => Data::Given,
+        }
+    }
+}
+
 /// The columns as `[samples, rows, ..cell]`.
-pub(crate) fn stacked(batch: &SampleBatch, pool: &Pool) -> Result<Vec<Column>> {
-    let columns = gather(batch, &batch.columns()?, &[batch.len()], |len| pool.take(len))?;
+pub(crate) fn stacked(
+    batch: &SampleBatch,
+    layouts: &[ColumnLayout],
+    places: Places<'_>,
+) -> Result<Vec<Column>> {
+    let columns = gather(batch, layouts, &[batch.len()], places)?;
     Ok(columns.into_iter().map(|column| (column, None)).collect())
 }
 
 /// The columns of a batch of one sample as `[rows, ..cell]`; squeezed ones are `[..cell]` unless rows are to be kept.
 pub(crate) fn single(batch: &SampleBatch, keep_rows: bool) -> Result<Vec<Gathered>> {
     let layouts = batch.columns()?;
-    let mut columns = gather(batch, &layouts, &[], Block::new)?;
+    let mut columns = gather(batch, &layouts, &[], Places { pool: None, given: Vec::new() })?;
     for (column, layout) in columns.iter_mut().zip(&layouts) {
         if keep_rows && layout.rows.is_none() {
             column.dims.insert(0, 1);
@@ -89,40 +142,52 @@ fn gather(
     batch: &SampleBatch,
     layouts: &[ColumnLayout],
     leading: &[usize],
-    memory: impl Fn(usize) -> std::result::Result<Block, OutOfMemory>,
+    mut places: Places<'_>,
 ) -> Result<Vec<Gathered>> {
-    let mut columns = Vec::with_capacity(layouts.len());
-    for (index, layout) in layouts.iter().enumerate() {
-        let data = match layout.size_bytes(batch.len()) {
-            Some(size) => Data::Bytes(memory(size)?, layout.dtype),
-            None => Data::Strings(batch.strings(index)?),
-        };
-        columns.push(Gathered { data, dims: dims(leading, layout) });
+    let mut taken = Vec::with_capacity(layouts.len());
+    for (column, layout) in layouts.iter().enumerate() {
+        let size = layout.size_bytes(batch.len());
+        taken.push(size.map(|size| places.take(column, size)).transpose()?);
     }
-    let targets = columns.iter_mut().enumerate().filter_map(|(index, column)| match &mut column.data {
-        Data::Bytes(block, _) => Some((index, block.bytes_mut())),
-        Data::Strings(_) => None,
-    });
+    let targets = taken.iter_mut().enumerate();
+    let targets = targets.filter_map(|(column, place)| Some((column, place.as_mut()?.bytes_mut())));
     batch.gather_columns_into(targets)?;
-    Ok(columns)
+    let column = |(column, (place, layout)): (usize, (Option<Place<'_>>, &ColumnLayout))| {
+        let data = match place {
+            Some(place) => place.filled(layout.dtype),
+            None => Data::Strings(batch.strings(column)?),
+        };
+        Ok(Gathered { data, dims: dims(leading, layout) })
+    };
+    taken.into_iter().zip(layouts).enumerate().map(column).collect()
 }
 
-/// The columns as `[samples, most rows, ..cell]`, zeros where a sample has no more rows.
-pub(crate) fn padded(batch: &SampleBatch, pool: &Pool) -> Result<Vec<Column>> {
-    let layouts = batch.columns_padded()?;
-    layouts.iter().enumerate().map(|(column, layout)| padded_column(batch, pool, column, layout)).collect()
+/// The columns as `[samples, rows, ..cell]`, zeros where a sample has no more rows. The layouts are those of the batch, or have
+/// more rows.
+pub(crate) fn padded(
+    batch: &SampleBatch,
+    layouts: &[ColumnLayout],
+    mut places: Places<'_>,
+) -> Result<Vec<Column>> {
+    let column = |(column, layout)| padded_column(batch, &mut places, column, layout);
+    layouts.iter().enumerate().map(column).collect()
 }
 
-fn padded_column(batch: &SampleBatch, pool: &Pool, column: usize, layout: &ColumnLayout) -> Result<Column> {
+fn padded_column(
+    batch: &SampleBatch,
+    places: &mut Places<'_>,
+    column: usize,
+    layout: &ColumnLayout,
+) -> Result<Column> {
     let dims = dims(&[batch.len()], layout);
     let rows = batch.rows_per_sample(column)?;
     let most = layout.rows.unwrap_or(1);
     let data = match layout.size_bytes(batch.len()) {
         Some(size) => {
-            let mut block = pool.take(size)?;
+            let mut place = places.take(column, size)?;
             let mut mask = vec![0; batch.len() * most as usize];
-            batch.gather_padded_into(column, most, block.bytes_mut(), &mut mask)?;
-            Data::Bytes(block, layout.dtype)
+            batch.gather_padded_into(column, most, place.bytes_mut(), &mut mask)?;
+            place.filled(layout.dtype)
         }
         None => Data::Strings(pad_strings(batch.strings(column)?, &rows, most, layout)),
     };
@@ -142,7 +207,8 @@ fn pad_strings(strings: Vec<Bytes>, rows: &[u32], most: u32, layout: &ColumnLayo
     padded
 }
 
-fn dims(leading: &[usize], layout: &ColumnLayout) -> Vec<usize> {
+/// Dimensions of a column behind some others.
+pub(crate) fn dims(leading: &[usize], layout: &ColumnLayout) -> Vec<usize> {
     let rows = layout.rows.map(|rows| rows as usize);
     let cell = layout.cell_shape.dims().iter().map(|&dim| dim as usize);
     leading.iter().copied().chain(rows).chain(cell).collect()

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 use relive_tensor::Nest;
+use smallvec::SmallVec;
 
 use crate::array;
 use crate::column::TrajectoryColumn;
@@ -89,10 +90,30 @@ fn add_leaves<'py>(
         }
         Container::List(list) => list.iter().try_for_each(add),
         Container::Tuple(tuple) | Container::Named(tuple) => tuple.iter().try_for_each(add),
-        Container::Mapping(mapping) => {
-            sorted_keys(&mapping)?.into_iter().try_for_each(|key| add(mapping.get_item(key)?))
-        }
+        Container::Mapping(mapping) => match sorted_values(&mapping) {
+            Some(values) => values.into_iter().try_for_each(add),
+            None => sorted_keys(&mapping)?.into_iter().try_for_each(|key| add(mapping.get_item(key)?)),
+        },
     }
+}
+
+/// The parts of a dict in the order of its leaves, if its keys are plain text: its order is known without asking Python.
+fn sorted_values<'py>(mapping: &Bound<'py, PyAny>) -> Option<SmallVec<[Bound<'py, PyAny>; 8]>> {
+    let dict = mapping.cast_exact::<PyDict>().ok()?;
+    if dict.len() <= 1 {
+        return Some(dict.iter().map(|(_, value)| value).collect());
+    }
+    let parts: SmallVec<[_; 8]> = dict
+        .iter()
+        .map(|(key, value)| Some((key.cast_into_exact::<PyString>().ok()?, value)))
+        .collect::<Option<_>>()?;
+    let mut named = SmallVec::<[(&str, &Bound<'py, PyAny>); 8]>::new();
+    for (key, value) in &parts {
+        named.push((key.to_str().ok()?, value));
+    }
+    // Python orders text by its code points, which is the order of UTF-8's bytes.
+    named.sort_unstable_by_key(|(name, _)| *name);
+    Some(named.into_iter().map(|(_, value)| value.clone()).collect())
 }
 
 /// The keys of a mapping in the order of its leaves.

@@ -235,7 +235,9 @@ fn described(py: Python<'_>, sample: Sample, keep_rows: bool) -> PyResult<Bound<
     let info = (info.key, info.probability, info.table_size, info.priority, info.times_sampled);
     let gathered =
         gather::single(&SampleBatch::new(vec![sample]), keep_rows).map_err(|failure| failure.raise(py))?;
-    let columns =
-        gathered.into_iter().map(|column| column.into_array(py, None)).collect::<PyResult<Vec<_>>>()?;
+    let columns = gathered
+        .into_iter()
+        .filter_map(|column| column.into_array(py, None).transpose())
+        .collect::<PyResult<Vec<_>>>()?;
     (info, PyList::new(py, columns)?).into_pyobject(py)
 }
