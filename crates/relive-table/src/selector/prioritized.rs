@@ -14,7 +14,7 @@ use crate::random::{index_below, unit};
 pub const MAX_TOTAL_WEIGHT: f64 = f64::MAX / 2.0;
 
 /// Picks that go down the tree together: enough to keep a processor's memory requests busy.
-const SIDE_BY_SIDE: usize = 32;
+const SIDE_BY_SIDE: usize = 64;
 
 /// Picks a slot with probability weight / total, where weight = priority ^ exponent, and 0 for priority 0.
 /// If all weights are 0, each slot alike.

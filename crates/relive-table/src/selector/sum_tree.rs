@@ -1,11 +1,16 @@
 //! Sums of weights in a tree, to draw an index in proportion to its weight.
 
+use core::hint::black_box;
+
 use smallvec::SmallVec;
 
 use super::MAX_SIDE_BY_SIDE;
 
 /// Children per node: eight 64-bit sums are one cache line.
 const ARITY: usize = 8;
+
+/// Groups of a level that a processor's own caches are likely to hold.
+const NEAR_GROUPS: usize = 1 << 12;
 
 /// Siblings, in a cache line of their own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,6 +117,11 @@ impl SumTree {
     /// next, so that their waits for memory are one wait.
     pub(crate) fn find_all(&self, descents: &mut [Descent]) {
         for groups in self.levels.iter().rev() {
+            if groups.len() > NEAR_GROUPS {
+                // In a loop that does nothing else more loads are under way at once.
+                let groups = descents.iter().filter_map(|descent| groups.get(descent.index));
+                black_box(groups.fold(0, |seen, group| seen ^ group.0[0].to_bits()));
+            }
             for descent in &mut *descents {
                 if let Some(group) = groups.get(descent.index) {
                     descent.enter(group);

@@ -116,7 +116,7 @@ impl State {
         black_box(keys.fold(0, |seen, key| seen ^ key));
         for record in picks.iter().filter_map(|pick| items.get(pick.slot)) {
             let first = record.data.trajectory.chunks().first().map(Arc::as_ptr);
-            black_box((Arc::strong_count(&record.data), first));
+            black_box((Arc::strong_count(&record.data), first, record.data.key));
         }
     }
 }
