@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -128,6 +128,15 @@ def test_a_writer_that_waits_is_seen_and_goes_on(bounded: Bounded, transport: st
         assert client.status(timeout=PATIENCE_S)["waiters"] == []
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also in runs that were started in the background, where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_the_wait(bounded: Bounded, transport: str) -> None:
     server, _ = bounded(1_000.0)
     with server:
