@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Location, Older, Root, Tier, locate};
+use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Location, Root, Tier, locate};
 use relive_client::ErrorKind as Kind;
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Rules};
 use relive_tensor::ColdStore;
@@ -156,21 +156,9 @@ impl Checkpoints {
         if locate(&self.path).is_ok_and(|location| matches!(location, Location::Checkpoint { .. })) {
             return salvage.to_owned();
         }
-        let location = root.location();
-        let older = match root.older(damage) {
-            Older::Apart(older) => {
-                format!("{older:?} as the path loads an older one, which does not need that file")
-            }
-            Older::Sharing => {
-                format!(
-                    "older ones need that file, too: `relive checkpoint verify {location}` says which are whole"
-                )
-            }
-            Older::None if self.salvage => {
-                format!("there is no older one; move it out of {location} to begin with empty tables")
-            }
-            Older::None => "there is no older one".to_owned(),
-        };
+        let older = root
+            .older(damage)
+            .advice(root.location(), self.salvage, |older| format!("{older:?} as the path"));
         format!("{salvage}; {older}")
     }
 }

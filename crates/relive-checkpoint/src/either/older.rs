@@ -15,6 +15,28 @@ pub enum Older {
     None,
 }
 
+impl Older {
+    /// What to do now, for people: `load_as` turns the place of a checkpoint into the option that has it loaded, `root` is where
+    /// the checkpoints are, and `is_salvaging` tells whether loading what is whole was tried already.
+    #[must_use]
+    pub fn advice(&self, root: &str, is_salvaging: bool, load_as: impl FnOnce(&str) -> String) -> String {
+        match self {
+            Self::Apart(older) => {
+                format!("{} loads an older one, which does not need that file", load_as(older))
+            }
+            Self::Sharing => {
+                format!(
+                    "older ones need that file, too: `relive checkpoint verify {root}` says which are whole"
+                )
+            }
+            Self::None if is_salvaging => {
+                format!("there is no older one; move it out of {root} to begin with empty tables")
+            }
+            Self::None => "there is no older one".to_owned(),
+        }
+    }
+}
+
 impl Root {
     /// What else there is in place of the newest checkpoint, which cannot be loaded because of `damage`.
     #[must_use]

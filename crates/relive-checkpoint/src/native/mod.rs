@@ -5,6 +5,7 @@ mod assemble;
 mod compact;
 mod garbage;
 mod load;
+mod pace;
 mod parallel;
 mod places;
 mod plan;

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::adopt::adopt;
 use super::garbage::{Listing, remove};
+use super::pace::Pace;
 use super::places::Places;
 use super::plan::Plan;
 use crate::fast_map::FastSet;
@@ -163,6 +164,7 @@ fn write(
         window: Window::default(),
         used: FastSet::default(),
         totals: Totals::default(),
+        pace: Pace::new(),
     };
     for (number, table) in (0..).zip(snapshot.tables) {
         writing.table(number, table)?;
@@ -191,6 +193,7 @@ struct Writing<'a> {
     /// Segments that chunks are in.
     used: FastSet<SegmentId>,
     totals: Totals,
+    pace: Pace,
 }
 
 /// Chunks that were met and are not in a block yet.
@@ -231,6 +234,7 @@ impl Writing<'_> {
     fn table(&mut self, number: u32, table: TableSnapshot) -> Result<(), Error> {
         for item in table.items {
             self.item(&item)?;
+            self.pace.keep();
             let is_full = self.items.len() >= self.sizes.block_entries
                 || self.items.size_bytes() >= self.sizes.block_bytes
                 || self.window.places.len() >= self.sizes.block_entries;

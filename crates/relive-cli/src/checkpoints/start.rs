@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Older, Root, Tier};
+use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Root, Tier};
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Restored, Rules};
 
 use super::plan::{Plan, Written};
@@ -107,21 +107,8 @@ impl Plan {
             false => "; --salvage loads what is whole",
         };
         let Some(root) = root.filter(|_| self.checkpoint.is_none()) else { return salvage.to_owned() };
-        let location = root.location();
-        let older = match root.older(damage) {
-            Older::Apart(older) => {
-                format!("--checkpoint {older} loads an older one, which does not need that file")
-            }
-            Older::Sharing => {
-                format!(
-                    "older ones need that file, too: `relive checkpoint verify {location}` says which are whole"
-                )
-            }
-            Older::None if self.salvage => {
-                format!("there is no older one; move it out of {location} to begin with empty tables")
-            }
-            Older::None => "there is no older one".to_owned(),
-        };
+        let older =
+            root.older(damage).advice(root.location(), self.salvage, |older| format!("--checkpoint {older}"));
         format!("{salvage}; {older}")
     }
 

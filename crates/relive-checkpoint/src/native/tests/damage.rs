@@ -23,7 +23,7 @@ fn two() -> (SimulatedDisk, Snapshot) {
 }
 
 fn catalog(disk: &SimulatedDisk) -> Catalog {
-    Catalog::on(Arc::new(LocalStorage::on(Arc::new(disk.clone()), "/root")))
+    Catalog::on(Arc::new(LocalStorage::on(Arc::new(disk.clone()), "/store")))
 }
 
 fn items(snapshot: &Snapshot) -> BTreeSet<String> {
@@ -93,7 +93,7 @@ fn no_flipped_bit_changes_what_is_loaded() {
     let expected = told(&whole);
     let files: Vec<(PathBuf, usize)> =
         disk.files().into_iter().map(|(path, bytes)| (path, bytes.len())).collect();
-    let newest = Path::new("/root/checkpoint-0000000002.relive");
+    let newest = Path::new("/store/checkpoint-0000000002.relive");
     let mut random = Random(5);
     let (mut noticed, flips) = (0, 3000);
     for _ in 0..flips {
@@ -128,7 +128,7 @@ fn no_cut_goes_unnoticed() {
 #[test]
 fn bytes_that_are_too_many_are_noticed_where_they_count() {
     let (disk, whole) = two();
-    let path = Path::new("/root/checkpoint-0000000002.relive");
+    let path = Path::new("/store/checkpoint-0000000002.relive");
     let longer = disk.copy();
     longer.change(path, |bytes| bytes.push(0));
     assert!(judge(&longer, path, "a byte too many", &whole, &told(&whole)));
@@ -138,7 +138,7 @@ fn bytes_that_are_too_many_are_noticed_where_they_count() {
 fn lost_and_swapped_segments_are_noticed() {
     let (disk, whole) = two();
     let files = disk.files();
-    let segments: Vec<&PathBuf> = files.keys().filter(|path| path.starts_with("/root/segments")).collect();
+    let segments: Vec<&PathBuf> = files.keys().filter(|path| path.starts_with("/store/segments")).collect();
     for path in &segments {
         let lost = disk.copy();
         crate::disk::Disk::remove_file(&lost, path).unwrap();
@@ -153,16 +153,16 @@ fn lost_and_swapped_segments_are_noticed() {
 #[test]
 fn an_error_names_file_place_and_table() {
     let (disk, _) = two();
-    let newest = Path::new("/root/checkpoint-0000000002.relive");
+    let newest = Path::new("/store/checkpoint-0000000002.relive");
     let head = disk.files()[newest].windows(8).position(|bytes| bytes == b"BLCK\x03\0\0\0").unwrap();
     disk.change(newest, |bytes| bytes[head + 45] ^= 1);
     let error = load_with(&store(&disk).unwrap(), &LoadOptions::new()).unwrap_err();
     let expected = format!(
-        "/root/checkpoint-0000000002.relive, at byte {head}, table `whole`: the content of the block has a wrong checksum"
+        "/store/checkpoint-0000000002.relive, at byte {head}, table `whole`: the content of the block has a wrong checksum"
     );
     assert_eq!(error.to_string(), expected);
     let (disk, _) = two();
-    let (path, _) = disk.files().into_iter().find(|(path, _)| path.starts_with("/root/segments")).unwrap();
+    let (path, _) = disk.files().into_iter().find(|(path, _)| path.starts_with("/store/segments")).unwrap();
     disk.change(&path, |bytes| *bytes.last_mut().unwrap() ^= 1);
     let error = load_with(&store(&disk).unwrap(), &LoadOptions::new()).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}, at byte ", path.display())), "{error}");
@@ -172,7 +172,7 @@ fn an_error_names_file_place_and_table() {
 #[test]
 fn an_older_checkpoint_is_there_once_the_newest_is_moved_away() {
     let (disk, _) = two();
-    let newest = Path::new("/root/checkpoint-0000000002.relive");
+    let newest = Path::new("/store/checkpoint-0000000002.relive");
     disk.change(newest, |bytes| bytes.truncate(100));
     let store = store(&disk).unwrap();
     assert!(load_with(&store, &LoadOptions::new()).is_err());
@@ -181,14 +181,14 @@ fn an_older_checkpoint_is_there_once_the_newest_is_moved_away() {
     save(&store, &snapshot(60..61)).unwrap();
     assert_eq!(disk.files().len(), before + 2);
     crate::disk::Disk::remove_file(&disk, newest).unwrap();
-    crate::disk::Disk::remove_file(&disk, Path::new("/root/checkpoint-0000000003.relive")).unwrap();
+    crate::disk::Disk::remove_file(&disk, Path::new("/store/checkpoint-0000000003.relive")).unwrap();
     assert_eq!(told(&load(&store).unwrap().snapshot), told(&snapshot(0..24)));
 }
 
 #[test]
 fn a_later_version_is_told_apart_from_damage() {
     let (disk, _) = two();
-    disk.change(Path::new("/root/checkpoint-0000000002.relive"), |bytes| {
+    disk.change(Path::new("/store/checkpoint-0000000002.relive"), |bytes| {
         bytes[8] = 2;
         let crc = crc32c::crc32c(&bytes[..12]).to_le_bytes();
         bytes[12..16].copy_from_slice(&crc);

@@ -54,7 +54,7 @@ fn a_full_disk_is_told_and_once_there_is_room_it_goes_on() {
         disk.trouble(Trouble::Full(used + room));
         match save(&store, &second) {
             Ok(_) => break,
-            Err(error) => assert!(error.to_string().contains("cannot write /root/"), "{error}"),
+            Err(error) => assert!(error.to_string().contains("cannot write /store/"), "{error}"),
         }
         assert_no_garbage(&disk);
         assert!(told(&load(&store).unwrap().snapshot) == told(&first), "with room for {room} bytes");
@@ -75,7 +75,7 @@ fn what_must_not_be_written_to_can_be_loaded() {
     let store = store(&disk).unwrap();
     assert_eq!(told(&load(&store).unwrap().snapshot), told(&first));
     let error = save(&store, &first).unwrap_err();
-    assert_eq!(error.to_string(), "cannot write /root/relive.lock: read-only filesystem or storage medium");
+    assert_eq!(error.to_string(), "cannot write /store/relive.lock: read-only filesystem or storage medium");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_second_server_is_told_who_writes_here() {
     let one = store(&disk).unwrap();
     let error = store(&disk).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InUse);
-    assert!(error.to_string().starts_with("/root: process 7 writes its checkpoints here"), "{error}");
+    assert!(error.to_string().starts_with("/store: process 7 writes its checkpoints here"), "{error}");
     drop(one);
     assert!(store(&disk).is_ok());
 }

@@ -7,7 +7,7 @@ use crate::LoadOptions;
 use crate::manifest::forge;
 use crate::simulated_disk::SimulatedDisk;
 
-const FILE: &str = "/root/checkpoint-0000000001.relive";
+const FILE: &str = "/store/checkpoint-0000000001.relive";
 
 struct Random(u64);
 
@@ -68,7 +68,7 @@ fn no_content_of_a_record_harms() {
     let disk = SimulatedDisk::new();
     save(&store(&disk).unwrap(), &snapshot(0..3)).unwrap();
     let (segment, bytes): (PathBuf, Vec<u8>) =
-        disk.files().into_iter().find(|(path, _)| path.starts_with("/root/segments")).unwrap();
+        disk.files().into_iter().find(|(path, _)| path.starts_with("/store/segments")).unwrap();
     let mut random = Random(12);
     for _ in 0..2000 {
         let mut spoilt = bytes.clone();

@@ -76,14 +76,14 @@ fn what_others_put_there_stays() {
         "segments/.a.tmp",
     ];
     for name in foreign {
-        let path = std::path::Path::new("/root").join(name);
+        let path = std::path::Path::new("/store").join(name);
         crate::disk::Disk::create_file(&disk, &path).unwrap();
     }
     for round in 0..3 {
         save(&store, &snapshot(round * 10..round * 10 + 3)).unwrap();
     }
     for name in foreign {
-        assert!(disk.files().contains_key(&std::path::Path::new("/root").join(name)), "{name}");
+        assert!(disk.files().contains_key(&std::path::Path::new("/store").join(name)), "{name}");
     }
-    assert_eq!(disk.files().keys().filter(|path| path.starts_with("/root/segments")).count(), 3 + 1);
+    assert_eq!(disk.files().keys().filter(|path| path.starts_with("/store/segments")).count(), 3 + 1);
 }

@@ -17,7 +17,7 @@ use crate::{Error, LoadOptions, Loaded};
 pub(super) const SIZES: Sizes = Sizes { segment_bytes: 3000, block_bytes: 600, block_entries: 5 };
 
 pub(super) fn store(disk: &SimulatedDisk) -> Result<Store, Error> {
-    Store::on(Arc::new(LocalStorage::on(Arc::new(disk.clone()), "/root")), SIZES)
+    Store::on(Arc::new(LocalStorage::on(Arc::new(disk.clone()), "/store")), SIZES)
 }
 
 pub(super) fn load(store: &Store) -> Option<Loaded> {
@@ -120,7 +120,7 @@ pub(super) fn told_item(item: &StoredItem) -> String {
 
 /// Whether the files of a disk are those that its checkpoints need, and no others.
 pub(super) fn assert_no_garbage(disk: &SimulatedDisk) {
-    let storage = LocalStorage::on(Arc::new(disk.clone()), "/root");
+    let storage = LocalStorage::on(Arc::new(disk.clone()), "/store");
     let listing = crate::native::Listing::read(&storage).unwrap();
     let mut needed = std::collections::HashSet::new();
     for (number, _) in &listing.checkpoints {
