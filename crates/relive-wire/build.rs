@@ -2,8 +2,9 @@
 
 use std::error::Error;
 
-const ROOTS: [&str; 4] = [
+const ROOTS: [&str; 5] = [
     "relive/v1/relive.proto",
+    "relive/v1/bulk.proto",
     "reverb/cc/reverb_service.proto",
     "reverb/cc/patterns.proto",
     "reverb/server_executable/reverb_config.proto",

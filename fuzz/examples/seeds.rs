@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use relive_tensor::{Codec, DType, Nest, Signature, Tensor, TensorSpec};
+use relive_wire::bulk::{FrameHeader, FrameKind, InfoLayout, aligned};
 use relive_wire::reverb::sample_stream_response::SampleEntry;
 use relive_wire::reverb::{ChunkData, InsertStreamRequest, SampleInfo, SampleStreamResponse};
+use relive_wire::v1::{BatchColumn, BatchHead};
 use relive_wire::{Message, signature};
 
 const FIXTURES: [&str; 7] = [
@@ -33,8 +35,50 @@ fn main() -> io::Result<()> {
             write("sample_response", &name, &as_response(request).encode_to_vec())?;
         }
     }
+    write("bulk_frame", "batch", &batch(2, &[3, 3])?)?;
+    write("bulk_frame", "batch_of_another_size", &batch(3, &[3, 3])?)?;
+    write("bulk_frame", "ragged_batch", &batch(2, &[1, 4])?)?;
     write_checkpoint(&home.join("../crates/relive-checkpoint/tests/fixtures/own"))?;
     write("signature", "structures", &signature::to_wire(&structures()).encode_to_vec())
+}
+
+/// A frame with a batch of two samples: a column of so many bytes in a row, and one whose samples have so many rows.
+fn batch(row: u32, rows: &[u32; 2]) -> io::Result<Vec<u8>> {
+    let infos = InfoLayout::of(rows.len()).size_bytes();
+    let mut data = vec![7; infos];
+    data.extend([1, 2, 3, 4]);
+    data.resize(aligned(data.len()), 0);
+    let (rows_offset, ragged) = (data.len() as u64, aligned(data.len() + 8));
+    data.extend(rows.iter().flat_map(|rows| rows.to_le_bytes()));
+    data.resize(ragged, 0);
+    data.resize(ragged + 4 * rows.iter().sum::<u32>() as usize, 9);
+    let plain = BatchColumn {
+        dtype: 4,
+        cell_shape: vec![row],
+        rows: 1,
+        offset: infos as u64,
+        bytes: 4,
+        ..Default::default()
+    };
+    let is_uniform = rows[0] == rows[1];
+    let second = BatchColumn {
+        dtype: 1,
+        rows: if is_uniform { rows[0] } else { 0 },
+        rows_offset: (!is_uniform).then_some(rows_offset),
+        offset: ragged as u64,
+        bytes: 4 * u64::from(rows[0] + rows[1]),
+        ..Default::default()
+    };
+    let head = BatchHead {
+        samples: 2,
+        table_size: 9,
+        columns: vec![plain, second],
+        data_bytes: data.len() as u64,
+        ..Default::default()
+    };
+    let head = head.encode_to_vec();
+    let header = FrameHeader::new(FrameKind::Batch, head.len(), data.len()).map_err(io::Error::other)?;
+    Ok([&header.encode(), head.as_slice(), &data].concat())
 }
 
 /// The parts of a checkpoint and of its only segment; `checkpoint.rs` says what they look like.

@@ -3,6 +3,7 @@
 //! A check panics if the code under test is wrong, and otherwise says whether it accepted the bytes, so that a replay
 //! of a corpus can tell that it holds both kinds. The fuzz targets and the corpus test of `relive-wire` share this file.
 
+pub mod bulk_frame;
 pub mod chunk_message;
 pub mod codecs;
 pub mod insert_request;

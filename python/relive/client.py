@@ -40,9 +40,11 @@ class ItemInfo(NamedTuple):
 class Client:
     """A client of the server at ``server_address``, ``host:port``.
 
-    Nothing is connected before the first call. A server of the same process is reached through memory, unless
-    ``transport`` is ``"tcp"``; the property :attr:`transport` says which way is in use. Clients can be pickled, and go on
-    after a fork with connections of their own.
+    Nothing is connected before the first call. ``transport`` is the way to the server: ``"in-process"`` for one of this
+    process, which is reached through memory; ``"shm"`` for one of this machine and user, whose batches come in memory that is
+    shared with it; ``"unix"`` for the same through a socket; ``"tcp"``; or ``"auto"``, the first of these that there is. The
+    property :attr:`transport` says which one is in use. Clients can be pickled, and go on after a fork with connections of
+    their own.
 
     Every call that waits can be interrupted by Ctrl-C, lets other threads run, and takes a timeout. ``timeout`` is the one
     of calls that are given none, in seconds. Without any, a call waits as long as it takes and says in the log of
@@ -68,7 +70,13 @@ class Client:
 
     @property
     def transport(self) -> str:
-        """How the server is reached now: ``"in-process"`` or ``"tcp"``."""
+        """How items and batches travel now: ``"in-process"``, ``"shm"``, ``"unix"`` or ``"tcp"``.
+
+        The server is asked the first time. As long as none answers, ``"tcp"``.
+
+        Raises:
+          FailedPreconditionError: the way that was asked for does not lead to the server.
+        """
         return self._native.transport
 
     # Writing.

@@ -11,7 +11,7 @@ import relive
 # Longer than anything takes unless it hangs.
 PATIENCE_S = 30.0
 
-TRANSPORTS = ("in-process", "tcp")
+TRANSPORTS = ("in-process", "tcp", "unix", "shm")
 
 
 def uniform_table(name: str = "table", **rules: object) -> relive.Table:

@@ -6,13 +6,13 @@
 //! ```
 //!
 //! Arguments: `local` (a table in this process) or an address, bytes per item, items per batch, seconds, and for a server the
-//! table, which must hold items of that size already. Items are one step of one `f32` column with random values, 100,000
+//! table, which must hold items of that size already, and the way to it (`auto`, `tcp`, `unix`, `shm`). Items are one step of one `f32` column with random values, 100,000
 //! of them locally, or as many as make 400 MB.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use relive_client::{BatchOptions, BatchSampler, Client, Error, Tensor};
+use relive_client::{BatchOptions, BatchSampler, Client, ClientOptions, Error, Tensor, TransportChoice};
 use relive_engine::Engine;
 use relive_table::{NewItem, TableConfig};
 use relive_tensor::{Chunk, Codec, SequenceRange, Slice, TrajectoryBuilder, encode_chunk};
@@ -32,11 +32,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             fill(&engine, table, bytes, 100_000.min(400_000_000 / bytes))?;
             Client::in_process(engine)
         }
-        address => Client::connect(address)?,
+        address => {
+            let choice = match rest.get(1).map_or("auto", String::as_str) {
+                "tcp" => TransportChoice::Tcp,
+                "unix" => TransportChoice::Unix,
+                "shm" => TransportChoice::SharedMemory,
+                _ => TransportChoice::Auto,
+            };
+            Client::connect_with(address, ClientOptions::default().transport(choice))?
+        }
     };
     let batches = client.batch_sampler(table, BatchOptions::new(batch))?;
     let (started, items) = read(batches, until).await?;
-    report(place, bytes, items, started.elapsed());
+    report(&format!("{place} ({})", client.transport()), bytes, items, started.elapsed());
     Ok(())
 }
 
@@ -52,9 +60,11 @@ async fn read(mut batches: BatchSampler, until: Duration) -> Result<(Instant, us
     let (started, mut items) = (Instant::now(), 0);
     while started.elapsed() < until {
         let Some(batch) = batches.next().await.transpose()? else { break };
-        let bytes = batch.columns()?.first().and_then(|column| column.size_bytes(batch.len()));
-        out.resize(bytes.unwrap_or(0), 0);
-        batch.gather_into(0, &mut out)?;
+        if batch.column_memory(0).is_none() {
+            let bytes = batch.columns()?.first().and_then(|column| column.size_bytes(batch.len()));
+            out.resize(bytes.unwrap_or(0), 0);
+            batch.gather_into(0, &mut out)?;
+        }
         items += batch.len();
     }
     Ok((started, items))

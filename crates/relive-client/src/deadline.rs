@@ -14,6 +14,11 @@ impl Deadline {
         Deadline(Instant::now().checked_add(timeout))
     }
 
+    /// How long it is until then; none if it is too far away to be named.
+    pub(crate) fn left(self) -> Option<Duration> {
+        self.0.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
     /// Waits for `event`; false when the deadline came first.
     pub(crate) async fn wait_for(self, event: impl Future<Output = ()>) -> bool {
         self.run(event).await.is_some()

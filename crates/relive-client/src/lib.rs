@@ -4,6 +4,7 @@
 mod backoff;
 mod batch;
 pub mod blocking;
+mod bulk;
 mod client;
 mod deadline;
 mod error;
@@ -13,9 +14,10 @@ mod sampler;
 mod writer;
 
 pub use batch::{BatchOptions, BatchSampler, ColumnLayout, SampleBatch};
+pub use bulk::ColumnMemory;
 pub use client::{
     ChunkTotals, Client, ClientOptions, ItemInfo, ItemPage, MemoryStatus, ServerInfo, ServerStatus, StateId,
-    TableStatus, Transport, Waiter, WaiterOperation, Waits,
+    TableStatus, Transport, TransportChoice, Waiter, WaiterOperation, Waits,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use history::{CellState, Column, ColumnHistory, History, WeakCell};

@@ -7,6 +7,7 @@ use numpy::npyffi::{self, NPY_ARRAY_CARRAY, PY_ARRAY_API};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
+use relive_client::ColumnMemory;
 use relive_tensor::DType;
 use smallvec::SmallVec;
 
@@ -100,15 +101,23 @@ impl Pool {
 
 /// What an array's memory belongs to.
 #[pyclass(frozen, module = "relive._native")]
-struct Owner {
-    lines: Mutex<Vec<Line>>,
-    pool: Option<Arc<Pool>>,
+struct Owner(Memory);
+
+enum Memory {
+    Block {
+        lines: Mutex<Vec<Line>>,
+        pool: Option<Arc<Pool>>,
+    },
+    /// Of a batch that came from a server, and perhaps shared with it.
+    Batch {
+        _column: ColumnMemory,
+    },
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Some(pool) = &self.pool {
-            pool.give_back(std::mem::take(self.lines.get_mut()));
+        if let Memory::Block { lines, pool: Some(pool) } = &mut self.0 {
+            pool.give_back(std::mem::take(lines.get_mut()));
         }
     }
 }
@@ -131,6 +140,18 @@ pub(crate) fn into_array<'py>(
     Shared::new(py, block, pool)?.array(0, dtype, dims)
 }
 
+/// A column of a batch as a writable array of `dims`, where it is.
+pub(crate) fn over_column<'py>(
+    py: Python<'py>,
+    column: ColumnMemory,
+    dtype: DType,
+    dims: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let (data, len) = (column.as_mut_ptr(), column.len());
+    let owner = Bound::new(py, Owner(Memory::Batch { _column: column }))?;
+    Shared { owner, data, len }.array(0, dtype, dims)
+}
+
 /// A block that several arrays are parts of. It returns to its pool when all of them are gone.
 pub(crate) struct Shared<'py> {
     owner: Bound<'py, Owner>,
@@ -142,7 +163,8 @@ impl<'py> Shared<'py> {
     pub(crate) fn new(py: Python<'py>, block: Block, pool: Option<&Arc<Pool>>) -> PyResult<Shared<'py>> {
         let Block { mut lines, len } = block;
         let data = lines.as_mut_ptr().cast();
-        let owner = Bound::new(py, Owner { lines: Mutex::new(lines), pool: pool.map(Arc::clone) })?;
+        let memory = Memory::Block { lines: Mutex::new(lines), pool: pool.map(Arc::clone) };
+        let owner = Bound::new(py, Owner(memory))?;
         Ok(Shared { owner, data, len })
     }
 
@@ -157,9 +179,9 @@ impl<'py> Shared<'py> {
         let mut shape: SmallVec<[npyffi::npy_intp; 8]> = dims.iter().map(|&dim| dim.cast_signed()).collect();
         let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
         // SAFETY: from `data` + `offset` on there are as many bytes as `dims` and the dtype need (asserted), aligned to 64. They
-        // live in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims nothing about them), which
-        // is never touched while `owner` lives and which the array keeps alive as its base; nothing else has a reference to
-        // them. NewFromDescr steals the reference to the descriptor, SetBaseObject the one to the owner.
+        // live in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims nothing about them) or in
+        // the batch that it keeps, which are never touched while `owner` lives and which the array keeps alive as its base;
+        // nothing else has a reference to them. NewFromDescr steals the reference to the descriptor, SetBaseObject the one to the owner.
         unsafe {
             let array = PY_ARRAY_API.PyArray_NewFromDescr(
                 py,

@@ -9,14 +9,15 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relive_client::{
-    BatchOptions, Client as RustClient, ClientOptions, SamplerOptions, TrajectoryWriterOptions, Transport,
+    BatchOptions, Client as RustClient, ClientOptions, ErrorKind, SamplerOptions, TrajectoryWriterOptions,
+    Transport, TransportChoice,
 };
 use relive_engine::Engine;
 
 use crate::array;
 use crate::batch::{BatchIterator, Calls};
 use crate::checkpoint_status;
-use crate::error::{OrRaise, invalid};
+use crate::error::{OrRaise, invalid, raise};
 use crate::names;
 use crate::nest;
 use crate::out::Out;
@@ -46,8 +47,32 @@ pub(crate) struct Client {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Auto,
-    Tcp,
     InProcess,
+    /// Never within the process.
+    Server(TransportChoice),
+}
+
+/// The ways that can be asked for, by their names.
+const CHOICES: [(&str, Choice); 5] = [
+    ("auto", Choice::Auto),
+    ("in-process", Choice::InProcess),
+    ("shm", Choice::Server(TransportChoice::SharedMemory)),
+    ("unix", Choice::Server(TransportChoice::Unix)),
+    ("tcp", Choice::Server(TransportChoice::Tcp)),
+];
+
+impl Choice {
+    fn named(name: &str) -> PyResult<Choice> {
+        let found = CHOICES.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice);
+        found.ok_or_else(|| {
+            let known: Vec<_> = CHOICES.iter().map(|(known, _)| format!("'{known}'")).collect();
+            PyValueError::new_err(format!("transport must be one of {}, not {name:?}", known.join(", ")))
+        })
+    }
+
+    fn may_be_in_process(self) -> bool {
+        !matches!(self, Choice::Server(_))
+    }
 }
 
 struct Connected {
@@ -70,7 +95,8 @@ impl Client {
     /// The connection, made anew after a fork and when a server begins or ends in this process.
     pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
         let process = std::process::id();
-        let local = (self.choice != Choice::Tcp).then(|| self.local_port().and_then(local_engine)).flatten();
+        let local =
+            self.choice.may_be_in_process().then(|| self.local_port().and_then(local_engine)).flatten();
         let mut connected = self.connected.lock();
         if let Some(current) = &*connected
             && current.process == process
@@ -123,7 +149,11 @@ impl Client {
     }
 
     fn options(&self) -> ClientOptions {
-        ClientOptions::default().timeout(self.timeout)
+        let options = ClientOptions::default().timeout(self.timeout);
+        match self.choice {
+            Choice::Server(choice) => options.transport(choice),
+            Choice::Auto | Choice::InProcess => options,
+        }
     }
 
     /// The seconds given, or else the client's own limit.
@@ -152,32 +182,27 @@ pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
 
 #[pymethods]
 impl Client {
-    /// `transport` is `auto`, `tcp` or `in-process`; `timeout` is for calls without one of their own, in seconds.
+    /// `transport` is one of [`CHOICES`]; `timeout` is for calls without one of their own, in seconds.
     #[new]
     #[pyo3(signature = (address, transport = "auto", timeout = None))]
     fn new(address: &str, transport: &str, timeout: Option<f64>) -> PyResult<Client> {
-        let choice = match transport {
-            "auto" => Choice::Auto,
-            "tcp" => Choice::Tcp,
-            "in-process" => Choice::InProcess,
-            other => {
-                let message = format!("transport must be 'auto', 'tcp' or 'in-process', not {other:?}");
-                return Err(PyValueError::new_err(message));
-            }
-        };
         Ok(Client {
             address: single_address(address).to_owned(),
-            choice,
+            choice: Choice::named(transport)?,
             timeout: seconds(timeout)?,
             connected: Mutex::default(),
             keeps_sampled_items: Mutex::default(),
         })
     }
 
-    /// Which way is in use now.
+    /// Which way is in use now; finds out the first time. While no server answers it is not known yet, and `tcp` is what will ask.
     #[getter]
     fn transport(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.connect(py)?.transport().to_string())
+        let client = self.connect(py)?;
+        match wait::wait(py, "transport", client.negotiate())? {
+            Err(error) if error.kind() == ErrorKind::FailedPrecondition => Err(raise(py, &error)),
+            found => Ok(found.unwrap_or_else(|_| client.transport()).to_string()),
+        }
     }
 
     /// The tables, each as what `TableInfo` is made of.
@@ -366,7 +391,7 @@ impl Client {
         let client = self.connect(py)?;
         let timeout = self.limit(timeout)?;
         let reads_ahead = num_samples > 1
-            && client.transport() == Transport::Tcp
+            && client.transport() != Transport::InProcess
             && self.keeps_sampled_items(py, &client, table, timeout)?;
         if !reads_ahead {
             return Ok(Sampler::on_demand(client, table, num_samples, timeout));
@@ -453,7 +478,7 @@ impl Client {
             options = options.timeout(limit);
         }
         let client = self.connect(py)?;
-        if prefetch == Some(0) && client.transport() == Transport::Tcp {
+        if prefetch == Some(0) && client.transport() != Transport::InProcess {
             let calls = Calls::new(batch_size, max_batches, (limit != wait::FOREVER).then_some(limit));
             return Ok(BatchIterator::exact(client, table, calls, pad).into_out(out));
         }

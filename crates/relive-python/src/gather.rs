@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pyo3::prelude::*;
-use relive_client::{ColumnLayout, Error, SampleBatch};
+use relive_client::{ColumnLayout, ColumnMemory, Error, SampleBatch};
 use relive_tensor::DType;
 
 use crate::array;
@@ -48,6 +48,8 @@ pub(crate) struct Gathered {
 
 enum Data {
     Bytes(Block, DType),
+    /// Where the batch came to lie.
+    Arrived(ColumnMemory, DType),
     /// In memory that was given for it.
     Given,
     Strings(Vec<Bytes>),
@@ -62,6 +64,7 @@ impl Gathered {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.data {
             Data::Bytes(block, dtype) => buffer::into_array(py, block, dtype, &self.dims, pool).map(Some),
+            Data::Arrived(column, dtype) => buffer::over_column(py, column, dtype, &self.dims).map(Some),
             Data::Strings(values) => array::strings_to_array(py, &values, &self.dims).map(Some),
             Data::Given => Ok(None),
         }
@@ -79,6 +82,7 @@ pub(crate) struct Places<'a> {
 
 enum Place<'a> {
     Block(Block),
+    Arrived(ColumnMemory),
     Given(&'a mut [u8]),
 }
 
@@ -92,6 +96,21 @@ impl<'a> Places<'a> {
         Places { pool: Some(pool), given }
     }
 
+    /// Where a column of the batch is or goes.
+    fn find(
+        &mut self,
+        batch: &SampleBatch,
+        column: usize,
+        size: usize,
+    ) -> std::result::Result<Place<'a>, OutOfMemory> {
+        if self.given.get(column).is_none_or(Option::is_none)
+            && let Some(memory) = batch.column_memory(column)
+        {
+            return Ok(Place::Arrived(memory));
+        }
+        self.take(column, size)
+    }
+
     fn take(&mut self, column: usize, size: usize) -> std::result::Result<Place<'a>, OutOfMemory> {
         if let Some(given) = self.given.get_mut(column).and_then(Option::take) {
             return Ok(Place::Given(given));
@@ -101,16 +120,19 @@ impl<'a> Places<'a> {
 }
 
 impl Place<'_> {
-    fn bytes_mut(&mut self) -> &mut [u8] {
+    /// What is to be filled; none where the data is already.
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
-            Place::Block(block) => block.bytes_mut(),
-            Place::Given(bytes) => bytes,
+            Place::Block(block) => Some(block.bytes_mut()),
+            Place::Given(bytes) => Some(bytes),
+            Place::Arrived(_) => None,
         }
     }
 
     fn filled(self, dtype: DType) -> Data {
         match self {
             Place::Block(block) => Data::Bytes(block, dtype),
+            Place::Arrived(column) => Data::Arrived(column, dtype),
             Place::Given(_) => Data::Given,
         }
     }
@@ -147,10 +169,10 @@ fn gather(
     let mut taken = Vec::with_capacity(layouts.len());
     for (column, layout) in layouts.iter().enumerate() {
         let size = layout.size_bytes(batch.len());
-        taken.push(size.map(|size| places.take(column, size)).transpose()?);
+        taken.push(size.map(|size| places.find(batch, column, size)).transpose()?);
     }
     let targets = taken.iter_mut().enumerate();
-    let targets = targets.filter_map(|(column, place)| Some((column, place.as_mut()?.bytes_mut())));
+    let targets = targets.filter_map(|(column, place)| Some((column, place.as_mut()?.bytes_mut()?)));
     batch.gather_columns_into(targets)?;
     let column = |(column, (place, layout)): (usize, (Option<Place<'_>>, &ColumnLayout))| {
         let data = match place {
@@ -186,7 +208,8 @@ fn padded_column(
         Some(size) => {
             let mut place = places.take(column, size)?;
             let mut mask = vec![0; batch.len() * most as usize];
-            batch.gather_padded_into(column, most, place.bytes_mut(), &mut mask)?;
+            let bytes = place.bytes_mut().unwrap_or_default();
+            batch.gather_padded_into(column, most, bytes, &mut mask)?;
             place.filled(layout.dtype)
         }
         None => Data::Strings(pad_strings(batch.strings(column)?, &rows, most, layout)),

@@ -1,16 +1,16 @@
-//! One connection: HTTP/2 with prior knowledge, nothing else.
+//! One connection: HTTP/2 with prior knowledge, or the bulk path, told apart by the first bytes.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
+use relive_transport::Socket;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
+use crate::bulk;
 use crate::grpc::Services;
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, MAX_FRAME_BYTES, MAX_HEADER_BYTES,
@@ -20,30 +20,52 @@ use crate::limits::{
 /// Why a connection ended other than by its client's wish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
-    #[error("no HTTP/2 preface within {0:?}")]
+    #[error("neither HTTP/2 nor the bulk path within {0:?}")]
     Silent(Duration),
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
     Http(#[from] hyper::Error),
+    #[error(transparent)]
+    Bulk(#[from] bulk::Failure),
+}
+
+/// A socket that was accepted and belongs to no thread's scheduler yet.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    Tcp(std::net::TcpStream),
+    Local(std::os::unix::net::UnixStream),
+}
+
+impl Accepted {
+    fn into_socket(self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(socket) => {
+                socket.set_nodelay(true)?;
+                Ok(Socket::Tcp(TcpStream::from_std(socket)?))
+            }
+            Self::Local(socket) => Ok(Socket::Unix(UnixStream::from_std(socket)?)),
+        }
+    }
 }
 
 /// Serves the requests of one connection until either side ends it.
 pub(crate) async fn serve(
-    socket: std::net::TcpStream,
-    peer: SocketAddr,
+    socket: Accepted,
+    peer: Arc<str>,
     services: Services,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
-    socket.set_nodelay(true)?;
-    let socket = TcpStream::from_std(socket)?;
-    let greeting = tokio::time::timeout(PREFACE_TIMEOUT, wait_for_preface(&socket));
-    tokio::select! {
+    let socket = socket.into_socket()?;
+    let greeting = tokio::time::timeout(PREFACE_TIMEOUT, greeted(&socket));
+    let greeting = tokio::select! {
         came = greeting => came.map_err(|_| ConnectionError::Silent(PREFACE_TIMEOUT))??,
         _ = stopping.wait_for(|stop| *stop) => return Ok(()),
+    };
+    if greeting == Greeting::Bulk {
+        return Ok(bulk::serve(socket, services, peer).await?);
     }
-    let service = services.for_peer(&Arc::from(peer.to_string()));
-    let connection = builder().serve_connection(TokioIo::new(socket), service);
+    let connection = builder().serve_connection(TokioIo::new(socket), services.for_peer(&peer));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return Ok(result?),
@@ -67,24 +89,50 @@ fn builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
+/// What a connection begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Greeting {
+    /// HTTP/2, or something that is not HTTP/2 and will be told so.
+    Http,
+    Bulk,
+}
+
 /// Bytes that begin every HTTP/2 connection.
 const PREFACE_BYTES: usize = 24;
 
-/// Time between two looks at a preface that has come in part. Whole ones, all but always, need one look.
+/// Time between two looks at a greeting that has come in part. Whole ones, all but always, need one look.
 const PREFACE_POLL: Duration = Duration::from_millis(20);
 
-/// Waits until a preface is there, or bytes that cannot be one. The bytes stay where they are: the connection reads them.
-async fn wait_for_preface(socket: &TcpStream) -> io::Result<()> {
+/// Waits until a greeting is there, or bytes that cannot be one. The bytes stay where they are: the connection reads them.
+async fn greeted(socket: &Socket) -> io::Result<Greeting> {
     let mut head = [0; PREFACE_BYTES];
+    let mut before = 0;
     loop {
-        let ready = socket.ready(Interest::READABLE).await?;
-        let seen = socket.peek(&mut head).await?;
-        let is_possible = head.get(..seen).is_some_and(|seen| PREFACE.starts_with(seen));
-        if seen == PREFACE_BYTES || !is_possible || ready.is_read_closed() {
-            return Ok(());
+        socket.readable().await?;
+        let seen = match socket.try_peek(&mut head) {
+            Ok(seen) => seen,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        };
+        let begun = head.get(..seen).unwrap_or_default();
+        if bulk::is_bulk(begun) {
+            return Ok(Greeting::Bulk);
         }
+        let is_possible = PREFACE.starts_with(begun) || bulk::MAGIC.starts_with(begun);
+        if seen == 0 || seen == PREFACE_BYTES || !is_possible {
+            return Ok(Greeting::Http);
+        }
+        if seen == before && is_closed(socket).await? {
+            return Ok(Greeting::Http);
+        }
+        before = seen;
         tokio::time::sleep(PREFACE_POLL).await;
     }
+}
+
+/// Whether the other side has ended its half: nothing further will come.
+async fn is_closed(socket: &Socket) -> io::Result<bool> {
+    Ok(socket.ready().await?.is_read_closed())
 }
 
 const PREFACE: &[u8; PREFACE_BYTES] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -7,8 +7,10 @@
 //! status that clients retry elsewhere, confirmations of inserts that did happen are still sent, and connections get
 //! [`ServerOptions::drain_timeout`] to end.
 
+mod bulk;
 mod connection;
 mod grpc;
+mod inserter;
 pub mod limits;
 mod listener;
 mod options;

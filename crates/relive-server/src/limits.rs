@@ -31,6 +31,13 @@ pub const MAX_STRUCTURE_BYTES: usize = 256 << 10;
 /// Largest request on a sample stream: a table's name and two numbers.
 pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
 
+/// Bytes of one batch on the bulk path: it is put together in memory as a whole.
+pub const MAX_BATCH_BYTES: u64 = 2 << 30;
+
+/// Memory that a connection shares with its client: batches beyond it, because the client keeps that many, go through the
+/// socket.
+pub const MAX_SHARED_BYTES_PER_CONNECTION: usize = 1 << 30;
+
 /// Headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 

@@ -2,13 +2,17 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use relive_engine::Engine;
+use relive_transport::LocalListener;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::ServerOptions;
+use crate::bulk::Local;
+use crate::connection::Accepted;
 use crate::grpc::Services;
 use crate::workers::Workers;
 
@@ -28,10 +32,12 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (stop, stopping) = watch::channel(false);
-    let services = Services::new(engine.clone(), stopping.clone());
+    let (local, local_listener) = local();
+    let services = Services::new(engine.clone(), local, stopping.clone());
     let mut workers = Workers::start(options.workers)?;
-    let accepted = accept_until(&listener, &mut workers, &services, &stopping, shutdown).await;
-    drop(listener);
+    let listeners = Listeners { tcp: listener, local: local_listener };
+    let accepted = accept_until(&listeners, &mut workers, &services, &stopping, shutdown).await;
+    drop(listeners);
     tracing::info!(connections = workers.connections(), "stopping");
     // Closed tables stay as they are: the last checkpoint is written while connections end.
     let last = engine.shut_down();
@@ -44,8 +50,44 @@ pub async fn serve(
     accepted.and(saved)
 }
 
+/// Where connections come in.
+struct Listeners {
+    tcp: TcpListener,
+    /// From processes of this machine, if the system has such sockets.
+    local: Option<LocalListener>,
+}
+
+impl Listeners {
+    async fn accept(&self) -> io::Result<(Accepted, Arc<str>)> {
+        let local = async {
+            match &self.local {
+                Some(listener) => listener.accept().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            accepted = self.tcp.accept() => {
+                let (socket, peer) = accepted?;
+                Ok((Accepted::Tcp(socket.into_std()?), Arc::from(peer.to_string())))
+            }
+            accepted = local => Ok((Accepted::Local(accepted?), Arc::from("this machine"))),
+        }
+    }
+}
+
+/// The way for processes of this machine. Without it they come as others do.
+fn local() -> (Local, Option<LocalListener>) {
+    match Local::listen() {
+        Ok((local, listener)) => (local, Some(listener)),
+        Err(error) => {
+            tracing::debug!(%error, "processes of this machine are served over TCP only");
+            (Local::default(), None)
+        }
+    }
+}
+
 async fn accept_until(
-    listener: &TcpListener,
+    listeners: &Listeners,
     workers: &mut Workers,
     services: &Services,
     stopping: &watch::Receiver<bool>,
@@ -55,8 +97,8 @@ async fn accept_until(
     loop {
         tokio::select! {
             () = &mut shutdown => return Ok(()),
-            accepted = listener.accept() => match accepted {
-                Ok((socket, peer)) => workers.serve(socket.into_std()?, peer, services.clone(), stopping.clone()),
+            accepted = listeners.accept() => match accepted {
+                Ok((socket, peer)) => workers.serve(socket, peer, services.clone(), stopping.clone()),
                 Err(error) => survive(error).await?,
             },
             () = workers.reap() => {}

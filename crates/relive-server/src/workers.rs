@@ -5,7 +5,6 @@
 //! with one scheduler over all threads the same server spends about twice the time per sample (docs/benchmarks.md).
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -15,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::connection;
+use crate::connection::{self, Accepted};
 use crate::grpc::Services;
 
 /// The threads, and the connections they serve.
@@ -43,8 +42,8 @@ impl Workers {
     /// Gives a connection to the thread that has the fewest.
     pub(crate) fn serve(
         &mut self,
-        socket: TcpStream,
-        peer: SocketAddr,
+        socket: Accepted,
+        peer: Arc<str>,
         services: Services,
         stopping: watch::Receiver<bool>,
     ) {
@@ -55,7 +54,7 @@ impl Workers {
         let load = Load::on(worker);
         let serve = async move {
             let _load = load;
-            if let Err(error) = connection::serve(socket, peer, services, stopping).await {
+            if let Err(error) = connection::serve(socket, Arc::clone(&peer), services, stopping).await {
                 tracing::debug!(%peer, %error, "connection ended");
             }
         };

@@ -152,6 +152,12 @@ pub enum WireError {
     /// A stream of sample entries that breaks the protocol.
     #[error("sample stream: {0}")]
     SampleStream(&'static str),
+    /// The head of a batch that does not fit itself or its data.
+    #[error("batch with {reason}")]
+    Batch {
+        /// What does not fit.
+        reason: String,
+    },
     /// A message of samples, or a sample in it, that cannot be read.
     #[error("sample of item {item}: {reason}")]
     MalformedSample {

@@ -6,6 +6,7 @@
 //! Messages come from untrusted peers. Each conversion into a domain type is the one place where that input is
 //! checked, and each failure says what was wrong and where ([`WireError`]).
 
+pub mod bulk;
 pub mod checkpoint;
 pub mod checkpoint_status;
 pub mod chunk;

@@ -42,3 +42,15 @@ pub const MAX_SIGNATURE_DEPTH: usize = 32;
 
 /// Nesting depth of a configuration in protobuf text, what prost takes in the binary form.
 pub const MAX_TEXT_DEPTH: usize = 100;
+
+/// Head of a frame of the bulk path: a batch's has some tens of bytes for each of its columns.
+pub const MAX_BULK_HEAD_BYTES: usize = 4 << 20;
+
+/// Body of a frame of the bulk path: a batch. What one gRPC message could not carry either.
+pub const MAX_BULK_BODY_BYTES: usize = 4 << 30;
+
+/// Samples of one batch.
+pub const MAX_BULK_SAMPLES: usize = 1 << 20;
+
+/// Bytes before a gRPC message: a flag (0, not compressed) and the length in big endian.
+pub const GRPC_HEADER_BYTES: usize = 5;

@@ -25,6 +25,11 @@ fn replay(target: &str, check: fn(&[u8]) -> bool) {
 }
 
 #[test]
+fn bulk_frames() {
+    replay("bulk_frame", checks::bulk_frame::check);
+}
+
+#[test]
 fn chunk_messages() {
     replay("chunk_message", checks::chunk_message::check);
 }

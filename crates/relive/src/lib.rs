@@ -9,8 +9,8 @@ pub use relive_client::{
     ItemPage, MemoryStatus, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch,
     SampleCall, SampleInfo, Sampler, SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId,
     StructuredConfig, StructuredWriter, TableStatus, TrajectoryColumns, TrajectoryWriter,
-    TrajectoryWriterOptions, Transport, Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking,
-    reference_step,
+    TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows,
+    blocking, reference_step,
 };
 pub use relive_server::ServerOptions;
 pub use relive_table::{

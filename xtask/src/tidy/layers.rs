@@ -13,8 +13,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-engine", &["relive-table", "relive-tensor"]),
     ("relive-wire", &["relive-table", "relive-tensor"]),
     ("relive-checkpoint", &["relive-wire", "relive-table", "relive-tensor"]),
-    ("relive-client", &["relive-wire", "relive-engine", "relive-table", "relive-tensor"]),
-    ("relive-server", &["relive-engine", "relive-wire", "relive-table", "relive-tensor"]),
+    ("relive-transport", &["relive-wire"]),
+    ("relive-client", &["relive-transport", "relive-wire", "relive-engine", "relive-table", "relive-tensor"]),
+    ("relive-server", &["relive-engine", "relive-transport", "relive-wire", "relive-table", "relive-tensor"]),
     (
         "relive-cli",
         &[

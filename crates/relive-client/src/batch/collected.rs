@@ -1,7 +1,7 @@
 //! A batch of samples.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use relive_tensor::DType;
@@ -12,6 +12,7 @@ use super::plan::{Plan, PlannedColumn};
 use super::planner::Planner;
 use super::stored::StoredSamples;
 use super::uniform::Uniform;
+use crate::bulk::{Arrived, ColumnMemory};
 use crate::{Error, ErrorKind, Result, Sample, SampleInfo};
 
 /// Samples whose columns can be decoded into one array each.
@@ -28,6 +29,20 @@ pub struct SampleBatch {
 enum Source {
     Samples(Vec<Sample>),
     Stored(StoredSamples),
+    Arrived(ArrivedSamples),
+}
+
+/// A batch that the server has put together.
+struct ArrivedSamples {
+    batch: Arc<Arrived>,
+    /// Made when they are asked for.
+    samples: OnceLock<Vec<Sample>>,
+}
+
+impl ArrivedSamples {
+    fn samples(&self) -> &[Sample] {
+        self.samples.get_or_init(|| samples_of(&self.batch))
+    }
 }
 
 impl SampleBatch {
@@ -40,6 +55,13 @@ impl SampleBatch {
         SampleBatch::over(Source::Stored(samples))
     }
 
+    pub(crate) fn arrived(batch: Arrived) -> SampleBatch {
+        SampleBatch::over(Source::Arrived(ArrivedSamples {
+            batch: Arc::new(batch),
+            samples: OnceLock::new(),
+        }))
+    }
+
     fn over(source: Source) -> SampleBatch {
         SampleBatch { source, uniform: OnceLock::new(), plan: OnceLock::new() }
     }
@@ -49,6 +71,7 @@ impl SampleBatch {
         match &self.source {
             Source::Samples(samples) => samples.len(),
             Source::Stored(stored) => stored.sampled().len(),
+            Source::Arrived(arrived) => arrived.batch.infos().len(),
         }
     }
 
@@ -62,6 +85,7 @@ impl SampleBatch {
         match &self.source {
             Source::Samples(samples) => samples,
             Source::Stored(stored) => stored.samples(),
+            Source::Arrived(arrived) => arrived.samples(),
         }
     }
 
@@ -70,6 +94,23 @@ impl SampleBatch {
         match self.source {
             Source::Samples(samples) => samples,
             Source::Stored(stored) => stored.into_samples(),
+            Source::Arrived(ArrivedSamples { batch, samples }) => {
+                samples.into_inner().unwrap_or_else(|| samples_of(&batch))
+            }
+        }
+    }
+
+    /// Where the data of a column lies already, if the server has put the batch together and all samples have as many rows:
+    /// `[samples, rows, ..cell]`, as [`columns`](Self::columns) describes it. Nobody else writes to it.
+    pub fn column_memory(&self, column: usize) -> Option<ColumnMemory> {
+        let batch = self.in_one_piece()?;
+        batch.uniform_rows(column).and_then(|_| batch.column_memory(column))
+    }
+
+    fn in_one_piece(&self) -> Option<&Arc<Arrived>> {
+        match &self.source {
+            Source::Arrived(arrived) => Some(&arrived.batch),
+            Source::Samples(_) | Source::Stored(_) => None,
         }
     }
 
@@ -78,6 +119,7 @@ impl SampleBatch {
         let info = |index: usize| match &self.source {
             Source::Samples(samples) => samples.get(index).map(|sample| *sample.info()),
             Source::Stored(stored) => stored.sampled().get(index).map(SampleInfo::from),
+            Source::Arrived(arrived) => arrived.batch.infos().get(index).copied(),
         };
         (0..self.len())
             .map(move |index| info(index).unwrap_or_else(|| unreachable!("there are {index} samples")))
@@ -93,15 +135,15 @@ impl SampleBatch {
         if let Some((_, uniform)) = self.uniform() {
             return Ok(uniform.layouts());
         }
-        let plan = self.plan()?;
-        let check = |(column, planned): (usize, &PlannedColumn)| {
-            let rows = plan.rows(column).next().unwrap_or(1);
-            match plan.rows(column).position(|other| other != rows) {
-                Some(sample) => Err(self.ragged(plan, column, sample)),
-                None => Ok(planned.with_rows(rows)),
+        let check = |column| {
+            let rows = self.rows_per_sample(column)?;
+            let first = rows.first().copied().unwrap_or(1);
+            match rows.iter().position(|&other| other != first) {
+                Some(sample) => Err(self.ragged(&rows, column, sample)),
+                None => self.layout(column, first),
             }
         };
-        plan.columns.iter().enumerate().map(check).collect()
+        (0..self.num_columns()?).map(check).collect()
     }
 
     /// As [`columns`](Self::columns), but samples may differ in their number of rows: each column has as many as the sample
@@ -113,14 +155,11 @@ impl SampleBatch {
         if let Some((_, uniform)) = self.uniform() {
             return Ok(uniform.layouts());
         }
-        let plan = self.plan()?;
-        let longest = |column| plan.rows(column).max().unwrap_or(1);
-        Ok(plan
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(column, planned)| planned.with_rows(longest(column)))
-            .collect())
+        let padded = |column| {
+            let rows = self.rows_per_sample(column)?;
+            self.layout(column, rows.into_iter().max().unwrap_or(1))
+        };
+        (0..self.num_columns()?).map(padded).collect()
     }
 
     /// Rows of a column in each sample, 1 if it is squeezed.
@@ -128,9 +167,11 @@ impl SampleBatch {
     /// # Errors
     /// As [`columns_padded`](Self::columns_padded), and `InvalidArgument` if there is no such column.
     pub fn rows_per_sample(&self, column: usize) -> Result<Vec<u32>> {
-        let plan = self.plan()?;
-        self.column(plan, column)?;
-        Ok(plan.rows(column).collect())
+        self.check_column(column)?;
+        match self.in_one_piece() {
+            Some(batch) => Ok(batch.rows(column)),
+            None => Ok(self.plan()?.rows(column).collect()),
+        }
     }
 
     /// Decodes a column of all samples into `out`, as an array `[samples, rows, ..cell]` (`[samples, ..cell]` if it is
@@ -161,6 +202,10 @@ impl SampleBatch {
     }
 
     fn gather(&self, targets: Vec<Target<'_>>) -> Result<()> {
+        if let Some(batch) = self.in_one_piece() {
+            targets.into_iter().for_each(|target| target.out.copy_from_slice(batch.column(target.column)));
+            return Ok(());
+        }
         match self.uniform() {
             Some((stored, uniform)) => uniform.gather(stored.sampled(), stored.table(), targets),
             None => gather(self.plan()?, self.samples(), targets),
@@ -182,24 +227,29 @@ impl SampleBatch {
         out: &mut [u8],
         mask: &mut [u8],
     ) -> Result<()> {
-        let plan = self.plan()?;
-        let planned = self.column(plan, column)?;
-        if let Some((sample, rows)) = plan.rows(column).enumerate().find(|(_, rows)| *rows > max_rows) {
+        let rows_of_each = self.rows_per_sample(column)?;
+        if let Some((sample, rows)) = rows_of_each.iter().enumerate().find(|(_, rows)| **rows > max_rows) {
             let key = self.key_of(sample);
             return Err(Error::invalid(format!(
                 "gather: column {column} of item {key} has {rows} rows, there is room for {max_rows}"
             )));
         }
-        let layout = ColumnLayout { rows: Some(max_rows), ..planned.with_rows(max_rows) };
+        let layout = ColumnLayout { rows: Some(max_rows), ..self.layout(column, max_rows)? };
         let room = usize::try_from(max_rows).unwrap_or(usize::MAX);
         check_size("the mask", column, self.len().checked_mul(room), mask.len())?;
         let target = self.target(column, &layout, out)?;
         target.out.fill(0);
-        for (rows, row_mask) in plan.rows(column).zip(mask.chunks_mut(room.max(1))) {
-            let there = usize::try_from(rows).unwrap_or(usize::MAX);
+        for (rows, row_mask) in rows_of_each.iter().zip(mask.chunks_mut(room.max(1))) {
+            let there = usize::try_from(*rows).unwrap_or(usize::MAX);
             row_mask.iter_mut().enumerate().for_each(|(row, flag)| *flag = u8::from(row < there));
         }
-        self.gather(vec![target])
+        match self.in_one_piece() {
+            Some(batch) => {
+                spread(batch.column(column), &rows_of_each, target);
+                Ok(())
+            }
+            None => gather(self.plan()?, self.samples(), vec![target]),
+        }
     }
 
     /// The strings of a column, sample by sample, each sample's in row-major order. Samples may differ in their number of
@@ -260,10 +310,10 @@ impl SampleBatch {
         Ok(Target { column, row_bytes, rows, out })
     }
 
-    fn ragged(&self, plan: &Plan, column: usize, sample: usize) -> Error {
-        let mut rows = plan.rows(column);
-        let (expected, got) = (rows.next().unwrap_or(0), plan.rows(column).nth(sample).unwrap_or(0));
-        let (key, table) = (self.key_of(sample), self.samples().first().map_or("", Sample::table));
+    fn ragged(&self, rows: &[u32], column: usize, sample: usize) -> Error {
+        let at = |sample: usize| rows.get(sample).copied().unwrap_or(0);
+        let (expected, got, key) = (at(0), at(sample), self.key_of(sample));
+        let table = self.samples().first().map_or("", Sample::table);
         Error::invalid(format!(
             "the samples of a batch differ in column {column}: item {key} of table {table:?} has {got} rows, those before \
              have {expected}"
@@ -271,7 +321,46 @@ impl SampleBatch {
     }
 
     fn key_of(&self, sample: usize) -> u64 {
-        self.samples().get(sample).map_or(0, |sample| sample.info().key)
+        self.infos().nth(sample).map_or(0, |info| info.key)
+    }
+
+    fn num_columns(&self) -> Result<usize> {
+        match self.in_one_piece() {
+            Some(batch) => Ok(batch.num_columns()),
+            None => Ok(self.plan()?.columns.len()),
+        }
+    }
+
+    /// A column with so many rows.
+    fn layout(&self, column: usize, rows: u32) -> Result<ColumnLayout> {
+        let columns = self.num_columns()?;
+        let layout = match self.in_one_piece() {
+            Some(batch) => batch.layout(column, rows),
+            None => self.plan()?.columns.get(column).map(|planned| planned.with_rows(rows)),
+        };
+        layout.ok_or_else(|| no_such_column(column, columns))
+    }
+
+    fn check_column(&self, column: usize) -> Result<()> {
+        let columns = self.num_columns()?;
+        if column < columns { Ok(()) } else { Err(no_such_column(column, columns)) }
+    }
+}
+
+fn samples_of(batch: &Arc<Arrived>) -> Vec<Sample> {
+    batch.infos().iter().enumerate().map(|(at, info)| Sample::arrived(batch, at, *info)).collect()
+}
+
+/// Puts rows that lie one behind the other where each sample has room for as many as the others.
+fn spread(mut data: &[u8], rows_of_each: &[u32], Target { rows: most, row_bytes, out, .. }: Target<'_>) {
+    let room = (most * row_bytes).max(1);
+    for (rows, out) in rows_of_each.iter().zip(out.chunks_mut(room)) {
+        let bytes = *rows as usize * row_bytes;
+        let (mine, rest) = data.split_at_checked(bytes).unwrap_or_default();
+        if let Some(out) = out.get_mut(..mine.len()) {
+            out.copy_from_slice(mine);
+        }
+        data = rest;
     }
 }
 

@@ -93,7 +93,7 @@ impl BatchOptions {
     /// Batches asked for ahead.
     pub(crate) fn batches_ahead(&self, transport: Transport) -> usize {
         self.prefetch.unwrap_or(match transport {
-            Transport::Tcp => Self::DEFAULT_PREFETCH_TCP,
+            Transport::Tcp | Transport::Unix | Transport::SharedMemory => Self::DEFAULT_PREFETCH_TCP,
             Transport::InProcess => 0,
         })
     }

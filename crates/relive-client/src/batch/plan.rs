@@ -87,13 +87,13 @@ impl Plan {
         match self.blocks.get(block)? {
             Block::Stored { sample, chunk, column } => match samples.get(*sample)?.data() {
                 SampleData::Stored { item, .. } => item.trajectory.chunks().get(*chunk)?.encoded(*column),
-                SampleData::Received(_) => None,
+                SampleData::Received(_) | SampleData::Arrived { .. } => None,
             },
             Block::Message(message) => {
                 let block = self.messages.get(*message)?;
                 match samples.get(block.sample)?.data() {
                     SampleData::Received(received) => Some(block.tensor(received.at(&block.place))),
-                    SampleData::Stored { .. } => None,
+                    SampleData::Stored { .. } | SampleData::Arrived { .. } => None,
                 }
             }
             Block::Owned { chunk, column } => chunk.encoded(*column),

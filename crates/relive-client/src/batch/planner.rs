@@ -50,6 +50,7 @@ impl Planner {
             let columns = match sample.data() {
                 SampleData::Stored { item, .. } => planner.add_stored(number, sample, &item.trajectory)?,
                 SampleData::Received(received) => planner.add_received(number, sample, received)?,
+                SampleData::Arrived { .. } => planner.add_unpacked(sample)?,
             };
             if number > 0 && columns != planner.plan.columns.len() {
                 return Err(differs(
@@ -83,6 +84,27 @@ impl Planner {
                     }
                 };
                 self.agree(sample, &draft, header.dtype, header.cell_dims())?;
+                self.plan.slices.push(PlannedSlice { block, offset: slice.offset, length: slice.length });
+                draft.rows = draft.rows.saturating_add(slice.length);
+            }
+            self.finish(sample, &draft)?;
+        }
+        Ok(trajectory.num_columns())
+    }
+
+    /// Adds a sample that was taken out of another batch.
+    fn add_unpacked(&mut self, sample: &Sample) -> Result<usize> {
+        let trajectory = sample.trajectory()?;
+        for (column, view) in trajectory.columns().enumerate() {
+            let mut draft = Draft { column, squeeze: view.squeeze(), rows: 0 };
+            for slice in view.slices() {
+                let Some(chunk) = view.chunk_of(slice) else { continue };
+                self.plan
+                    .blocks
+                    .push(Block::Owned { chunk: Arc::clone(chunk), column: slice.index as usize });
+                self.rows.push(slice.length);
+                self.agree(sample, &draft, view.dtype(), view.cell_shape())?;
+                let block = self.plan.blocks.len() - 1;
                 self.plan.slices.push(PlannedSlice { block, offset: slice.offset, length: slice.length });
                 draft.rows = draft.rows.saturating_add(slice.length);
             }

@@ -13,7 +13,8 @@ use relive_wire::text::SAMPLE_TIMEOUT;
 
 use super::stored::StoredSamples;
 use super::{BatchOptions, SampleBatch};
-use crate::client::{Client, Connection};
+use crate::bulk::{BulkFeed, Next};
+use crate::client::{Client, Connection, Remote, Transport};
 use crate::deadline::Deadline;
 use crate::sampler::{LocalFeed, RemoteFeed};
 use crate::{Error, ErrorKind, Result, Sample};
@@ -40,6 +41,8 @@ use crate::{Error, ErrorKind, Result, Sample};
 /// ```
 pub struct BatchSampler {
     source: Source,
+    table: String,
+    options: BatchOptions,
     batch_size: usize,
     batches_ahead: usize,
     timeout: Option<Duration>,
@@ -48,6 +51,9 @@ pub struct BatchSampler {
 }
 
 enum Source {
+    /// Whole batches of a server.
+    Bulk(BulkFeed),
+    /// Samples of a server that speaks gRPC only.
     Remote {
         feed: RemoteFeed,
         /// Samples that the feed may fetch or has fetched, and that are not in `ready` yet.
@@ -67,32 +73,29 @@ impl BatchSampler {
         options.validate()?;
         let batches_ahead = options.batches_ahead(client.transport());
         let source = match client.connection() {
-            Connection::Remote(remote) => {
-                let granted = batches_ahead * options.batch_size;
-                let patience = options.timeout.unwrap_or(client.options().timeout);
-                let feed = RemoteFeed::new(remote, table, &options.of_streams(), granted, patience);
-                Source::Remote { feed, granted, ready: VecDeque::new() }
-            }
+            Connection::Remote(_) => bulk(client, table, options, batches_ahead),
             Connection::Local(local) => {
                 let table = local.table("sample", table)?.clone();
                 Source::Local { feed: LocalFeed::new(table, Arc::clone(local.who())), ready: Vec::new() }
             }
         };
         let BatchOptions { batch_size, timeout, max_batches: left, .. } = *options;
-        Ok(BatchSampler { source, batch_size, batches_ahead, timeout, left })
+        let (table, options) = (table.to_owned(), *options);
+        Ok(BatchSampler { source, table, options, batch_size, batches_ahead, timeout, left })
     }
 
     /// The table that is read.
     pub fn table(&self) -> &str {
-        match &self.source {
-            Source::Remote { feed, .. } => feed.table(),
-            Source::Local { feed, .. } => feed.table().name(),
-        }
+        &self.table
     }
 
     /// Whole batches that are there, and samples that were asked for and have not come.
     pub fn prefetched(&self) -> (usize, usize) {
         let (come, in_flight) = match &self.source {
+            Source::Bulk(feed) => {
+                let (come, in_flight) = feed.counts();
+                return (come, in_flight * self.batch_size);
+            }
             Source::Remote { feed, .. } => feed.counts(),
             Source::Local { feed, .. } => (0, feed.in_flight()),
         };
@@ -118,6 +121,21 @@ impl BatchSampler {
         if self.left == Some(0) {
             return None;
         }
+        let deadline = timeout.map(Deadline::after);
+        if let Source::Bulk(feed) = &mut self.source {
+            let next = poll_fn(|cx| feed.poll_next(cx));
+            let next = match &deadline {
+                Some(deadline) => deadline.run(next).await,
+                None => Some(next.await),
+            };
+            match next {
+                Some(Next::Batch(batch)) => return Some(self.count(batch)),
+                Some(Next::End) => return None,
+                Some(Next::NoWay) => self.fall_back(),
+                None => return Some(Err(self.timed_out(timeout, "it has not come from the server"))),
+            }
+        }
+        let timeout = timeout.map(|timeout| deadline.and_then(Deadline::left).unwrap_or(timeout));
         match self.fill(timeout).await {
             Some(Ok(())) => {}
             Some(Err(error)) => return Some(Err(error)),
@@ -133,6 +151,7 @@ impl BatchSampler {
 
     fn num_ready(&self) -> usize {
         match &self.source {
+            Source::Bulk(feed) => feed.samples_at_hand(),
             Source::Remote { ready, .. } => ready.len(),
             Source::Local { ready, .. } => ready.len(),
         }
@@ -141,6 +160,8 @@ impl BatchSampler {
     /// A batch of samples that are ready; there are as many as it takes.
     fn take_batch(&mut self) -> SampleBatch {
         match &mut self.source {
+            // Its batches come whole.
+            Source::Bulk(_) => SampleBatch::new(Vec::new()),
             Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
             Source::Local { feed, ready } => {
                 let later = ready.split_off(self.batch_size);
@@ -148,6 +169,28 @@ impl BatchSampler {
                 SampleBatch::stored(StoredSamples::new(samples, feed.table().clone()))
             }
         }
+    }
+
+    /// Reads samples by gRPC after all: what listens at the address hands nothing else on.
+    fn fall_back(&mut self) {
+        if let Source::Bulk(feed) = &self.source {
+            let client = feed.client().clone();
+            if let Connection::Remote(remote) = client.connection() {
+                let options = match self.left {
+                    Some(left) => self.options.max_batches(left),
+                    None => self.options,
+                };
+                self.source = grpc(&client, remote, &self.table, &options);
+            }
+        }
+    }
+
+    /// Counts a batch towards the last one.
+    fn count(&mut self, batch: Result<SampleBatch>) -> Result<SampleBatch> {
+        if let (Ok(_), Some(left)) = (&batch, &mut self.left) {
+            *left -= 1;
+        }
+        batch
     }
 
     /// Waits until a batch is there; none when there is no further sample.
@@ -159,6 +202,8 @@ impl BatchSampler {
         match &mut self.source {
             Source::Remote { .. } => self.fill_from_server(timeout).await,
             Source::Local { .. } => Some(self.fill_from_table(timeout).await),
+            // Whole batches need no filling.
+            Source::Bulk(_) => None,
         }
     }
 
@@ -235,6 +280,24 @@ impl BatchSampler {
         );
         Error::new(ErrorKind::Timeout, text)
     }
+}
+
+fn bulk(client: &Client, table: &str, options: &BatchOptions, ahead: usize) -> Source {
+    let batch_size = u32::try_from(options.batch_size).unwrap_or(u32::MAX);
+    let most = options.max_batches.map(|most| most as u64);
+    let patience = patience(client, options);
+    Source::Bulk(BulkFeed::new(client.clone(), table, batch_size, ahead as u64, most, patience))
+}
+
+fn grpc(client: &Client, remote: &Remote, table: &str, options: &BatchOptions) -> Source {
+    let granted = options.batches_ahead(Transport::Tcp) * options.batch_size;
+    let feed = RemoteFeed::new(remote, table, &options.of_streams(), granted, patience(client, options));
+    Source::Remote { feed, granted, ready: VecDeque::new() }
+}
+
+/// How long a server may be away.
+fn patience(client: &Client, options: &BatchOptions) -> Duration {
+    options.timeout.unwrap_or(client.options().timeout)
 }
 
 /// A request while its caller waits. A caller who stops waiting takes it back, and keeps what was taken for it.

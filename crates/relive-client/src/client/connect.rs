@@ -9,6 +9,7 @@ use super::local::Local;
 use super::remote::Remote;
 use super::{ClientOptions, Proposals, Transport};
 use crate::Result;
+use crate::bulk::Dialer;
 use crate::writer::SignatureCache;
 
 /// A client of one replay server: Relive's or dm-reverb's over TCP, or tables in this very process.
@@ -96,11 +97,41 @@ impl Client {
         Client { shared: Arc::new(Shared { options, connection, signatures, proposals }) }
     }
 
-    /// How this client reaches its tables.
+    /// How this client reaches its tables, as far as it is known: `Tcp` before the first batch or
+    /// [`negotiate`](Self::negotiate).
     pub fn transport(&self) -> Transport {
         match self.connection() {
-            Connection::Remote(_) => Transport::Tcp,
+            Connection::Remote(remote) => {
+                remote.routes().known().map_or(Transport::Tcp, |dialer| dialer.transport())
+            }
             Connection::Local(_) => Transport::InProcess,
+        }
+    }
+
+    /// Finds out how this client reaches its tables; asks the server the first time.
+    ///
+    /// # Errors
+    /// The server is away; `FailedPrecondition` if the way that the options ask for does not lead to it.
+    pub async fn negotiate(&self) -> Result<Transport> {
+        let dialer = self.route().await?;
+        Ok(dialer.map_or_else(|| self.transport(), |dialer| dialer.transport()))
+    }
+
+    /// Has the way for batches looked for again, after it has led nowhere.
+    pub(crate) fn forget_route(&self) {
+        if let Connection::Remote(remote) = self.connection() {
+            remote.routes().forget();
+        }
+    }
+
+    /// The way for batches of a server that has one.
+    pub(crate) async fn route(&self) -> Result<Option<Dialer>> {
+        match self.connection() {
+            Connection::Remote(remote) => {
+                let options = self.options();
+                remote.routes().find(remote, options.transport, options.connect_timeout).await
+            }
+            Connection::Local(_) => Ok(None),
         }
     }
 

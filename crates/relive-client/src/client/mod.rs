@@ -21,7 +21,7 @@ pub use items::{ItemInfo, ItemPage};
 pub use memory::{ChunkTotals, MemoryStatus};
 pub use options::ClientOptions;
 pub use status::{ServerStatus, TableStatus, Waiter, WaiterOperation};
-pub use transport::Transport;
+pub use transport::{Transport, TransportChoice};
 pub use waits::Waits;
 
 pub(crate) use connect::Connection;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::TransportChoice;
+
 /// Options of a [`Client`](crate::Client).
 ///
 /// ```
@@ -19,6 +21,7 @@ pub struct ClientOptions {
     pub(crate) tcp_keepalive: Duration,
     pub(crate) stream_window_bytes: u32,
     pub(crate) connection_window_bytes: u32,
+    pub(crate) transport: TransportChoice,
 }
 
 impl ClientOptions {
@@ -32,6 +35,13 @@ impl ClientOptions {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> ClientOptions {
         self.timeout = timeout;
+        self
+    }
+
+    /// Which way to the server to take; the fastest there is.
+    #[must_use]
+    pub fn transport(mut self, choice: TransportChoice) -> ClientOptions {
+        self.transport = choice;
         self
     }
 
@@ -74,6 +84,7 @@ impl Default for ClientOptions {
             tcp_keepalive: Duration::from_secs(30),
             stream_window_bytes: 8 << 20,
             connection_window_bytes: 32 << 20,
+            transport: TransportChoice::Auto,
         }
     }
 }

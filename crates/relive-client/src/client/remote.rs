@@ -6,6 +6,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::ClientOptions;
 use super::address::to_uri;
+use crate::bulk::Routes;
 use crate::sampler::StreamPool;
 use crate::{Error, ErrorKind, Result};
 
@@ -23,6 +24,8 @@ pub(crate) struct Remote {
     channel: Channel,
     /// Connections for calls that have one to themselves.
     streams: StreamPool,
+    /// The ways for batches.
+    routes: Routes,
 }
 
 impl Remote {
@@ -40,11 +43,20 @@ impl Remote {
             .initial_connection_window_size(options.connection_window_bytes)
             .max_frame_size(MAX_FRAME_BYTES);
         let channel = endpoint.connect_lazy();
-        Ok(Remote { uri, endpoint, channel, streams: StreamPool::default() })
+        Ok(Remote { uri, endpoint, channel, streams: StreamPool::default(), routes: Routes::default() })
     }
 
     pub(crate) fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// `host:port`.
+    pub(crate) fn authority(&self) -> &str {
+        self.uri.strip_prefix("http://").unwrap_or(&self.uri)
+    }
+
+    pub(crate) fn routes(&self) -> &Routes {
+        &self.routes
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -66,7 +78,7 @@ impl Remote {
             .max_encoding_message_size(usize::MAX)
     }
 
-    pub(super) fn own_stub(&self) -> ReplayServiceClient<Channel> {
+    pub(crate) fn own_stub(&self) -> ReplayServiceClient<Channel> {
         ReplayServiceClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
     }
 }

@@ -26,4 +26,4 @@ pub(crate) use call::StreamPool;
 pub(crate) use local::LocalFeed;
 pub(crate) use remote::RemoteFeed;
 pub(crate) use sample::SampleData;
-pub(crate) use stream::Responses;
+pub(crate) use stream::{Responses, end_of_message};

@@ -9,6 +9,7 @@ use relive_table::{ItemData, Sampled};
 use relive_tensor::{AtHand, Tensor, Trajectory};
 use relive_wire::sample::ReceivedSample;
 
+use crate::bulk::Arrived;
 use crate::{Error, ErrorKind, Result};
 
 /// What is known of an item at the moment of sampling it.
@@ -42,6 +43,8 @@ pub(crate) enum SampleData {
     Received(Box<ReceivedSample>),
     /// In the table of this process, which shares it.
     Stored { item: Arc<ItemData>, table: TableHandle, _at_hand: AtHand },
+    /// In a batch, of which it is this one.
+    Arrived { batch: Arc<Arrived>, at: usize },
 }
 
 impl Sample {
@@ -64,6 +67,10 @@ impl Sample {
         Sample { info, data: SampleData::Stored { item, table: table.clone(), _at_hand: at_hand } }
     }
 
+    pub(crate) fn arrived(batch: &Arc<Arrived>, at: usize, info: SampleInfo) -> Sample {
+        Sample { info, data: SampleData::Arrived { batch: Arc::clone(batch), at } }
+    }
+
     pub(crate) fn data(&self) -> &SampleData {
         &self.data
     }
@@ -78,12 +85,14 @@ impl Sample {
         match &self.data {
             SampleData::Received(received) => received.table(),
             SampleData::Stored { table, .. } => table.name(),
+            SampleData::Arrived { batch, .. } => batch.table(),
         }
     }
 
     /// When the server inserted the item, by the server's clock.
     pub fn inserted_at(&self) -> Option<SystemTime> {
         let (seconds, nanos) = match &self.data {
+            SampleData::Arrived { batch, at } => return batch.inserted_at(*at),
             SampleData::Received(received) => received.info().inserted_at?,
             SampleData::Stored { item, .. } => {
                 let nanos = item.inserted_at.as_nanos();
@@ -99,6 +108,7 @@ impl Sample {
         match &self.data {
             SampleData::Received(received) => received.num_columns(),
             SampleData::Stored { item, .. } => item.trajectory.num_columns(),
+            SampleData::Arrived { batch, .. } => batch.num_columns(),
         }
     }
 
@@ -106,6 +116,7 @@ impl Sample {
     /// to.
     pub fn encoded_size_bytes(&self) -> usize {
         match &self.data {
+            SampleData::Arrived { batch, at } => batch.bytes_of(*at),
             SampleData::Received(received) => received.encoded_size_bytes(),
             SampleData::Stored { item, .. } => {
                 usize::try_from(item.trajectory.encoded_size_bytes()).unwrap_or(usize::MAX)
@@ -121,6 +132,7 @@ impl Sample {
         match &self.data {
             SampleData::Received(received) => received.trajectory().map_err(|error| self.damaged(error)),
             SampleData::Stored { item, .. } => Ok(item.trajectory.clone()),
+            SampleData::Arrived { batch, at } => batch.trajectory(*at),
         }
     }
 
@@ -137,6 +149,7 @@ impl Sample {
         let decoded = match &self.data {
             SampleData::Received(_) => self.trajectory()?.decode(),
             SampleData::Stored { item, .. } => item.trajectory.decode(),
+            SampleData::Arrived { batch, at } => return batch.tensors(*at),
         };
         decoded.map_err(|error| self.damaged(error))
     }

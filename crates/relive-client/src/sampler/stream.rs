@@ -12,6 +12,7 @@ use http::header::{CONTENT_TYPE, TE};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body::{Body as _, Frame};
 use relive_wire::Message;
+use relive_wire::limits::GRPC_HEADER_BYTES;
 use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::transport::Channel;
@@ -21,7 +22,7 @@ use tonic::{Code, Status};
 pub(super) const SAMPLE_STREAM: &str = "/deepmind.reverb.ReverbService/SampleStream";
 
 /// Bytes before a message: a flag (1 if compressed) and the length in big endian.
-const HEADER_BYTES: usize = 5;
+const HEADER_BYTES: usize = GRPC_HEADER_BYTES;
 
 /// The answers of a sample stream.
 pub(crate) struct Responses {
@@ -135,7 +136,7 @@ impl Responses {
 const MOST_RESERVED_BYTES: usize = 4 << 20;
 
 /// Where the message at the head of `bytes` ends; `None` if its header is not whole.
-fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, Status> {
+pub(crate) fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, Status> {
     let Some(([flag, length @ ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     if *flag != 0 {
         return Err(Status::unimplemented("the server sends compressed messages, which nobody asked for"));

@@ -13,10 +13,11 @@ use tonic::Status;
 
 use super::link::RemoteLink;
 use super::names::MAX_HOLD;
-use crate::Error;
 use crate::backoff::Backoff;
+use crate::bulk::{Dialer, ItemConnection};
 use crate::client::{Client, Stub};
 use crate::error::is_transient_status;
+use crate::{Error, ErrorKind, Result};
 
 /// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
 const LINGER: Duration = Duration::from_millis(1);
@@ -25,11 +26,22 @@ const LINGER: Duration = Duration::from_millis(1);
 pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub, client: Client) {
     let mut backoff = Backoff::new();
     let mut stream = link.next_stream();
+    let mut way = Way::default();
     while link.wait_for_work().await {
         let started = Instant::now();
-        let ended = one_stream(&link, stream, &mut stub).await;
+        let dialer = match way.dialer(&client).await {
+            Ok(dialer) => dialer,
+            Err(error) => return link.fail(error),
+        };
+        let ended = match dialer {
+            Some(dialer) => bulk_stream(&link, stream, &dialer, &mut way).await,
+            None => one_stream(&link, stream, &mut stub).await,
+        };
         stream = link.next_stream();
         let is_broken = ended.is_err();
+        if is_broken {
+            client.forget_route();
+        }
         match ended {
             Err(status) if !is_transient_status(&status) => {
                 link.fail(Error::from_status("insert", status));
@@ -67,6 +79,48 @@ async fn one_stream(link: &Arc<RemoteLink>, stream: u64, stub: &mut Stub) -> Res
         link.confirm(&response.keys);
     }
     Ok(())
+}
+
+/// The same over the bulk path. A server that has never spoken it is not asked again.
+async fn bulk_stream(
+    link: &Arc<RemoteLink>,
+    stream: u64,
+    dialer: &Dialer,
+    way: &mut Way,
+) -> Result<(), Status> {
+    let connection = ItemConnection::open(dialer).await;
+    let mut connection = connection.inspect_err(|_| way.note(false))?;
+    let ended = connection.run(Requests::new(Arc::clone(link), stream), |keys| link.confirm(keys)).await;
+    way.note(connection.has_spoken() || ended.is_ok());
+    ended
+}
+
+/// Which way items go.
+#[derive(Debug, Default)]
+struct Way {
+    /// Whether a server has answered on the bulk path.
+    is_proven: bool,
+    /// Whether something took its connections and did not answer.
+    is_refused: bool,
+}
+
+impl Way {
+    /// The bulk path, if there is one. As long as it is not known, items go by gRPC, which knows how to wait for a server.
+    async fn dialer(&self, client: &Client) -> Result<Option<Dialer>> {
+        if self.is_refused {
+            return Ok(None);
+        }
+        match client.route().await {
+            Err(error) if error.kind() == ErrorKind::FailedPrecondition => Err(error),
+            Err(_) => Ok(None),
+            found => found,
+        }
+    }
+
+    fn note(&mut self, has_answered: bool) {
+        self.is_proven |= has_answered;
+        self.is_refused = !self.is_proven;
+    }
 }
 
 /// The outgoing half: requests are cut when the connection has room for them.

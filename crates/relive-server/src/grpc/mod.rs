@@ -11,8 +11,9 @@ mod replies;
 mod router;
 mod sample;
 mod services;
-mod status;
+pub(crate) mod status;
 mod stop;
 mod tables;
 
 pub(crate) use services::Services;
+pub(crate) use stop::Stop;

@@ -17,6 +17,7 @@ use super::insert::InsertSession;
 use super::messages::Messages;
 use super::sample::SampleSession;
 use super::{Services, checkpoint, columns, describe, initialize, items, replies, tables};
+use crate::bulk::negotiate;
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTES};
 
 /// The services towards one peer.
@@ -76,6 +77,9 @@ async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -
         }
         "/relive.v1.ReplayService/CheckpointStatus" => {
             unary(body, |message| Ok(checkpoint::checkpoint_status(&services, message))).await
+        }
+        "/relive.v1.ReplayService/Negotiate" => {
+            unary(body, |message| Ok(negotiate(&services, message))).await
         }
         "/relive.v1.ReplayService/ListItems" => unary(body, |message| items::list(&services, &message)).await,
         "/relive.v1.ReplayService/GetItems" => {

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::router::PeerService;
 use super::stop::Stop;
+use crate::bulk::Local;
 
 /// The engine and what is counted around it; cheap to clone.
 #[derive(Debug, Clone)]
@@ -24,17 +25,20 @@ struct Shared {
     /// Changes with every start, so that clients know when to ask for signatures again.
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
+    /// Where processes of this machine find the server.
+    local: Local,
     insert_streams: Arc<AtomicU64>,
     sample_streams: Arc<AtomicU64>,
 }
 
 /// Counts a stream for as long as it lives.
 #[derive(Debug)]
-pub(super) struct StreamCount(Arc<AtomicU64>);
+pub(crate) struct StreamCount(Arc<AtomicU64>);
 
 impl Services {
-    pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(engine: Engine, local: Local, stopping: watch::Receiver<bool>) -> Self {
         let shared = Shared {
+            local,
             engine,
             started: Instant::now(),
             tables_state_id: Uint128 { high: random_u64(), low: random_u64() },
@@ -50,7 +54,11 @@ impl Services {
         PeerService::new(self.clone(), Arc::clone(peer))
     }
 
-    pub(super) fn engine(&self) -> &Engine {
+    pub(crate) fn local(&self) -> &Local {
+        &self.shared.local
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
         &self.shared.engine
     }
 
@@ -62,15 +70,15 @@ impl Services {
         self.shared.tables_state_id
     }
 
-    pub(super) fn stop(&self) -> Stop {
+    pub(crate) fn stop(&self) -> Stop {
         Stop::new(self.shared.stopping.clone())
     }
 
-    pub(super) fn count_insert_stream(&self) -> StreamCount {
+    pub(crate) fn count_insert_stream(&self) -> StreamCount {
         StreamCount::new(&self.shared.insert_streams)
     }
 
-    pub(super) fn count_sample_stream(&self) -> StreamCount {
+    pub(crate) fn count_sample_stream(&self) -> StreamCount {
         StreamCount::new(&self.shared.sample_streams)
     }
 

@@ -5,7 +5,7 @@ use relive_wire::{WireError, text};
 use tonic::{Code, Status};
 
 /// The status of a failed operation on a table.
-pub(super) fn of_engine(error: &EngineError) -> Status {
+pub(crate) fn of_engine(error: &EngineError) -> Status {
     match error.kind() {
         ErrorKind::NotFound => Status::new(Code::NotFound, error.to_string()),
         ErrorKind::Timeout => {
@@ -21,7 +21,7 @@ pub(super) fn of_engine(error: &EngineError) -> Status {
 
 /// The status of an insert stream that ends early. A closed table is reported as UNAVAILABLE: the items were not
 /// inserted, and the writer should bring them to the server's successor.
-pub(super) fn of_insert(error: &EngineError) -> Status {
+pub(crate) fn of_insert(error: &EngineError) -> Status {
     match error.kind() {
         ErrorKind::Closed => stopping(),
         _ => of_engine(error),
@@ -29,7 +29,7 @@ pub(super) fn of_insert(error: &EngineError) -> Status {
 }
 
 /// The status of a request that could not be understood.
-pub(super) fn of_wire(error: &WireError) -> Status {
+pub(crate) fn of_wire(error: &WireError) -> Status {
     let code = match error {
         WireError::UnknownChunk { .. } => Code::Internal,
         WireError::Request { .. } => Code::ResourceExhausted,
@@ -39,6 +39,6 @@ pub(super) fn of_wire(error: &WireError) -> Status {
 }
 
 /// The status of streams that are open when the server stops.
-pub(super) fn stopping() -> Status {
+pub(crate) fn stopping() -> Status {
     Status::unavailable("the server is stopping; unconfirmed operations did not happen")
 }

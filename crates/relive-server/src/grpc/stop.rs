@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 
 /// Ready once the server is stopping.
-pub(super) struct Stop(Pin<Box<dyn Future<Output = ()> + Send>>);
+pub(crate) struct Stop(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Stop {
     pub(super) fn new(mut stopping: watch::Receiver<bool>) -> Self {
@@ -15,7 +15,7 @@ impl Stop {
         Self(Box::pin(async move { drop(stopping.wait_for(|stop| *stop).await) }))
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().poll(cx)
     }
 }

@@ -1,5 +1,7 @@
 //! A server in the test's process, and raw streams to it.
 
+pub mod raw;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -12,13 +12,10 @@ use relive_tensor::{Chunk, Trajectory};
 
 use super::writer::Writer;
 use crate::chunk;
-use crate::limits::{FREE_INFO_BYTES, SAMPLE_RESPONSE_BYTES};
+use crate::limits::{FREE_INFO_BYTES, GRPC_HEADER_BYTES, SAMPLE_RESPONSE_BYTES};
 
 /// Chunks of at least this size travel as a part of their own: below it a copy is cheaper than a write of its own.
 const SHARED_PART_BYTES: usize = 4 << 10;
-
-/// Bytes before a gRPC message: a flag (0, not compressed) and the length in big endian.
-const GRPC_HEADER_BYTES: usize = 5;
 
 /// One gRPC message, header included, as byte runs to be sent one after the other.
 #[derive(Debug, Default)]

@@ -50,7 +50,7 @@ async fn exact_batches_take_what_they_need_and_nothing_else() {
 async fn a_timeout_keeps_a_part_of_a_batch() {
     let server = start().await;
     let mut first = 0;
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         for prefetch in [0, 2] {
             insert(&server, first..first + 3).await;
             let options = BatchOptions::new(5).prefetch(prefetch).max_batches(1).timeout(SHORT);
@@ -76,7 +76,7 @@ async fn a_timeout_keeps_a_part_of_a_batch() {
 async fn dropped_waits_lose_nothing() {
     let server = start().await;
     let mut first = 0;
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         let mut batches = client.batch_sampler("t", BatchOptions::new(8).prefetch(0)).unwrap();
         for item in first..first + 8 {
             // Waits that end at any moment, also while the insert is under way.
@@ -180,7 +180,7 @@ async fn unknown_tables_and_wrong_options() {
     let mut batches = server.client().batch_sampler("no", BatchOptions::new(1)).unwrap();
     let error = batches.next().await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         let error = client.batch_sampler("t", BatchOptions::new(0)).unwrap_err();
         assert!(error.to_string().contains("batch_size must be at least 1"), "{error}");
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use relive::engine::Engine;
 use relive::{
     Client, ClientOptions, Nest, Sample, Server, ServerBuilder, ServerOptions, TableConfig, Tensor,
+    TransportChoice,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -45,6 +46,12 @@ impl TestServer {
         Client::in_process_with(self.server.engine().clone(), ClientOptions::default().timeout(LONG))
     }
 
+    /// Clients by every way there is.
+    pub(crate) fn every_client(&self) -> Vec<Client> {
+        let remote = WAYS.into_iter().map(|way| client_by(way, self.address, LONG));
+        remote.chain([self.client_in_process()]).collect()
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         self.server.engine()
     }
@@ -54,8 +61,18 @@ impl TestServer {
     }
 }
 
+/// The ways to a server of this machine.
+pub(crate) const WAYS: [TransportChoice; 3] =
+    [TransportChoice::Tcp, TransportChoice::Unix, TransportChoice::SharedMemory];
+
+/// By the fastest way there is.
 pub(crate) fn client(address: SocketAddr, timeout: Duration) -> Client {
-    Client::connect_with(&address.to_string(), ClientOptions::default().timeout(timeout)).unwrap()
+    client_by(TransportChoice::Auto, address, timeout)
+}
+
+pub(crate) fn client_by(way: TransportChoice, address: SocketAddr, timeout: Duration) -> Client {
+    let options = ClientOptions::default().timeout(timeout).transport(way);
+    Client::connect_with(&address.to_string(), options).unwrap()
 }
 
 /// Forwards connections; `cut` ends those that are open, `cut_after` ends them when that many bytes went to the server.
@@ -92,6 +109,11 @@ impl Proxy {
 
     pub(crate) fn cut(&self) {
         self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    /// A client whose connections all go through here.
+    pub(crate) fn client(&self) -> Client {
+        client_by(TransportChoice::Tcp, self.address, LONG)
     }
 
     /// Lets `bytes` more bytes through to the server, then cuts; later connections are not limited.

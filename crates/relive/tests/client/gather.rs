@@ -7,14 +7,14 @@ use relive::{
 };
 
 /// A table for each way to it, since items leave when they are read.
-const TABLES: [&str; 2] = ["tcp", "in-process"];
+const TABLES: [&str; 4] = ["tcp", "unix", "shm", "in-process"];
 
 async fn start() -> TestServer {
     let queue = |name: &str| TableConfig::new(name).sampler(SelectorKind::Fifo).max_times_sampled(1);
     TestServer::start(TABLES.map(queue)).await
 }
 
-/// Makes the same item in both tables.
+/// Makes the same item in all tables.
 async fn create(writer: &mut TrajectoryWriter, columns: Vec<Column>) {
     for table in TABLES {
         writer.create_item(table, 1.0, columns.clone()).await.unwrap();
@@ -23,7 +23,7 @@ async fn create(writer: &mut TrajectoryWriter, columns: Vec<Column>) {
 
 /// The next batch of a client that asks for nothing ahead, from the table that is named after its way.
 async fn batch(client: &Client, size: usize) -> SampleBatch {
-    let table = client.transport().to_string();
+    let table = client.negotiate().await.unwrap().to_string();
     let mut batches = client.batch_sampler(&table, BatchOptions::new(size).prefetch(0)).unwrap();
     batches.next().await.unwrap().unwrap()
 }
@@ -80,7 +80,7 @@ async fn every_dtype_on_both_ways() {
         }
     }
     writer.close().await.unwrap();
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         assert_gathers(&batch(&client, 6).await);
         assert_gathers(&batch(&client, 1).await);
     }
@@ -101,7 +101,7 @@ async fn columns_that_share_chunks_are_gathered_together() {
         }
     }
     writer.close().await.unwrap();
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         let batch = batch(&client, 32).await;
         let (mut before, mut after) = (vec![0; 32 * 24], vec![0; 32 * 24]);
         batch.gather_columns_into([(1, &mut after[..]), (0, &mut before[..])]).unwrap();
@@ -121,7 +121,7 @@ async fn large_batches_are_split_over_threads() {
         create(&mut writer, vec![column]).await;
     }
     writer.close().await.unwrap();
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         let all = batch(&client, 40).await.into_samples();
         // The first item has one row, the others have two.
         let batch = SampleBatch::new(all[1..].to_vec());
@@ -148,7 +148,7 @@ async fn ragged(server: &TestServer) {
 async fn samples_of_different_lengths_are_told_apart_and_padded() {
     let server = start().await;
     ragged(&server).await;
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         let batch = batch(&client, 3).await;
         let key = batch.samples()[1].info().key;
         for error in [batch.columns().unwrap_err(), batch.gather_into(0, &mut [0; 6]).unwrap_err()] {
@@ -184,7 +184,7 @@ async fn samples_of_different_lengths_are_told_apart_and_padded() {
 async fn wrong_destinations_and_columns() {
     let server = start().await;
     ragged(&server).await;
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         let batch = batch(&client, 1).await;
         for (error, text) in [
             (batch.gather_into(0, &mut [0; 3]), "the destination of column 0 must have 2 bytes, it has 3"),
@@ -216,7 +216,7 @@ async fn samples_that_do_not_fit_together_are_named() {
         create(&mut writer, columns).await;
         writer.close().await.unwrap();
     }
-    for client in [server.client(), server.client_in_process()] {
+    for client in server.every_client() {
         let samples = batch(&client, 4).await.into_samples();
         for (other, text) in [
             (1, "has rows of int32[], those before have rows of int64[]"),

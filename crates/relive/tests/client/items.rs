@@ -28,7 +28,7 @@ fn data(column: &Column) -> Vec<i64> {
 
 #[tokio::test]
 async fn columns_are_read_wherever_their_steps_are() {
-    for place in Place::both(&[fifo()]).await {
+    for place in Place::every(&[fifo()]).await {
         let mut writer = writer_of(&place, TrajectoryWriterOptions::new(6).chunk_length(4), 6);
         let column = writer.history().column("x").unwrap();
         // Steps 0 to 3 are in a chunk, 4 and 5 wait.
@@ -48,7 +48,7 @@ async fn columns_are_read_wherever_their_steps_are() {
 
 #[tokio::test]
 async fn columns_of_columns() {
-    for place in Place::both(&[fifo()]).await {
+    for place in Place::every(&[fifo()]).await {
         let mut writer = writer_of(&place, TrajectoryWriterOptions::new(6).chunk_length(4), 6);
         let (x, y) = (writer.history().column("x").unwrap(), writer.history().column("y").unwrap());
         let parts = [x.step(-1).unwrap(), x.slice(1..3).unwrap(), y.step(5).unwrap()];
@@ -93,7 +93,7 @@ async fn columns_that_do_not_go_together() {
 
 #[tokio::test]
 async fn weak_cells_expire_with_the_history() {
-    for place in Place::both(&[fifo()]).await {
+    for place in Place::every(&[fifo()]).await {
         let mut writer = writer_of(&place, TrajectoryWriterOptions::new(3).chunk_length(3), 4);
         let column = writer.history().column("x").unwrap();
         let states: Vec<CellState> = (0..4).map(|at| column.cell_state(at).unwrap()).collect();
@@ -121,7 +121,7 @@ async fn weak_cells_expire_with_the_history() {
 
 #[tokio::test]
 async fn many_items_in_one_call() {
-    for place in Place::both(&[fifo()]).await {
+    for place in Place::every(&[fifo()]).await {
         let mut writer = writer_of(&place, TrajectoryWriterOptions::new(9).chunk_length(2), 9);
         let column = writer.history().column("x").unwrap();
         let trajectories: Vec<TrajectoryColumns> =
@@ -142,7 +142,7 @@ async fn many_items_in_one_call() {
 
 #[tokio::test]
 async fn windows() {
-    for place in Place::both(&[fifo()]).await {
+    for place in Place::every(&[fifo()]).await {
         for options in [TrajectoryWriterOptions::new(9).chunk_length(4), TrajectoryWriterOptions::new(9)] {
             let mut writer = writer_of(&place, options, 9);
             let threes = Windows::of(3, &[2, 3, -1]);
@@ -197,7 +197,7 @@ async fn windows_that_cannot_be() {
 async fn a_call_with_many_items_counts_as_one() {
     let limiter =
         RateLimiterConfig { samples_per_insert: 1.0, min_size_to_sample: 1, min_diff: 0.0, max_diff: 1.0 };
-    for place in Place::both(&[fifo().rate_limiter(limiter)]).await {
+    for place in Place::every(&[fifo().rate_limiter(limiter)]).await {
         let options = TrajectoryWriterOptions::new(1).max_pending_items(2);
         let mut writer = place.client_with(Duration::from_millis(50)).trajectory_writer(options).unwrap();
         writer.append(&leaf(7_i64)).unwrap();
@@ -236,7 +236,7 @@ fn columns_are_read_on_other_threads_while_chunks_are_cut() {
 /// Every item is what was asked for, whatever chunk lengths the tuner finds.
 #[tokio::test]
 async fn tuned_chunks_in_bulk() {
-    for place in Place::both(&[fifo()]).await {
+    for place in Place::every(&[fifo()]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(50)).unwrap();
         for first in (0..2_000_i64).step_by(50) {
             let values: Vec<i64> = (first..first + 50).collect();

@@ -1,4 +1,4 @@
-//! The client against a Relive server, over TCP, and against tables in its own process.
+//! The client against a Relive server, by every way, and against tables in its own process.
 
 #[cfg(test)]
 mod batches;
@@ -35,5 +35,7 @@ mod sequences;
 mod spawn;
 #[cfg(test)]
 mod structured;
+#[cfg(test)]
+mod ways;
 #[cfg(test)]
 mod writers;

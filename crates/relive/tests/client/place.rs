@@ -1,28 +1,33 @@
-//! The same tables, reached over TCP and in the same process.
+//! The same tables, reached by every way there is.
 
 use std::time::Duration;
 
 use relive::engine::{Engine, EngineBuilder, SampleRequest};
-use relive::{Client, ClientOptions, TableConfig, Tensor, Transport};
+use relive::{Client, ClientOptions, TableConfig, Tensor, Transport, TransportChoice};
 
-use crate::common::{LONG, TestServer, client};
+use crate::common::{LONG, TestServer, WAYS, client_by};
 
 /// Tables and a client of them.
 pub(crate) struct Place {
     pub(crate) client: Client,
     pub(crate) engine: Engine,
-    server: Option<TestServer>,
+    server: Option<(TestServer, TransportChoice)>,
 }
 
 impl Place {
-    /// The tables behind a server, and the tables alone.
-    pub(crate) async fn both(tables: &[TableConfig]) -> [Place; 2] {
-        [Place::remote(tables).await, Place::local(tables)]
+    /// The tables behind a server, by each way to it, and the tables alone.
+    pub(crate) async fn every(tables: &[TableConfig]) -> Vec<Place> {
+        let mut places = vec![Place::local(tables)];
+        for way in WAYS {
+            places.push(Place::remote(tables, way).await);
+        }
+        places
     }
 
-    async fn remote(tables: &[TableConfig]) -> Place {
+    async fn remote(tables: &[TableConfig], way: TransportChoice) -> Place {
         let server = TestServer::start(tables.to_vec()).await;
-        Place { client: server.client(), engine: server.engine().clone(), server: Some(server) }
+        let client = client_by(way, server.address, LONG);
+        Place { client, engine: server.engine().clone(), server: Some((server, way)) }
     }
 
     pub(crate) fn local(tables: &[TableConfig]) -> Place {
@@ -35,7 +40,7 @@ impl Place {
     /// Another client of the same tables, with a timeout of its own.
     pub(crate) fn client_with(&self, timeout: Duration) -> Client {
         match &self.server {
-            Some(server) => client(server.address, timeout),
+            Some((server, way)) => client_by(*way, server.address, timeout),
             None => {
                 let options = ClientOptions::default().timeout(timeout);
                 Client::in_process_with(self.engine.clone(), options)

@@ -23,7 +23,7 @@ fn expected(items: i64) -> Vec<Vec<i64>> {
 async fn items_arrive_once_and_in_order_over_many_cuts() {
     let server = TestServer::start([fifo()]).await;
     let proxy = Proxy::start(server.address).await;
-    let mut writer = client(proxy.address, LONG).trajectory_writer(TrajectoryWriterOptions::new(4)).unwrap();
+    let mut writer = proxy.client().trajectory_writer(TrajectoryWriterOptions::new(4)).unwrap();
     for i in 0..300 {
         add(&mut writer, i).await;
         if i % 30 == 7 {
@@ -46,7 +46,7 @@ async fn cuts_inside_a_message() {
         let proxy = Proxy::start(server.address).await;
         proxy.cut_after(bytes);
         let options = TrajectoryWriterOptions::new(4).validate_items(false);
-        let mut writer = client(proxy.address, LONG).trajectory_writer(options).unwrap();
+        let mut writer = proxy.client().trajectory_writer(options).unwrap();
         for i in 0..400 {
             add(&mut writer, i).await;
         }
@@ -86,7 +86,7 @@ async fn a_sampler_does_not_notice_cuts() {
     let proxy = Proxy::start(server.address).await;
     let options =
         SamplerOptions::default().max_in_flight_samples_per_worker(5).max_samples(500).num_workers(2);
-    let mut sampler = client(proxy.address, LONG).sampler("t", options).unwrap();
+    let mut sampler = proxy.client().sampler("t", options).unwrap();
     let mut samples = 0;
     while let Some(sample) = sampler.next().await {
         assert_eq!(sample.unwrap().columns().unwrap()[0].to_vec::<i64>().unwrap(), [7]);

@@ -25,7 +25,7 @@ fn mismatch(error: &Error) -> AppendMismatch {
 
 #[tokio::test]
 async fn a_sequence_is_the_same_as_its_steps() {
-    for place in Place::both(&[fifo()]).await {
+    for place in Place::every(&[fifo()]).await {
         for options in [
             TrajectoryWriterOptions::new(7).chunk_length(3),
             TrajectoryWriterOptions::new(7).chunk_length(7),
@@ -77,7 +77,7 @@ async fn a_sequence_continues_an_open_step_and_adds_columns() {
 
 #[tokio::test]
 async fn strings_and_wide_rows() {
-    for place in Place::both(&[fifo()]).await {
+    for place in Place::every(&[fifo()]).await {
         let mut writer =
             place.client.trajectory_writer(TrajectoryWriterOptions::new(4).chunk_length(4)).unwrap();
         let words = Tensor::from_strings(["a", "", "ccc", "dd", "e", "f"], [3, 2]).unwrap();

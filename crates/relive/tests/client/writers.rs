@@ -38,7 +38,7 @@ fn closed(error: &Error) {
 
 #[tokio::test]
 async fn items_keep_their_order_whatever_waits_for_a_chunk() {
-    for place in Place::both(&[fifo("a"), fifo("b")]).await {
+    for place in Place::every(&[fifo("a"), fifo("b")]).await {
         let options = TrajectoryWriterOptions::new(6).chunk_length(3);
         let mut writer = place.client.trajectory_writer(options).unwrap();
         for i in 0..20_i64 {
@@ -79,7 +79,7 @@ fn in_process_nothing_that_does_not_wait_needs_a_runtime() {
 
 #[tokio::test]
 async fn items_beyond_the_limit_wait_and_then_fail_and_say_for_what() {
-    for place in Place::both(&[narrow()]).await {
+    for place in Place::every(&[narrow()]).await {
         let options = TrajectoryWriterOptions::new(1).max_pending_items(4);
         let mut writer = place.client_with(SHORT).trajectory_writer(options).unwrap();
         add(&mut writer, "t", 0).await.unwrap();
@@ -116,7 +116,7 @@ async fn items_beyond_the_limit_wait_and_then_fail_and_say_for_what() {
 
 #[tokio::test]
 async fn bytes_beyond_the_limit_wait_but_a_single_large_item_passes() {
-    for place in Place::both(&[narrow()]).await {
+    for place in Place::every(&[narrow()]).await {
         let options = TrajectoryWriterOptions::new(1).max_pending_bytes(1000);
         let mut writer = place.client_with(SHORT).trajectory_writer(options).unwrap();
         let values: Vec<u64> = (0..1000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
@@ -138,7 +138,7 @@ async fn bytes_beyond_the_limit_wait_but_a_single_large_item_passes() {
 
 #[tokio::test]
 async fn a_waiting_writer_is_woken() {
-    for place in Place::both(&[narrow()]).await {
+    for place in Place::every(&[narrow()]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
         for i in 0..5 {
             add(&mut writer, "t", i).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_waiting_writer_is_woken() {
 
 #[tokio::test]
 async fn a_flush_that_is_given_up_loses_nothing() {
-    for place in Place::both(&[narrow()]).await {
+    for place in Place::every(&[narrow()]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
         for i in 0..3 {
             add(&mut writer, "t", i).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_flush_that_is_given_up_loses_nothing() {
 #[tokio::test]
 async fn refused_items_are_permanent_errors() {
     let prioritized = TableConfig::new("p").sampler(SelectorKind::Prioritized { exponent: 1.0 });
-    for place in Place::both(&[prioritized]).await {
+    for place in Place::every(&[prioritized]).await {
         for (table, kind) in [("p", ErrorKind::InvalidArgument), ("nope", ErrorKind::NotFound)] {
             let options = TrajectoryWriterOptions::new(1).validate_items(false);
             let mut writer = place.client.trajectory_writer(options).unwrap();
@@ -195,7 +195,7 @@ async fn refused_items_are_permanent_errors() {
 #[tokio::test]
 async fn unknown_tables_and_wrong_columns_are_found_before_the_item_is_made() {
     let signature = Signature::Leaf(TensorSpec::new("x", relive::DType::Int64, Some(vec![Some(2)])));
-    for place in Place::both(&[TableConfig::new("t").signature(signature)]).await {
+    for place in Place::every(&[TableConfig::new("t").signature(signature)]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(3)).unwrap();
         for i in 0..3_i64 {
             writer.append(&leaf(i)).unwrap();
@@ -217,7 +217,7 @@ async fn unknown_tables_and_wrong_columns_are_found_before_the_item_is_made() {
 
 #[tokio::test]
 async fn a_closed_writer_says_so() {
-    for place in Place::both(&[fifo("t")]).await {
+    for place in Place::every(&[fifo("t")]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
         add(&mut writer, "t", 1).await.unwrap();
         let newest = writer.history().column_at(0).unwrap().step(-1).unwrap();
@@ -236,7 +236,7 @@ async fn a_closed_writer_says_so() {
 
 #[tokio::test]
 async fn a_close_in_vain_can_be_repeated_and_close_now_does_not_wait() {
-    for place in Place::both(&[narrow()]).await {
+    for place in Place::every(&[narrow()]).await {
         let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
         for i in 0..2 {
             add(&mut writer, "t", i).await.unwrap();
@@ -277,7 +277,7 @@ async fn engines_that_are_closed_give_errors_at_once() {
 
 #[tokio::test]
 async fn inserts_of_one_step() {
-    for place in Place::both(&[fifo("a"), fifo("b")]).await {
+    for place in Place::every(&[fifo("a"), fifo("b")]).await {
         let step = dict(&[("x", leaf(7_i64)), ("y", leaf(8_i64))]);
         place.client.insert(&step, &[("a", 1.0), ("b", 2.0)]).await.unwrap();
         for table in ["a", "b"] {
@@ -294,7 +294,7 @@ async fn inserts_of_one_step() {
 
 #[tokio::test]
 async fn structured_writers() {
-    for place in Place::both(&[fifo("pairs"), fifo("ends")]).await {
+    for place in Place::every(&[fifo("pairs"), fifo("ends")]).await {
         let column = SourceColumn::at(0);
         let configs = vec![
             StructuredConfig::new("pairs", Nest::Leaf(column.slice(-2..).unwrap())),

@@ -1,0 +1,259 @@
+//! The task that keeps a connection of the bulk path open and reads its batches.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use relive_transport::shared::SharedMemory;
+use relive_transport::{Frames, ReadError};
+use relive_wire::Message;
+use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
+use relive_wire::sample::Assembler;
+use relive_wire::v1::{AskBatches, BatchHead, BulkError, OpenSampler, ShareMemory};
+use tokio::time::{Instant, sleep};
+use tonic::{Code, Status};
+
+use super::arrived::Arrived;
+use super::memory::{BatchMemory, Freed, Pool};
+use super::route::Dialer;
+use super::shared::{End, Ready, Shared, Wish};
+use crate::backoff::Backoff;
+use crate::batch::SampleBatch;
+use crate::client::Client;
+use crate::error::is_transient_status;
+use crate::sampler::end_of_message;
+use crate::{Error, ErrorKind, Sample};
+
+/// Bytes of batches that a server may send ahead, beyond the first.
+const WINDOW_BYTES: u64 = 256 << 20;
+
+/// Why a connection ended.
+enum Broken {
+    /// It may come back.
+    Io(String),
+    /// It will not.
+    Permanent(Error),
+    /// The server speaks gRPC only.
+    NoWay,
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Broken {
+        Broken::Io(error.to_string())
+    }
+}
+
+impl From<ReadError> for Broken {
+    fn from(error: ReadError) -> Broken {
+        match error {
+            ReadError::Io(error) => error.into(),
+            ReadError::Frame(error) => protocol(&error),
+        }
+    }
+}
+
+fn protocol(error: &dyn std::fmt::Display) -> Broken {
+    Broken::Permanent(Error::new(ErrorKind::Protocol, format!("sample: the server sent {error}")))
+}
+
+/// Keeps connections open until all batches are there, the server refuses for good, or the task is ended.
+pub(super) async fn run(shared: Arc<Shared>, client: Client, batch_size: u32) {
+    let mut backoff = Backoff::new();
+    let pool = Arc::default();
+    let mut has_spoken = false;
+    while !shared.is_done() {
+        let started = Instant::now();
+        let ended = one_connection(&shared, &client, batch_size, &pool, &mut has_spoken).await;
+        client.forget_route();
+        match ended {
+            Ok(()) => return,
+            Err(Broken::NoWay) => return shared.end(End::NoWay),
+            Err(Broken::Permanent(error)) if has_spoken || error.kind() == ErrorKind::FailedPrecondition => {
+                return shared.end(End::Failed(error));
+            }
+            // Whatever is at the other end, it is not a server that speaks this.
+            Err(_) if !has_spoken => return shared.end(End::NoWay),
+            Err(Broken::Permanent(error)) => return shared.end(End::Failed(error)),
+            Err(Broken::Io(text)) => shared.broke(text),
+        }
+        sleep(backoff.wait_after(started.elapsed())).await;
+    }
+}
+
+/// One connection from its opening to its end.
+async fn one_connection(
+    shared: &Shared,
+    client: &Client,
+    batch_size: u32,
+    pool: &Arc<Pool>,
+    has_spoken: &mut bool,
+) -> Result<(), Broken> {
+    let dialer = match client.route().await {
+        Ok(dialer) => dialer.ok_or(Broken::NoWay)?,
+        Err(error) if error.kind() == ErrorKind::FailedPrecondition => return Err(Broken::Permanent(error)),
+        Err(error) => return Err(Broken::Io(error.to_string())),
+    };
+    let mut connection = Connection::open(&dialer, shared, batch_size, pool).await?;
+    let ended = connection.run(shared).await;
+    *has_spoken |= connection.has_spoken;
+    ended
+}
+
+struct Connection {
+    frames: Frames,
+    pieces: HashMap<u32, Arc<SharedMemory>>,
+    freed: Arc<Freed>,
+    pool: Arc<Pool>,
+    batch_size: u32,
+    /// Whether a frame has come.
+    has_spoken: bool,
+}
+
+impl Connection {
+    async fn open(
+        dialer: &Dialer,
+        shared: &Shared,
+        batch_size: u32,
+        pool: &Arc<Pool>,
+    ) -> io::Result<Connection> {
+        let frames = Frames::new(dialer.dial().await?);
+        let open = OpenSampler {
+            table: shared.table().to_string(),
+            batch_size,
+            window_bytes: WINDOW_BYTES,
+            shared_memory: dialer.shared_memory,
+            samples_at_hand: u32::try_from(shared.samples_at_hand()).unwrap_or(0),
+        };
+        frames.send(&mut [IoSlice::new(MAGIC)]).await?;
+        send(&frames, FrameKind::OpenSampler, &open.encode_to_vec()).await?;
+        Ok(Connection {
+            frames,
+            pieces: HashMap::new(),
+            freed: Arc::default(),
+            pool: Arc::clone(pool),
+            batch_size,
+            has_spoken: false,
+        })
+    }
+
+    async fn run(&mut self, shared: &Shared) -> Result<(), Broken> {
+        while !shared.is_done() {
+            tokio::select! {
+                biased;
+                wish = shared.wish() => self.ask(wish).await?,
+                frame = self.frames.next() => {
+                    let Some((header, head)) = frame? else {
+                        return Err(Broken::Io("the server ended the connection".to_owned()));
+                    };
+                    self.has_spoken = true;
+                    self.take_in(shared, &header, &head).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, wish: Wish) -> Result<(), Broken> {
+        let ask = AskBatches {
+            batches: wish.batches,
+            taken_bytes: wish.taken_bytes,
+            free_slots: self.freed.take(),
+        };
+        Ok(send(&self.frames, FrameKind::Ask, &ask.encode_to_vec()).await?)
+    }
+
+    async fn take_in(&mut self, shared: &Shared, header: &FrameHeader, head: &[u8]) -> Result<(), Broken> {
+        match header.kind {
+            FrameKind::Batch => self.batch(shared, header, head).await,
+            FrameKind::Samples => self.samples(shared, header).await,
+            FrameKind::Share => self.share(head),
+            FrameKind::Error => Err(refused(head)),
+            kind => Err(protocol(&format!("a frame {kind:?}, which it should not"))),
+        }
+    }
+
+    async fn batch(&mut self, shared: &Shared, header: &FrameHeader, head: &[u8]) -> Result<(), Broken> {
+        let head = BatchHead::decode(head).map_err(|error| protocol(&error))?;
+        let view = BatchView::new(&head).map_err(|error| protocol(&error))?;
+        if view.samples != self.batch_size as usize {
+            return Err(protocol(&format!(
+                "a batch of {} samples, {} were asked for",
+                view.samples, self.batch_size
+            )));
+        }
+        let memory = match head.slot {
+            Some(slot) => self.piece(slot)?,
+            None if header.body_len() == view.data_bytes => {
+                let mut memory = Pool::take(&self.pool, view.data_bytes);
+                self.frames.read_body(memory.bytes_mut()).await?;
+                memory
+            }
+            None => return Err(protocol(&"a batch whose data is not what its head says")),
+        };
+        for dropped in &head.dropped_slots {
+            self.pieces.remove(dropped);
+        }
+        let arrived = Arrived::new(Arc::clone(shared.table()), view, memory).map_err(Broken::Permanent)?;
+        let bytes = arrived.size_bytes() as u64;
+        deliver(shared, SampleBatch::arrived(arrived), bytes)
+    }
+
+    fn piece(&self, slot: u32) -> Result<BatchMemory, Broken> {
+        let memory =
+            self.pieces.get(&slot).ok_or_else(|| protocol(&"a batch in memory that is not shared"))?;
+        Ok(BatchMemory::Shared { memory: Arc::clone(memory), slot, freed: Arc::clone(&self.freed) })
+    }
+
+    async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), Broken> {
+        let mut body = vec![0; header.body_len()];
+        self.frames.read_body(&mut body).await?;
+        let (mut rest, mut received) = (Bytes::from(body), Vec::new());
+        let (mut assembler, bytes) = (Assembler::default(), rest.len() as u64);
+        while !rest.is_empty() {
+            let end = end_of_message(&rest).ok().flatten().filter(|end| *end <= rest.len());
+            let Some(end) = end else { return Err(protocol(&"samples that end within a message")) };
+            let message = rest.split_to(end).split_off(relive_wire::limits::GRPC_HEADER_BYTES);
+            assembler.push(&message, &mut received).map_err(|error| protocol(&error))?;
+        }
+        let samples = received.into_iter().map(Sample::received);
+        if shared.deliver_part(samples, bytes, self.batch_size as usize) {
+            Ok(())
+        } else {
+            Err(protocol(&"more samples than were asked for"))
+        }
+    }
+
+    fn share(&mut self, head: &[u8]) -> Result<(), Broken> {
+        let head = ShareMemory::decode(head).map_err(|error| protocol(&error))?;
+        let len = usize::try_from(head.bytes).unwrap_or(usize::MAX);
+        let descriptor = self.frames.take_descriptor();
+        let descriptor = descriptor.ok_or_else(|| protocol(&"shared memory without a descriptor"))?;
+        let memory = SharedMemory::open(descriptor, len).map_err(|error| protocol(&error))?;
+        self.pieces.insert(head.slot, Arc::new(memory));
+        Ok(())
+    }
+}
+
+fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), Broken> {
+    if shared.deliver(Ready { batch, bytes }) {
+        Ok(())
+    } else {
+        Err(protocol(&"more batches than were asked for"))
+    }
+}
+
+fn refused(head: &[u8]) -> Broken {
+    let Ok(error) = BulkError::decode(head) else { return protocol(&"an error that cannot be read") };
+    let status = Status::new(Code::from(error.code), error.message);
+    if is_transient_status(&status) {
+        Broken::Io(status.message().to_owned())
+    } else {
+        Broken::Permanent(Error::from_status("sample", status))
+    }
+}
+
+async fn send(frames: &Frames, kind: FrameKind, head: &[u8]) -> io::Result<()> {
+    let header = FrameHeader::new(kind, head.len(), 0).map_err(io::Error::other)?.encode();
+    frames.send(&mut [IoSlice::new(&header), IoSlice::new(head)]).await
+}

@@ -1,0 +1,16 @@
+//! Batches over the bulk path: put together by the server, and taken as they come (`docs/protocol.md`).
+
+mod arrived;
+mod connection;
+mod feed;
+mod items;
+mod memory;
+mod route;
+mod shared;
+
+pub use memory::ColumnMemory;
+
+pub(crate) use arrived::Arrived;
+pub(crate) use feed::{BulkFeed, Next};
+pub(crate) use items::ItemConnection;
+pub(crate) use route::{Dialer, Routes};

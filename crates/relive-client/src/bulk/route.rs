@@ -1,0 +1,166 @@
+//! Which way batches come from a server.
+
+use std::io;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use relive_transport::{LocalAddress, Socket, connect_local};
+use relive_wire::bulk::VERSION;
+use relive_wire::v1::{NegotiateRequest, NegotiateResponse};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tonic::{Code, Status};
+
+use crate::client::{Remote, Transport, TransportChoice};
+use crate::{Error, ErrorKind, Result};
+
+/// What a client knows of the ways to its server.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    /// The way, once it was found; in it none, if the server speaks gRPC only.
+    found: Mutex<Option<Option<Dialer>>>,
+}
+
+/// Opens connections of the bulk path.
+#[derive(Debug, Clone)]
+pub(crate) struct Dialer {
+    target: Target,
+    /// Whether batches may come in shared memory.
+    pub(crate) shared_memory: bool,
+    timeout: Duration,
+}
+
+#[derive(Debug, Clone)]
+enum Target {
+    /// `host:port`.
+    Tcp(String),
+    Local(LocalAddress),
+}
+
+impl Dialer {
+    /// What is in use.
+    pub(crate) fn transport(&self) -> Transport {
+        match (&self.target, self.shared_memory) {
+            (Target::Tcp(_), _) => Transport::Tcp,
+            (Target::Local(_), false) => Transport::Unix,
+            (Target::Local(_), true) => Transport::SharedMemory,
+        }
+    }
+
+    /// A connection.
+    pub(crate) async fn dial(&self) -> io::Result<Socket> {
+        let dialing = async {
+            match &self.target {
+                Target::Tcp(authority) => {
+                    let socket = TcpStream::connect(authority).await?;
+                    socket.set_nodelay(true)?;
+                    Ok(Socket::Tcp(socket))
+                }
+                Target::Local(address) => Ok(Socket::Unix(connect_local(address)?)),
+            }
+        };
+        let late =
+            |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {:?}", self.timeout));
+        timeout(self.timeout, dialing).await.map_err(late)?
+    }
+}
+
+impl Routes {
+    /// The way that was found, if one was looked for.
+    pub(crate) fn known(&self) -> Option<Dialer> {
+        self.found.lock().clone().flatten()
+    }
+
+    /// Has it looked for again: the server is another one, perhaps.
+    pub(crate) fn forget(&self) {
+        *self.found.lock() = None;
+    }
+
+    /// The way to `remote`; none for a server that speaks gRPC only.
+    ///
+    /// # Errors
+    /// The server is away; `FailedPrecondition` if the way asked for does not lead to it.
+    pub(crate) async fn find(
+        &self,
+        remote: &Remote,
+        choice: TransportChoice,
+        timeout: Duration,
+    ) -> Result<Option<Dialer>> {
+        let known = self.found.lock().clone();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = look(remote, choice, timeout).await?;
+        *self.found.lock() = Some(found.clone());
+        Ok(found)
+    }
+}
+
+async fn look(remote: &Remote, choice: TransportChoice, timeout: Duration) -> Result<Option<Dialer>> {
+    let told = ask(remote, timeout).await?;
+    let over_tcp =
+        Dialer { target: Target::Tcp(remote.authority().to_owned()), shared_memory: false, timeout };
+    if told.bulk_version != VERSION {
+        return match choice {
+            TransportChoice::Auto | TransportChoice::Tcp => Ok(None),
+            TransportChoice::Unix | TransportChoice::SharedMemory => {
+                Err(impossible(remote, choice, "it speaks gRPC only"))
+            }
+        };
+    }
+    if choice == TransportChoice::Tcp {
+        return Ok(Some(over_tcp));
+    }
+    match local(&told) {
+        Ok(address) => {
+            let shared_memory = choice != TransportChoice::Unix;
+            Ok(Some(Dialer { target: Target::Local(address), shared_memory, timeout }))
+        }
+        Err(_) if choice == TransportChoice::Auto => Ok(Some(over_tcp)),
+        Err(why) => Err(impossible(remote, choice, &why)),
+    }
+}
+
+/// What the server says of its ways; nothing, if it speaks gRPC only.
+async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
+    let mut stub = remote.own_stub();
+    match timeout(limit, stub.negotiate(NegotiateRequest {})).await {
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
+        Ok(Err(status)) if speaks_grpc_only(&status) => Ok(NegotiateResponse::default()),
+        Ok(Err(status)) => Err(Error::from_status("negotiate", status)),
+        Err(_) => {
+            let text = format!("negotiate: the server at {} has not answered within {limit:?}", remote.uri());
+            Err(Error::new(ErrorKind::Unavailable, text))
+        }
+    }
+}
+
+/// dm-reverb's server, or Relive's before it had a bulk path.
+fn speaks_grpc_only(status: &Status) -> bool {
+    status.code() == Code::Unimplemented
+}
+
+/// The server's socket for processes of this machine, if this is one and may use it.
+fn local(told: &NegotiateResponse) -> Result<LocalAddress, String> {
+    let own = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    if told.local_name.is_empty() {
+        return Err("it has no socket for processes of its machine".to_owned());
+    }
+    if own.trim().is_empty() || own.trim() != told.host_id {
+        return Err("it runs on another machine".to_owned());
+    }
+    let address = LocalAddress::new(told.local_name.clone());
+    match connect_local(&address) {
+        Ok(_) => Ok(address),
+        Err(error) => Err(format!("its socket for processes of this machine cannot be used: {error}")),
+    }
+}
+
+fn impossible(remote: &Remote, choice: TransportChoice, why: &str) -> Error {
+    let text = format!(
+        "the server at {} cannot be reached by transport {:?}: {why}; use \"auto\" or \"tcp\"",
+        remote.uri(),
+        choice.text()
+    );
+    Error::new(ErrorKind::FailedPrecondition, text)
+}

@@ -1,0 +1,232 @@
+//! What a reader of batches and its connection share, behind one lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::batch::SampleBatch;
+use crate::{Error, ErrorKind, Sample};
+
+/// Batches on their way from a connection to who takes them.
+#[derive(Debug)]
+pub(super) struct Shared {
+    table: Arc<str>,
+    /// Batches that are asked for before they are wanted.
+    ahead: u64,
+    patience: Duration,
+    state: Mutex<State>,
+    /// There is something to ask for.
+    work: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: VecDeque<Ready>,
+    /// The beginning of a batch whose samples come bit by bit, and its bytes.
+    part: (Vec<Sample>, u64),
+    /// Batches that the connection may ask for.
+    credits: u64,
+    /// Batches that were asked for and have not come.
+    outstanding: u64,
+    /// Batches that may still be asked for; none: without end.
+    left: Option<u64>,
+    taken_bytes: u64,
+    caller: Option<Waker>,
+    trouble: Option<(Instant, String)>,
+    end: Option<End>,
+}
+
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) batch: SampleBatch,
+    pub(super) bytes: u64,
+}
+
+/// Why no more batches come.
+#[derive(Debug, Clone)]
+pub(super) enum End {
+    Failed(Error),
+    /// The server cannot be reached this way at all.
+    NoWay,
+}
+
+/// What there is for who asks.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "all but always the large one, which is moved once")]
+pub(super) enum Taken {
+    Batch(SampleBatch),
+    NoMore,
+    NoWay,
+    Error(Error),
+    Nothing { give_up_at: Option<Instant> },
+}
+
+/// What the connection is to ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) batches: u64,
+    pub(super) taken_bytes: u64,
+}
+
+impl Shared {
+    pub(super) fn new(table: &str, ahead: u64, max_batches: Option<u64>, patience: Duration) -> Shared {
+        let state = State { left: max_batches, ..State::default() };
+        let shared = Shared {
+            table: Arc::from(table),
+            ahead,
+            patience,
+            state: Mutex::new(state),
+            work: Notify::new(),
+        };
+        shared.state.lock().allow(ahead);
+        shared
+    }
+
+    pub(super) fn table(&self) -> &Arc<str> {
+        &self.table
+    }
+
+    /// Batches that have come, and batches that were asked for and have not.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        let owed = usize::try_from(state.outstanding + state.credits).unwrap_or(usize::MAX);
+        (state.ready.len(), owed)
+    }
+
+    /// The next batch. Another one may be asked for in its place; if none was asked for, one is.
+    pub(super) fn take(&self, waker: &Waker) -> Taken {
+        let mut state = self.state.lock();
+        if let Some(Ready { batch, bytes }) = state.ready.pop_front() {
+            state.taken_bytes += bytes;
+            state.allow(self.ahead.min(1));
+            drop(state);
+            self.work.notify_one();
+            return Taken::Batch(batch);
+        }
+        match &state.end {
+            Some(End::Failed(error)) => return Taken::Error(error.clone()),
+            Some(End::NoWay) => return Taken::NoWay,
+            None if state.is_over() => return Taken::NoMore,
+            None => {}
+        }
+        state.caller = Some(waker.clone());
+        if state.credits + state.outstanding == 0 {
+            state.allow(1);
+            self.work.notify_one();
+        }
+        let give_up_at = state.trouble.as_ref().and_then(|(since, _)| since.checked_add(self.patience));
+        Taken::Nothing { give_up_at }
+    }
+
+    /// The error for a server that stays away.
+    pub(super) fn unavailable(&self) -> Error {
+        let mut state = self.state.lock();
+        let text = state.trouble.as_ref().map_or_else(String::new, |(_, text)| text.clone());
+        // The next one has as long.
+        state.trouble = None;
+        let text = format!("sample: no server for table {:?} since {:?}: {text}", self.table, self.patience);
+        Error::new(ErrorKind::Unavailable, text)
+    }
+
+    // For the connection.
+
+    /// Waits until something is to be asked for. Dropping the future loses nothing.
+    pub(super) async fn wish(&self) -> Wish {
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.credits > 0 {
+                    let batches = std::mem::take(&mut state.credits);
+                    state.outstanding += batches;
+                    return Wish { batches, taken_bytes: std::mem::take(&mut state.taken_bytes) };
+                }
+            }
+            self.work.notified().await;
+        }
+    }
+
+    /// Hands a batch over; false if nobody asked for it.
+    pub(super) fn deliver(&self, ready: Ready) -> bool {
+        let mut state = self.state.lock();
+        let Some(outstanding) = state.outstanding.checked_sub(1) else { return false };
+        state.outstanding = outstanding;
+        state.trouble = None;
+        state.ready.push_back(ready);
+        state.wake();
+        true
+    }
+
+    /// Samples of a batch that is not whole.
+    pub(super) fn samples_at_hand(&self) -> usize {
+        self.state.lock().part.0.len()
+    }
+
+    /// Adds samples to the batch that is coming bit by bit; false if nobody asked for as many.
+    pub(super) fn deliver_part(
+        &self,
+        samples: impl Iterator<Item = Sample>,
+        bytes: u64,
+        batch_size: usize,
+    ) -> bool {
+        let batch = {
+            let mut state = self.state.lock();
+            state.trouble = None;
+            let (part, part_bytes) = &mut state.part;
+            part.extend(samples);
+            *part_bytes += bytes;
+            if part.len() < batch_size {
+                return true;
+            }
+            std::mem::take(&mut state.part)
+        };
+        let (samples, bytes) = batch;
+        samples.len() == batch_size && self.deliver(Ready { batch: SampleBatch::new(samples), bytes })
+    }
+
+    /// Takes note of a connection that broke: what it owed is asked for again.
+    pub(super) fn broke(&self, text: String) {
+        let mut state = self.state.lock();
+        state.credits += std::mem::take(&mut state.outstanding);
+        state.taken_bytes = 0;
+        let since = state.trouble.take().map_or_else(Instant::now, |(since, _)| since);
+        state.trouble = Some((since, text));
+        state.wake();
+    }
+
+    /// Whether all that may be asked for has come.
+    pub(super) fn is_done(&self) -> bool {
+        let state = self.state.lock();
+        state.left == Some(0) && state.credits == 0 && state.outstanding == 0
+    }
+
+    pub(super) fn end(&self, end: End) {
+        let mut state = self.state.lock();
+        state.end = Some(end);
+        state.wake();
+    }
+}
+
+impl State {
+    fn allow(&mut self, batches: u64) {
+        let batches = batches.min(self.left.unwrap_or(u64::MAX));
+        self.credits += batches;
+        if let Some(left) = &mut self.left {
+            *left -= batches;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == Some(0) && self.credits == 0 && self.outstanding == 0
+    }
+
+    fn wake(&mut self) {
+        if let Some(caller) = self.caller.take() {
+            caller.wake();
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Decoding columns into memory of the caller.
+//!
+//! The destination is cut into one place per piece. What takes a whole tensor is decoded into its place; rows of tensors are
+//! decoded once for all pieces that need them. Large batches are split over threads.
+
+use std::hint::black_box;
+use std::num::NonZero;
+use std::sync::LazyLock;
+use std::thread;
+
+use bytes::Bytes;
+use relive_table::Sampled;
+use relive_tensor::ChunkFault;
+
+use super::pieces::Piece;
+use super::{Batch, BatchColumn, BatchError};
+
+/// Output from which another thread is worth its start, which takes as long as a copy of this.
+const BYTES_PER_THREAD: usize = 512 << 10;
+
+/// Threads beyond which memory, not computing, is what limits.
+const MAX_THREADS: usize = 4;
+
+/// A piece, and where it goes.
+struct Placed<'o> {
+    piece: Piece,
+    row_bytes: usize,
+    out: &'o mut [u8],
+}
+
+impl Batch {
+    /// Decodes columns, each into its destination as `[samples, rows, ..cell]`, little endian; samples that have other
+    /// numbers of rows lie one behind the other all the same.
+    ///
+    /// # Errors
+    /// [`BatchError::Destination`] for another size, also for columns of strings, which have no fixed one;
+    /// [`BatchError::Damaged`] for data that cannot be decoded: what the destinations then hold is unspecified.
+    pub fn gather_into<'o>(
+        &self,
+        targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,
+    ) -> Result<(), BatchError> {
+        let (mut whole, mut parts, mut total) = (Vec::with_capacity(self.samples.len()), Vec::new(), 0);
+        for (column, out) in targets {
+            total += out.len();
+            self.cut(column, out, &mut whole, &mut parts)?;
+        }
+        parts.sort_by_cached_key(|placed: &Placed<'_>| placed.piece.identity(&self.samples));
+        let threads = (total / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
+        let threads = if threads == 1 { 1 } else { threads.min(available_threads()) };
+        let done = if threads == 1 {
+            self.decode_whole(&mut whole).and_then(|()| self.decode_parts(&mut parts))
+        } else {
+            self.split(&mut whole, &mut parts, threads)
+        };
+        done.map_err(BatchError::Damaged)
+    }
+
+    /// The strings of a column, sample by sample; none of other columns.
+    ///
+    /// # Errors
+    /// [`BatchError::Damaged`] for data that cannot be decoded.
+    pub fn strings(&self, column: usize) -> Result<Vec<Bytes>, BatchError> {
+        let mut strings = Vec::new();
+        let Some((content, pieces)) = self.columns().get(column).zip(self.pieces.get(column)) else {
+            return Ok(strings);
+        };
+        let cells = content.cell_shape.num_elements().and_then(|count| usize::try_from(count).ok());
+        let cells = cells.unwrap_or(0);
+        for piece in pieces {
+            let Some(tensor) = piece.tensor(&self.samples) else { continue };
+            let all = tensor.decode_strings().map_err(BatchError::Damaged)?;
+            let start = (piece.offset as usize).saturating_mul(cells);
+            let end = start.saturating_add((piece.rows as usize).saturating_mul(cells));
+            strings.extend_from_slice(all.get(start..end).unwrap_or_default());
+        }
+        Ok(strings)
+    }
+
+    fn cut<'o>(
+        &self,
+        column: usize,
+        out: &'o mut [u8],
+        whole: &mut Vec<Placed<'o>>,
+        parts: &mut Vec<Placed<'o>>,
+    ) -> Result<(), BatchError> {
+        let content = self.columns().get(column);
+        let expected = content.and_then(BatchColumn::size_bytes).unwrap_or(0);
+        if expected != out.len() {
+            return Err(BatchError::Destination { column, expected, got: out.len() });
+        }
+        let row_bytes = content.and_then(BatchColumn::row_bytes).unwrap_or(0);
+        let mut rest = out;
+        for &piece in self.pieces.get(column).map_or(&[][..], Vec::as_slice) {
+            let bytes = (piece.rows as usize).saturating_mul(row_bytes);
+            let (out, after) = rest.split_at_mut_checked(bytes).unwrap_or_default();
+            rest = after;
+            let placed = Placed { piece, row_bytes, out };
+            if piece.is_whole { whole.push(placed) } else { parts.push(placed) }
+        }
+        Ok(())
+    }
+
+    /// Decodes on several threads; pieces of one tensor stay together.
+    fn split(
+        &self,
+        whole: &mut [Placed<'_>],
+        parts: &mut [Placed<'_>],
+        threads: usize,
+    ) -> Result<(), ChunkFault> {
+        let work = |whole: &mut [Placed<'_>], parts: &mut [Placed<'_>]| {
+            self.decode_whole(whole).and_then(|()| self.decode_parts(parts))
+        };
+        thread::scope(|scope| {
+            let (mut whole, mut parts) = (whole, parts);
+            let mut running = Vec::with_capacity(threads);
+            for left in (2..=threads).rev() {
+                let (mine, others) = whole.split_at_mut(whole.len() / left);
+                let (my_parts, other_parts) = parts.split_at_mut(self.share_of(parts, left));
+                running.push(scope.spawn(move || work(mine, my_parts)));
+                (whole, parts) = (others, other_parts);
+            }
+            let own = work(whole, parts);
+            // A thread that panics takes the panic to here, as if it had happened here.
+            let ended = running.into_iter().map(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            ended.fold(own, Result::and)
+        })
+    }
+
+    /// Number of the first pieces that make a share for one of `threads`.
+    fn share_of(&self, parts: &[Placed<'_>], threads: usize) -> usize {
+        let at = parts.len() / threads;
+        let Some(last) = at.checked_sub(1).and_then(|last| parts.get(last)) else { return 0 };
+        let identity = last.piece.identity(&self.samples);
+        let further = parts.iter().skip(at).take_while(|next| next.piece.identity(&self.samples) == identity);
+        at + further.count()
+    }
+
+    fn decode_whole(&self, placed: &mut [Placed<'_>]) -> Result<(), ChunkFault> {
+        for stage in placed.chunks_mut(STAGE) {
+            touch(&self.samples, stage);
+            for Placed { piece, out, .. } in stage {
+                if let Some(tensor) = piece.tensor(&self.samples) {
+                    tensor.decode_into(out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decode_parts(&self, parts: &mut [Placed<'_>]) -> Result<(), ChunkFault> {
+        let mut scratch = Vec::new();
+        let is_same = |a: &Placed<'_>, b: &Placed<'_>| {
+            a.piece.identity(&self.samples) == b.piece.identity(&self.samples)
+        };
+        for group in parts.chunk_by_mut(is_same) {
+            let Some(tensor) = group.first().and_then(|first| first.piece.tensor(&self.samples)) else {
+                continue;
+            };
+            let size = tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+            if scratch.len() < size {
+                scratch.resize(size, 0);
+            }
+            let scratch = scratch.get_mut(..size).unwrap_or_default();
+            tensor.decode_into(scratch)?;
+            for Placed { piece, row_bytes, out } in group {
+                let start = (piece.offset as usize).saturating_mul(*row_bytes);
+                if let Some(rows) = scratch.get(start..start.saturating_add(out.len())) {
+                    out.copy_from_slice(rows);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Pieces whose payloads are fetched side by side: enough to keep a processor's memory requests busy.
+const STAGE: usize = 16;
+
+/// Bytes that memory is fetched in.
+const LINE_BYTES: usize = 64;
+
+/// Lines of a payload that are fetched ahead; of larger ones the processor fetches the rest by itself.
+const TOUCHED_LINES: usize = 8;
+
+fn touch(samples: &[Sampled], stage: &[Placed<'_>]) {
+    for Placed { piece, .. } in stage {
+        let Some(tensor) = piece.tensor(samples) else { continue };
+        let lines = tensor.payload.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
+        black_box(lines.fold(0_u8, |seen, byte| seen ^ byte));
+    }
+}
+
+/// Asking the system means reading files.
+fn available_threads() -> usize {
+    static THREADS: LazyLock<usize> =
+        LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
+    *THREADS
+}

@@ -1,0 +1,198 @@
+//! Batches as frames.
+
+use std::io;
+use std::ops::Range;
+
+use relive_engine::{Batch, BatchError};
+use relive_table::Sampled;
+use relive_transport::Frames;
+use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameKind, InfoLayout, aligned};
+use relive_wire::sample::Packer;
+use relive_wire::v1::{BatchColumn, BatchHead, ShareMemory};
+use relive_wire::{Message, dtype};
+use tonic::Status;
+
+use super::failure::{Failure, send};
+use super::slots::{Slot, Slots};
+use crate::limits::MAX_BATCH_BYTES;
+
+/// Sends batches over a connection.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// Memory shared with the client, if it wants that.
+    slots: Option<Slots>,
+    /// Where batches are put together that do not go there. Kept: fresh memory costs as much as filling it.
+    data: Vec<u8>,
+}
+
+/// A batch, and where everything lies in its data.
+struct Plan {
+    batch: Batch,
+    head: BatchHead,
+    columns: Vec<Range<usize>>,
+    len: usize,
+}
+
+impl Sender {
+    pub(super) fn new(slots: Option<Slots>) -> Self {
+        Self { slots, data: Vec::new() }
+    }
+
+    /// Takes a piece of shared memory back; whether the client had it.
+    pub(super) fn give_back(&mut self, slot: u32) -> bool {
+        self.slots.as_mut().is_some_and(|slots| slots.give_back(slot))
+    }
+
+    /// Sends a batch of samples of `table`; gives its bytes.
+    pub(super) async fn send(
+        &mut self,
+        frames: &Frames,
+        table: &str,
+        samples: Vec<Sampled>,
+    ) -> Result<u64, Failure> {
+        let plan = match Plan::new(samples) {
+            Ok(plan) => plan,
+            Err(samples) => return Self::send_apart(frames, table, &samples).await,
+        };
+        if plan.len as u64 > MAX_BATCH_BYTES {
+            return Err(Status::resource_exhausted(format!(
+                "a batch of {} samples of table `{table}` has {} bytes, at most {MAX_BATCH_BYTES} are supported: ask \
+                 for a smaller batch",
+                plan.head.samples, plan.len
+            ))
+            .into());
+        }
+        let len = plan.len as u64;
+        match self.slot(plan.len) {
+            Some(slot) => self.send_shared(frames, plan, slot).await?,
+            None => self.send_inline(frames, plan).await?,
+        }
+        Ok(len)
+    }
+
+    /// Sends samples one by one, as gRPC would carry them.
+    pub(super) async fn send_apart(
+        frames: &Frames,
+        table: &str,
+        samples: &[Sampled],
+    ) -> Result<u64, Failure> {
+        let mut packer = Packer::default();
+        samples.iter().for_each(|sampled| packer.push(table, sampled));
+        let mut body = Vec::new();
+        for part in packer.finish().into_iter().flat_map(|message| message.parts) {
+            body.extend_from_slice(&part);
+        }
+        send(frames, FrameKind::Samples, &[], &body).await?;
+        Ok(body.len() as u64)
+    }
+
+    /// Memory that the client shares. Without any, the batch goes through the socket.
+    fn slot(&mut self, len: usize) -> Option<Slot> {
+        let slot = self.slots.as_mut()?.take(len);
+        slot.unwrap_or_else(|error| {
+            tracing::debug!(%error, len, "no memory to share with a client");
+            None
+        })
+    }
+
+    async fn send_shared(&mut self, frames: &Frames, mut plan: Plan, mut slot: Slot) -> Result<(), Failure> {
+        plan.write(slot.memory.bytes_mut())?;
+        plan.head.slot = Some(slot.number);
+        if slot.is_new {
+            announce(frames, &slot).await?;
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.lend(slot);
+            plan.head.dropped_slots = slots.take_dropped();
+        }
+        Ok(send(frames, FrameKind::Batch, &plan.head.encode_to_vec(), &[]).await?)
+    }
+
+    async fn send_inline(&mut self, frames: &Frames, plan: Plan) -> Result<(), Failure> {
+        if self.data.len() < plan.len {
+            self.data.resize(plan.len, 0);
+        }
+        let data = self.data.get_mut(..plan.len).unwrap_or_default();
+        plan.write(data)?;
+        Ok(send(frames, FrameKind::Batch, &plan.head.encode_to_vec(), data).await?)
+    }
+}
+
+/// Sends the descriptor of a piece of shared memory.
+async fn announce(frames: &Frames, slot: &Slot) -> io::Result<()> {
+    let head = ShareMemory { slot: slot.number, bytes: slot.memory.len() as u64 }.encode_to_vec();
+    let header = relive_wire::bulk::FrameHeader::new(FrameKind::Share, head.len(), 0);
+    let mut frame = header.map_err(io::Error::other)?.encode().to_vec();
+    frame.extend_from_slice(&head);
+    frames.writer().send_with(&frame, slot.memory.descriptor()).await
+}
+
+impl Plan {
+    /// The plan, or the samples if they do not make arrays.
+    fn new(samples: Vec<Sampled>) -> Result<Self, Vec<Sampled>> {
+        let batch = Batch::new(samples).map_err(|(_, samples)| samples)?;
+        let count = batch.samples().len();
+        let mut len = InfoLayout::of(count).size_bytes();
+        let (mut columns, mut described) = (Vec::new(), Vec::new());
+        for column in batch.columns() {
+            let Some(bytes) = column.size_bytes() else { return Err(batch.into_samples()) };
+            let rows = column.uniform_rows();
+            let rows_offset = rows.is_none().then_some(len as u64);
+            if rows.is_none() {
+                len = aligned(len + count * size_of::<u32>());
+            }
+            described.push(BatchColumn {
+                dtype: dtype::to_wire(column.dtype) as i32,
+                squeeze: column.squeeze,
+                cell_shape: column.cell_shape.dims().to_vec(),
+                rows: rows.unwrap_or(0),
+                rows_offset,
+                offset: len as u64,
+                bytes: bytes as u64,
+            });
+            columns.push(len..len.saturating_add(bytes));
+            len = len.saturating_add(bytes).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+        }
+        let head = BatchHead {
+            samples: u32::try_from(count).unwrap_or(u32::MAX),
+            columns: described,
+            data_bytes: len as u64,
+            ..BatchHead::default()
+        };
+        Ok(Self { batch, head, columns, len })
+    }
+
+    /// Puts the batch together in memory of at least its size.
+    fn write(&self, data: &mut [u8]) -> Result<(), Failure> {
+        let infos = self.batch.samples().iter().map(|sampled| BatchInfo {
+            key: sampled.item.key,
+            probability: sampled.probability,
+            priority: sampled.priority,
+            table_size: sampled.table_size,
+            inserted_at: sampled.item.inserted_at.as_nanos(),
+            times_sampled: sampled.times_sampled,
+            rate_limited: sampled.rate_limited,
+        });
+        InfoLayout::of(infos.len()).write(infos, data);
+        for (head, column) in self.head.columns.iter().zip(self.batch.columns()) {
+            let Some(start) = head.rows_offset.and_then(|offset| usize::try_from(offset).ok()) else {
+                continue;
+            };
+            let numbers = data.get_mut(start..).unwrap_or_default().as_chunks_mut().0.iter_mut();
+            numbers.zip(&column.rows).for_each(|(place, rows)| *place = rows.to_le_bytes());
+        }
+        let mut targets = Vec::with_capacity(self.columns.len());
+        let (mut rest, mut passed) = (data, 0);
+        for (column, range) in self.columns.iter().enumerate() {
+            let (_, after) = rest.split_at_mut_checked(range.start - passed).unwrap_or_default();
+            let (target, after) = after.split_at_mut_checked(range.len()).unwrap_or_default();
+            targets.push((column, target));
+            (rest, passed) = (after, range.end);
+        }
+        self.batch.gather_into(targets).map_err(|error| damaged(&error))
+    }
+}
+
+fn damaged(error: &BatchError) -> Failure {
+    Status::data_loss(error.to_string()).into()
+}

@@ -1,0 +1,61 @@
+//! A connection from its first frame to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relive_transport::{Frames, Socket};
+use relive_wire::Message;
+use relive_wire::bulk::{FrameHeader, FrameKind, MAGIC};
+use relive_wire::v1::OpenSampler;
+
+use super::failure::{Failure, malformed, tell, unexpected};
+use super::{sampler, writer};
+use crate::grpc::Services;
+use crate::limits::PREFACE_TIMEOUT;
+
+/// Whether a connection that begins so is one of the bulk path.
+pub(crate) fn is_bulk(first_bytes: &[u8]) -> bool {
+    first_bytes.starts_with(MAGIC)
+}
+
+/// Serves a connection until either side ends it. Its first bytes are [`MAGIC`].
+pub(crate) async fn serve(socket: Socket, services: Services, peer: Arc<str>) -> Result<(), Failure> {
+    let mut frames = Frames::new(socket);
+    let ended = purpose(&mut frames, &services, peer).await;
+    if let Err(Failure::Refused(status)) = &ended {
+        // A client that does not read must not keep the connection.
+        let told = tokio::time::timeout(TELL_TIMEOUT, tell(&frames, status)).await;
+        tracing::debug!(%status, told = told.is_ok(), "bulk connection refused");
+        return Ok(());
+    }
+    ended
+}
+
+/// Time for the last frame of a connection to be taken by the system.
+const TELL_TIMEOUT: Duration = Duration::from_secs(5);
+
+async fn purpose(frames: &mut Frames, services: &Services, peer: Arc<str>) -> Result<(), Failure> {
+    let first = async {
+        frames.read_body(&mut [0; MAGIC.len()]).await?;
+        Ok::<_, Failure>(frames.next().await?)
+    };
+    let Ok(first) = tokio::time::timeout(PREFACE_TIMEOUT, first).await else { return Ok(()) };
+    let Some((header, head)) = first? else { return Ok(()) };
+    match header.kind {
+        FrameKind::OpenSampler => {
+            without_body(&header)?;
+            let open = OpenSampler::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
+            sampler::serve(frames, &open, services, peer).await
+        }
+        FrameKind::OpenWriter => {
+            without_body(&header)?;
+            writer::serve(frames, services, &peer).await
+        }
+        kind => Err(unexpected(kind)),
+    }
+}
+
+/// Refuses a body where none belongs.
+pub(super) fn without_body(header: &FrameHeader) -> Result<(), Failure> {
+    if header.body_len() == 0 { Ok(()) } else { Err(malformed(header.kind, "it has a body")) }
+}

@@ -1,0 +1,63 @@
+//! How a connection of the bulk path ends before its client ends it.
+
+use std::io::{self, IoSlice};
+
+use relive_transport::{Frames, ReadError};
+use relive_wire::Message;
+use relive_wire::bulk::{FrameError, FrameHeader, FrameKind};
+use relive_wire::v1::BulkError;
+use tonic::Status;
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Nobody can be told.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The client is told.
+    #[error("{0}")]
+    Refused(Status),
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+impl From<FrameError> for Failure {
+    fn from(error: FrameError) -> Self {
+        Self::Refused(Status::invalid_argument(error.to_string()))
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Io(error) => Self::Io(error),
+            ReadError::Frame(error) => error.into(),
+        }
+    }
+}
+
+/// A frame out of turn.
+pub(super) fn unexpected(kind: FrameKind) -> Failure {
+    Status::invalid_argument(format!("a frame {kind:?} does not belong here")).into()
+}
+
+/// A head that is no message.
+pub(super) fn malformed(kind: FrameKind, error: impl std::fmt::Display) -> Failure {
+    Status::invalid_argument(format!("the head of a frame {kind:?} cannot be read: {error}")).into()
+}
+
+/// Says why the connection ends.
+pub(super) async fn tell(frames: &Frames, status: &Status) -> io::Result<()> {
+    let head = BulkError { code: status.code() as i32, message: status.message().to_owned() }.encode_to_vec();
+    send(frames, FrameKind::Error, &head, &[]).await
+}
+
+/// Sends a frame.
+pub(super) async fn send(frames: &Frames, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
+    let header = FrameHeader::new(kind, head.len(), body.len()).map_err(io::Error::other)?.encode();
+    frames.send(&mut [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(body)]).await
+}

@@ -1,0 +1,14 @@
+//! The bulk path: connections that carry batches out and items in, beside gRPC on the same port (`docs/protocol.md`).
+
+mod batches;
+mod connection;
+mod failure;
+mod negotiate;
+mod sampler;
+mod slots;
+mod writer;
+
+pub(crate) use connection::{is_bulk, serve};
+pub(crate) use failure::Failure;
+pub(crate) use negotiate::{Local, negotiate};
+pub(crate) use relive_wire::bulk::MAGIC;

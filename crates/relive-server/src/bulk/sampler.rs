@@ -1,0 +1,155 @@
+//! A connection that reads batches of one table.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use relive_engine::limits::MAX_SAMPLES_PER_REQUEST;
+use relive_engine::{SampleRequest, TableHandle};
+use relive_table::Sampled;
+use relive_transport::Frames;
+use relive_wire::Message;
+use relive_wire::bulk::{FrameHeader, FrameKind};
+use relive_wire::limits::MAX_BULK_SAMPLES;
+use relive_wire::v1::{AskBatches, OpenSampler};
+use tonic::Status;
+
+use super::batches::Sender;
+use super::connection::without_body;
+use super::failure::{Failure, malformed, unexpected};
+use super::slots::Slots;
+use crate::grpc::{Services, Stop, status};
+
+/// Sends the batches that a client asks for, until it ends the connection or the server stops.
+pub(super) async fn serve(
+    frames: &mut Frames,
+    open: &OpenSampler,
+    services: &Services,
+    peer: Arc<str>,
+) -> Result<(), Failure> {
+    let _count = services.count_sample_stream();
+    let mut reader = Reader::new(frames, open, services, peer)?;
+    reader.run(frames).await
+}
+
+struct Reader {
+    table: TableHandle,
+    peer: Arc<str>,
+    batch_size: usize,
+    /// Samples that the batch at hand lacks.
+    missing: usize,
+    /// Batches that the client wants.
+    wanted: u64,
+    /// Bytes that may be on their way.
+    window_bytes: u64,
+    on_their_way: u64,
+    sender: Sender,
+    stop: Stop,
+}
+
+/// The client is gone.
+struct Ended;
+
+impl Reader {
+    fn new(
+        frames: &Frames,
+        open: &OpenSampler,
+        services: &Services,
+        peer: Arc<str>,
+    ) -> Result<Self, Failure> {
+        let table = services.engine().table(&open.table).map_err(|error| status::of_engine(&error))?.clone();
+        let batch_size = usize::try_from(open.batch_size).unwrap_or(usize::MAX);
+        if batch_size == 0 || batch_size > MAX_BULK_SAMPLES {
+            let text = format!("batch_size must be between 1 and {MAX_BULK_SAMPLES}, got {batch_size}");
+            return Err(Status::invalid_argument(text).into());
+        }
+        let slots = (open.shared_memory && frames.socket().is_unix()).then(Slots::default);
+        Ok(Self {
+            table,
+            peer,
+            batch_size,
+            missing: batch_size.saturating_sub(open.samples_at_hand as usize).max(1),
+            wanted: 0,
+            window_bytes: open.window_bytes,
+            on_their_way: 0,
+            sender: Sender::new(slots),
+            stop: services.stop(),
+        })
+    }
+
+    async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
+        loop {
+            while !self.may_send() {
+                let stopping = poll_fn(|cx| self.stop.poll(cx));
+                let frame = tokio::select! {
+                    frame = frames.next() => frame?,
+                    () = stopping => return Err(status::stopping().into()),
+                };
+                if self.heard(frame)?.is_some() {
+                    return Ok(());
+                }
+            }
+            let Ok(samples) = self.take(frames).await? else { return Ok(()) };
+            self.on_their_way += self.send(frames, samples).await?;
+        }
+    }
+
+    /// A batch may be larger than the window, alone.
+    fn may_send(&self) -> bool {
+        self.wanted > 0 && (self.on_their_way == 0 || self.on_their_way < self.window_bytes)
+    }
+
+    /// Sends what was taken. A batch whose samples come bit by bit goes out as they come, so that the client knows what it
+    /// has, and has it whatever becomes of this connection.
+    async fn send(&mut self, frames: &Frames, samples: Vec<Sampled>) -> Result<u64, Failure> {
+        let is_whole = samples.len() == self.batch_size;
+        self.missing -= samples.len().min(self.missing);
+        if self.missing == 0 {
+            self.missing = self.batch_size;
+            self.wanted -= 1;
+        }
+        let table = self.table.name();
+        if is_whole {
+            self.sender.send(frames, table, samples).await
+        } else {
+            Sender::send_apart(frames, table, &samples).await
+        }
+    }
+
+    /// Takes what the batch lacks, or a part of it, while listening. When the client ends the connection, nothing is taken.
+    async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, Ended>, Failure> {
+        let who = Arc::clone(&self.peer);
+        let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);
+        let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: None, who };
+        let mut asked = self.table.sample(request);
+        loop {
+            let frame = tokio::select! {
+                biased;
+                taken = &mut asked => return Ok(Ok(taken.map_err(|error| status::of_engine(&error))?)),
+                frame = frames.next() => frame?,
+            };
+            if self.heard(frame)?.is_some() {
+                return Ok(Err(Ended));
+            }
+        }
+    }
+
+    /// Takes in what the client says.
+    fn heard(&mut self, frame: Option<(FrameHeader, Vec<u8>)>) -> Result<Option<Ended>, Failure> {
+        let Some((header, head)) = frame else { return Ok(Some(Ended)) };
+        without_body(&header)?;
+        if header.kind != FrameKind::Ask {
+            return Err(unexpected(header.kind));
+        }
+        let ask = AskBatches::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
+        self.wanted = self.wanted.saturating_add(ask.batches);
+        self.on_their_way = self.on_their_way.saturating_sub(ask.taken_bytes);
+        for slot in ask.free_slots {
+            if !self.sender.give_back(slot) {
+                return Err(
+                    Status::invalid_argument(format!("the client has no shared memory {slot}")).into()
+                );
+            }
+        }
+        Ok(None)
+    }
+}

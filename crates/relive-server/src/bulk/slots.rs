@@ -1,0 +1,114 @@
+//! The pieces of memory that a connection shares with its client. Each holds one batch at a time.
+
+use std::collections::HashMap;
+use std::io;
+
+use relive_transport::shared::SharedMemory;
+
+use crate::limits::MAX_SHARED_BYTES_PER_CONNECTION;
+
+/// Pieces that are with the client or free.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    free: HashMap<u32, SharedMemory>,
+    /// Pieces that the client has; none can be written to before it gives them back.
+    lent: HashMap<u32, SharedMemory>,
+    next: u32,
+    bytes: usize,
+    /// Pieces given up that the client has not been told of.
+    dropped: Vec<u32>,
+}
+
+/// A piece that a batch can be written to.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) number: u32,
+    pub(super) memory: SharedMemory,
+    /// Whether the client has never had it.
+    pub(super) is_new: bool,
+}
+
+/// New pieces are a little larger than their first batch, so that the next ones fit.
+const GRANULARITY: usize = 64 << 10;
+
+/// A free piece this many times as large as needed is better kept for what needs it.
+const MOST_WASTE: usize = 4;
+
+impl Slots {
+    /// A piece of at least `len` bytes; none if the client has too many of them.
+    pub(super) fn take(&mut self, len: usize) -> io::Result<Option<Slot>> {
+        let fits =
+            |memory: &SharedMemory| memory.len() >= len && memory.len() / MOST_WASTE <= len.max(GRANULARITY);
+        let best = self.free.iter().filter(|(_, memory)| fits(memory)).min_by_key(|(_, memory)| memory.len());
+        if let Some(number) = best.map(|(&number, _)| number)
+            && let Some(memory) = self.free.remove(&number)
+        {
+            return Ok(Some(Slot { number, memory, is_new: false }));
+        }
+        let size = len.next_multiple_of(GRANULARITY);
+        while self.bytes.saturating_add(size) > MAX_SHARED_BYTES_PER_CONNECTION {
+            // What is free does not fit.
+            let Some(&number) = self.free.keys().next() else { return Ok(None) };
+            self.bytes -= self.free.remove(&number).map_or(0, |memory| memory.len());
+            self.dropped.push(number);
+        }
+        let memory = SharedMemory::create(size)?;
+        self.bytes += size;
+        self.next += 1;
+        Ok(Some(Slot { number: self.next, memory, is_new: true }))
+    }
+
+    /// Takes note that the client has a piece.
+    pub(super) fn lend(&mut self, slot: Slot) {
+        self.lent.insert(slot.number, slot.memory);
+    }
+
+    /// Takes a piece back; whether the client had it.
+    pub(super) fn give_back(&mut self, number: u32) -> bool {
+        let memory = self.lent.remove(&number);
+        let had = memory.is_some();
+        self.free.extend(memory.map(|memory| (number, memory)));
+        had
+    }
+
+    /// Pieces given up since the last call.
+    pub(super) fn take_dropped(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_used_again_and_never_twice() {
+        let mut slots = Slots::default();
+        let first = slots.take(100).unwrap().unwrap();
+        assert!(first.is_new && first.memory.len() >= 100);
+        let number = first.number;
+        slots.lend(first);
+        let second = slots.take(100).unwrap().unwrap();
+        assert_ne!(second.number, number);
+        assert!(!slots.give_back(second.number), "it was never lent");
+        assert!(slots.give_back(number));
+        assert!(!slots.give_back(number), "it is here");
+        let again = slots.take(100).unwrap().unwrap();
+        assert_eq!((again.number, again.is_new), (number, false));
+    }
+
+    #[test]
+    fn what_a_client_keeps_is_bounded_and_what_does_not_fit_is_given_up() {
+        let mut slots = Slots::default();
+        let half = MAX_SHARED_BYTES_PER_CONNECTION / 2;
+        let (first, second) = (slots.take(half).unwrap().unwrap(), slots.take(half).unwrap().unwrap());
+        let number = first.number;
+        slots.lend(first);
+        slots.lend(second);
+        assert!(slots.take(1).unwrap().is_none(), "the client has all of it");
+        assert!(slots.give_back(number));
+        let small = slots.take(1).unwrap().unwrap();
+        assert!(small.is_new);
+        assert_eq!(slots.take_dropped(), [number]);
+    }
+}

@@ -1,0 +1,139 @@
+//! A connection that brings chunks and items.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use relive_transport::Frames;
+use relive_wire::Message;
+use relive_wire::bulk::{FrameHeader, FrameKind};
+use relive_wire::limits::MAX_MESSAGE_BYTES;
+use relive_wire::request::check_insert;
+use relive_wire::reverb::InsertStreamRequest;
+use tonic::Status;
+
+use super::connection::without_body;
+use super::failure::{Failure, send, unexpected};
+use crate::grpc::{Services, Stop, status};
+use crate::inserter::Inserter;
+use crate::limits::REQUESTS_PER_CONFIRMATION;
+
+/// Inserts what a client brings and confirms it, until either side ends the connection or the server stops.
+pub(super) async fn serve(frames: &mut Frames, services: &Services, peer: &Arc<str>) -> Result<(), Failure> {
+    let _count = services.count_insert_stream();
+    let mut writer =
+        Writer { inserter: Inserter::new(services, peer), stop: services.stop(), unconfirmed: 0 };
+    let ended = writer.run(frames).await;
+    // What is in a table is confirmed whatever came after it.
+    writer.confirm(frames).await?;
+    ended
+}
+
+struct Writer {
+    inserter: Inserter,
+    stop: Stop,
+    /// Requests since the last confirmation.
+    unconfirmed: usize,
+}
+
+/// What happens next.
+enum Event {
+    Frame(Option<(FrameHeader, Vec<u8>)>),
+    /// Nothing lies ready to be read.
+    Idle,
+    /// Inserts that had to wait are settled.
+    Settled,
+    Stopping,
+}
+
+impl Writer {
+    async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
+        loop {
+            let is_over = self.unconfirmed >= REQUESTS_PER_CONFIRMATION;
+            match self.event(frames, !is_over).await? {
+                Event::Idle | Event::Settled => self.confirm(frames).await?,
+                Event::Stopping => return Err(status::stopping().into()),
+                Event::Frame(None) => return Ok(()),
+                Event::Frame(Some((header, _))) => match header.kind {
+                    FrameKind::Insert => self.insert(frames, &header).await?,
+                    FrameKind::End => {
+                        without_body(&header)?;
+                        return Ok(());
+                    }
+                    kind => return Err(unexpected(kind)),
+                },
+            }
+        }
+    }
+
+    /// The next event. While something waits for its confirmation, also that nothing more lies ready is one.
+    async fn event(&mut self, frames: &mut Frames, may_read: bool) -> Result<Event, Failure> {
+        if self.unconfirmed > 0 && !may_read {
+            return Ok(Event::Idle);
+        }
+        let (inserter, stop) = (&mut self.inserter, &mut self.stop);
+        let (is_paused, is_owed) = (inserter.is_paused(), self.unconfirmed > 0);
+        let idle = async {
+            if !is_owed {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            frame = frames.next(), if !is_paused => Ok(Event::Frame(frame?)),
+            () = idle => Ok(Event::Idle),
+            settled = poll_fn(|cx| inserter.poll_settled(cx)) => {
+                settled?;
+                Ok(Event::Settled)
+            }
+            () = poll_fn(|cx| stop.poll(cx)) => Ok(Event::Stopping),
+        }
+    }
+
+    /// Takes in a request, once there is memory for it.
+    async fn insert(&mut self, frames: &mut Frames, header: &FrameHeader) -> Result<(), Failure> {
+        let len = header.body_len();
+        if len > MAX_MESSAGE_BYTES {
+            let text =
+                format!("an insert request has {len} bytes, at most {MAX_MESSAGE_BYTES} are supported");
+            return Err(Status::resource_exhausted(text).into());
+        }
+        self.reserve(frames, len as u64).await?;
+        let body = frames.read_bytes(len).await?;
+        check_insert(&body).map_err(|error| status::of_wire(&error))?;
+        let request = InsertStreamRequest::decode(Bytes::from(body));
+        let request = request.map_err(|error| {
+            Status::invalid_argument(format!("an insert request cannot be read: {error}"))
+        })?;
+        let handled = self.inserter.handle(&request);
+        self.inserter.unreserve();
+        self.unconfirmed += 1;
+        Ok(handled?)
+    }
+
+    /// Waits for memory; what waits in tables is settled and confirmed meanwhile, since others may need that to go on.
+    async fn reserve(&mut self, frames: &Frames, bytes: u64) -> Result<(), Failure> {
+        loop {
+            let inserter = &mut self.inserter;
+            let is_reserved = poll_fn(|cx| match inserter.poll_reserve(bytes, cx) {
+                Poll::Ready(reserved) => Poll::Ready(reserved.map(|()| true)),
+                Poll::Pending => inserter.poll_settled(cx).map(|settled| settled.map(|()| false)),
+            });
+            if is_reserved.await? {
+                return Ok(());
+            }
+            self.confirm(frames).await?;
+        }
+    }
+
+    async fn confirm(&mut self, frames: &Frames) -> Result<(), Failure> {
+        self.unconfirmed = 0;
+        let keys = self.inserter.take_confirmed();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let body: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
+        Ok(send(frames, FrameKind::Confirm, &[], &body).await?)
+    }
+}

@@ -1,0 +1,195 @@
+//! Connections of the bulk path: what comes of frames as they should be, and of everything else.
+
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
+mod common;
+
+use common::raw::Raw;
+use common::{TestServer, step};
+use relive_table::{SelectorKind, TableConfig};
+use relive_wire::Message;
+use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, InfoLayout};
+use relive_wire::v1::{AskBatches, BatchHead, OpenSampler};
+use tokio::io::AsyncWriteExt;
+use tonic::Code;
+
+fn fifo() -> TableConfig {
+    TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1)
+}
+
+fn open(batch_size: u32) -> OpenSampler {
+    OpenSampler { table: "t".to_owned(), batch_size, window_bytes: 1 << 20, ..OpenSampler::default() }
+}
+
+async fn fill(server: &TestServer, keys: std::ops::RangeInclusive<u64>) {
+    let mut raw = Raw::writer(server).await;
+    for key in keys.clone() {
+        raw.send(FrameKind::Insert, &[], &step("t", key).encode_to_vec()).await;
+    }
+    let mut confirmed = Vec::new();
+    while confirmed.len() < keys.clone().count() {
+        confirmed.extend(raw.confirmed().await);
+    }
+    assert_eq!(confirmed, keys.collect::<Vec<_>>());
+    raw.send(FrameKind::End, &[], &[]).await;
+    raw.end().await;
+}
+
+#[tokio::test]
+async fn items_go_in_and_batches_come_out() {
+    let server = TestServer::start([fifo()]).await;
+    fill(&server, 1..=6).await;
+    let mut raw = Raw::sampler(&server, open(3)).await;
+    raw.ask(2).await;
+    for first in [1, 4] {
+        let (kind, head, body) = raw.next().await;
+        let head = BatchHead::decode(head.as_slice()).unwrap();
+        let view = BatchView::new(&head).unwrap();
+        assert_eq!((kind, view.samples, view.data_bytes), (FrameKind::Batch, 3, body.len()));
+        let layout = InfoLayout::of(3);
+        let keys: Vec<u64> = (0..3).map(|at| layout.read(&body, at).unwrap().key).collect();
+        assert_eq!(keys, [first, first + 1, first + 2]);
+    }
+    drop(raw);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_taken_that_was_not_asked_for_and_what_nobody_gets_stays() {
+    let server = TestServer::start([fifo()]).await;
+    fill(&server, 1..=4).await;
+    let size = || server.engine.table("t").unwrap().info().current_size;
+    let mut asked = Raw::sampler(&server, open(3)).await;
+    asked.ask(1).await;
+    asked.next().await;
+    assert_eq!(size(), 1);
+    // The fourth is sent alone, so that it does not wait for the others; then there is nothing, and nobody waits for it.
+    asked.ask(1).await;
+    assert_eq!(asked.next().await.0, FrameKind::Samples);
+    asked.0.shutdown().await.unwrap();
+    asked.end().await;
+    fill(&server, 5..=5).await;
+    assert_eq!(size(), 1, "who asked is gone");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_does_not_belong_here_is_refused_with_its_name() {
+    let server = TestServer::start([fifo()]).await;
+    let cases: [(Raw, Code, &str); 5] = [
+        (Raw::sampler(&server, open(0)).await, Code::InvalidArgument, "batch_size"),
+        (Raw::sampler(&server, open(u32::MAX)).await, Code::InvalidArgument, "batch_size"),
+        (
+            Raw::sampler(&server, OpenSampler { table: "no".to_owned(), ..open(1) }).await,
+            Code::NotFound,
+            "no",
+        ),
+        (
+            {
+                let mut raw = Raw::sampler(&server, open(1)).await;
+                raw.send(FrameKind::Insert, &[], &[]).await;
+                raw
+            },
+            Code::InvalidArgument,
+            "Insert",
+        ),
+        (
+            {
+                let mut raw = Raw::sampler(&server, open(1)).await;
+                let ask = AskBatches { free_slots: vec![7], ..AskBatches::default() };
+                raw.send(FrameKind::Ask, &ask.encode_to_vec(), &[]).await;
+                raw
+            },
+            Code::InvalidArgument,
+            "shared memory 7",
+        ),
+    ];
+    for (mut raw, code, text) in cases {
+        let (got, message) = raw.error().await;
+        assert_eq!(got, code, "{message}");
+        assert!(message.contains(text), "{message}");
+        raw.end().await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn garbage_ends_its_own_connection_only() {
+    let server = TestServer::start([fifo()]).await;
+    let mut state = 1_u64;
+    for round in 0..200_usize {
+        let mut raw = match round % 3 {
+            0 => Raw::open(&server).await,
+            1 => Raw::sampler(&server, open(2)).await,
+            _ => Raw::writer(&server).await,
+        };
+        let mut bytes: Vec<u8> = (0..round % 90 + 1)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state.to_be_bytes()[0]
+            })
+            .collect();
+        if round % 2 == 0 {
+            // A header that could be one, so that what follows it is looked at.
+            let kind = bytes[0] % 11;
+            let header = [kind, 0, 0, 0, bytes[0] % 40, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0];
+            bytes.splice(..0, header);
+        }
+        // The server may have had enough of it already.
+        drop(raw.0.write_all(&bytes).await);
+        drop(raw.0.shutdown().await);
+        raw.end().await;
+    }
+    fill(&server, 1..=1).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_bad_request_is_told_after_what_came_before_it_is_confirmed() {
+    let server = TestServer::start([fifo()]).await;
+    let mut raw = Raw::writer(&server).await;
+    raw.send(FrameKind::Insert, &[], &step("t", 1).encode_to_vec()).await;
+    assert_eq!(raw.confirmed().await, [1]);
+    raw.send(FrameKind::Insert, &[], &step("nowhere", 2).encode_to_vec()).await;
+    let (code, message) = raw.error().await;
+    assert_eq!(code, Code::NotFound, "{message}");
+    raw.end().await;
+    let mut raw = Raw::writer(&server).await;
+    raw.send(FrameKind::Insert, &[], b"\xff\xff\xff").await;
+    assert_eq!(raw.error().await.0, Code::InvalidArgument);
+    raw.end().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_announces_much_and_sends_nothing_costs_nothing() {
+    let server = TestServer::start([fifo()]).await;
+    let mut idle = Vec::new();
+    for _ in 0..50 {
+        let mut raw = Raw::writer(&server).await;
+        let header = FrameHeader::new(FrameKind::Insert, 0, 1 << 30).unwrap().encode();
+        raw.write(&header).await;
+        idle.push(raw);
+    }
+    fill(&server, 1..=1).await;
+    drop(idle);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_so() {
+    let mut server = TestServer::start([fifo()]).await;
+    let (mut reader, mut writer) = (Raw::sampler(&server, open(1)).await, Raw::writer(&server).await);
+    reader.ask(1).await;
+    writer.send(FrameKind::Insert, &[], &step("t", 1).encode_to_vec()).await;
+    assert_eq!(writer.confirmed().await, [1]);
+    reader.next().await;
+    server.begin_stop();
+    assert_eq!(reader.error().await.0, Code::Unavailable);
+    assert_eq!(writer.error().await.0, Code::Unavailable);
+    server.stop().await;
+}

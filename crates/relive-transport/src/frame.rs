@@ -1,0 +1,218 @@
+//! Whole frames on a socket.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use relive_wire::bulk::{FrameError, FrameHeader, HEADER_BYTES};
+
+use crate::Socket;
+use crate::limits::{MAX_DESCRIPTORS, MAX_PARTS, READ_AHEAD_BYTES, TRUSTED_BYTES};
+
+/// A socket that is read frame by frame, and written through its [`FrameWriter`].
+#[derive(Debug)]
+pub struct Frames {
+    writer: FrameWriter,
+    ahead: Ahead,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// What was read and not used yet: a part of a buffer.
+#[derive(Debug, Default)]
+struct Ahead {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Ahead {
+    fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn use_up(&mut self, bytes: usize) {
+        self.start = self.end.min(self.start + bytes);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Room behind what is there, so that `needed` bytes fit altogether.
+    fn room_for(&mut self, needed: usize) -> &mut [u8] {
+        if self.start + needed > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.len());
+            self.buffer.resize(needed.max(READ_AHEAD_BYTES), 0);
+        }
+        self.buffer.get_mut(self.end..).unwrap_or_default()
+    }
+}
+
+/// Why no frame comes.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The connection broke.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// What came is no frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+impl Frames {
+    /// Frames of `socket`.
+    #[must_use]
+    pub fn new(socket: Socket) -> Self {
+        Self { writer: FrameWriter(Arc::new(socket)), ahead: Ahead::default(), descriptors: Vec::new() }
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn socket(&self) -> &Socket {
+        &self.writer.0
+    }
+
+    /// The other half, for writing while this one reads.
+    #[must_use]
+    pub fn writer(&self) -> FrameWriter {
+        self.writer.clone()
+    }
+
+    /// The header and the head of the next frame; none if the other side has ended. What follows is the body, which is to be
+    /// taken by [`read_body`](Self::read_body) before the next frame. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The connection broke or ended within a frame, or what came is no frame.
+    pub async fn next(&mut self) -> Result<Option<(FrameHeader, Vec<u8>)>, ReadError> {
+        let header = loop {
+            if let Some(bytes) = self.ahead.bytes().first_chunk() {
+                break FrameHeader::decode(bytes)?;
+            }
+            let was_begun = self.ahead.len() > 0;
+            if self.fill(HEADER_BYTES).await? == 0 {
+                return if was_begun { Err(cut_short().into()) } else { Ok(None) };
+            }
+        };
+        let whole = HEADER_BYTES + header.head_len();
+        loop {
+            if let Some(head) = self.ahead.bytes().get(HEADER_BYTES..whole) {
+                let head = head.to_vec();
+                self.ahead.use_up(whole);
+                return Ok(Some((header, head)));
+            }
+            if self.fill(whole).await? == 0 {
+                return Err(cut_short().into());
+            }
+        }
+    }
+
+    /// Reads the next `out.len()` bytes of a frame's body. If the future is dropped, what it has read is lost.
+    ///
+    /// # Errors
+    /// The connection broke or ended.
+    pub async fn read_body(&mut self, out: &mut [u8]) -> io::Result<()> {
+        let at_hand = self.ahead.len().min(out.len());
+        let (first, _) = out.split_at_mut(at_hand);
+        first.copy_from_slice(self.ahead.bytes().get(..at_hand).unwrap_or_default());
+        self.ahead.use_up(at_hand);
+        let mut rest = out.get_mut(at_hand..).unwrap_or_default();
+        while !rest.is_empty() {
+            match self.writer.0.try_read(rest, &mut self.descriptors) {
+                Ok(0) => return Err(cut_short()),
+                Ok(read) => rest = rest.get_mut(read..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writer.0.readable().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`read_body`](Self::read_body), into memory that is taken as the bytes come: an announcement costs nothing.
+    ///
+    /// # Errors
+    /// As [`read_body`](Self::read_body).
+    pub async fn read_bytes(&mut self, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while bytes.len() < len {
+            let start = bytes.len();
+            bytes.resize(len.min((start * 2).max(TRUSTED_BYTES)), 0);
+            self.read_body(bytes.get_mut(start..).unwrap_or_default()).await?;
+        }
+        Ok(bytes)
+    }
+
+    /// The descriptor that came with the frame at hand, if one did.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        (!self.descriptors.is_empty()).then(|| self.descriptors.remove(0))
+    }
+
+    /// Reads what is there, once something is, towards `needed` bytes.
+    async fn fill(&mut self, needed: usize) -> io::Result<usize> {
+        loop {
+            match self.writer.0.try_read(self.ahead.room_for(needed), &mut self.descriptors) {
+                Ok(read) => {
+                    self.descriptors.truncate(MAX_DESCRIPTORS);
+                    self.ahead.end += read;
+                    return Ok(read);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writer.0.readable().await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// As [`FrameWriter::send`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send(&self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        self.writer.send(parts).await
+    }
+}
+
+/// The writing half of a connection.
+#[derive(Debug, Clone)]
+pub struct FrameWriter(Arc<Socket>);
+
+impl FrameWriter {
+    /// Writes all of `parts`. If the future is dropped before it is ready, the connection is of no use any more.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub async fn send(&self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let mut rest = parts;
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            let now = rest.get(..rest.len().min(MAX_PARTS)).unwrap_or_default();
+            match self.0.try_write(now) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut rest, written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.0.writable().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `bytes`, a descriptor with the first of them.
+    ///
+    /// # Errors
+    /// The connection broke, or it takes no descriptors.
+    pub async fn send_with(&self, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let written = loop {
+            match self.0.try_write_with(bytes, descriptor) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.0.writable().await?,
+                written => break written?,
+            }
+        };
+        self.send(&mut [IoSlice::new(bytes.get(written..).unwrap_or_default())]).await
+    }
+}
+
+fn cut_short() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended within a frame")
+}

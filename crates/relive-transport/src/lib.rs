@@ -1,0 +1,15 @@
+//! What the bulk path consists of on both of its sides: sockets, frames, and memory that two processes share. Which frames
+//! there are and what is in them is [`relive_wire::bulk`]'s; when they are sent is the server's and the client's.
+//!
+//! A [`Socket`] is TCP or a Unix socket; over the latter also descriptors of [shared memory](shared) travel. [`Frames`] reads
+//! and writes whole frames on it.
+
+mod frame;
+mod limits;
+mod local;
+pub mod shared;
+mod socket;
+
+pub use frame::{FrameWriter, Frames, ReadError};
+pub use local::{LocalAddress, LocalListener, connect_local, is_own_peer};
+pub use socket::Socket;

@@ -1,0 +1,16 @@
+//! Bounds of the bulk path, each with the reason for its number.
+
+/// Bytes that are read ahead of a frame: several small frames, and no part of a large body that would be copied twice.
+pub(crate) const READ_AHEAD_BYTES: usize = 16 << 10;
+
+/// Parts of one write: what Linux takes at once (`IOV_MAX`).
+pub(crate) const MAX_PARTS: usize = 1024;
+
+/// Descriptors that may come with one read. Each frame that announces one has its own; further ones are closed.
+pub(crate) const MAX_DESCRIPTORS: usize = 4;
+
+/// Largest memory that is shared in one piece: a batch of this size is a mistake.
+pub(crate) const MAX_SHARED_BYTES: usize = 4 << 30;
+
+/// Memory that is taken for a body on its announcement alone.
+pub(crate) const TRUSTED_BYTES: usize = 2 << 20;

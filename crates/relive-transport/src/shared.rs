@@ -1,0 +1,112 @@
+//! Memory that two processes share: anonymous, so that it goes with the last process that has it, and of a fixed size, so
+//! that no side can take away what the other one looks at.
+#![expect(
+    unsafe_code,
+    reason = "a mapping is memory that another process may write to; each block says why it is sound"
+)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{
+    MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
+};
+
+use crate::limits::MAX_SHARED_BYTES;
+
+/// Seals without which the other side could make this memory vanish, which ends whoever looks at it.
+const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// A piece of shared memory, mapped.
+///
+/// The other process may change it at any time, so that it is only ever read or written by copying whole ranges of bytes, of
+/// which every pattern is a valid value: what is seen may be torn, never undefined.
+#[derive(Debug)]
+pub struct SharedMemory {
+    map: MmapRaw,
+    file: OwnedFd,
+}
+
+impl SharedMemory {
+    /// New memory of `len` zeros.
+    ///
+    /// # Errors
+    /// The system has no such memory, or not as much.
+    pub fn create(len: usize) -> io::Result<Self> {
+        let file = memfd_create("relive", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+        ftruncate(&file, u64::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?)?;
+        fcntl_add_seals(&file, FIXED_SIZE)?;
+        Self::map(file, len)
+    }
+
+    /// The memory behind a descriptor that came from the other process.
+    ///
+    /// # Errors
+    /// It is not memory of a fixed size, or has not `len` bytes.
+    pub fn open(file: OwnedFd, len: usize) -> io::Result<Self> {
+        let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, why.to_owned()));
+        if !fcntl_get_seals(&file)?.contains(FIXED_SIZE) {
+            return refuse("shared memory could be cut short by the other side");
+        }
+        let file = File::from(file);
+        if file.metadata()?.len() != len as u64 {
+            return refuse("shared memory has another size than the one announced");
+        }
+        Self::map(file.into(), len)
+    }
+
+    fn map(file: OwnedFd, len: usize) -> io::Result<Self> {
+        if len == 0 || len > MAX_SHARED_BYTES {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{len} bytes of memory cannot be shared, at most {MAX_SHARED_BYTES} can"),
+            ));
+        }
+        let map = MmapOptions::new().len(len).map_raw(&file)?;
+        Ok(Self { map, file })
+    }
+
+    /// The descriptor, to be sent to the other process.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether there are no bytes; never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.map.len() == 0
+    }
+
+    /// Where it begins, for those who read it as they read memory that other threads may write to.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    /// The bytes, for this side to write to.
+    ///
+    /// Nothing may be inferred from what is read back: the other side may have changed it.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping has `len` bytes and lives as long as the borrow; its size is sealed. `&mut self` keeps this
+        // process from having it twice. The other process may write to it meanwhile, which for bytes in memory of the
+        // system's is no undefined value, and by protocol it does not until it was told to.
+        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
+    }
+
+    /// The bytes, as they are.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: as above; by protocol the other side does not write to what it has handed over.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr(), self.map.len()) }
+    }
+}

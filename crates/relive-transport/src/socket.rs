@@ -1,0 +1,192 @@
+//! TCP and Unix sockets as one thing.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::limits::MAX_DESCRIPTORS;
+
+/// A connected socket.
+#[derive(Debug)]
+pub enum Socket {
+    /// To wherever.
+    Tcp(TcpStream),
+    /// To a process of this machine.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Whether descriptors can be sent over it.
+    #[must_use]
+    pub fn is_unix(&self) -> bool {
+        matches!(self, Self::Unix(_))
+    }
+
+    /// Waits until something can be read, or the other side is gone.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.readable().await,
+            Self::Unix(socket) => socket.readable().await,
+        }
+    }
+
+    /// What can be read now: waits until something can, or until the other side has ended.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub async fn ready(&self) -> io::Result<Ready> {
+        match self {
+            Self::Tcp(socket) => socket.ready(Interest::READABLE).await,
+            Self::Unix(socket) => socket.ready(Interest::READABLE).await,
+        }
+    }
+
+    /// Waits until something can be written.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub async fn writable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.writable().await,
+            Self::Unix(socket) => socket.writable().await,
+        }
+    }
+
+    /// Looks at what came without taking it.
+    ///
+    /// # Errors
+    /// The socket is broken; `WouldBlock` if nothing came.
+    pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let peek = |fd: BorrowedFd<'_>| Ok(rustix::net::recv(fd, buffer, flags)?.0);
+        match self {
+            Self::Tcp(socket) => socket.try_io(Interest::READABLE, || peek(socket.as_fd())),
+            Self::Unix(socket) => socket.try_io(Interest::READABLE, || peek(socket.as_fd())),
+        }
+    }
+
+    /// Reads what is there; 0 at the end. Descriptors that came with it are added to `descriptors`.
+    ///
+    /// # Errors
+    /// The socket is broken; `WouldBlock` if nothing came.
+    pub fn try_read(&self, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.try_read(buffer),
+            Self::Unix(socket) => {
+                socket.try_io(Interest::READABLE, || receive(socket.as_fd(), buffer, descriptors))
+            }
+        }
+    }
+
+    /// Writes some of `parts`.
+    ///
+    /// # Errors
+    /// The socket is broken; `WouldBlock` if it takes nothing now.
+    pub fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.try_write_vectored(parts),
+            Self::Unix(socket) => socket.try_write_vectored(parts),
+        }
+    }
+
+    /// Writes some of `bytes` and a descriptor with it, if the socket is one that takes descriptors.
+    ///
+    /// # Errors
+    /// As [`try_write`](Self::try_write); `Unsupported` on a TCP socket.
+    pub fn try_write_with(&self, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<usize> {
+        match self {
+            Self::Tcp(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::Unix(socket) => {
+                socket.try_io(Interest::WRITABLE, || send(socket.as_fd(), bytes, descriptor))
+            }
+        }
+    }
+}
+
+/// Over a Unix socket descriptors get lost with every read that does not ask for them.
+fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    Ok(received.bytes)
+}
+
+fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::Error::other("no room for a descriptor"));
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags)?)
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_read(cx, buffer),
+            Self::Unix(socket) => Pin::new(socket).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Self::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
+            Self::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Unix(socket) => Pin::new(socket).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+        }
+    }
+}

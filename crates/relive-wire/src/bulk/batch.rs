@@ -1,0 +1,129 @@
+//! Heads of batches, held to the bytes that come with them.
+
+use std::ops::Range;
+
+use relive_tensor::{DType, Shape};
+
+use super::{ALIGNMENT, InfoLayout};
+use crate::limits::MAX_BULK_SAMPLES;
+use crate::v1::{BatchColumn, BatchHead};
+use crate::{WireError, dtype};
+
+/// What is in the data of a batch, where all places lie within it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchView {
+    /// Number of samples, at least one.
+    pub samples: usize,
+    /// Bytes of the data.
+    pub data_bytes: usize,
+    /// Its columns.
+    pub columns: Vec<ColumnView>,
+}
+
+/// A column of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnView {
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Whether its samples are cells, without a dimension of rows.
+    pub squeeze: bool,
+    /// Shape of one row.
+    pub cell_shape: Shape,
+    /// Rows of each sample, if all have as many.
+    pub rows: Option<u32>,
+    /// Otherwise: where the numbers of rows are, uint32 each.
+    pub rows_at: Range<usize>,
+    /// Where the elements are, sample after sample.
+    pub data_at: Range<usize>,
+}
+
+impl BatchView {
+    /// Reads a head.
+    ///
+    /// # Errors
+    /// [`WireError::Batch`] for one that does not fit itself. Whether rows that are told one by one fit is checked by
+    /// [`ColumnView::rows_of_each`].
+    pub fn new(head: &BatchHead) -> Result<Self, WireError> {
+        let samples = usize::try_from(head.samples).unwrap_or(usize::MAX);
+        if samples == 0 || samples > MAX_BULK_SAMPLES {
+            return Err(wrong(format!("{samples} samples, 1 to {MAX_BULK_SAMPLES} are supported")));
+        }
+        let data_bytes = usize::try_from(head.data_bytes).unwrap_or(usize::MAX);
+        let infos = InfoLayout::of(samples).size_bytes();
+        if data_bytes < infos {
+            return Err(wrong(format!("{data_bytes} bytes, of which what is told of samples needs {infos}")));
+        }
+        let column = |(number, column)| {
+            ColumnView::new(column, samples, data_bytes)
+                .map_err(|reason| wrong(format!("column {number}: {reason}")))
+        };
+        let columns = head.columns.iter().enumerate().map(column).collect::<Result<_, _>>()?;
+        Ok(Self { samples, data_bytes, columns })
+    }
+}
+
+impl ColumnView {
+    fn new(column: &BatchColumn, samples: usize, data_bytes: usize) -> Result<Self, String> {
+        let dtype = dtype::from_wire(i64::from(column.dtype))
+            .ok_or_else(|| format!("data type {} is not known", column.dtype))?;
+        let cell_shape = Shape::from(column.cell_shape.as_slice());
+        let within = |offset: u64, len: usize| {
+            let start = usize::try_from(offset).ok()?;
+            let end = start.checked_add(len)?;
+            (end <= data_bytes).then_some(start..end)
+        };
+        if !column.offset.is_multiple_of(ALIGNMENT as u64) {
+            return Err(format!("its data begins at {}, no multiple of {ALIGNMENT}", column.offset));
+        }
+        let beyond = || format!("its data lies beyond the {data_bytes} bytes of the batch");
+        let bytes = usize::try_from(column.bytes).map_err(|_| beyond())?;
+        let data_at = within(column.offset, bytes).ok_or_else(beyond)?;
+        let each = samples.checked_mul(size_of::<u32>()).ok_or_else(beyond)?;
+        let rows_at = match column.rows_offset {
+            Some(offset) => within(offset, each).ok_or_else(beyond)?,
+            None => 0..0,
+        };
+        let rows = rows_at.is_empty().then_some(column.rows);
+        let view = Self { dtype, squeeze: column.squeeze, cell_shape, rows, rows_at, data_at };
+        if rows == Some(0) {
+            return Err("no rows".to_owned());
+        }
+        let size = dtype.size_bytes().ok_or("strings, which do not come in batches")?;
+        if let Some(rows) = rows {
+            let row_bytes = view.row_bytes(size);
+            let expected = row_bytes.and_then(|bytes| bytes.checked_mul(rows as usize)?.checked_mul(samples));
+            if expected != Some(bytes) {
+                return Err(format!("{bytes} bytes, which do not fit its shape"));
+            }
+        }
+        Ok(view)
+    }
+
+    fn row_bytes(&self, element: usize) -> Option<usize> {
+        usize::try_from(self.cell_shape.num_elements()?).ok()?.checked_mul(element)
+    }
+
+    /// Rows of each sample of a batch of `samples` with this data.
+    ///
+    /// # Errors
+    /// [`WireError::Batch`] if they do not make the bytes of the column.
+    pub fn rows_of_each(&self, samples: usize, data: &[u8]) -> Result<Vec<u32>, WireError> {
+        if let Some(rows) = self.rows {
+            return Ok(vec![rows; samples]);
+        }
+        let numbers = data.get(self.rows_at.clone()).unwrap_or_default();
+        let rows: Vec<u32> = numbers.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+        let all: u64 = rows.iter().map(|&rows| u64::from(rows)).sum();
+        let row_bytes = self.dtype.size_bytes().and_then(|size| self.row_bytes(size));
+        let expected = row_bytes.and_then(|bytes| (bytes as u64).checked_mul(all));
+        let fits = expected == Some(self.data_at.len() as u64);
+        if rows.len() == samples && fits && rows.iter().all(|&rows| rows > 0) {
+            return Ok(rows);
+        }
+        Err(wrong("the rows of the samples do not fit their data".to_owned()))
+    }
+}
+
+fn wrong(reason: String) -> WireError {
+    WireError::Batch { reason }
+}

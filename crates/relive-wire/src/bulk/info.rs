@@ -1,0 +1,126 @@
+//! What is told of each sample of a batch: arrays of numbers, one after the other.
+
+use std::ops::Range;
+
+use super::aligned;
+
+/// What is told of one sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchInfo {
+    /// The item's key.
+    pub key: u64,
+    /// How likely it was to be sampled.
+    pub probability: f64,
+    /// Its priority.
+    pub priority: f64,
+    /// Items in the table at that moment.
+    pub table_size: u64,
+    /// When it was inserted, in nanoseconds since 1970.
+    pub inserted_at: i64,
+    /// How often it was sampled.
+    pub times_sampled: i32,
+    /// Whether the rate limiter held the sample back.
+    pub rate_limited: bool,
+}
+
+/// Where the arrays of a batch of so many samples lie: key, probability, priority, table size, time of the insert (each of 8
+/// bytes), times sampled (4 bytes), rate limited (1 byte), little endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InfoLayout {
+    samples: usize,
+}
+
+/// Arrays of eight bytes an element.
+const WIDE: usize = 5;
+
+impl InfoLayout {
+    /// The layout for `samples`.
+    #[must_use]
+    pub fn of(samples: usize) -> Self {
+        Self { samples }
+    }
+
+    /// Bytes that all arrays take, up to where data begins.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        aligned(self.samples.saturating_mul(WIDE * 8 + 4 + 1))
+    }
+
+    /// Writes the arrays.
+    pub fn write(&self, infos: impl ExactSizeIterator<Item = BatchInfo>, out: &mut [u8]) {
+        for (at, info) in infos.enumerate() {
+            self.put(out, 0, at, info.key.to_le_bytes());
+            self.put(out, 1, at, info.probability.to_le_bytes());
+            self.put(out, 2, at, info.priority.to_le_bytes());
+            self.put(out, 3, at, info.table_size.to_le_bytes());
+            self.put(out, 4, at, info.inserted_at.to_le_bytes());
+            put(out, self.samples * WIDE * 8 + at * 4, info.times_sampled.to_le_bytes());
+            put(out, self.samples * (WIDE * 8 + 4) + at, [u8::from(info.rate_limited)]);
+        }
+    }
+
+    /// What is told of the sample at a place; none beyond the last, and if `bytes` are too few.
+    #[must_use]
+    pub fn read(&self, bytes: &[u8], at: usize) -> Option<BatchInfo> {
+        if at >= self.samples {
+            return None;
+        }
+        Some(BatchInfo {
+            key: u64::from_le_bytes(self.get(bytes, 0, at)?),
+            probability: f64::from_le_bytes(self.get(bytes, 1, at)?),
+            priority: f64::from_le_bytes(self.get(bytes, 2, at)?),
+            table_size: u64::from_le_bytes(self.get(bytes, 3, at)?),
+            inserted_at: i64::from_le_bytes(self.get(bytes, 4, at)?),
+            times_sampled: i32::from_le_bytes(get(bytes, self.samples * WIDE * 8 + at * 4)?),
+            rate_limited: get::<1>(bytes, self.samples * (WIDE * 8 + 4) + at)? != [0],
+        })
+    }
+
+    fn put(&self, out: &mut [u8], array: usize, at: usize, value: [u8; 8]) {
+        put(out, (array * self.samples + at) * 8, value);
+    }
+
+    fn get(&self, bytes: &[u8], array: usize, at: usize) -> Option<[u8; 8]> {
+        get(bytes, (array * self.samples + at) * 8)
+    }
+}
+
+fn range(start: usize, len: usize) -> Range<usize> {
+    start..start.saturating_add(len)
+}
+
+fn put<const N: usize>(out: &mut [u8], at: usize, value: [u8; N]) {
+    if let Some(place) = out.get_mut(range(at, N)) {
+        place.copy_from_slice(&value);
+    }
+}
+
+fn get<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(range(at, N))?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn infos_come_back() {
+        let infos: Vec<BatchInfo> = (0..5_u8)
+            .map(|n| BatchInfo {
+                key: u64::from(n) << 60,
+                probability: 1.0 / f64::from(n + 1),
+                priority: f64::from(n),
+                table_size: 99,
+                inserted_at: -i64::from(n),
+                times_sampled: i32::from(n) - 2,
+                rate_limited: n % 2 == 0,
+            })
+            .collect();
+        let layout = InfoLayout::of(infos.len());
+        let mut bytes = vec![0xff; layout.size_bytes()];
+        layout.write(infos.iter().copied(), &mut bytes);
+        let read: Vec<BatchInfo> = (0..6).map_while(|at| layout.read(&bytes, at)).collect();
+        assert_eq!(read, infos);
+        assert_eq!(layout.read(&bytes[..8], 4), None);
+    }
+}
