@@ -56,6 +56,7 @@ fn payload(codec: Codec, data: &[u8]) -> Vec<u8> {
     payload
 }
 
+/// The name of each says also how much of the data is left.
 fn codecs(c: &mut Criterion) {
     for (name, data) in cases() {
         let mut group = c.benchmark_group(format!("codec/{name}"));
@@ -63,17 +64,18 @@ fn codecs(c: &mut Criterion) {
         group.throughput(Throughput::Bytes(data.len() as u64));
         for codec in Codec::ALL {
             let payload = payload(codec, &data);
+            let name = format!("{codec}, {:.1} %", payload.len() as f64 * 100.0 / data.len() as f64);
             let mut out = Vec::new();
-            group.bench_function(BenchmarkId::new("encode", codec), |b| {
+            group.bench_function(BenchmarkId::new("encode", &name), |b| {
                 b.iter(|| {
                     out.clear();
                     codec.encode(black_box(&data), &mut out)
                 });
             });
-            group.bench_function(BenchmarkId::new("validate", codec), |b| {
+            group.bench_function(BenchmarkId::new("validate", &name), |b| {
                 b.iter(|| codec.validate(black_box(&payload), data.len()));
             });
-            group.bench_function(BenchmarkId::new("decode", codec), |b| {
+            group.bench_function(BenchmarkId::new("decode", &name), |b| {
                 b.iter(|| codec.decode(black_box(&payload), data.len()));
             });
         }

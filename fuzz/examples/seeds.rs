@@ -8,7 +8,7 @@ use relive_wire::bulk::{FrameHeader, FrameKind, InfoLayout, aligned};
 use relive_wire::reverb::sample_stream_response::SampleEntry;
 use relive_wire::reverb::{ChunkData, InsertStreamRequest, SampleInfo, SampleStreamResponse};
 use relive_wire::v1::{BatchColumn, BatchHead};
-use relive_wire::{Message, signature};
+use relive_wire::{Message, chunk, signature};
 
 const FIXTURES: [&str; 7] = [
     "insert_chunks_of_four",
@@ -31,6 +31,7 @@ fn main() -> io::Result<()> {
             for (column, chunk) in request.chunks.iter().enumerate() {
                 write("chunk_message", &format!("{name}_{column}"), chunk)?;
                 write_payloads(&format!("{name}_{column}"), chunk)?;
+                write_recoded(&format!("{name}_{column}"), chunk)?;
             }
             write("sample_response", &name, &as_response(request).encode_to_vec())?;
         }
@@ -136,6 +137,16 @@ fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = after;
         Some(message)
     })
+}
+
+/// The chunk under the codecs that dm-reverb does not know.
+fn write_recoded(name: &str, message: &[u8]) -> io::Result<()> {
+    let chunk = chunk::decode(message).map_err(io::Error::other)?;
+    for codec in [Codec::Raw, Codec::Lz4, Codec::Zstd] {
+        let recoded = chunk.recoded(codec).map_err(io::Error::other)?;
+        write("chunk_message", &format!("{name}_{codec}"), &chunk::encode(&recoded))?;
+    }
+    Ok(())
 }
 
 /// Every payload as it is, and fixed-size ones under the other codecs.

@@ -1,8 +1,8 @@
 //! Encoded `ChunkData` messages.
 
-use relive_tensor::{Chunk, ChunkParts, DType};
+use relive_tensor::{Chunk, ChunkParts, Codec, CodecSet, DType};
 use relive_wire::reverb::ChunkData;
-use relive_wire::{Message, chunk, dtype};
+use relive_wire::{Message, chunk, codec, dtype};
 
 /// Bytes become a chunk or an error; a chunk can be decoded, framed anew, and read by any other protobuf reader.
 pub fn check(message: &[u8]) -> bool {
@@ -11,7 +11,20 @@ pub fn check(message: &[u8]) -> bool {
     lies_where_the_outline_says(message, &chunk);
     survives_new_framing(&chunk);
     reads_the_same_elsewhere(&chunk);
+    is_the_same_in_snappy(&chunk);
     true
+}
+
+/// A reader that knows Snappy alone gets the same data.
+fn is_the_same_in_snappy(chunk: &Chunk) {
+    let again = chunk.recoded(Codec::Snappy).expect("a small chunk");
+    assert!(CodecSet::REVERB.includes(again.codecs()));
+    for index in 0..chunk.num_columns() {
+        match (chunk.decode_column(index), again.decode_column(index)) {
+            (Ok(tensor), Ok(same)) => assert!(tensor == same),
+            (one, other) => assert_eq!(one.is_err(), other.is_err()),
+        }
+    }
 }
 
 /// Every column decodes to what its header says. Only bools may be refused so late: a walk cannot see their bytes.
@@ -115,5 +128,7 @@ fn reads_the_same_elsewhere(chunk: &Chunk) {
         assert!(header.shape.dims().iter().map(|&size| i64::from(size)).eq(dims.iter().map(|dim| dim.size)));
         assert_eq!(chunk.payload(index).as_deref(), Some(&*tensor.tensor_content));
         assert!(tensor.string_val.is_empty());
+        let codec = codec::from_wire(u64::try_from(tensor.relive_codec).expect("a known codec"));
+        assert!(header.dtype == DType::String || codec == Some(header.codec));
     }
 }

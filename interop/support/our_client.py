@@ -63,9 +63,10 @@ class OurClient:
     def tables(self) -> dict[str, dict]:
         return {table["name"]: table for table in self.call("server_info", timeout_ms=10_000)["tables"]}
 
-    def writer(self, num_keep_alive_refs: int, chunk_length: int | None = None, validate_items: bool = True) -> None:
+    def writer(self, num_keep_alive_refs: int, chunk_length: int | None = None, validate_items: bool = True,
+               codec: str | None = None) -> None:
         self.call("writer", num_keep_alive_refs=num_keep_alive_refs, chunk_length=chunk_length,
-                  validate_items=validate_items)
+                  validate_items=validate_items, codec=codec)
 
     def append(self, step, partial: bool = False) -> None:
         self.call("append", step=_nest(step), partial=partial)

@@ -373,6 +373,38 @@ def test_dm_reverb_does_not_know_our_service(reverb_servers, connect):
     server.stop()
 
 
+@pytest.mark.parametrize("codec", ["raw", "lz4", "zstd"])
+def test_dm_reverb_is_never_sent_another_codec(reverb_servers, connect, codec):
+    server = reverb_servers.start(table())
+    ours = connect(server)
+    ours.writer(num_keep_alive_refs=1, codec=codec)
+    ours.append([np.float64(1)])
+    ours.create_item("replay", 1.0, our_client.last("0", 1))
+    text = failure("Unimplemented", ours.flush)
+    assert f"snappy, not {codec}" in text
+    assert server.client().server_info()["replay"].current_size == 0
+    server.stop()
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4", "zstd", "snappy"])
+def test_clients_of_dm_reverb_read_every_codec(start_relive, connect, codec):
+    """They know Snappy alone, and do not say so: the server codes what they sample anew."""
+    server = start_relive(table())
+    ours, theirs = connect(server), server.client()
+    written = [everything(seed) for seed in range(4)]
+    ours.writer(num_keep_alive_refs=4, chunk_length=4, codec=codec)
+    for step in written:
+        ours.append(step)
+    names = sorted(written[0])
+    ours.create_item("replay", 1.0, *(our_client.last(name, 4) for name in names))
+    ours.flush()
+    [by_theirs] = steps.samples(theirs, "replay")
+    [by_ours] = ours.sample("replay")
+    for columns in (by_theirs.data, by_ours.columns):
+        for name, got in zip(names, columns, strict=True):
+            np.testing.assert_array_equal(got, np.stack([step[name] for step in written]), err_msg=name)
+
+
 def test_chunks_of_our_client_are_valid_for_a_raw_reader(start, connect):
     server = start(table())
     ours, raw = connect(server), server.raw()

@@ -85,8 +85,11 @@ class Client:
         max_pending_bytes: int | None = None,
         delta_encoded: bool = False,
         signature_per_step: bool = False,
+        codec: str = "auto",
     ) -> TrajectoryWriter: ...
-    def structured_writer(self, configs: Sequence[dict[str, Any]]) -> StructuredWriter: ...
+    def structured_writer(
+        self, configs: Sequence[dict[str, Any]], *, codec: str = "auto"
+    ) -> StructuredWriter: ...
     def sampler(
         self,
         table: str,

@@ -102,11 +102,20 @@ class Client:
         delta_encoded: bool = False,
         chunk_length: int | None = None,
         max_in_flight_items: int | None = 25,
+        *,
+        codec: str = "auto",
     ) -> Writer:
         """A writer whose items are the newest steps of all columns; :meth:`trajectory_writer` can do more.
 
+        Args:
+          max_sequence_length: most steps of an item, at least 1.
+          delta_encoded: whether integers are stored as differences from step to step before they are compressed.
+          chunk_length: steps that are stored together.
+          max_in_flight_items: items that may wait for the server's confirmation.
+          codec: as for :meth:`trajectory_writer`.
+
         Raises:
-          ValueError: a length or bound below 1, or a ``chunk_length`` above ``max_sequence_length``.
+          ValueError: a length or bound below 1, a ``chunk_length`` above ``max_sequence_length``, an unknown codec.
         """
         return Writer(
             self._native,
@@ -114,6 +123,7 @@ class Client:
             delta_encoded=delta_encoded,
             chunk_length=chunk_length,
             max_in_flight_items=max_in_flight_items,
+            codec=codec,
         )
 
     def trajectory_writer(
@@ -125,6 +135,7 @@ class Client:
         max_pending_items: int | None = None,
         max_pending_bytes: int | None = None,
         get_signature_timeout_ms: int | None = None,
+        codec: str = "auto",
     ) -> TrajectoryWriter:
         """A writer of steps and of items that refer to any of the newest ``num_keep_alive_refs`` steps of a column.
 
@@ -136,9 +147,13 @@ class Client:
           max_pending_bytes: bytes that may; 256 MiB.
           get_signature_timeout_ms: accepted since programs for older versions of dm-reverb pass it; this call does not
             wait for the server.
+          codec: how steps are compressed: ``"raw"`` (not at all), ``"snappy"``, ``"lz4"``, ``"zstd"``, or ``"auto"``: with
+            Snappy, or stored as they are where that is tried in vain. All readers get the same data. Codecs but
+            ``"auto"`` and ``"snappy"`` need a Relive server; with another one the writer's later calls raise
+            :class:`relive.errors.UnimplementedError`, and nothing is sent.
 
         Raises:
-          ValueError: an option out of range.
+          ValueError: an option out of range, an unknown codec.
         """
         if num_keep_alive_refs < 1:
             raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
@@ -150,18 +165,23 @@ class Client:
                 chunk_length=chunk_length,
                 max_pending_items=max_pending_items,
                 max_pending_bytes=max_pending_bytes,
+                codec=codec,
             )
         )
 
-    def structured_writer(self, configs: Sequence[Any]) -> StructuredWriter:
+    def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:
         """A writer that makes items by itself, from the patterns of :mod:`relive.structured`.
 
+        Args:
+          configs: the patterns, as :func:`relive.structured.create_config` makes them.
+          codec: as for :meth:`trajectory_writer`.
+
         Raises:
-          ValueError: no configuration, or one that is wrong; the error names its position.
+          ValueError: no configuration, or one that is wrong (the error names its position); an unknown codec.
         """
         from relive.structured_writer import StructuredWriter
 
-        return StructuredWriter.from_configs(self._native, configs)
+        return StructuredWriter.from_configs(self._native, configs, codec=codec)
 
     # Reading.
 
@@ -336,6 +356,7 @@ class Client:
         ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory); ``max_bytes`` is their bound, ``waiters`` are the
         writers that wait for memory, and ``process_bytes`` is all that the server's process has. ``spill_error`` says why
         chunks could not be moved to disk when that was last tried; it is ``None`` if they can be, or nobody asked for it.
+        ``codecs`` names the codecs that writers may choose.
 
         Raises:
           NotImplementedError: the server is not Relive's.

@@ -65,11 +65,13 @@ class StructuredWriter:
         self._num_leaves: int | None = None
 
     @classmethod
-    def from_configs(cls, client: _native.Client, configs: Sequence[Any]) -> StructuredWriter:
+    def from_configs(
+        cls, client: _native.Client, configs: Sequence[Any], *, codec: str = "auto"
+    ) -> StructuredWriter:
         """A writer for ``configs``, as ``create_config`` makes them.
 
         Raises:
-          ValueError: no configuration, or one that is wrong; the error names its position.
+          ValueError: no configuration, or one that is wrong (the error names its position); an unknown codec.
         """
         if not configs:
             raise ValueError("a structured writer needs at least one configuration")
@@ -79,7 +81,7 @@ class StructuredWriter:
                 natives.append(_config_to_native(config))
             except ValueError as error:
                 raise ValueError(f"Invalid configuration at position {position}: {error}") from error
-        return cls(client.structured_writer(natives))
+        return cls(client.structured_writer(natives, codec=codec))
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
         """Appends a step: a nest of tensors with as many leaves as the ones before, ``None`` for those that it lacks.

@@ -33,6 +33,7 @@ class Writer:
         delta_encoded: bool,
         chunk_length: int | None,
         max_in_flight_items: int | None,
+        codec: str = "auto",
     ) -> None:
         if max_sequence_length < 1:
             raise ValueError(f"max_sequence_length ({max_sequence_length}) must be a positive integer")
@@ -58,6 +59,7 @@ class Writer:
             max_pending_items=max_in_flight_items,
             delta_encoded=delta_encoded,
             signature_per_step=True,
+            codec=codec,
         )
         self._closed = False
 

@@ -63,6 +63,22 @@ def test_a_server_goes_on_from_its_newest_checkpoint(begin: Begin, tmp_path: Pat
     assert values(begin(format=format)) == [1, 2]
 
 
+@pytest.mark.parametrize("format", ["relive", "reverb"])
+@pytest.mark.parametrize("codec", ["raw", "lz4", "zstd"])
+def test_data_under_any_codec_is_kept(begin: Begin, format: str, codec: str) -> None:
+    server = begin(format=format)
+    client = relive.Client(f"localhost:{server.port}", transport="tcp", timeout=PATIENCE_S)
+    with client.trajectory_writer(2, codec=codec) as writer:
+        for step in range(2):
+            writer.append(np.full(1_000, step, np.int64))
+        writer.create_item("table", 1.0, writer.history[:])
+    client.checkpoint()
+    server.stop()
+    again = relive.Client(f"localhost:{begin(format=format).port}", transport="tcp", timeout=PATIENCE_S)
+    (sample,) = again.sample("table", emit_timesteps=False)
+    assert np.asarray(sample.data[0]).tolist() == [[0] * 1_000, [1] * 1_000]
+
+
 def test_either_format_is_read_whatever_is_written(begin: Begin, tmp_path: Path) -> None:
     for value, format in enumerate(["reverb", "relive", "reverb", "relive"]):
         server = begin(format=format)

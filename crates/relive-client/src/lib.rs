@@ -29,9 +29,9 @@ pub use relive_table::{
     CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint,
     RunningCheckpoint, SavedCheckpoint, TableInfo,
 };
-pub use relive_tensor::{DType, Nest, Shape, Tensor};
+pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Tensor};
 pub use sampler::{Sample, SampleCall, SampleInfo, Sampler, SamplerOptions};
 pub use writer::{
-    AppendFault, AppendMismatch, StructuredWriter, TrajectoryColumns, TrajectoryWriter,
-    TrajectoryWriterOptions, Windows,
+    AppendFault, AppendMismatch, StructuredWriter, StructuredWriterOptions, TrajectoryColumns,
+    TrajectoryWriter, TrajectoryWriterOptions, Windows,
 };

@@ -9,14 +9,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relive_client::{
-    BatchOptions, Client as RustClient, ClientOptions, ErrorKind, SamplerOptions, TrajectoryWriterOptions,
-    Transport, TransportChoice,
+    BatchOptions, Client as RustClient, ClientOptions, ErrorKind, SamplerOptions, StructuredWriterOptions,
+    TrajectoryWriterOptions, Transport, TransportChoice,
 };
 use relive_engine::Engine;
+use relive_tensor::Codec;
 
 use crate::array;
 use crate::batch::{BatchIterator, Calls};
 use crate::checkpoint_status;
+use crate::codec;
 use crate::error::{OrRaise, invalid, raise};
 use crate::names;
 use crate::nest;
@@ -219,6 +221,7 @@ impl Client {
         let dict = PyDict::new(py);
         dict.set_item("version", &status.version)?;
         dict.set_item("uptime_s", status.uptime.as_secs_f64())?;
+        dict.set_item("codecs", status.codecs.iter().map(Codec::name).collect::<Vec<_>>())?;
         set_chunks(&dict, &status.chunks)?;
         dict.set_item("max_bytes", status.memory.max_bytes)?;
         dict.set_item("process_bytes", status.memory.process_bytes)?;
@@ -296,7 +299,7 @@ impl Client {
     }
 
     #[pyo3(signature = (num_keep_alive_refs, *, validate_items = true, chunk_length = None, max_pending_items = None,
-                        max_pending_bytes = None, delta_encoded = false, signature_per_step = false))]
+                        max_pending_bytes = None, delta_encoded = false, signature_per_step = false, codec = "auto"))]
     #[expect(clippy::too_many_arguments, reason = "the options of a writer, named in Python")]
     fn trajectory_writer(
         &self,
@@ -308,6 +311,7 @@ impl Client {
         max_pending_bytes: Option<usize>,
         delta_encoded: bool,
         signature_per_step: bool,
+        codec: &str,
     ) -> PyResult<TrajectoryWriter> {
         let mut options = TrajectoryWriterOptions::new(num_keep_alive_refs)
             .validate_items(validate_items)
@@ -322,6 +326,9 @@ impl Client {
         if let Some(bytes) = max_pending_bytes {
             options = options.max_pending_bytes(bytes);
         }
+        if let Some(codec) = codec::chosen(codec)? {
+            options = options.codec(codec);
+        }
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let writer = client.trajectory_writer(options).or_raise(py)?;
@@ -329,16 +336,23 @@ impl Client {
     }
 
     /// A writer that makes items by itself; see `structured::to_config` for what a configuration is.
+    #[pyo3(signature = (configs, *, codec = "auto"))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn structured_writer(
         &self,
         py: Python<'_>,
         configs: Vec<Bound<'_, PyDict>>,
+        codec: &str,
     ) -> PyResult<StructuredWriter> {
         let configs = structured::to_configs(&configs)?;
+        let options = StructuredWriterOptions::default();
+        let options = codec::chosen(codec)?.map_or(options, |codec| options.codec(codec));
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
-        Ok(StructuredWriter::over(client.structured_writer(configs).or_raise(py)?, self.timeout))
+        Ok(StructuredWriter::over(
+            client.structured_writer_with(configs, options).or_raise(py)?,
+            self.timeout,
+        ))
     }
 
     /// A reader of samples. A `rate_limiter_timeout_ms` below 0 means none, a `max_samples` or `max_samples_per_stream`

@@ -9,6 +9,7 @@ mod buffer;
 mod checkpoint_status;
 mod checkpoints;
 mod client;
+mod codec;
 mod column;
 mod error;
 mod extension;

@@ -8,11 +8,12 @@
 )]
 mod common;
 
-use common::{Inserter, Sampler, TestServer, chunk_of, item_over, step};
+use common::{Inserter, Sampler, TestServer, chunk_of, chunk_under, item_over, step};
 use relive_table::{SelectorKind, TableConfig};
-use relive_wire::Message;
+use relive_tensor::Codec;
 use relive_wire::reverb::InsertStreamRequest;
 use relive_wire::sample::Assembler;
+use relive_wire::{Message, codec};
 use tonic::Code;
 
 #[tokio::test]
@@ -183,6 +184,30 @@ async fn an_item_of_very_many_slices_does_not_swell_its_batch() {
             response.entries.len()
         );
         seen += response.entries.len();
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn readers_that_know_a_codec_get_what_was_sent_and_others_snappy() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    let chunk = chunk_under(Codec::Zstd, 1, &[2.5; 1000]);
+    let items = vec![item_over("t", 1, &[1], 1000)];
+    inserter.send(InsertStreamRequest { chunks: vec![chunk.clone()], items, keep_chunk_keys: vec![] });
+    inserter.confirmed([1]).await;
+    let mut sampler = Sampler::open(&mut client).await;
+    // One stream may ask as either.
+    for (codecs, is_same) in [(codec::known(), true), (vec![], false), (vec![2, 77], false), (vec![3], true)]
+    {
+        sampler.ask_as(&codecs, "t", 1, -1);
+        let sample = sampler.next().await.unwrap().unwrap();
+        let sent = &sample.entries[0].data[0];
+        assert_eq!(sent == &chunk, is_same, "{codecs:?}");
+        let read = relive_wire::chunk::decode(sent).unwrap();
+        assert_eq!(read.codecs().contains(Codec::Zstd), is_same);
+        assert_eq!(read.decode_column(0).unwrap().to_vec::<f32>().unwrap(), [2.5; 1000]);
     }
     server.stop().await;
 }

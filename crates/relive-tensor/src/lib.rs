@@ -43,7 +43,7 @@ pub use chunk::{
 pub use chunker::{
     AutoTuner, CellRef, ChunkLength, ChunkStatistic, ChunkerError, ColumnChunker, FinishedChunk, PlacedRows,
 };
-pub use codec::{Codec, CodecError};
+pub use codec::{Codec, CodecError, CodecSet};
 pub use dtype::{DType, UnknownDType};
 pub use element::{Element, F8E4M3Fn, F8E5M2};
 pub use nest::{Leaves, Nest, NestError, Path, PathPart};

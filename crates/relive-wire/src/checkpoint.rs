@@ -10,7 +10,7 @@ use std::sync::Arc;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use relive_table::{ItemData, StoredItem, TableConfig, TableCounters, TableSnapshot, Timestamp};
-use relive_tensor::{Chunk, Codec, DType, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk};
+use relive_tensor::{Chunk, Codec, CodecSet, Slice, Trajectory, TrajectoryBuilder};
 
 use crate::item::{self, flat_trajectory};
 use crate::reader::{Field, Fields, MalformedMessage};
@@ -170,13 +170,10 @@ fn old_trajectory(
 /// # Errors
 /// The chunk cannot be coded anew.
 pub fn put_chunk(chunk: &Chunk, key: u64, out: &mut Vec<u8>) -> Result<(), WireError> {
-    if chunk.columns().iter().all(|column| column.dtype == DType::String || column.codec == Codec::Snappy) {
+    if CodecSet::REVERB.includes(chunk.codecs()) {
         chunk::put(chunk, out);
     } else {
-        let columns: Vec<Tensor> =
-            (0..chunk.num_columns()).map(|index| chunk.decode_column(index)).collect::<Result<_, _>>()?;
-        let parts = encode_chunk(key, chunk.range(), &columns, chunk.is_delta_encoded(), Codec::Snappy)?;
-        chunk::put(&Chunk::new(parts)?, out);
+        chunk::put(&chunk.recoded(Codec::Snappy)?, out);
     }
     if key != chunk.key() {
         // Of a field that comes twice, the last one counts.
@@ -274,7 +271,7 @@ fn unreadable(error: impl std::fmt::Display) -> WireError {
 mod tests {
     use super::*;
     use crate::reverb::FlatTrajectory;
-    use relive_tensor::SequenceRange;
+    use relive_tensor::{SequenceRange, Tensor, encode_chunk};
 
     fn chunk(key: u64, rows: u32) -> Chunk {
         let range = SequenceRange { episode_id: 1, start: 0, end: 9, sparse: false };

@@ -15,6 +15,7 @@ use relive_tensor::{Chunk, ChunkParts, Codec, ColumnHeader, DType, SequenceRange
 use smallvec::SmallVec;
 
 use crate::WireError;
+use crate::codec;
 use crate::dtype;
 use crate::limits::MAX_LISTED_STRINGS;
 use crate::reader::{Field, Fields, MalformedMessage, int32, int64};
@@ -70,6 +71,7 @@ struct Description {
 
 struct TensorDescription {
     dtype: DType,
+    codec: Codec,
     shape: Shape,
     content: Option<Range<usize>>,
     listed_strings: Vec<Range<usize>>,
@@ -196,7 +198,7 @@ impl TensorDescription {
     fn read(message: &[u8], range: Range<usize>, key: u64, column: usize) -> Result<Self, WireError> {
         let malformed = |e| WireError::malformed(key, e);
         let (mut number, mut dims, mut content, mut listed) = (0, Dims::new(), None, Vec::new());
-        let mut is_plain = true;
+        let (mut is_plain, mut codec_number) = (true, 0);
         let mut fields = Fields::new(message, range);
         while let Some(field) = fields.next().map_err(malformed)? {
             match field.number {
@@ -212,15 +214,27 @@ impl TensorDescription {
                     return Err(WireError::MalformedChunk { key, reason });
                 }
                 8 => listed.push(field.bytes().map_err(malformed)?),
+                codec::TENSOR_FIELD => codec_number = field.varint().map_err(malformed)?,
                 _ => is_plain = false,
             }
         }
         let dtype = dtype::from_wire(number).ok_or(WireError::UnsupportedDtype { key, column, number })?;
+        let codec = match codec::from_wire(codec_number) {
+            Some(Codec::Snappy) if dtype == DType::String => Codec::Raw,
+            known => known.ok_or(WireError::UnknownCodec { key, column, number: codec_number })?,
+        };
         if dtype != DType::String && !listed.is_empty() {
             listed.clear();
             is_plain = false;
         }
-        Ok(Self { dtype, shape: dims.into_iter().collect(), content, listed_strings: listed, is_plain })
+        Ok(Self {
+            dtype,
+            codec,
+            shape: dims.into_iter().collect(),
+            content,
+            listed_strings: listed,
+            is_plain,
+        })
     }
 
     fn header(&self, key: u64, span: Range<usize>) -> Result<ColumnHeader, WireError> {
@@ -230,10 +244,9 @@ impl TensorDescription {
                 reason: format!("it is larger than {} bytes", u32::MAX),
             })
         };
-        let codec = if self.dtype == DType::String { Codec::Raw } else { Codec::Snappy };
         Ok(ColumnHeader {
             dtype: self.dtype,
-            codec,
+            codec: self.codec,
             shape: self.shape.clone(),
             span: narrow(span.start)?..narrow(span.end)?,
         })
@@ -293,8 +306,8 @@ fn read_dims(
 
 /// The encoded `ChunkData` of `chunk`: the very bytes that came in, or a frame around its payloads.
 ///
-/// Payloads must be coded as dm-reverb's readers expect (Snappy, strings plain); chunks made by this project's writers
-/// and chunks received from a peer are.
+/// Readers that know Snappy alone, as dm-reverb's do, must get chunks whose [`codecs`](Chunk::codecs) are no others:
+/// [`Chunk::recoded`] makes them so.
 #[must_use]
 pub fn encode(chunk: &Chunk) -> Bytes {
     if chunk.is_verbatim() {
@@ -386,6 +399,7 @@ fn tensor_head(chunk: &Chunk, column: usize) -> Vec<u8> {
     TensorProto {
         dtype: dtype::to_wire(header.dtype).into(),
         tensor_shape: Some(crate::signature::shape_to_wire(&header.shape)),
+        relive_codec: if header.dtype == DType::String { 0 } else { codec::to_wire(header.codec) },
         ..TensorProto::default()
     }
     .encode_to_vec()

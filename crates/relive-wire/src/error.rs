@@ -27,6 +27,16 @@ pub enum WireError {
         /// TensorFlow's `DataType` number.
         number: i64,
     },
+    /// A column of a chunk is compressed in a way that this version does not know.
+    #[error("chunk {key}, column {column}: codec number {number} is not known to this version")]
+    UnknownCodec {
+        /// The chunk.
+        key: u64,
+        /// Position of the tensor in the chunk.
+        column: usize,
+        /// The number as sent.
+        number: u64,
+    },
     /// A column of a chunk has a shape that is unknown, negative or too large.
     #[error("chunk {key}, column {column}: dimension {size} is not between 0 and {max}", max = u32::MAX)]
     Dimension {

@@ -10,6 +10,7 @@ pub mod bulk;
 pub mod checkpoint;
 pub mod checkpoint_status;
 pub mod chunk;
+pub mod codec;
 pub mod dtype;
 mod error;
 pub mod item;

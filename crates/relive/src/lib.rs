@@ -8,15 +8,15 @@ pub use relive_client::{
     Column, ColumnHistory, ColumnLayout, Comparison, Condition, Error, ErrorKind, History, ItemInfo,
     ItemPage, MemoryStatus, Operand, OperandBuilder, PatternNode, PriorityFn, Result, Sample, SampleBatch,
     SampleCall, SampleInfo, Sampler, SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId,
-    StructuredConfig, StructuredWriter, TableStatus, TrajectoryColumns, TrajectoryWriter,
-    TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows,
-    blocking, reference_step,
+    StructuredConfig, StructuredWriter, StructuredWriterOptions, TableStatus, TrajectoryColumns,
+    TrajectoryWriter, TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits,
+    WeakCell, Windows, blocking, reference_step,
 };
 pub use relive_server::ServerOptions;
 pub use relive_table::{
     CheckpointStatus, ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig, TableInfo,
 };
-pub use relive_tensor::{DType, Nest, Shape, Signature, Tensor, TensorSpec};
+pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Signature, Tensor, TensorSpec};
 pub use server::{Server, ServerBuilder, ServerError};
 
 pub use {relive_engine as engine, relive_server as serving, relive_table as table, relive_tensor as tensor};

@@ -11,23 +11,65 @@ use crate::value::NestValue;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Command {
-    Connect { address: String, timeout_ms: u64 },
-    Insert { step: NestValue, priorities: BTreeMap<String, f64> },
-    Sample { table: String, count: usize, timeout_ms: u64 },
-    MutatePriorities { table: String, updates: Vec<(u64, f64)>, deletes: Vec<u64> },
-    Reset { table: String },
-    ServerInfo { timeout_ms: u64 },
+    Connect {
+        address: String,
+        timeout_ms: u64,
+    },
+    Insert {
+        step: NestValue,
+        priorities: BTreeMap<String, f64>,
+    },
+    Sample {
+        table: String,
+        count: usize,
+        timeout_ms: u64,
+    },
+    MutatePriorities {
+        table: String,
+        updates: Vec<(u64, f64)>,
+        deletes: Vec<u64>,
+    },
+    Reset {
+        table: String,
+    },
+    ServerInfo {
+        timeout_ms: u64,
+    },
     Status,
     Checkpoint,
-    Writer { num_keep_alive_refs: u32, chunk_length: Option<u32>, validate_items: bool },
-    StructuredWriter { configs: Vec<PatternConfig> },
-    Append { step: NestValue, partial: bool },
-    CreateItem { table: String, priority: f64, columns: Vec<ColumnChoice> },
-    Flush { timeout_ms: u64 },
-    EndEpisode { clear: bool, timeout_ms: u64 },
+    Writer {
+        num_keep_alive_refs: u32,
+        chunk_length: Option<u32>,
+        validate_items: bool,
+        codec: Option<String>,
+    },
+    StructuredWriter {
+        configs: Vec<PatternConfig>,
+    },
+    Append {
+        step: NestValue,
+        partial: bool,
+    },
+    CreateItem {
+        table: String,
+        priority: f64,
+        columns: Vec<ColumnChoice>,
+    },
+    Flush {
+        timeout_ms: u64,
+    },
+    EndEpisode {
+        clear: bool,
+        timeout_ms: u64,
+    },
     Close,
-    Sampler { table: String, options: ReaderOptions },
-    Next { timeout_ms: u64 },
+    Sampler {
+        table: String,
+        options: ReaderOptions,
+    },
+    Next {
+        timeout_ms: u64,
+    },
     DropSampler,
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relive::blocking::{Client, Sampler, StructuredWriter, TrajectoryWriter};
-use relive::{ClientOptions, Column, Error, Nest, SamplerOptions, Tensor, TrajectoryWriterOptions};
+use relive::{ClientOptions, Codec, Column, Error, Nest, SamplerOptions, Tensor, TrajectoryWriterOptions};
 use serde_json::{Value, json};
 
 use crate::answer;
@@ -101,11 +101,15 @@ impl Driver {
 
     fn write(&mut self, command: Command) -> Outcome {
         match command {
-            Command::Writer { num_keep_alive_refs, chunk_length, validate_items } => {
+            Command::Writer { num_keep_alive_refs, chunk_length, validate_items, codec } => {
                 let mut options =
                     TrajectoryWriterOptions::new(num_keep_alive_refs).validate_items(validate_items);
                 if let Some(length) = chunk_length {
                     options = options.chunk_length(length);
+                }
+                if let Some(codec) = codec {
+                    let unknown = || Failure::new("Driver", format!("no codec: {codec}"));
+                    options = options.codec(Codec::from_name(&codec).ok_or_else(unknown)?);
                 }
                 self.writer = Some(Writer::Trajectory(self.client()?.trajectory_writer(options)?));
             }

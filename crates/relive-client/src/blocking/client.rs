@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use super::{Sampler, StructuredWriter, TrajectoryWriter};
 use crate::{
     ClientOptions, Error, ErrorKind, Result, Sample, SamplerOptions, ServerInfo, ServerStatus,
-    StructuredConfig, TrajectoryWriterOptions,
+    StructuredConfig, StructuredWriterOptions, TrajectoryWriterOptions,
 };
 
 /// Threads of a client's runtime: one can decode messages while the other waits for the socket.
@@ -208,8 +208,21 @@ impl Client {
     /// # Errors
     /// As [`crate::Client::structured_writer`].
     pub fn structured_writer(&self, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
+        self.structured_writer_with(configs, StructuredWriterOptions::default())
+    }
+
+    /// [`structured_writer`](Self::structured_writer) with other than the default options.
+    ///
+    /// # Errors
+    /// As [`structured_writer`](Self::structured_writer).
+    pub fn structured_writer_with(
+        &self,
+        configs: Vec<StructuredConfig>,
+        options: StructuredWriterOptions,
+    ) -> Result<StructuredWriter> {
         let _inside = self.runtime.enter();
-        Ok(StructuredWriter::new(Arc::clone(&self.runtime), self.inner.structured_writer(configs)?))
+        let writer = self.inner.structured_writer_with(configs, options)?;
+        Ok(StructuredWriter::new(Arc::clone(&self.runtime), writer))
     }
 
     /// A reader of samples.

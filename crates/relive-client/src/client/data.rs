@@ -10,7 +10,9 @@ use crate::batch::{BatchOptions, BatchSampler};
 use crate::deadline::Deadline;
 use crate::pattern::StructuredConfig;
 use crate::sampler::{Sample, Sampler, SamplerOptions};
-use crate::writer::{StructuredWriter, TableSignature, TrajectoryWriter, TrajectoryWriterOptions};
+use crate::writer::{
+    StructuredWriter, StructuredWriterOptions, TableSignature, TrajectoryWriter, TrajectoryWriterOptions,
+};
 use crate::{Error, Result};
 
 impl Client {
@@ -27,7 +29,19 @@ impl Client {
     /// # Errors
     /// `InvalidArgument` for no configuration, or one that is wrong; the error says which and why.
     pub fn structured_writer(&self, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
-        StructuredWriter::new(self.clone(), configs)
+        self.structured_writer_with(configs, StructuredWriterOptions::default())
+    }
+
+    /// [`structured_writer`](Self::structured_writer) with other than the default options.
+    ///
+    /// # Errors
+    /// As [`structured_writer`](Self::structured_writer).
+    pub fn structured_writer_with(
+        &self,
+        configs: Vec<StructuredConfig>,
+        options: StructuredWriterOptions,
+    ) -> Result<StructuredWriter> {
+        StructuredWriter::new(self.clone(), configs, &options)
     }
 
     /// A reader of samples of `table`. It begins to fetch at once.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use relive_engine::ListedItem;
+use relive_wire::codec;
 use relive_wire::sample::Assembler;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListedItem as WireItem};
 
@@ -86,7 +87,9 @@ impl Client {
             return Ok(found.map(|item| item.map(|item| Sample::stored(item, table))).collect());
         }
         let timeout = self.options().timeout;
-        let receive = self.receive_items(GetItemsRequest { table: table.to_owned(), keys: keys.to_vec() });
+        let request =
+            GetItemsRequest { table: table.to_owned(), keys: keys.to_vec(), codecs: codec::known() };
+        let receive = self.receive_items(request);
         let found = crate::deadline::Deadline::after(timeout).run(receive).await;
         let found = found.ok_or_else(|| self.timed_out("get_items", timeout, None))??;
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())

@@ -2,6 +2,7 @@
 
 mod address;
 mod calls;
+mod codecs;
 mod connect;
 mod data;
 mod info;

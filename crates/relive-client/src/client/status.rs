@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use relive_engine::{Engine, TableHandle};
 use relive_table::{CheckpointStatus, SelectorKind, Shortfall, TableInfo};
-use relive_tensor::Nest;
-use relive_wire::{WireError, checkpoint_status, structure, table, v1};
+use relive_tensor::{CodecSet, Nest};
+use relive_wire::{WireError, checkpoint_status, codec, structure, table, v1};
 
 use super::Waits;
 use super::memory::{ChunkTotals, MemoryStatus};
@@ -31,6 +31,8 @@ pub struct ServerStatus {
     pub sample_streams: u64,
     /// What becomes of checkpoints.
     pub checkpoints: CheckpointStatus,
+    /// The codecs that writers may choose.
+    pub codecs: CodecSet,
 }
 
 /// One table and its waiters.
@@ -108,6 +110,7 @@ impl ServerStatus {
             insert_streams: 0,
             sample_streams: 0,
             checkpoints: engine.checkpoint_status(),
+            codecs: CodecSet::ALL,
         }
     }
 
@@ -124,6 +127,7 @@ impl ServerStatus {
             insert_streams: message.insert_streams,
             sample_streams: message.sample_streams,
             checkpoints: checkpoint_status::from_wire(checkpoints).map_err(senseless_checkpoint)?,
+            codecs: codec::known_to_peer(&message.codecs),
         })
     }
 }

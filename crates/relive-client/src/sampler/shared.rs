@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use relive_wire::codec;
 use relive_wire::reverb::{SampleStreamRequest, Timeout};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -253,6 +254,7 @@ impl Shared {
             table: self.table.clone(),
             num_samples: i64::try_from(samples).unwrap_or(i64::MAX),
             rate_limiter_timeout: Some(Timeout { milliseconds: self.limiter_timeout_ms }),
+            relive_codecs: codec::known(),
         }))
     }
 

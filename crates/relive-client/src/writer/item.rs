@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use crate::history::{ColumnHistory, History};
     use crate::writer::Recorder;
-    use crate::writer::encode::Encoder;
+    use crate::writer::encode::{Encoder, Target};
 
     /// What a caller may ask of a column of `len` steps.
     #[derive(Debug, Clone)]
@@ -331,7 +331,7 @@ mod tests {
     fn recorder(chunk_length: u32, keep: u32) -> Recorder {
         let length = ChunkLength::constant(chunk_length, keep).unwrap();
         let rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut recorder = Recorder::new(length, rng, Encoder::Messages);
+        let mut recorder = Recorder::new(length, rng, Encoder::new(Target::Messages, None));
         recorder.add_columns(&[Arc::from("x")]).unwrap();
         recorder
     }

@@ -34,7 +34,7 @@ mod windows;
 
 pub use append_error::{AppendFault, AppendMismatch};
 pub use item::TrajectoryColumns;
-pub use options::TrajectoryWriterOptions;
+pub use options::{StructuredWriterOptions, TrajectoryWriterOptions};
 pub use structured::StructuredWriter;
 pub use trajectory::TrajectoryWriter;
 pub use windows::Windows;

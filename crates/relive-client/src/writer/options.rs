@@ -1,6 +1,6 @@
 //! How a trajectory writer behaves.
 
-use relive_tensor::ChunkLength;
+use relive_tensor::{ChunkLength, Codec};
 
 use crate::{Error, Result};
 
@@ -24,6 +24,7 @@ pub struct TrajectoryWriterOptions {
     pub(crate) validate_items: bool,
     pub(crate) delta_encoded: bool,
     pub(crate) signature_per_step: bool,
+    pub(crate) codec: Option<Codec>,
 }
 
 impl TrajectoryWriterOptions {
@@ -44,6 +45,7 @@ impl TrajectoryWriterOptions {
             validate_items: true,
             delta_encoded: false,
             signature_per_step: false,
+            codec: None,
         }
     }
 
@@ -93,6 +95,19 @@ impl TrajectoryWriterOptions {
         self
     }
 
+    /// How the elements of steps are compressed, instead of as every server knows it: with Snappy, or stored as they are, in
+    /// Snappy's format, where that is tried in vain (and then tried less often). What Lz4 and Zstd do not make shorter by a
+    /// sixteenth is stored as it is; strings always are.
+    ///
+    /// Every reader gets the same data: Relive's as it was written, others with Snappy, as which the server then codes it anew
+    /// for each of their samples. A codec but Snappy is for Relive's servers: with another one the writer fails, with
+    /// `Unimplemented`, before it has sent anything.
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> TrajectoryWriterOptions {
+        self.codec = Some(codec);
+        self
+    }
+
     /// The chunk length of columns that are not configured otherwise.
     pub(crate) fn default_length(&self) -> Result<ChunkLength> {
         if self.max_pending_items == 0 {
@@ -109,4 +124,19 @@ pub(crate) fn chunk_length(steps: Option<u32>, num_keep_alive_refs: u32) -> Resu
         None => ChunkLength::auto_tuned(num_keep_alive_refs, THROUGHPUT_WEIGHT),
     };
     length.map_err(|error| Error::invalid(error.to_string()))
+}
+
+/// Options of a [`StructuredWriter`](crate::StructuredWriter).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StructuredWriterOptions {
+    pub(crate) codec: Option<Codec>,
+}
+
+impl StructuredWriterOptions {
+    /// As [`TrajectoryWriterOptions::codec`].
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> StructuredWriterOptions {
+        self.codec = Some(codec);
+        self
+    }
 }

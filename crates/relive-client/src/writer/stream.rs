@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
+use relive_tensor::Codec;
 use relive_wire::reverb::InsertStreamRequest;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tonic::Status;
@@ -23,7 +24,7 @@ use crate::{Error, ErrorKind, Result};
 const LINGER: Duration = Duration::from_millis(1);
 
 /// Opens streams until the writer is done or the server refuses for good.
-pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub, client: Client) {
+pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub, client: Client, codec: Option<Codec>) {
     let mut backoff = Backoff::new();
     let mut stream = link.next_stream();
     let mut way = Way::default();
@@ -33,9 +34,10 @@ pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub, client: Client) {
             Ok(dialer) => dialer,
             Err(error) => return link.fail(error),
         };
-        let ended = match dialer {
-            Some(dialer) => bulk_stream(&link, stream, &dialer, &mut way).await,
-            None => one_stream(&link, stream, &mut stub).await,
+        let ended = match (client.check_codec(codec).await, dialer) {
+            (Err(status), _) => Err(status),
+            (Ok(()), Some(dialer)) => bulk_stream(&link, stream, &dialer, &mut way).await,
+            (Ok(()), None) => one_stream(&link, stream, &mut stub).await,
         };
         stream = link.next_stream();
         let is_broken = ended.is_err();

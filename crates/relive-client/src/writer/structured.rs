@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::column_state::ColumnName;
 use super::flat_step::{FlatStep, StepShape};
-use super::options::TrajectoryWriterOptions;
+use super::options::{StructuredWriterOptions, TrajectoryWriterOptions};
 use super::trajectory::TrajectoryWriter;
 use super::values::RecentValues;
 use crate::client::Client;
@@ -62,17 +62,22 @@ struct StepId {
 }
 
 impl StructuredWriter {
-    pub(crate) fn new(client: Client, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
+    pub(crate) fn new(
+        client: Client,
+        configs: Vec<StructuredConfig>,
+        options: &StructuredWriterOptions,
+    ) -> Result<StructuredWriter> {
         let configs = validate_all(configs)?;
         let max_age = configs.iter().map(StructuredConfig::max_age).max().unwrap_or(1);
-        let options = TrajectoryWriterOptions::new(max_age).validate_items(false);
+        let writer = TrajectoryWriterOptions::new(max_age).validate_items(false);
+        let writer = TrajectoryWriterOptions { codec: options.codec, ..writer };
         let values = RecentValues::new(&configs);
         let new = |config: StructuredConfig| {
             let table = Arc::from(config.table());
             Pattern { config, table, steps_since_applied: 0, counted: None, applied: None }
         };
         Ok(StructuredWriter {
-            writer: TrajectoryWriter::new(client, &options)?,
+            writer: TrajectoryWriter::new(client, &writer)?,
             patterns: configs.into_iter().map(new).collect(),
             shape: None,
             values,

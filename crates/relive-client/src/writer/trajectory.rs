@@ -9,6 +9,7 @@ use rand::rngs::SysRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_tensor::{Nest, Tensor};
 
+use super::encode::Encoder;
 use super::known_tables::KnownTables;
 use super::link::{Limits, Link};
 use super::names::NamedTables;
@@ -63,10 +64,11 @@ impl TrajectoryWriter {
             Error::new(ErrorKind::Internal, format!("the system gives no random numbers for keys: {error}"))
         })?;
         let limits = Limits { items: options.max_pending_items, bytes: options.max_pending_bytes };
-        let link = Link::new(&client, limits);
+        let link = Link::new(&client, limits, options.codec);
         Ok(TrajectoryWriter {
             client,
-            recorder: Recorder::new(length, rng, link.encoder()).delta_encoded(options.delta_encoded),
+            recorder: Recorder::new(length, rng, Encoder::new(link.target(), options.codec))
+                .delta_encoded(options.delta_encoded),
             structure: Structure::default(),
             tuning: Tuning::default(),
             link,

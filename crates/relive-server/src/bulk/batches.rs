@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use relive_engine::{Batch, BatchError};
 use relive_table::Sampled;
+use relive_tensor::CodecSet;
 use relive_transport::Frames;
 use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameKind, InfoLayout, aligned};
 use relive_wire::sample::Packer;
@@ -14,6 +15,7 @@ use tonic::Status;
 
 use super::failure::{Failure, send};
 use super::slots::{Slot, Slots};
+use crate::grpc::status;
 use crate::limits::MAX_BATCH_BYTES;
 
 /// Sends batches over a connection.
@@ -70,14 +72,16 @@ impl Sender {
         Ok(len)
     }
 
-    /// Sends samples one by one, as gRPC would carry them.
+    /// Sends samples one by one, as gRPC would carry them. Whoever speaks the bulk path knows every codec.
     pub(super) async fn send_apart(
         frames: &Frames,
         table: &str,
         samples: &[Sampled],
     ) -> Result<u64, Failure> {
-        let mut packer = Packer::default();
-        samples.iter().for_each(|sampled| packer.push(table, sampled));
+        let mut packer = Packer::for_readers_of(CodecSet::ALL);
+        for sampled in samples {
+            packer.push(table, sampled).map_err(|error| status::of_unreadable(&error))?;
+        }
         let mut body = Vec::new();
         for part in packer.finish().into_iter().flat_map(|message| message.parts) {
             body.extend_from_slice(&part);

@@ -6,7 +6,7 @@ use relive_wire::v1::waiter::Operation as WireOperation;
 use relive_wire::v1::{
     ChunkTotals, DescribeRequest, DescribeResponse, Memory, TableStatus as WireStatus, Waiter,
 };
-use relive_wire::{checkpoint_status, structure, table};
+use relive_wire::{checkpoint_status, codec, structure, table};
 
 use super::Services;
 
@@ -29,6 +29,7 @@ pub(super) fn describe(services: &Services, _request: DescribeRequest) -> Descri
         insert_streams,
         sample_streams,
         checkpoints: Some(checkpoint_status::to_wire(&services.engine().checkpoint_status())),
+        codecs: codec::known(),
     }
 }
 

@@ -10,6 +10,8 @@ use bytes::Bytes;
 use http_body::Frame;
 use relive_engine::{EngineError, ItemPage, ListedItem, TableHandle};
 use relive_table::Sampled;
+use relive_tensor::CodecSet;
+use relive_wire::codec;
 use relive_wire::sample::Packer;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListItemsResponse, ListedItem as WireItem};
 use tonic::Status;
@@ -45,6 +47,8 @@ pub(super) struct ItemsBody {
     /// The items that are being looked up.
     lookup: Option<Lookup>,
     out: VecDeque<Bytes>,
+    /// What the reader knows.
+    codecs: CodecSet,
     is_over: bool,
 }
 
@@ -57,6 +61,7 @@ pub(super) fn get(services: &Services, request: GetItemsRequest) -> Result<Items
         keys: request.keys.into_iter(),
         lookup: None,
         out: VecDeque::new(),
+        codecs: codec::known_to_peer(&request.codecs),
         is_over: false,
     })
 }
@@ -73,12 +78,13 @@ impl ItemsBody {
         self.lookup.as_mut()
     }
 
-    fn pack(&mut self, found: &[Option<Sampled>]) {
-        let mut packer = Packer::default();
+    fn pack(&mut self, found: &[Option<Sampled>]) -> Result<(), Status> {
+        let mut packer = Packer::for_readers_of(self.codecs);
         for sampled in found.iter().flatten() {
-            packer.push(self.table.name(), sampled);
+            packer.push(self.table.name(), sampled).map_err(|error| status::of_unreadable(&error))?;
         }
         self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
+        Ok(())
     }
 
     fn end(&mut self, status: &Status) -> Frame<Bytes> {
@@ -103,9 +109,9 @@ impl http_body::Body for ItemsBody {
         {
             let found = ready!(lookup.as_mut().poll(cx));
             self.lookup = None;
-            match found {
-                Ok(found) => self.pack(&found),
-                Err(error) => return Poll::Ready(Some(Ok(self.end(&status::of_engine(&error))))),
+            let packed = found.map_err(|error| status::of_engine(&error)).and_then(|found| self.pack(&found));
+            if let Err(status) = packed {
+                return Poll::Ready(Some(Ok(self.end(&status))));
             }
         }
         Poll::Ready(Some(Ok(match self.out.pop_front() {

@@ -14,6 +14,8 @@ use bytes::Bytes;
 use http_body::Frame;
 use relive_engine::{SampleFuture, SampleRequest, TableHandle};
 use relive_table::Sampled;
+use relive_tensor::CodecSet;
+use relive_wire::codec;
 use relive_wire::limits::{SAMPLE_BATCH_BASE, SAMPLE_BATCH_BYTES};
 use relive_wire::reverb::SampleStreamRequest;
 use relive_wire::sample::Packer;
@@ -54,6 +56,8 @@ struct Order {
     table: TableHandle,
     remaining: usize,
     timeout: Option<Duration>,
+    /// What the reader knows.
+    codecs: CodecSet,
 }
 
 impl SampleSession {
@@ -125,7 +129,8 @@ impl SampleSession {
         // Zero waits for ever on the wire: dm-reverb's clients rely on it.
         let timeout = request.rate_limiter_timeout.map(|timeout| timeout.milliseconds).unwrap_or_default();
         let timeout = u64::try_from(timeout).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
-        Ok(Order { table: table.clone(), remaining, timeout })
+        let codecs = codec::known_to_peer(&request.relive_codecs);
+        Ok(Order { table: table.clone(), remaining, timeout, codecs })
     }
 
     fn take_batch(&self, order: Order) -> Work {
@@ -148,8 +153,11 @@ impl SampleSession {
             Ok(batch) => batch,
             Err(error) => return Work::Ending(status::of_engine(&error)),
         };
-        let mut packer = Packer::default();
-        batch.iter().for_each(|sampled| packer.push(order.table.name(), sampled));
+        let mut packer = Packer::for_readers_of(order.codecs);
+        let packed = batch.iter().try_for_each(|sampled| packer.push(order.table.name(), sampled));
+        if let Err(error) = packed {
+            return Work::Ending(status::of_unreadable(&error));
+        }
         self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
         self.last_batch = batch.len();
         order.remaining -= batch.len();

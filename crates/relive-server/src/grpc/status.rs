@@ -38,6 +38,13 @@ pub(crate) fn of_wire(error: &WireError) -> Status {
     Status::new(code, error.to_string())
 }
 
+/// The status of a stream whose reader cannot be sent an item in a codec that it knows.
+pub(crate) fn of_unreadable(error: &WireError) -> Status {
+    Status::failed_precondition(format!(
+        "an item cannot be coded for this reader, who did not say that it knows its codec: {error}"
+    ))
+}
+
 /// The status of streams that are open when the server stops.
 pub(crate) fn stopping() -> Status {
     Status::unavailable("the server is stopping; unconfirmed operations did not happen")

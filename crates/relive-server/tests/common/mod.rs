@@ -138,8 +138,18 @@ impl Sampler {
     }
 
     pub fn ask(&self, table: &str, num_samples: i64, timeout_ms: i64) {
+        self.ask_as(&[], table, num_samples, timeout_ms);
+    }
+
+    /// As a reader that knows codecs of these numbers.
+    pub fn ask_as(&self, codecs: &[i32], table: &str, num_samples: i64, timeout_ms: i64) {
         let rate_limiter_timeout = Some(Timeout { milliseconds: timeout_ms });
-        let request = SampleStreamRequest { table: table.to_owned(), num_samples, rate_limiter_timeout };
+        let request = SampleStreamRequest {
+            table: table.to_owned(),
+            num_samples,
+            rate_limiter_timeout,
+            relive_codecs: codecs.to_vec(),
+        };
         let _ = self.requests.send(request);
     }
 
@@ -160,10 +170,15 @@ impl Sampler {
 
 /// An encoded chunk of `values.len()` steps of one float32 column.
 pub fn chunk_of(key: u64, values: &[f32]) -> bytes::Bytes {
+    chunk_under(Codec::Snappy, key, values)
+}
+
+/// The same under a codec.
+pub fn chunk_under(codec: Codec, key: u64, values: &[f32]) -> bytes::Bytes {
     let rows = Tensor::from_slice(values, [u32::try_from(values.len()).unwrap()]).unwrap();
     let end = i32::try_from(values.len()).unwrap() - 1;
     let range = SequenceRange { episode_id: 1, start: 0, end, sparse: false };
-    chunk::encode(&Chunk::new(encode_chunk(key, range, &[rows], false, Codec::Snappy).unwrap()).unwrap())
+    chunk::encode(&Chunk::new(encode_chunk(key, range, &[rows], false, codec).unwrap()).unwrap())
 }
 
 /// An item over the first `length` rows of each chunk, one column.

@@ -6,13 +6,14 @@ use super::{ChunkError, ChunkFault, ChunkParts, ColumnHeader, SequenceRange};
 use crate::codec::{Codec, CodecError, delta, strings};
 use crate::limits::MAX_CHUNK_BYTES;
 use crate::tensor::to_u64;
-use crate::{DType, Tensor};
+use crate::{DType, Shape, Tensor};
 
 /// Encodes batched tensors, one per column with the rows along the leading dimension, as a chunk of payloads back
 /// to back.
 ///
 /// With `use_delta`, columns that [`delta::applies`] to are coded as differences before compression. Strings are never
-/// compressed, whatever the codec.
+/// compressed, whatever the codec; what [`Codec::Lz4`] and [`Codec::Zstd`] do not make shorter by a sixteenth is left as it is
+/// ([`Codec::Raw`]), while [`Codec::Snappy`] has a form of its own for that.
 ///
 /// # Errors
 /// [`ChunkError`] if a column cannot be encoded or the frame grows beyond [`MAX_CHUNK_BYTES`]. The parts are
@@ -24,10 +25,8 @@ pub fn encode_chunk(
     use_delta: bool,
     codec: Codec,
 ) -> Result<ChunkParts, ChunkError> {
-    let (frame, columns) = encode_columns(key, columns, |tensor, frame| {
-        let codec = if tensor.dtype() == DType::String { Codec::Raw } else { codec };
-        encode_tensor(tensor, use_delta, codec, frame).map(|()| codec)
-    })?;
+    let (frame, columns) =
+        encode_columns(key, columns, |tensor, frame| encode_tensor(tensor, use_delta, codec, frame))?;
     Ok(ChunkParts { key, range, columns, delta_encoded: use_delta, frame, verbatim: false })
 }
 
@@ -38,7 +37,7 @@ pub fn encode_chunk(
 pub fn store_chunk(key: u64, range: SequenceRange, columns: &[Tensor]) -> Result<ChunkParts, ChunkError> {
     let (frame, columns) = encode_columns(key, columns, |tensor, frame| match tensor.bytes() {
         Some(bytes) => Codec::store(bytes, frame).map(|()| Codec::Snappy),
-        None => encode_tensor(tensor, false, Codec::Raw, frame).map(|()| Codec::Raw),
+        None => encode_tensor(tensor, false, Codec::Raw, frame),
     })?;
     Ok(ChunkParts { key, range, columns, delta_encoded: false, frame, verbatim: false })
 }
@@ -52,14 +51,27 @@ fn encode_columns(
     columns: &[Tensor],
     encode: impl Fn(&Tensor, &mut Vec<u8>) -> Result<Codec, CodecError>,
 ) -> Result<Encoded, ChunkError> {
+    let described = columns.iter().map(|tensor| (tensor.dtype(), tensor.shape()));
+    encode_payloads(key, described, |index, frame| match columns.get(index) {
+        Some(tensor) => Ok(encode(tensor, frame)?),
+        None => Err(ChunkFault::NoSuchColumn { columns: columns.len() }),
+    })
+}
+
+/// Payloads of columns of these types and shapes. `encode` appends the one of a number and tells its codec.
+pub(super) fn encode_payloads<'a>(
+    key: u64,
+    columns: impl ExactSizeIterator<Item = (DType, &'a Shape)>,
+    encode: impl Fn(usize, &mut Vec<u8>) -> Result<Codec, ChunkFault>,
+) -> Result<Encoded, ChunkError> {
     let mut frame = Vec::new();
     let mut headers = SmallVec::with_capacity(columns.len());
-    for (index, tensor) in columns.iter().enumerate() {
+    for (index, (dtype, shape)) in columns.enumerate() {
         let error = |fault| ChunkError { key, column: Some(index), fault };
         let start = offset(&frame).map_err(error)?;
-        let codec = encode(tensor, &mut frame).map_err(|e| error(e.into()))?;
+        let codec = encode(index, &mut frame).map_err(error)?;
         let span = start..offset(&frame).map_err(error)?;
-        headers.push(ColumnHeader { dtype: tensor.dtype(), codec, shape: tensor.shape().clone(), span });
+        headers.push(ColumnHeader { dtype, codec, shape: shape.clone(), span });
     }
     Ok((exactly(frame), headers))
 }
@@ -71,21 +83,34 @@ fn exactly(frame: Vec<u8>) -> Box<[u8]> {
     if unused > frame.len() / 16 { Box::from(frame.as_slice()) } else { frame.into_boxed_slice() }
 }
 
+/// Appends a payload and tells how it is coded.
 fn encode_tensor(
     tensor: &Tensor,
     use_delta: bool,
     codec: Codec,
     frame: &mut Vec<u8>,
-) -> Result<(), CodecError> {
+) -> Result<Codec, CodecError> {
     match (tensor.bytes(), tensor.strings()) {
         (Some(bytes), _) if use_delta && delta::applies(tensor.dtype(), tensor.shape()) => {
             let mut differences = bytes.to_vec();
             delta::encode(tensor.dtype(), tensor.shape(), &mut differences);
-            codec.encode(&differences, frame)
+            encode_bytes(&differences, codec, frame)
         }
-        (Some(bytes), _) => codec.encode(bytes, frame),
-        (None, values) => strings::encode(values.unwrap_or_default(), frame),
+        (Some(bytes), _) => encode_bytes(bytes, codec, frame),
+        (None, values) => strings::encode(values.unwrap_or_default(), frame).map(|()| Codec::Raw),
     }
+}
+
+/// Appends `bytes` coded with `codec`, or as they are if that does not pay, and tells which.
+pub(super) fn encode_bytes(bytes: &[u8], codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, CodecError> {
+    let start = frame.len();
+    codec.encode(bytes, frame)?;
+    if matches!(codec, Codec::Raw | Codec::Snappy) || Codec::pays(frame.len() - start, bytes.len()) {
+        return Ok(codec);
+    }
+    frame.truncate(start);
+    Codec::Raw.encode(bytes, frame)?;
+    Ok(Codec::Raw)
 }
 
 /// Length of the frame so far, as a place in it.

@@ -48,8 +48,9 @@ impl EncodedTensor<'_> {
         self.shape.num_elements()?.checked_mul(to_u64(self.dtype.size_bytes()?))
     }
 
-    /// Looks at shape and announced sizes, without walking the payload: what passes cannot make its reader take more than
-    /// some twenty times the payload's size.
+    /// Looks at shape and announced sizes, without walking the payload: what passes cannot make its reader take more memory
+    /// than a payload of this size can decode to. (Zstandard announces its size where it was compressed at once; otherwise it
+    /// is decoded to find out.)
     ///
     /// # Errors
     /// [`ChunkFault`] for a tensor without rows or of too high a rank, a size over [`MAX_CHUNK_BYTES`], a payload that
@@ -149,14 +150,29 @@ mod tests {
     #[test]
     fn what_compresses_best_passes() {
         let zeros = vec![0; 1 << 20];
-        let mut payload = Vec::new();
-        Codec::Snappy.encode(&zeros, &mut payload).unwrap();
         let shape = Shape::from([1 << 20]);
-        let tensor = tensor(&shape, &payload);
-        assert_eq!(tensor.check(), Ok(()));
-        let mut out = vec![1; 1 << 20];
-        tensor.decode_into(&mut out).unwrap();
-        assert_eq!(out, zeros);
+        for codec in Codec::ALL {
+            let mut payload = Vec::new();
+            codec.encode(&zeros, &mut payload).unwrap();
+            let tensor = EncodedTensor { codec, ..tensor(&shape, &payload) };
+            assert_eq!(tensor.check(), Ok(()), "{codec}");
+            let mut out = vec![1; 1 << 20];
+            tensor.decode_into(&mut out).unwrap();
+            assert_eq!(out, zeros);
+        }
+    }
+
+    #[test]
+    fn what_is_too_short_for_what_it_announces_is_refused_before_it_is_decoded() {
+        let shape = Shape::from([1 << 30]);
+        // A frame of Zstandard that announces 2^30 bytes, and has one empty block.
+        let frame = [0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0, 0, 0x40, 1, 0, 0];
+        for (codec, payload) in
+            [(Codec::Zstd, frame.as_slice()), (Codec::Lz4, &[0xff; 1000]), (Codec::Raw, &[0])]
+        {
+            let fault = EncodedTensor { codec, ..tensor(&shape, payload) }.check().unwrap_err();
+            assert!(fault.to_string().contains(codec.name()), "{fault}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod encoded;
 mod error;
 mod header;
 mod ledger;
+mod recode;
 mod residence;
 mod state;
 mod stored;

@@ -5,6 +5,9 @@ use std::fmt;
 use super::{CodecError, lz4, snappy, zstd};
 use crate::tensor::to_u64;
 
+/// Data that compression makes less than this part of it shorter is stored as it is.
+const MIN_SAVED_PART: usize = 16;
+
 /// How the bytes of fixed-size elements are compressed. dm-reverb knows [`Codec::Snappy`] only.
 ///
 /// Strings are never compressed: see [`strings`](super::strings).
@@ -44,6 +47,18 @@ impl Codec {
             Self::Lz4 => "lz4",
             Self::Zstd => "zstd",
         }
+    }
+
+    /// The codec of that [`name`](Self::name).
+    ///
+    /// ```
+    /// use relive_tensor::Codec;
+    /// assert_eq!(Codec::from_name("zstd"), Some(Codec::Zstd));
+    /// assert_eq!(Codec::from_name("gzip"), None);
+    /// ```
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|codec| codec.name() == name)
     }
 
     /// Appends the encoded form of `src` to `out`.
@@ -126,13 +141,21 @@ impl Codec {
         }
     }
 
-    /// Checks what can be told of `src` without walking it: that it may decode to `expected_len` bytes. For the codecs
-    /// that announce no length it is walked.
+    /// Checks what can be told of `src` without walking it: that it may decode to `expected_len` bytes, which are no more
+    /// than a payload of this size can hold.
     pub(crate) fn check_announced(self, src: &[u8], expected_len: usize) -> Result<(), CodecError> {
         match self {
+            Self::Raw => self.check_len(src.len(), expected_len),
             Self::Snappy => snappy::check_announced(src, expected_len),
-            Self::Raw | Self::Lz4 | Self::Zstd => self.validate(src, expected_len),
+            Self::Lz4 => lz4::check_announced(src, expected_len),
+            Self::Zstd => zstd::check_announced(src, expected_len),
         }
+    }
+
+    /// Whether what was encoded to `encoded` bytes is worth being decoded, instead of being stored as its `len` bytes: whoever
+    /// reads stored bytes copies them, or finds them where they lie.
+    pub(crate) const fn pays(encoded: usize, len: usize) -> bool {
+        encoded <= len - len / MIN_SAVED_PART
     }
 
     pub(super) fn check_len(self, found: usize, expected: usize) -> Result<(), CodecError> {

@@ -6,9 +6,11 @@ pub mod delta;
 mod error;
 mod kind;
 mod lz4;
+mod set;
 mod snappy;
 pub mod strings;
 mod zstd;
 
 pub use error::{BlockFault, CodecError};
 pub use kind::Codec;
+pub use set::CodecSet;

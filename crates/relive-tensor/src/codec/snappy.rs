@@ -13,10 +13,6 @@ use super::strings::{read_varint32, write_varint};
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
 
-/// Data that compression makes less than this part of it shorter is stored as one literal: who reads it copies it, or finds it
-/// where it lies.
-const MIN_SAVED_PART: usize = 16;
-
 /// Bytes of a block beside its only literal: its length twice, and a tag.
 const MAX_STORED_OVERHEAD: usize = 10;
 
@@ -32,7 +28,7 @@ pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
     let written = written.map_err(|_| too_long())?;
     let block = out.get(start..).unwrap_or_default();
-    if written <= src.len() - src.len() / MIN_SAVED_PART || plain(block, src.len()).is_some() {
+    if Codec::pays(written, src.len()) || plain(block, src.len()).is_some() {
         return Ok(());
     }
     out.truncate(start);

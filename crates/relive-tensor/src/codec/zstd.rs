@@ -1,5 +1,6 @@
 //! Zstandard frames.
 
+use std::cell::RefCell;
 use std::io;
 
 use zstd::bulk::{Compressor, Decompressor};
@@ -10,21 +11,37 @@ use super::{BlockFault, Codec, CodecError};
 /// Compression level. The lowest: replay data is written once and read a few times, so a writer's time counts most.
 const LEVEL: i32 = 1;
 
-/// Size of the buffer that validation decodes through, one block of the format.
-const BUFFER_BYTES: usize = 128 * 1024;
+/// Most bytes of one block of the format once decoded, and the size of the buffer that validation decodes through.
+const MAX_BLOCK_BYTES: usize = 128 * 1024;
+
+/// Least bytes that a block takes: its header, and one byte that is repeated.
+const MIN_BLOCK_BYTES: usize = 4;
+
+// The library's states are kept: making one takes some 10 µs, ten times as long as a payload of some hundred bytes.
+thread_local! {
+    static ENCODER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    /// Where validation decodes small payloads to.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     let start = out.len();
     out.resize(start + zstd::zstd_safe::compress_bound(src.len()), 0);
-    let written = Compressor::new(LEVEL)
-        .and_then(|mut encoder| encoder.compress_to_buffer(src, out.get_mut(start..).unwrap_or_default()));
+    let written = ENCODER.with_borrow_mut(|kept| {
+        let encoder = match kept {
+            Some(encoder) => encoder,
+            None => kept.insert(Compressor::new(LEVEL)?),
+        };
+        encoder.compress_to_buffer(src, out.get_mut(start..).unwrap_or_default())
+    });
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
     written.map(|_| ()).map_err(|error| library(&error))
 }
 
 pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
     check_not_empty(src)?;
-    match Decompressor::new().and_then(|mut decoder| decoder.decompress_to_buffer(src, dst)) {
+    match decode_at_once(src, dst) {
         Ok(found) => Codec::Zstd.check_len(found, dst.len()),
         // The library's one-pass decoder refuses a few odd frames that its streaming one takes, such as an empty last
         // block in a frame that announces more. What passed validation must decode.
@@ -36,16 +53,45 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// Decodes through a small buffer and counts. Frames whose window is over 128 MiB are refused by the library.
+fn decode_at_once(src: &[u8], dst: &mut [u8]) -> io::Result<usize> {
+    DECODER.with_borrow_mut(|kept| {
+        let decoder = match kept {
+            Some(decoder) => decoder,
+            None => kept.insert(Decompressor::new()?),
+        };
+        decoder.decompress_to_buffer(src, dst)
+    })
+}
+
+/// Decodes, small payloads into memory that is kept, others through a small buffer. Frames whose window is over 128 MiB are
+/// refused by the library.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     check_not_empty(src)?;
-    stream(src, expected_len, |_, _| ())
+    if expected_len > MAX_BLOCK_BYTES {
+        return stream(src, expected_len, |_, _| ());
+    }
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.resize(scratch.len().max(expected_len), 0);
+        decode_into(src, scratch.get_mut(..expected_len).unwrap_or_default())
+    })
+}
+
+/// Checks the announced length, and the expected one against what a payload of this size can hold. A payload that announces
+/// another length, or none, is decoded.
+pub(super) fn check_announced(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
+    let most = (src.len() / MIN_BLOCK_BYTES).saturating_mul(MAX_BLOCK_BYTES);
+    let expected = u64::try_from(expected_len).ok();
+    let announced = zstd::zstd_safe::get_frame_content_size(src).ok().flatten();
+    if announced.is_some() && announced == expected {
+        return Codec::Zstd.check_len(most.min(expected_len), expected_len);
+    }
+    validate(src, expected_len)
 }
 
 /// Decodes piece by piece; `take` gets the place of each piece in the output, and the piece.
 fn stream(src: &[u8], expected_len: usize, mut take: impl FnMut(usize, &[u8])) -> Result<(), CodecError> {
     let mut decoder = Decoder::new().map_err(|error| library(&error))?;
-    let mut buffer = vec![0; BUFFER_BYTES.min(expected_len.max(1))];
+    let mut buffer = vec![0; MAX_BLOCK_BYTES.min(expected_len.max(1))];
     let (mut rest, mut produced) = (src, 0_usize);
     loop {
         let status = decoder.run_on_buffers(rest, &mut buffer).map_err(|error| library(&error))?;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use relive_tensor::codec::BlockFault;
 use relive_tensor::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK};
 use relive_tensor::{
-    Chunk, ChunkError, ChunkFault, ChunkParts, Codec, CodecError, ColumnHeader, DType, Ledger,
+    Chunk, ChunkError, ChunkFault, ChunkParts, Codec, CodecError, CodecSet, ColumnHeader, DType, Ledger,
     LedgerSnapshot, SequenceRange, Shape, Tensor, TensorError, encode_chunk,
 };
 use smallvec::{SmallVec, smallvec};
@@ -57,6 +57,27 @@ proptest! {
                 }
             }
             prop_assert!(chunk.decode_column_into(index, &mut vec![0; len + 1]).is_err());
+        }
+    }
+
+    #[test]
+    fn under_another_codec_a_chunk_is_the_same(
+        columns in vec(batches(), 1..4),
+        from in codecs(),
+        to in codecs(),
+        delta: bool,
+    ) {
+        let chunk = chunk(5, &columns, delta, from);
+        let again = chunk.recoded(to).unwrap();
+        prop_assert_eq!((again.key(), again.range()), (chunk.key(), chunk.range()));
+        prop_assert_eq!(again.is_delta_encoded(), delta);
+        prop_assert!(CodecSet::NONE.with(to).with(Codec::Raw).includes(again.codecs()));
+        prop_assert!(to != Codec::Snappy || CodecSet::REVERB.includes(again.codecs()));
+        for (index, tensor) in columns.iter().enumerate() {
+            prop_assert_eq!(&again.decode_column(index).unwrap(), tensor);
+        }
+        if from == to {
+            prop_assert_eq!(&*again.frame(), &*chunk.frame());
         }
     }
 
@@ -238,4 +259,19 @@ fn the_ledger_counts_what_lives() {
     assert_eq!((ledger.snapshot(), other.snapshot().chunks), (LedgerSnapshot::default(), 1));
     drop(moved);
     assert_eq!(other.snapshot(), LedgerSnapshot::default());
+}
+
+#[test]
+fn what_does_not_shrink_is_left_as_it_is() {
+    let noise: Vec<u8> = (0..100_u32).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    let noise = Tensor::new(DType::UInt8, [1, 400], noise.into()).unwrap();
+    let zeros = Tensor::new(DType::UInt8, [1, 400], vec![0; 400].into()).unwrap();
+    for codec in [Codec::Lz4, Codec::Zstd] {
+        let chunk = chunk(1, &[noise.clone(), zeros.clone()], false, codec);
+        assert_eq!(
+            chunk.columns().iter().map(|column| column.codec).collect::<Vec<_>>(),
+            [Codec::Raw, codec]
+        );
+        assert_eq!(chunk.payload(0).as_deref(), noise.bytes().map(|bytes| &**bytes));
+    }
 }

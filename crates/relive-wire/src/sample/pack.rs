@@ -8,9 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::encoding::encoded_len_varint;
 use relive_table::Sampled;
-use relive_tensor::{Chunk, Trajectory};
+use relive_tensor::{Chunk, Codec, CodecSet, Trajectory};
 
 use super::writer::Writer;
+use crate::WireError;
 use crate::chunk;
 use crate::limits::{FREE_INFO_BYTES, GRPC_HEADER_BYTES, SAMPLE_RESPONSE_BYTES};
 
@@ -28,10 +29,19 @@ pub struct EncodedMessage {
 ///
 /// A message is closed once its chunks exceed [`SAMPLE_RESPONSE_BYTES`]; a sample may begin in one message and end in
 /// the next. The first entry of a sample carries its information, the last one is marked as the end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Packer {
     finished: VecDeque<EncodedMessage>,
     open: Open,
+    /// The codecs that the reader knows.
+    codecs: CodecSet,
+}
+
+impl Default for Packer {
+    /// For readers that know what dm-reverb's do.
+    fn default() -> Self {
+        Self::for_readers_of(CodecSet::REVERB)
+    }
 }
 
 /// The message under construction: whole parts, then the run of small fields being written.
@@ -45,11 +55,34 @@ struct Open {
 }
 
 impl Packer {
+    /// For readers that know `codecs`, [`Codec::Snappy`] among them. Chunks that have others are coded anew.
+    #[must_use]
+    pub fn for_readers_of(codecs: CodecSet) -> Self {
+        Self { finished: VecDeque::new(), open: Open::default(), codecs: codecs.with(Codec::Snappy) }
+    }
+
     /// Adds one sample taken from `table`.
-    pub fn push(&mut self, table: &str, sampled: &Sampled) {
+    ///
+    /// # Errors
+    /// A chunk that is too large in the codecs that the reader knows.
+    pub fn push(&mut self, table: &str, sampled: &Sampled) -> Result<(), WireError> {
+        let chunks = sampled.item.trajectory.chunks();
+        if chunks.iter().all(|chunk| self.codecs.includes(chunk.codecs())) {
+            self.put(table, sampled, chunks);
+            return Ok(());
+        }
+        let readable = |chunk: &Arc<Chunk>| {
+            let is_readable = self.codecs.includes(chunk.codecs());
+            if is_readable { Ok(Arc::clone(chunk)) } else { chunk.recoded(Codec::Snappy).map(Arc::new) }
+        };
+        let chunks = chunks.iter().map(readable).collect::<Result<Vec<_>, _>>()?;
+        self.put(table, sampled, &chunks);
+        Ok(())
+    }
+
+    fn put(&mut self, table: &str, sampled: &Sampled, mut rest: &[Arc<Chunk>]) {
         let mut info = Writer::default();
         info.message(1, |w| put_info(w, table, sampled));
-        let mut rest = sampled.item.trajectory.chunks();
         loop {
             let (now, later) = rest.split_at(self.open.chunks_that_fit(rest));
             self.open.entry(&info.out, now, later.is_empty());

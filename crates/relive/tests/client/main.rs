@@ -5,6 +5,8 @@ mod batches;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod codecs;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod errors;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use relive_wire::codec;
 use relive_wire::reverb::{SampleStreamRequest, Timeout};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Status;
@@ -123,6 +124,7 @@ impl Progress {
             table: self.wish.table.clone(),
             num_samples: i64::try_from(samples).unwrap_or(i64::MAX),
             rate_limiter_timeout: Some(Timeout { milliseconds }),
+            relive_codecs: codec::known(),
         }
     }
 

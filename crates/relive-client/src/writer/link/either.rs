@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use relive_tensor::Codec;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 use super::{Limits, LocalLink, RemoteLink};
 use crate::Result;
 use crate::client::{Client, Connection, Proposal};
-use crate::writer::encode::Encoder;
+use crate::writer::encode::Target;
 use crate::writer::item::PendingItem;
 use crate::writer::names::MAX_HOLD;
 use crate::writer::slot::ChunkSlot;
@@ -33,23 +34,25 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    pub(crate) fn new(client: &Client, limits: Limits) -> Link {
+    /// `codec` is the one that chunks have, if it is one that not every server knows.
+    pub(crate) fn new(client: &Client, limits: Limits, codec: Option<Codec>) -> Link {
         match client.connection() {
             Connection::Local(local) => Link::Local(Box::new(LocalLink::new(local, limits))),
             Connection::Remote(remote) => {
                 let link = Arc::new(RemoteLink::new(limits));
                 let runtime = Handle::current();
-                let task = runtime.spawn(stream::run(Arc::clone(&link), remote.stub(), client.clone()));
+                let task =
+                    runtime.spawn(stream::run(Arc::clone(&link), remote.stub(), client.clone(), codec));
                 Link::Remote { link, runtime, task }
             }
         }
     }
 
     /// What becomes of chunks on this way.
-    pub(crate) fn encoder(&self) -> Encoder {
+    pub(crate) fn target(&self) -> Target {
         match self {
-            Link::Remote { .. } => Encoder::Messages,
-            Link::Local(link) => Encoder::Shared(Arc::clone(link.ledger())),
+            Link::Remote { .. } => Target::Messages,
+            Link::Local(link) => Target::Shared(Arc::clone(link.ledger())),
         }
     }
 

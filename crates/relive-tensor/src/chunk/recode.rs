@@ -1,0 +1,55 @@
+//! The same chunk under another codec.
+
+use super::encode::{encode_bytes, encode_payloads};
+use super::{Chunk, ChunkError, ChunkFault, ChunkParts};
+use crate::DType;
+use crate::codec::{Codec, CodecSet};
+
+impl Chunk {
+    /// The codecs of its columns; those of strings, which are never compressed, do not count.
+    #[must_use]
+    pub fn codecs(&self) -> CodecSet {
+        let compressed = self.columns().iter().filter(|column| column.dtype != DType::String);
+        compressed.map(|column| column.codec).collect()
+    }
+
+    /// The same content under the same key, with every column that has another codec coded anew, as
+    /// [`encode_chunk`](super::encode_chunk) would have. Differences stay differences.
+    ///
+    /// ```
+    /// # use relive_tensor::{Chunk, Codec, CodecSet, SequenceRange, Tensor, encode_chunk};
+    /// # let range = SequenceRange { episode_id: 9, start: 0, end: 1, sparse: false };
+    /// let rows = Tensor::from_slice(&[7_i32; 64], [2, 32])?;
+    /// let chunk = Chunk::new(encode_chunk(7, range, &[rows.clone()], true, Codec::Zstd)?)?;
+    /// let again = chunk.recoded(Codec::Snappy)?;
+    /// assert_eq!((again.codecs(), again.decode_column(0)?), (CodecSet::REVERB, rows));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ChunkError`] if the frame grows beyond [`MAX_CHUNK_BYTES`](crate::limits::MAX_CHUNK_BYTES).
+    pub fn recoded(&self, codec: Codec) -> Result<Self, ChunkError> {
+        let described = self.columns().iter().map(|column| (column.dtype, &column.shape));
+        let (frame, columns) =
+            encode_payloads(self.key(), described, |index, frame| self.recode(index, codec, frame))?;
+        let (key, range, delta_encoded) = (self.key(), self.range(), self.is_delta_encoded());
+        Self::new(ChunkParts { key, range, columns, delta_encoded, frame, verbatim: false })
+    }
+
+    /// Appends the payload of a column under `codec`, and tells which it has.
+    fn recode(&self, index: usize, codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, ChunkFault> {
+        let missing = ChunkFault::NoSuchColumn { columns: self.num_columns() };
+        let Some((header, payload)) = self.column(index).zip(self.payload(index)) else {
+            return Err(missing);
+        };
+        if header.dtype == DType::String || header.codec == codec {
+            frame.extend_from_slice(&payload);
+            return Ok(header.codec);
+        }
+        let len = header.fixed_size().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+        match header.codec.plain(&payload, len) {
+            Some(bytes) => Ok(encode_bytes(bytes, codec, frame)?),
+            None => Ok(encode_bytes(&header.codec.decode(&payload, len)?, codec, frame)?),
+        }
+    }
+}

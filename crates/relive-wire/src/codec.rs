@@ -1,0 +1,70 @@
+//! Codecs of chunks and their numbers on the wire.
+//!
+//! dm-reverb's chunks are compressed with Snappy, and say nothing about it. Relive's may have another codec, tensor by tensor,
+//! in a field of the tensor's message that dm-reverb does not know. Such chunks go to peers only that have said that they
+//! know them: servers in their answer to Describe, readers in their requests.
+
+use relive_tensor::{Codec, CodecSet};
+
+use crate::v1;
+
+/// Number of the field of a `TensorProto` that holds the codec.
+pub(crate) const TENSOR_FIELD: u64 = 1000;
+
+/// The number of a codec.
+#[must_use]
+pub fn to_wire(codec: Codec) -> i32 {
+    match codec {
+        Codec::Snappy => v1::Codec::Snappy,
+        Codec::Raw => v1::Codec::Raw,
+        Codec::Lz4 => v1::Codec::Lz4,
+        Codec::Zstd => v1::Codec::Zstd,
+    }
+    .into()
+}
+
+/// The codec of a number, if this version knows it.
+#[must_use]
+pub fn from_wire(number: u64) -> Option<Codec> {
+    let known = v1::Codec::try_from(i32::try_from(number).ok()?).ok()?;
+    Some(match known {
+        v1::Codec::Snappy => Codec::Snappy,
+        v1::Codec::Raw => Codec::Raw,
+        v1::Codec::Lz4 => Codec::Lz4,
+        v1::Codec::Zstd => Codec::Zstd,
+    })
+}
+
+/// The codecs that this version can decode, as it tells its peers.
+#[must_use]
+pub fn known() -> Vec<i32> {
+    Codec::ALL.map(to_wire).to_vec()
+}
+
+/// What a peer knows that has said so: Snappy in any case, and nothing that this version does not know.
+#[must_use]
+pub fn known_to_peer(numbers: &[i32]) -> CodecSet {
+    let named = numbers.iter().filter_map(|number| from_wire(u64::try_from(*number).ok()?));
+    named.collect::<CodecSet>().with(Codec::Snappy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_there_and_back() {
+        for codec in Codec::ALL {
+            assert_eq!(from_wire(u64::try_from(to_wire(codec)).unwrap()), Some(codec));
+        }
+        assert_eq!((from_wire(4), from_wire(u64::MAX)), (None, None));
+        assert_eq!(to_wire(Codec::Snappy), 0, "what is not said is Snappy");
+    }
+
+    #[test]
+    fn peers_may_know_more_or_say_nothing() {
+        assert_eq!(known_to_peer(&known()), CodecSet::ALL);
+        assert_eq!(known_to_peer(&[]), CodecSet::REVERB);
+        assert_eq!(known_to_peer(&[2, 99, -1]), CodecSet::REVERB.with(Codec::Lz4));
+    }
+}
