@@ -92,6 +92,15 @@ fn inserts(criterion: &mut Criterion) {
     for sampler in [UNIFORM, PRIORITIZED, MAX_HEAP] {
         let mut bench = Bench::full(sampler);
         group.bench_function(sampler.to_string(), |bencher| bencher.iter(|| bench.insert()));
+        group.throughput(Throughput::Elements(64));
+        group.bench_function(format!("{sampler}, 64 at once"), |bencher| {
+            bencher.iter(|| {
+                let keys: Vec<u64> = (bench.next..bench.next + 64).map(Bench::key).collect();
+                bench.table.expect_inserts(&keys);
+                (0..64).for_each(|_| bench.insert());
+            });
+        });
+        group.throughput(Throughput::Elements(1));
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_table::{NewItem, Sampled, Table, TableConfig, Timestamp};
 use relive_tensor::Nest;
+use smallvec::SmallVec;
 
 use crate::EngineError;
 use crate::aftermath::Aftermath;
@@ -101,11 +102,20 @@ impl TableHandle {
     ) -> Result<Accepted, EngineError> {
         let origin =
             Origin { who, since: Instant::now(), deadline: None, confirmations: Some(confirmations) };
-        let mut items = items.into_iter().peekable();
+        let mut items = items.into_iter();
         let mut accepted = Accepted::default();
-        while items.peek().is_some() {
+        loop {
+            let stage: SmallVec<[NewItem; 1]> = items.by_ref().take(INSERTS_PER_LOCK).collect();
+            let keys: SmallVec<[u64; INSERTS_PER_LOCK]> = stage.iter().map(|item| item.key).collect();
+            if keys.is_empty() {
+                return Ok(accepted);
+            }
+            let mut stage = stage.into_iter();
             accepted = self.change(|change| {
-                for item in items.by_ref().take(INSERTS_PER_LOCK) {
+                if keys.len() > 1 {
+                    change.state.table.expect_inserts(&keys);
+                }
+                for item in stage.by_ref() {
                     let key = item.key;
                     if change.insert(item, &origin)? {
                         confirmed.push(key);
@@ -117,7 +127,6 @@ impl TableHandle {
                 Ok(Accepted { saturated, ..accepted })
             })?;
         }
-        Ok(accepted)
     }
 
     /// Asks for a batch of samples; see [`SampleFuture`].

@@ -157,6 +157,18 @@ impl Items {
         }
     }
 
+    /// Brings near some items with their chunks and their places by key.
+    pub(crate) fn touch_whole(&self, slots: &[Slot]) {
+        let records = || slots.iter().filter_map(|&slot| self.get(slot));
+        records().for_each(|record| self.touch_bucket(self.hash(record.key)));
+        records().for_each(|record| {
+            core::hint::black_box(Arc::strong_count(&record.data));
+        });
+        for chunk in records().flat_map(|record| record.data.trajectory.chunks().first()) {
+            core::hint::black_box((Arc::strong_count(chunk), chunk.is_held()));
+        }
+    }
+
     /// The records in some slots, in their order.
     pub(crate) fn records_in(&self, slots: Range<usize>) -> impl Iterator<Item = &Record> {
         let end = slots.end.min(self.entries.len());

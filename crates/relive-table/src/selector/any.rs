@@ -86,6 +86,14 @@ impl Select for Selector {
         each!(self, inner => inner.pick(rng))
     }
 
+    fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {
+        let fifo = match self {
+            Self::Fifo(inner) => Some(inner.next_to_leave(count)),
+            _ => None,
+        };
+        fifo.into_iter().flatten()
+    }
+
     fn pick_many<R: Rng + ?Sized>(&mut self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
         each!(self, inner => inner.pick_many(count, rng, picks));
     }

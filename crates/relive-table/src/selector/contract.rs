@@ -80,6 +80,13 @@ pub trait Select {
     /// it is empty, never on the word's value.
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick>;
 
+    /// The slots that are picked next, if each pick is taken out and the newest slots stay: as many as can be told at once, up
+    /// to `count`. None by default.
+    fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {
+        let _ = count;
+        core::iter::empty()
+    }
+
     /// Appends to `picks` what so many calls of [`pick`](Self::pick) would return, found side by side where that is
     /// faster. Nothing if the set is empty.
     fn pick_many<R: Rng + ?Sized>(&mut self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {

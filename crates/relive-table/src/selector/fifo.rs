@@ -34,4 +34,8 @@ impl Select for Fifo {
     fn pick<R: Rng + ?Sized>(&mut self, _rng: &mut R) -> Option<Pick> {
         self.0.oldest().map(|slot| Pick { slot, probability: 1.0 })
     }
+
+    fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {
+        self.0.oldest_first().take(count)
+    }
 }

@@ -36,6 +36,12 @@ impl Order {
         (self.oldest != END).then_some(self.oldest)
     }
 
+    /// The slots from the oldest on.
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = Slot> {
+        let next = |&slot: &Slot| Some(self.links.get(slot as usize)?.newer).filter(|&newer| newer != END);
+        core::iter::successors(self.oldest(), next)
+    }
+
     pub(crate) fn newest(&self) -> Option<Slot> {
         (self.newest != END).then_some(self.newest)
     }
@@ -85,8 +91,7 @@ mod tests {
     use super::*;
 
     fn in_order(order: &Order) -> Vec<Slot> {
-        let next = |&slot: &Slot| Some(order.links[slot as usize].newer).filter(|&newer| newer != END);
-        core::iter::successors(order.oldest(), next).collect()
+        order.oldest_first().collect()
     }
 
     #[test]

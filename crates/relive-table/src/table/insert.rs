@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::state::{Admitted, State};
 use crate::items::Record;
-use crate::selector::{Select, Slot};
+use crate::selector::{MAX_SIDE_BY_SIDE, Select, Slot};
 use crate::{Freed, InsertError, ItemData, NewItem, PriorityError, Table, Timestamp};
 
 /// The keys of items that had to leave, in the order of their leaving. Up to one takes no heap memory.
@@ -53,6 +53,20 @@ impl Table {
         let evicted = self.evict_excess(rng, freed);
         self.state.limiter.record_insert();
         Ok(InsertOutcome::Inserted { evicted })
+    }
+
+    /// Brings near what inserts of items of these keys are going to look at, and the items that they are going to evict, all at
+    /// once: their waits for memory become one. It changes nothing and decides nothing; keys beyond [`MAX_SIDE_BY_SIDE`] are
+    /// passed over.
+    pub fn expect_inserts(&self, keys: &[u64]) {
+        let State { config, contents, .. } = &self.state;
+        let keys = keys.get(..MAX_SIDE_BY_SIDE).unwrap_or(keys);
+        keys.iter().for_each(|&key| contents.items.touch_bucket(contents.items.hash(key)));
+        let over = (contents.items.len() + keys.len()) as u64;
+        let leaving = usize::try_from(over.saturating_sub(config.max_size)).unwrap_or(usize::MAX);
+        let leaving: SmallVec<[Slot; MAX_SIDE_BY_SIDE]> =
+            contents.remover.next_to_leave(leaving.min(keys.len())).collect();
+        contents.items.touch_whole(&leaving);
     }
 
     /// Checks whether an item fits into the table at all. One whose key is there already does: it brings only a priority.

@@ -30,6 +30,7 @@ pub fn conformance<S: Select>(kind: SelectorKind, empty: impl Fn() -> S) {
     }
     the_same_history_gives_the_same_picks(&mut empty(), &mut empty());
     many_picks_are_single_picks_one_after_the_other(&mut empty(), &mut empty());
+    who_is_said_to_leave_next_leaves_next(&mut empty());
     picks_come_as_often_as_their_probability_says(kind, &mut empty());
     weightless_slots_are_picked_only_among_themselves(kind, &mut empty());
 }
@@ -143,6 +144,28 @@ fn many_picks_are_single_picks_one_after_the_other(one: &mut impl Select, other:
         assert_eq!(many, single, "{count} of {size}");
     }
     assert_eq!(rng_of_many, rng_of_single, "both drew as many words");
+}
+
+/// Whatever is foretold comes true, also while newer slots come.
+fn who_is_said_to_leave_next_leaves_next(selector: &mut impl Select) {
+    let mut rng = rng(7);
+    assert_eq!(selector.next_to_leave(5).count(), 0, "nobody is there to leave");
+    for slot in 0..50 {
+        add(selector, slot, f64::from(slot % 7));
+    }
+    for slot in [3, 0, 20] {
+        assert!(selector.remove(slot));
+    }
+    for newer in 50..60 {
+        let foretold: Vec<Slot> = selector.next_to_leave(5).collect();
+        assert!(foretold.len() <= 5);
+        for slot in foretold {
+            assert_eq!(selector.pick(&mut rng).map(|pick| pick.slot), Some(slot));
+            assert!(selector.remove(slot));
+        }
+        add(selector, newer, 1.0);
+    }
+    assert!(selector.next_to_leave(usize::MAX).count() <= selector.len());
 }
 
 /// Frequencies of 100,000 picks lie within five standard deviations of what they should be.

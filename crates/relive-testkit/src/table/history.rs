@@ -142,6 +142,8 @@ fn step(
             let chunks: Vec<_> =
                 chunks.iter().map(|&number| Arc::clone(&pool[usize::from(number)])).collect();
             let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
+            // It may say nothing to the table, whatever the keys are.
+            table.expect_inserts(&[key, key.wrapping_add(1), key]);
             let outcome = table.insert(item.clone(), now, rng, freed);
             model.insert(&item, now, outcome);
         }
