@@ -1,16 +1,23 @@
 //! How many items per second a client writes to or reads from a server that is already running.
 //!
 //! ```console
-//! $ cargo run --release -p relive-client --example throughput -- localhost:8000 insert 400 5 uniform
+//! $ cargo run --release -p relive-client --example throughput -- localhost:8000 insert 400 5 uniform tcp
 //! ```
 //!
-//! Arguments: address, `insert` or `sample`, bytes per item, seconds, table, and for `sample` the samples in flight. Items
-//! are one step of one `f32` column with random values. Inserts count when they are confirmed; samples when they are
-//! decoded.
+//! Arguments: address, `insert`, `insert-many` (steps and items by the thousand, 64 steps to a chunk) or `sample`, bytes per item, seconds, table, the way to
+//! the server (`auto`, `tcp`, `unix`, `shm`), and for `sample` the samples in flight. Items are one step of one `f32` column with random
+//! values. Inserts count when they are confirmed; samples when they are decoded.
 
 use std::time::{Duration, Instant};
 
-use relive_client::{Client, Error, Nest, SamplerOptions, Tensor, TrajectoryWriterOptions};
+use relive_client::{
+    Client, ClientOptions, Error, Nest, SamplerOptions, Tensor, TrajectoryWriterOptions, TransportChoice,
+    Windows,
+};
+
+/// Steps are freed on another thread than the one that made them.
+#[global_allocator]
+static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -18,14 +25,18 @@ const LIMIT: Duration = Duration::from_secs(60);
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [address, operation, bytes, seconds, table, rest @ ..] = args.as_slice() else {
-        return Err("usage: throughput ADDRESS insert|sample BYTES SECONDS TABLE [IN_FLIGHT]".into());
+        let usage =
+            "usage: throughput ADDRESS insert|insert-many|sample BYTES SECONDS TABLE [WAY] [IN_FLIGHT]";
+        return Err(usage.into());
     };
-    let client = Client::connect(address)?;
+    let options = ClientOptions::default().transport(way(rest.first().map(String::as_str)));
+    let client = Client::connect_with(address, options)?;
     let (bytes, seconds): (usize, f64) = (bytes.parse()?, seconds.parse()?);
     let until = Duration::from_secs_f64(seconds);
-    let in_flight = rest.first().map_or(Ok(1000), |text| text.parse())?;
+    let in_flight = rest.get(1).map_or(Ok(1000), |text| text.parse())?;
     let (started, items) = match operation.as_str() {
         "insert" => insert(client, table, bytes, until).await?,
+        "insert-many" => insert_many(client, table, bytes, until).await?,
         "sample" => sample(client, table, in_flight, until).await?,
         other => return Err(format!("unknown operation {other:?}").into()),
     };
@@ -61,6 +72,42 @@ async fn insert(
     writer.flush(LIMIT).await?;
     writer.close().await?;
     Ok((started, items))
+}
+
+async fn insert_many(
+    client: Client,
+    table: &str,
+    bytes: usize,
+    until: Duration,
+) -> Result<(Instant, usize), Error> {
+    let many = u32::try_from((400_000 / bytes).max(1)).unwrap_or(1);
+    let width = u32::try_from(bytes / 4).expect("a benchmark's item is small");
+    let rows = random(bytes * many as usize, 1);
+    let data = rows.bytes().cloned().unwrap_or_default();
+    let rows = Tensor::new(rows.dtype(), [many, width], data);
+    let steps = Nest::List(vec![Nest::Leaf(rows.expect("as many rows as the shape says"))]);
+    let mut writer =
+        client.trajectory_writer(TrajectoryWriterOptions::new(many).chunk_length(many.min(64)))?;
+    let newest_last: Vec<i64> = (1..=i64::from(many)).rev().map(|age| -age).collect();
+    let priorities = vec![1.0; many as usize];
+    let (started, mut items) = (Instant::now(), 0);
+    while started.elapsed() < until {
+        writer.append_sequence(&steps)?;
+        writer.create_window_items(table, &priorities, Windows::steps(&newest_last)).await?;
+        items += many as usize;
+    }
+    writer.flush(LIMIT).await?;
+    writer.close().await?;
+    Ok((started, items))
+}
+
+fn way(name: Option<&str>) -> TransportChoice {
+    match name {
+        Some("tcp") => TransportChoice::Tcp,
+        Some("unix") => TransportChoice::Unix,
+        Some("shm") => TransportChoice::SharedMemory,
+        _ => TransportChoice::Auto,
+    }
 }
 
 async fn sample(

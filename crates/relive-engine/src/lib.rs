@@ -14,7 +14,7 @@
 //! * Every waiter can be listed with what it waits for, how much is missing, and since when ([`WaiterInfo`]).
 
 mod aftermath;
-mod batch;
+pub mod batch;
 mod capture;
 mod change;
 mod checkpoint;
@@ -38,7 +38,6 @@ mod slot;
 mod state;
 mod sync;
 
-pub use batch::{Batch, BatchColumn, BatchError};
 pub use checkpoint::PendingCheckpoint;
 pub use confirmations::{Confirmations, Outcome};
 pub use describe::{Operation, TableStatus, WaiterInfo};

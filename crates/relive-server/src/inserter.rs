@@ -16,12 +16,15 @@ use tonic::Status;
 use crate::grpc::{Services, status};
 use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
 
+/// Chunks by their keys, which clients choose.
+type Held = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
+
 /// The chunks and items of one insert stream.
 #[derive(Debug)]
 pub(crate) struct Inserter {
     services: Services,
     peer: Arc<str>,
-    held: HashMap<u64, Arc<Chunk>>,
+    held: Held,
     /// Where the stream waits before it reads more than there is memory for.
     gate: MemoryGate,
     confirmations: Arc<Confirmations>,
@@ -35,7 +38,7 @@ impl Inserter {
     pub(crate) fn new(services: &Services, peer: &Arc<str>) -> Self {
         Self {
             peer: Arc::clone(peer),
-            held: HashMap::new(),
+            held: Held::default(),
             gate: services.engine().memory_gate(peer),
             confirmations: Arc::default(),
             confirmed: Vec::new(),
@@ -176,7 +179,7 @@ impl Inserter {
 
 /// Bytes of chunks that the stream brought and no table has: items to come need them, and one stream is let go on with so
 /// many.
-fn unheld_bytes(held: &HashMap<u64, Arc<Chunk>>) -> u64 {
+fn unheld_bytes(held: &Held) -> u64 {
     let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
     unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)
 }

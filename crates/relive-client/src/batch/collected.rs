@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use relive_engine::batch::{Target, Uniform, UniformColumn};
 use relive_tensor::DType;
 
 use super::ColumnLayout;
-use super::gather::{Target, gather};
+use super::gather::gather;
 use super::plan::{Plan, PlannedColumn};
 use super::planner::Planner;
 use super::stored::StoredSamples;
-use super::uniform::Uniform;
 use crate::bulk::{Arrived, ColumnMemory};
 use crate::{Error, ErrorKind, Result, Sample, SampleInfo};
 
@@ -133,7 +133,7 @@ impl SampleBatch {
     /// cannot be read.
     pub fn columns(&self) -> Result<Vec<ColumnLayout>> {
         if let Some((_, uniform)) = self.uniform() {
-            return Ok(uniform.layouts());
+            return Ok(uniform.columns().iter().map(ColumnLayout::from).collect());
         }
         let check = |column| {
             let rows = self.rows_per_sample(column)?;
@@ -153,7 +153,7 @@ impl SampleBatch {
     /// As [`columns`](Self::columns), but for the rows.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
         if let Some((_, uniform)) = self.uniform() {
-            return Ok(uniform.layouts());
+            return Ok(uniform.columns().iter().map(ColumnLayout::from).collect());
         }
         let padded = |column| {
             let rows = self.rows_per_sample(column)?;
@@ -207,7 +207,10 @@ impl SampleBatch {
             return Ok(());
         }
         match self.uniform() {
-            Some((stored, uniform)) => uniform.gather(stored.sampled(), stored.table(), targets),
+            Some((stored, uniform)) => uniform.gather(stored.sampled(), targets).map_err(|fault| {
+                let text = format!("a sample of table {:?} cannot be decoded: {fault}", stored.table());
+                Error::with_source(ErrorKind::DataLoss, text, fault)
+            }),
             None => gather(self.plan()?, self.samples(), targets),
         }
     }
@@ -361,6 +364,14 @@ fn spread(mut data: &[u8], rows_of_each: &[u32], Target { rows: most, row_bytes,
             out.copy_from_slice(mine);
         }
         data = rest;
+    }
+}
+
+impl From<&UniformColumn> for ColumnLayout {
+    fn from(column: &UniformColumn) -> ColumnLayout {
+        let UniformColumn { dtype, squeeze, cell_shape, rows } = column;
+        let rows = (!squeeze).then_some(*rows);
+        ColumnLayout { dtype: *dtype, rows, cell_shape: cell_shape.clone() }
     }
 }
 

@@ -4,46 +4,18 @@
 //! its place if one piece takes it whole, otherwise beside and copied from there. Large batches are split over threads.
 
 use std::hint::black_box;
-use std::num::NonZero;
-use std::sync::LazyLock;
-use std::thread;
 
+use relive_engine::batch::{Target, on_threads, threads_for};
 use relive_tensor::{ChunkFault, EncodedTensor};
 
 use super::plan::{Plan, PlannedSlice};
 use crate::{Error, ErrorKind, Result, Sample};
-
-/// Output from which another thread is worth its start, about 20 µs: a copy of this much takes as long, and what is compressed
-/// takes several times longer.
-const BYTES_PER_THREAD: usize = 384 << 10;
-
-/// Threads beyond which memory, not computing, is what limits.
-const MAX_THREADS: usize = 4;
 
 /// Where a slice goes.
 pub(super) struct Piece<'o> {
     slice: PlannedSlice,
     row_bytes: usize,
     out: &'o mut [u8],
-}
-
-/// A column to be decoded: its number, the bytes of one of its rows, the rows that each sample has room for, and where it
-/// goes.
-pub(super) struct Target<'o> {
-    pub(super) column: usize,
-    pub(super) row_bytes: usize,
-    pub(super) rows: usize,
-    pub(super) out: &'o mut [u8],
-}
-
-impl Target<'_> {
-    /// Takes the part of the first `samples` samples off.
-    pub(super) fn split_off(&mut self, samples: usize) -> Self {
-        let bytes = self.row_bytes * self.rows * samples;
-        let (out, rest) = std::mem::take(&mut self.out).split_at_mut_checked(bytes).unwrap_or_default();
-        self.out = rest;
-        Target { out, ..*self }
-    }
 }
 
 /// Decodes columns into their places. Room beyond the rows of a sample is left as it is.
@@ -67,33 +39,6 @@ pub(super) fn gather(plan: &Plan, samples: &[Sample], targets: Vec<Target<'_>>) 
     on_threads(shares, |pieces| run(plan, samples, pieces)).map_err(|fault| {
         let text = format!("a sample of table {:?} cannot be decoded: {fault}", table_of(samples));
         Error::with_source(ErrorKind::DataLoss, text, fault)
-    })
-}
-
-/// How many threads an output of so many bytes is worth.
-pub(super) fn threads_for(bytes: usize) -> usize {
-    let threads = (bytes / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
-    if threads == 1 { 1 } else { threads.min(available_threads()) }
-}
-
-/// Does the last share on this thread, and the others on one each.
-pub(super) fn on_threads<T: Send>(
-    mut shares: Vec<T>,
-    work: impl Fn(T) -> std::result::Result<(), ChunkFault> + Sync,
-) -> std::result::Result<(), ChunkFault> {
-    let Some(own) = shares.pop() else { return Ok(()) };
-    if shares.is_empty() {
-        return work(own);
-    }
-    thread::scope(|scope| {
-        let work = &work;
-        let running: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
-        let own = work(own);
-        let ended = running
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        // All are waited for before the first error is given.
-        ended.fold(own, std::result::Result::and)
     })
 }
 
@@ -218,13 +163,6 @@ fn unreachable_rows(piece: &Piece<'_>) -> ! {
 
 fn table_of(samples: &[Sample]) -> &str {
     samples.first().map_or("", Sample::table)
-}
-
-/// Asking the system means reading files.
-fn available_threads() -> usize {
-    static THREADS: LazyLock<usize> =
-        LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
-    *THREADS
 }
 
 fn to_usize(number: u32) -> usize {

@@ -3,7 +3,7 @@
 //! A [`BatchSampler`] gathers samples, a [`SampleBatch`] holds some and decodes them straight into memory of the caller.
 //! What a batch's samples consist of is worked out once ([`plan::Plan`]); decoding goes through it chunk by chunk
 //! ([`gather`]), so that a chunk of many slices is decoded once. Batches of this process whose items are alike, with one slice
-//! per column, need none of that ([`uniform`]).
+//! per column, need none of that ([`relive_engine::batch`]).
 
 mod collected;
 #[cfg(test)]
@@ -16,7 +16,6 @@ mod plan;
 mod planner;
 mod sampler;
 mod stored;
-mod uniform;
 
 pub use collected::SampleBatch;
 pub use layout::ColumnLayout;

@@ -11,6 +11,7 @@ mod column_state;
 mod create;
 mod encode;
 mod flat_step;
+mod in_flight;
 mod item;
 mod known_tables;
 mod link;

@@ -4,13 +4,13 @@
 //! once, before the first item that needs it; `held` is exactly what the server holds for this stream once the last
 //! request cut is processed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use relive_wire::reverb::InsertStreamRequest;
 
+use super::in_flight::InFlight;
 use super::item::PendingItem;
-use super::random_keys::RandomKeys;
 use super::slot::ChunkSlot;
 
 /// A request is closed when its chunks and items reach this many bytes. Large enough that a request's cost is its
@@ -23,22 +23,14 @@ const MAX_REQUEST_ITEMS: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// Not sent on the present stream, oldest first.
-    queue: VecDeque<Entry>,
+    queue: VecDeque<PendingItem>,
     /// Sent on the present stream, not confirmed.
-    in_flight: HashMap<u64, Entry, RandomKeys>,
+    in_flight: InFlight,
     /// Chunks that the server holds for the present stream.
     held: Vec<Arc<ChunkSlot>>,
     /// Number of the present stream; the first is 1.
     stream: u64,
-    next_order: u64,
     pending_bytes: usize,
-}
-
-/// An item and its place in the order of creation.
-#[derive(Debug)]
-struct Entry {
-    order: u64,
-    item: PendingItem,
 }
 
 impl Outbox {
@@ -55,7 +47,7 @@ impl Outbox {
 
     /// Whether a request could be cut now.
     pub(crate) fn has_work(&self) -> bool {
-        self.queue.front().is_some_and(|entry| entry.item.is_ready())
+        self.queue.front().is_some_and(PendingItem::is_ready)
     }
 
     pub(crate) fn queued_items(&self) -> usize {
@@ -71,8 +63,7 @@ impl Outbox {
             }
         }
         self.pending_bytes += item.message_bytes();
-        self.queue.push_back(Entry { order: self.next_order, item });
-        self.next_order += 1;
+        self.queue.push_back(item);
     }
 
     /// Counts the bytes of a chunk that was cut after items began to refer to it.
@@ -84,7 +75,7 @@ impl Outbox {
 
     /// Takes note of a confirmation and hands back what is not needed any more, to be dropped outside of the lock.
     pub(crate) fn confirm(&mut self, key: u64) -> Option<PendingItem> {
-        let item = self.in_flight.remove(&key)?.item;
+        let item = self.in_flight.remove(key)?;
         for chunk in item.chunks() {
             if chunk.remove_pending_item() {
                 self.pending_bytes -= chunk.uncount_bytes();
@@ -99,11 +90,9 @@ impl Outbox {
     pub(crate) fn start_stream(&mut self) -> u64 {
         self.stream += 1;
         self.held.clear();
-        let mut again: Vec<Entry> = self.in_flight.drain().map(|(_, entry)| entry).collect();
-        again.sort_unstable_by_key(|entry| entry.order);
-        for entry in again.into_iter().rev() {
-            entry.item.chunks().iter().for_each(|chunk| chunk.hold());
-            self.queue.push_front(entry);
+        for item in self.in_flight.take().rev() {
+            item.chunks().iter().for_each(|chunk| chunk.hold());
+            self.queue.push_front(item);
         }
         self.stream
     }
@@ -121,11 +110,11 @@ impl Outbox {
             if !self.add_chunks(&mut request, &mut bytes) {
                 break;
             }
-            let Some(entry) = self.queue.pop_front() else { break };
-            entry.item.chunks().iter().for_each(|chunk| chunk.release());
-            bytes += entry.item.message_bytes();
-            request.items.push(entry.item.to_message());
-            self.in_flight.insert(entry.item.key, entry);
+            let Some(item) = self.queue.pop_front() else { break };
+            item.chunks().iter().for_each(|chunk| chunk.release());
+            bytes += item.message_bytes();
+            request.items.push(item.to_message());
+            self.in_flight.push(item);
         }
         if !request.items.is_empty() {
             // The server looks at the list only in requests with items, and drops what is not on it.
@@ -137,8 +126,8 @@ impl Outbox {
 
     /// Adds the chunks of the oldest item that were not sent yet; whether all of them fitted in.
     fn add_chunks(&mut self, request: &mut InsertStreamRequest, bytes: &mut usize) -> bool {
-        let Some(entry) = self.queue.front() else { return false };
-        for chunk in entry.item.chunks() {
+        let Some(item) = self.queue.front() else { return false };
+        for chunk in item.chunks() {
             if chunk.is_sent_on(self.stream) {
                 continue;
             }

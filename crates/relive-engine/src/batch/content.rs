@@ -7,6 +7,7 @@ use relive_tensor::{Column, DType, Shape};
 
 use super::BatchError;
 use super::pieces::Piece;
+use super::uniform::{Uniform, UniformColumn};
 
 /// Sampled items as columns `[samples, rows, ..cell]`; nothing is decoded before it is asked for.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Batch {
     columns: Vec<BatchColumn>,
     /// Column by column, in each sample by sample.
     pub(super) pieces: Vec<Vec<Piece>>,
+    /// What they are all like, if they are; then there are no pieces.
+    pub(super) uniform: Option<Uniform>,
 }
 
 /// What all samples agree on in a column, and how many rows each has.
@@ -65,7 +68,8 @@ impl Batch {
     /// The samples, and why they make none: [`BatchError::Differ`] if they differ in number, type or shape of their columns other than in their rows;
     /// [`BatchError::TooLarge`].
     pub fn new(samples: Vec<Sampled>) -> Result<Self, (BatchError, Vec<Sampled>)> {
-        let mut batch = Self { samples: Vec::new(), columns: Vec::new(), pieces: Vec::new() };
+        let uniform = Uniform::of(&samples);
+        let mut batch = Self { samples: Vec::new(), columns: Vec::new(), pieces: Vec::new(), uniform };
         match batch.plan(&samples) {
             Ok(()) => Ok(Self { samples, ..batch }),
             Err(error) => Err((error, samples)),
@@ -73,11 +77,12 @@ impl Batch {
     }
 
     fn plan(&mut self, samples: &[Sampled]) -> Result<(), BatchError> {
-        for (number, sample) in samples.iter().enumerate() {
-            if number % STAGE == 0 {
-                touch(samples.get(number..).unwrap_or_default());
+        match &self.uniform {
+            Some(uniform) => {
+                let column = |column| BatchColumn::uniform(column, samples.len());
+                self.columns = uniform.columns().iter().map(column).collect();
             }
-            self.add(number, sample, samples.len())?;
+            None => self.add_all(samples)?,
         }
         let is_too_large =
             |column: &BatchColumn| column.dtype != DType::String && column.size_bytes().is_none();
@@ -85,6 +90,16 @@ impl Batch {
             Some(column) => Err(BatchError::TooLarge { column }),
             None => Ok(()),
         }
+    }
+
+    fn add_all(&mut self, samples: &[Sampled]) -> Result<(), BatchError> {
+        for (number, sample) in samples.iter().enumerate() {
+            if number % STAGE == 0 {
+                touch(samples.get(number..).unwrap_or_default());
+            }
+            self.add(number, sample, samples.len())?;
+        }
+        Ok(())
     }
 
     /// The samples, without the batch.
@@ -142,6 +157,11 @@ impl Batch {
 }
 
 impl BatchColumn {
+    fn uniform(column: &UniformColumn, samples: usize) -> Self {
+        let UniformColumn { dtype, squeeze, cell_shape, rows } = column;
+        Self { dtype: *dtype, squeeze: *squeeze, cell_shape: cell_shape.clone(), rows: vec![*rows; samples] }
+    }
+
     fn first(column: &Column<'_>, samples: usize) -> Self {
         Self {
             dtype: column.dtype(),

@@ -4,22 +4,15 @@
 //! decoded once for all pieces that need them. Large batches are split over threads.
 
 use std::hint::black_box;
-use std::num::NonZero;
-use std::sync::LazyLock;
-use std::thread;
 
 use bytes::Bytes;
 use relive_table::Sampled;
 use relive_tensor::ChunkFault;
 
 use super::pieces::Piece;
+use super::share::{on_threads, threads_for};
+use super::target::Target;
 use super::{Batch, BatchColumn, BatchError};
-
-/// Output from which another thread is worth its start, which takes as long as a copy of this.
-const BYTES_PER_THREAD: usize = 512 << 10;
-
-/// Threads beyond which memory, not computing, is what limits.
-const MAX_THREADS: usize = 4;
 
 /// A piece, and where it goes.
 struct Placed<'o> {
@@ -39,20 +32,18 @@ impl Batch {
         &self,
         targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,
     ) -> Result<(), BatchError> {
+        if let Some(uniform) = &self.uniform {
+            let targets = targets.into_iter().map(|(column, out)| self.target(column, out));
+            let targets = targets.collect::<Result<_, _>>()?;
+            return uniform.gather(&self.samples, targets).map_err(BatchError::Damaged);
+        }
         let (mut whole, mut parts, mut total) = (Vec::with_capacity(self.samples.len()), Vec::new(), 0);
         for (column, out) in targets {
             total += out.len();
             self.cut(column, out, &mut whole, &mut parts)?;
         }
         parts.sort_by_cached_key(|placed: &Placed<'_>| placed.piece.identity(&self.samples));
-        let threads = (total / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
-        let threads = if threads == 1 { 1 } else { threads.min(available_threads()) };
-        let done = if threads == 1 {
-            self.decode_whole(&mut whole).and_then(|()| self.decode_parts(&mut parts))
-        } else {
-            self.split(&mut whole, &mut parts, threads)
-        };
-        done.map_err(BatchError::Damaged)
+        self.split(&mut whole, &mut parts, threads_for(total)).map_err(BatchError::Damaged)
     }
 
     /// The strings of a column, sample by sample; none of other columns.
@@ -76,6 +67,18 @@ impl Batch {
         Ok(strings)
     }
 
+    /// A place that has the size of its column.
+    fn target<'o>(&self, column: usize, out: &'o mut [u8]) -> Result<Target<'o>, BatchError> {
+        let content = self.columns().get(column);
+        let expected = content.and_then(BatchColumn::size_bytes).unwrap_or(0);
+        if expected != out.len() {
+            return Err(BatchError::Destination { column, expected, got: out.len() });
+        }
+        let row_bytes = content.and_then(BatchColumn::row_bytes).unwrap_or(0);
+        let rows = content.and_then(BatchColumn::uniform_rows).unwrap_or(0) as usize;
+        Ok(Target { column, row_bytes, rows, out })
+    }
+
     fn cut<'o>(
         &self,
         column: usize,
@@ -83,13 +86,7 @@ impl Batch {
         whole: &mut Vec<Placed<'o>>,
         parts: &mut Vec<Placed<'o>>,
     ) -> Result<(), BatchError> {
-        let content = self.columns().get(column);
-        let expected = content.and_then(BatchColumn::size_bytes).unwrap_or(0);
-        if expected != out.len() {
-            return Err(BatchError::Destination { column, expected, got: out.len() });
-        }
-        let row_bytes = content.and_then(BatchColumn::row_bytes).unwrap_or(0);
-        let mut rest = out;
+        let Target { row_bytes, out: mut rest, .. } = self.target(column, out)?;
         for &piece in self.pieces.get(column).map_or(&[][..], Vec::as_slice) {
             let bytes = (piece.rows as usize).saturating_mul(row_bytes);
             let (out, after) = rest.split_at_mut_checked(bytes).unwrap_or_default();
@@ -100,33 +97,22 @@ impl Batch {
         Ok(())
     }
 
-    /// Decodes on several threads; pieces of one tensor stay together.
+    /// Decodes on so many threads; pieces of one tensor stay together.
     fn split(
         &self,
         whole: &mut [Placed<'_>],
         parts: &mut [Placed<'_>],
         threads: usize,
     ) -> Result<(), ChunkFault> {
-        let work = |whole: &mut [Placed<'_>], parts: &mut [Placed<'_>]| {
-            self.decode_whole(whole).and_then(|()| self.decode_parts(parts))
-        };
-        thread::scope(|scope| {
-            let (mut whole, mut parts) = (whole, parts);
-            let mut running = Vec::with_capacity(threads);
-            for left in (2..=threads).rev() {
-                let (mine, others) = whole.split_at_mut(whole.len() / left);
-                let (my_parts, other_parts) = parts.split_at_mut(self.share_of(parts, left));
-                running.push(scope.spawn(move || work(mine, my_parts)));
-                (whole, parts) = (others, other_parts);
-            }
-            let own = work(whole, parts);
-            // A thread that panics takes the panic to here, as if it had happened here.
-            let ended = running.into_iter().map(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            ended.fold(own, Result::and)
-        })
+        let (mut whole, mut parts, mut shares) = (whole, parts, Vec::with_capacity(threads));
+        for left in (2..=threads).rev() {
+            let (mine, others) = whole.split_at_mut(whole.len() / left);
+            let (my_parts, other_parts) = parts.split_at_mut(self.share_of(parts, left));
+            shares.push((mine, my_parts));
+            (whole, parts) = (others, other_parts);
+        }
+        shares.push((whole, parts));
+        on_threads(shares, |(whole, parts)| self.decode_whole(whole).and_then(|()| self.decode_parts(parts)))
     }
 
     /// Number of the first pieces that make a share for one of `threads`.
@@ -191,11 +177,4 @@ fn touch(samples: &[Sampled], stage: &[Placed<'_>]) {
         let lines = tensor.payload.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
         black_box(lines.fold(0_u8, |seen, byte| seen ^ byte));
     }
-}
-
-/// Asking the system means reading files.
-fn available_threads() -> usize {
-    static THREADS: LazyLock<usize> =
-        LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
-    *THREADS
 }

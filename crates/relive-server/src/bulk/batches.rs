@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use relive_engine::{Batch, BatchError};
+use relive_engine::batch::{Batch, BatchError};
 use relive_table::Sampled;
 use relive_tensor::CodecSet;
 use relive_transport::Frames;

@@ -7,7 +7,7 @@ use relive::{
     Client, ErrorKind, RateLimiterConfig, TableConfig, Tensor, TrajectoryWriter, TrajectoryWriterOptions,
 };
 
-const SHORT: Duration = Duration::from_millis(50);
+const SHORT: Duration = Duration::from_millis(300);
 
 /// A table that takes one item and then waits for a sample.
 fn narrow() -> TableConfig {

@@ -9,7 +9,7 @@ use relive::{
     StructuredConfig, TableConfig, Tensor, TensorSpec, TrajectoryWriter, TrajectoryWriterOptions,
 };
 
-const SHORT: Duration = Duration::from_millis(50);
+const SHORT: Duration = Duration::from_millis(300);
 
 fn fifo(name: &str) -> TableConfig {
     TableConfig::new(name).sampler(SelectorKind::Fifo).max_times_sampled(1)
@@ -109,6 +109,7 @@ async fn items_beyond_the_limit_wait_and_then_fail_and_say_for_what() {
         writer.flush(LONG).await.unwrap();
         assert_eq!(writer.pending_items(), 0);
         add(&mut writer, "t", 6).await.unwrap();
+        writer.flush(LONG).await.unwrap();
         writer.close().await.unwrap();
         assert_eq!(place.read_values("t", 1).await, [[6]]);
     }

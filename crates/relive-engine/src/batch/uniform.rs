@@ -1,4 +1,4 @@
-//! The usual batch of this process: items of one slice per column, all alike. It needs no plan: what is where can be read off
+//! The usual batch: items of one slice per column, all alike. It needs no plan: what is where can be read off
 //! the items again, as they are gathered.
 //!
 //! Items lie all over the memory, and so do the chunks that they refer to, and the chunks' bytes. Each of these ways is gone
@@ -7,23 +7,27 @@
 use std::hint::black_box;
 
 use relive_table::Sampled;
-use relive_tensor::{ChunkFault, ColumnHeader, DType, EncodedTensor, OnlySlice};
+use relive_tensor::{ChunkFault, ColumnHeader, DType, EncodedTensor, OnlySlice, Shape};
 use smallvec::SmallVec;
 
-use super::ColumnLayout;
-use super::gather::{self, Target};
-use super::plan::PlannedColumn;
-use crate::{Error, ErrorKind, Result};
+use super::share::{on_threads, threads_for};
+use super::target::Target;
 
 /// What all samples of a batch are like.
 #[derive(Debug)]
-pub(super) struct Uniform(SmallVec<[UniformColumn; 4]>);
+pub struct Uniform(SmallVec<[UniformColumn; 4]>);
 
+/// A column that is the same in all samples but for the elements.
 #[derive(Debug)]
-pub(super) struct UniformColumn {
-    pub(super) planned: PlannedColumn,
+pub struct UniformColumn {
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Whether each sample is one cell, without a dimension of rows.
+    pub squeeze: bool,
+    /// Shape of one row.
+    pub cell_shape: Shape,
     /// Rows of each sample, 1 if the column is squeezed.
-    pub(super) rows: u32,
+    pub rows: u32,
 }
 
 /// Samples that are looked at side by side. Each pause between two runs costs a wait for memory; what is looked at of so many
@@ -44,8 +48,9 @@ const TOUCHED_LINES: usize = 8;
 
 impl Uniform {
     /// What `samples` are like; none if there are none, if they are not all alike, or if it pays to decode what they share.
-    pub(super) fn of(samples: &[Sampled]) -> Option<Uniform> {
-        let first = Uniform::of_first(samples.first()?)?;
+    #[must_use]
+    pub fn of(samples: &[Sampled]) -> Option<Self> {
+        let first = Self::of_first(samples.first()?)?;
         let fits = samples.chunks(LOOKED_AT).all(|samples| {
             touch_chunks(samples);
             samples.iter().all(|sample| first.fits(sample))
@@ -53,16 +58,16 @@ impl Uniform {
         fits.then_some(first)
     }
 
-    fn of_first(sample: &Sampled) -> Option<Uniform> {
+    fn of_first(sample: &Sampled) -> Option<Self> {
         let trajectory = &sample.item.trajectory;
         let column = |column| {
             let slice = trajectory.only_slice(column)?;
             let header = header_of(&slice)?;
-            let (dtype, cell_shape) = (header.dtype, header.cell_dims().into());
-            let planned = PlannedColumn { dtype, squeeze: slice.squeeze, cell_shape };
-            (dtype != DType::String).then_some(UniformColumn { planned, rows: slice.length })
+            let (dtype, cell_shape) = (header.dtype, Shape::from(header.cell_dims()));
+            let column = UniformColumn { dtype, squeeze: slice.squeeze, cell_shape, rows: slice.length };
+            (dtype != DType::String).then_some(column)
         };
-        (0..trajectory.num_columns()).map(column).collect::<Option<_>>().map(Uniform)
+        (0..trajectory.num_columns()).map(column).collect::<Option<_>>().map(Self)
     }
 
     fn fits(&self, sample: &Sampled) -> bool {
@@ -73,18 +78,18 @@ impl Uniform {
         trajectory.num_columns() == self.0.len() && self.0.iter().enumerate().all(fits)
     }
 
-    pub(super) fn layouts(&self) -> Vec<ColumnLayout> {
-        self.0.iter().map(|column| column.planned.with_rows(column.rows)).collect()
+    /// Its columns.
+    #[must_use]
+    pub fn columns(&self) -> &[UniformColumn] {
+        &self.0
     }
 
-    /// Decodes columns into their places. Room beyond the rows of a sample is left as it is.
-    pub(super) fn gather(
-        &self,
-        samples: &[Sampled],
-        table: &str,
-        mut targets: Vec<Target<'_>>,
-    ) -> Result<()> {
-        let threads = gather::threads_for(targets.iter().map(|target| target.out.len()).sum());
+    /// Decodes columns of the samples that this was made of into their places. Room beyond the rows of a sample is left as it is.
+    ///
+    /// # Errors
+    /// Data that cannot be decoded; what the places then hold is unspecified.
+    pub fn gather(&self, samples: &[Sampled], mut targets: Vec<Target<'_>>) -> Result<(), ChunkFault> {
+        let threads = threads_for(targets.iter().map(|target| target.out.len()).sum());
         let (mut rest, mut shares) = (samples, Vec::with_capacity(threads));
         for left in (2..=threads).rev() {
             let (mine, others) = rest.split_at(rest.len() / left);
@@ -98,23 +103,19 @@ impl Uniform {
         let fill = |(samples, targets): (&[Sampled], Vec<Target<'_>>)| {
             targets.into_iter().try_for_each(|target| fill(samples, target))
         };
-        gather::on_threads(shares, fill).map_err(|fault| {
-            let text = format!("a sample of table {table:?} cannot be decoded: {fault}");
-            Error::with_source(ErrorKind::DataLoss, text, fault)
-        })
+        on_threads(shares, fill)
     }
 }
 
 impl UniformColumn {
     /// Parts of chunks are left to the plan: it decodes a chunk once, however many samples have a part of it.
     fn fits(&self, slice: &OnlySlice<'_>) -> bool {
-        let Self { planned, rows } = self;
         header_of(slice).is_some_and(|header| {
-            slice.length == *rows
-                && header.rows() == *rows
-                && slice.squeeze == planned.squeeze
-                && header.dtype == planned.dtype
-                && header.cell_dims() == planned.cell_shape.dims()
+            slice.length == self.rows
+                && header.rows() == self.rows
+                && slice.squeeze == self.squeeze
+                && header.dtype == self.dtype
+                && header.cell_dims() == self.cell_shape.dims()
         })
     }
 }
@@ -132,7 +133,7 @@ fn touch_chunks(samples: &[Sampled]) {
 }
 
 /// Decodes one column of `samples`.
-fn fill(samples: &[Sampled], target: Target<'_>) -> std::result::Result<(), ChunkFault> {
+fn fill(samples: &[Sampled], target: Target<'_>) -> Result<(), ChunkFault> {
     let Target { column, row_bytes, rows, out } = target;
     let sample_bytes = row_bytes * rows;
     if sample_bytes == 0 {

@@ -1,0 +1,53 @@
+//! Large batches on several threads.
+
+use std::num::NonZero;
+use std::sync::LazyLock;
+use std::thread;
+
+use relive_tensor::ChunkFault;
+
+/// Output from which another thread is worth its start, about 20 µs: a copy of this much takes as long, and what is compressed
+/// takes several times longer.
+const BYTES_PER_THREAD: usize = 384 << 10;
+
+/// Threads beyond which memory, not computing, is what limits.
+const MAX_THREADS: usize = 4;
+
+/// How many threads an output of so many bytes is worth.
+#[must_use]
+pub fn threads_for(bytes: usize) -> usize {
+    let threads = (bytes / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
+    if threads == 1 { 1 } else { threads.min(available_threads()) }
+}
+
+/// Does the last share on this thread, and the others on one each.
+///
+/// # Errors
+/// The first error of any share, after all have ended.
+pub fn on_threads<T: Send>(
+    mut shares: Vec<T>,
+    work: impl Fn(T) -> Result<(), ChunkFault> + Sync,
+) -> Result<(), ChunkFault> {
+    let Some(own) = shares.pop() else { return Ok(()) };
+    if shares.is_empty() {
+        return work(own);
+    }
+    thread::scope(|scope| {
+        let work = &work;
+        let running: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
+        let own = work(own);
+        // A thread that panics takes the panic to here, as if it had happened here.
+        let ended = running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        // All are waited for before the first error is given.
+        ended.fold(own, Result::and)
+    })
+}
+
+/// Asking the system means reading files.
+fn available_threads() -> usize {
+    static THREADS: LazyLock<usize> =
+        LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
+    *THREADS
+}
