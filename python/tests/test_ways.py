@@ -35,6 +35,19 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 
+FORKER = """
+import os, sys, relive
+batches = relive.Client(f"localhost:{sys.argv[1]}", transport=sys.argv[2]).batches("table", 64)
+next(batches)
+child = os.fork()
+if child == 0:
+    sys.stdin.read()
+    os._exit(0)
+batches.close()
+print("closed", flush=True)
+os.waitpid(child, 0)
+"""
+
 
 def run(program: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -64,6 +77,10 @@ def shared_places(process: int | str = "self") -> list[range]:
     lines = [line.split() for line in Path(f"/proc/{process}/maps").read_text().splitlines()]
     spans = [line[0].split("-") for line in lines if any("memfd:relive" in word for word in line[5:])]
     return [range(int(start, 16), int(end, 16)) for start, end in spans]
+
+
+def open_files(process: int) -> int:
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
@@ -162,3 +179,16 @@ def test_a_killed_server_takes_no_array_with_it() -> None:
         del batches, kept
         gc.collect()
         assert eventually(lambda: not shared_places())
+
+
+@pytest.mark.parametrize("way", ["shm", "tcp"])
+def test_a_closed_iterator_ends_its_connection_also_when_a_child_has_the_socket(way: str) -> None:
+    with server_process() as (process, port):
+        client = relive.Client(f"localhost:{port}")
+        fill(client)
+        before = open_files(process.pid)
+        parent = run(FORKER, port, way)
+        assert said(parent) == "closed"
+        assert eventually(lambda: open_files(process.pid) == before)
+        assert not shared_places(process.pid)
+        parent.communicate("")

@@ -63,6 +63,13 @@ pub enum ReadError {
     Frame(#[from] FrameError),
 }
 
+/// The connection ends, also if a process that was forked off meanwhile still has the socket.
+impl Drop for Frames {
+    fn drop(&mut self) {
+        self.writer.0.shut_down();
+    }
+}
+
 impl Frames {
     /// Frames of `socket`.
     #[must_use]

@@ -31,6 +31,16 @@ impl Socket {
         matches!(self, Self::Unix(_))
     }
 
+    /// Ends the connection in both directions, whoever else has the socket.
+    pub(crate) fn shut_down(&self) {
+        let socket = match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        };
+        // One that is broken has ended.
+        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+    }
+
     /// Waits until something can be read, or the other side is gone.
     ///
     /// # Errors

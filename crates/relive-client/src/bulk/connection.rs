@@ -1,12 +1,14 @@
 //! The task that keeps a connection of the bulk path open and reads its batches.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io::{self, IoSlice};
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use relive_transport::shared::SharedMemory;
-use relive_transport::{Frames, ReadError};
+use relive_transport::{FrameWriter, Frames, ReadError};
 use relive_wire::Message;
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
 use relive_wire::sample::Assembler;
@@ -126,7 +128,7 @@ impl Connection {
             samples_at_hand: u32::try_from(shared.samples_at_hand()).unwrap_or(0),
         };
         frames.send(&mut [IoSlice::new(MAGIC)]).await?;
-        send(&frames, FrameKind::OpenSampler, &open.encode_to_vec()).await?;
+        send(&frames.writer(), FrameKind::OpenSampler, &open.encode_to_vec()).await?;
         Ok(Connection {
             frames,
             pieces: HashMap::new(),
@@ -137,11 +139,13 @@ impl Connection {
         })
     }
 
+    /// Asks and reads side by side: the server, too, may not read before what it sends is read.
     async fn run(&mut self, shared: &Shared) -> Result<(), Broken> {
+        let mut asking = pin!(ask(self.frames.writer(), shared, Arc::clone(&self.freed)));
         while !shared.is_done() {
             tokio::select! {
                 biased;
-                wish = shared.wish() => self.ask(wish).await?,
+                Err(error) = asking.as_mut() => return Err(error.into()),
                 frame = self.frames.next() => {
                     let Some((header, head)) = frame? else {
                         return Err(Broken::Io("the server ended the connection".to_owned()));
@@ -152,15 +156,6 @@ impl Connection {
             }
         }
         Ok(())
-    }
-
-    async fn ask(&self, wish: Wish) -> Result<(), Broken> {
-        let ask = AskBatches {
-            batches: wish.batches,
-            taken_bytes: wish.taken_bytes,
-            free_slots: self.freed.take(),
-        };
-        Ok(send(&self.frames, FrameKind::Ask, &ask.encode_to_vec()).await?)
     }
 
     async fn take_in(&mut self, shared: &Shared, header: &FrameHeader, head: &[u8]) -> Result<(), Broken> {
@@ -235,6 +230,15 @@ impl Connection {
     }
 }
 
+/// Asks for what is wished for, as long as that works.
+async fn ask(writer: FrameWriter, shared: &Shared, freed: Arc<Freed>) -> io::Result<Infallible> {
+    loop {
+        let Wish { batches, taken_bytes } = shared.wish().await;
+        let ask = AskBatches { batches, taken_bytes, free_slots: freed.take() };
+        send(&writer, FrameKind::Ask, &ask.encode_to_vec()).await?;
+    }
+}
+
 fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), Broken> {
     if shared.deliver(Ready { batch, bytes }) {
         Ok(())
@@ -253,7 +257,7 @@ fn refused(head: &[u8]) -> Broken {
     }
 }
 
-async fn send(frames: &Frames, kind: FrameKind, head: &[u8]) -> io::Result<()> {
+async fn send(writer: &FrameWriter, kind: FrameKind, head: &[u8]) -> io::Result<()> {
     let header = FrameHeader::new(kind, head.len(), 0).map_err(io::Error::other)?.encode();
-    frames.send(&mut [IoSlice::new(&header), IoSlice::new(head)]).await
+    writer.send(&mut [IoSlice::new(&header), IoSlice::new(head)]).await
 }

@@ -140,7 +140,8 @@ impl Shared {
         loop {
             {
                 let mut state = self.state.lock();
-                if state.credits > 0 {
+                // What was taken is told also when nothing is asked for: the server may wait for it to send the rest.
+                if state.credits > 0 || state.taken_bytes > 0 && state.outstanding > 0 {
                     let batches = std::mem::take(&mut state.credits);
                     state.outstanding += batches;
                     return Wish { batches, taken_bytes: std::mem::take(&mut state.taken_bytes) };
@@ -228,5 +229,34 @@ impl State {
         if let Some(caller) = self.caller.take() {
             caller.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll};
+
+    use super::*;
+
+    fn wish(shared: &Shared) -> Option<Wish> {
+        match pin!(shared.wish()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(wish) => Some(wish),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_told_when_there_is_nothing_left_to_ask_for() {
+        let shared = Shared::new("t", 3, Some(2), Duration::ZERO);
+        assert_eq!(wish(&shared), Some(Wish { batches: 2, taken_bytes: 0 }));
+        assert_eq!(wish(&shared), None);
+        for taken in [Some(Wish { batches: 0, taken_bytes: 7 }), None] {
+            assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
+            assert!(matches!(shared.take(Waker::noop()), Taken::Batch(_)));
+            assert_eq!(wish(&shared), taken, "after the last one nobody waits");
+        }
+        assert!(!shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }), "not asked for");
+        assert!(matches!(shared.take(Waker::noop()), Taken::NoMore));
     }
 }

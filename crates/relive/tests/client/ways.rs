@@ -142,3 +142,15 @@ async fn a_table_that_is_not_there_is_told() {
         assert!(error.to_string().contains("nowhere"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn many_small_batches_ahead_block_neither_side() {
+    let server = start(TableConfig::new("t"), 3).await;
+    for choice in WAYS {
+        let client = client_by(choice, server.address, LONG);
+        let mut batches = client.batch_sampler("t", BatchOptions::new(1).prefetch(5_000)).unwrap();
+        for _ in 0..20_000 {
+            next(&mut batches).await;
+        }
+    }
+}
