@@ -101,4 +101,4 @@ _native.install_logging()
 # The last words of a program, that a writer had items left for one, are not lost.
 atexit.register(_native.flush_logs)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_native.after_fork)
+    os.register_at_fork(before=_native.before_fork, after_in_child=_native.after_fork)

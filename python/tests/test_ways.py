@@ -48,6 +48,23 @@ print("closed", flush=True)
 os.waitpid(child, 0)
 """
 
+INHERITOR = """
+import os, sys, relive
+batches = relive.Client(f"localhost:{sys.argv[1]}", transport="shm").batches("table", 64)
+(kept,) = next(batches).data
+before = kept.copy()
+to_child = os.pipe()
+child = os.fork()
+if child == 0:
+    os.read(to_child[0], 1)
+    os._exit(0 if (kept == before).all() else 1)
+del kept
+for _ in range(50):
+    next(batches)
+os.write(to_child[1], b"x")
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
 
 def run(program: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -192,3 +209,11 @@ def test_a_closed_iterator_ends_its_connection_also_when_a_child_has_the_socket(
         assert eventually(lambda: open_files(process.pid) == before)
         assert not shared_places(process.pid)
         parent.communicate("")
+
+
+def test_a_batch_stays_as_it_is_for_a_child() -> None:
+    with server_process() as (_, port):
+        fill(relive.Client(f"localhost:{port}"))
+        parent = run(INHERITOR, port)
+        assert said(parent) == "0"
+        parent.communicate()

@@ -14,7 +14,7 @@ mod sampler;
 mod writer;
 
 pub use batch::{BatchOptions, BatchSampler, ColumnLayout, SampleBatch};
-pub use bulk::ColumnMemory;
+pub use bulk::{ColumnMemory, note_fork};
 pub use client::{
     ChunkTotals, Client, ClientOptions, ItemInfo, ItemPage, MemoryStatus, ServerInfo, ServerStatus, StateId,
     TableStatus, Transport, TransportChoice, Waiter, WaiterOperation, Waits,

@@ -18,7 +18,7 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::logs::{flush_logs, install_logging};
     #[pymodule_export]
-    use crate::process::after_fork;
+    use crate::process::{after_fork, before_fork};
     #[pymodule_export]
     use crate::sampler::Sampler;
     #[pymodule_export]

@@ -13,6 +13,12 @@ use crate::error::raise_kind;
 /// Forks since the first process of the line. Python counts them, since asking the system for each step would cost.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+/// Called in the parent before every fork.
+#[pyfunction]
+pub(crate) fn before_fork() {
+    relive_client::note_fork();
+}
+
 /// Called in the child after every fork.
 #[pyfunction]
 pub(crate) fn after_fork() {

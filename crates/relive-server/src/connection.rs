@@ -40,10 +40,7 @@ pub(crate) enum Accepted {
 impl Accepted {
     fn into_socket(self) -> io::Result<Socket> {
         match self {
-            Self::Tcp(socket) => {
-                socket.set_nodelay(true)?;
-                Ok(Socket::Tcp(TcpStream::from_std(socket)?))
-            }
+            Self::Tcp(socket) => Socket::over_tcp(TcpStream::from_std(socket)?),
             Self::Local(socket) => Ok(Socket::Unix(UnixStream::from_std(socket)?)),
         }
     }

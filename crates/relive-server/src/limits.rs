@@ -38,6 +38,15 @@ pub const MAX_BATCH_BYTES: u64 = 2 << 30;
 /// socket.
 pub const MAX_SHARED_BYTES_PER_CONNECTION: usize = 1 << 30;
 
+/// Pieces of it, of which each is a mapping, and systems limit those to 65,530 for a process.
+pub const MAX_SHARED_PIECES_PER_CONNECTION: usize = 256;
+
+/// Samples that are sent one by one go out in frames of about this size.
+pub const SAMPLES_FRAME_BYTES: u64 = 64 << 20;
+
+/// Memory for putting batches together that a connection keeps.
+pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
+
 /// Headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 

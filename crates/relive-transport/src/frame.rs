@@ -5,9 +5,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use relive_wire::bulk::{FrameError, FrameHeader, HEADER_BYTES};
+use tokio::time::timeout;
 
 use crate::Socket;
-use crate::limits::{MAX_DESCRIPTORS, MAX_PARTS, READ_AHEAD_BYTES, TRUSTED_BYTES};
+use crate::limits::{
+    KEPT_AHEAD_BYTES, MAX_DESCRIPTORS, MAX_PARTS, READ_AHEAD_BYTES, STALL_TIMEOUT, TRUSTED_BYTES,
+};
 
 /// A socket that is read frame by frame, and written through its [`FrameWriter`].
 #[derive(Debug)]
@@ -38,6 +41,13 @@ impl Ahead {
         self.start = self.end.min(self.start + bytes);
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Gives memory back that a large head has taken.
+    fn shrink(&mut self) {
+        if self.len() == 0 && self.buffer.len() > KEPT_AHEAD_BYTES {
+            *self = Self::default();
         }
     }
 
@@ -100,7 +110,7 @@ impl Frames {
                 break FrameHeader::decode(bytes)?;
             }
             let was_begun = self.ahead.len() > 0;
-            if self.fill(HEADER_BYTES).await? == 0 {
+            if self.fill(HEADER_BYTES, was_begun).await? == 0 {
                 return if was_begun { Err(cut_short().into()) } else { Ok(None) };
             }
         };
@@ -109,9 +119,12 @@ impl Frames {
             if let Some(head) = self.ahead.bytes().get(HEADER_BYTES..whole) {
                 let head = head.to_vec();
                 self.ahead.use_up(whole);
+                self.ahead.shrink();
                 return Ok(Some((header, head)));
             }
-            if self.fill(whole).await? == 0 {
+            // Memory is taken as bytes come: an announcement costs nothing.
+            let soon = (self.ahead.len() * 2).max(READ_AHEAD_BYTES);
+            if self.fill(whole.min(soon), true).await? == 0 {
                 return Err(cut_short().into());
             }
         }
@@ -131,11 +144,24 @@ impl Frames {
             match self.writer.0.try_read(rest, &mut self.descriptors) {
                 Ok(0) => return Err(cut_short()),
                 Ok(read) => rest = rest.get_mut(read..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writer.0.readable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.more().await?,
                 Err(error) => return Err(error),
             }
+            self.descriptors.truncate(MAX_DESCRIPTORS);
         }
+        self.ahead.shrink();
         Ok(())
+    }
+
+    /// Waits for more of a frame that has begun: who announces something and does not send it must not be waited for.
+    async fn more(&self) -> io::Result<()> {
+        match timeout(STALL_TIMEOUT, self.writer.0.readable()).await {
+            Ok(readable) => readable,
+            Err(_) => {
+                let text = format!("nothing came of a frame that had begun for {STALL_TIMEOUT:?}");
+                Err(io::Error::new(io::ErrorKind::TimedOut, text))
+            }
+        }
     }
 
     /// As [`read_body`](Self::read_body), into memory that is taken as the bytes come: an announcement costs nothing.
@@ -157,8 +183,8 @@ impl Frames {
         (!self.descriptors.is_empty()).then(|| self.descriptors.remove(0))
     }
 
-    /// Reads what is there, once something is, towards `needed` bytes.
-    async fn fill(&mut self, needed: usize) -> io::Result<usize> {
+    /// Reads what is there, once something is, towards `needed` bytes. Of a frame that has begun, something must come soon.
+    async fn fill(&mut self, needed: usize, has_begun: bool) -> io::Result<usize> {
         loop {
             match self.writer.0.try_read(self.ahead.room_for(needed), &mut self.descriptors) {
                 Ok(read) => {
@@ -166,6 +192,7 @@ impl Frames {
                     self.ahead.end += read;
                     return Ok(read);
                 }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_begun => self.more().await?,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writer.0.readable().await?,
                 Err(error) => return Err(error),
             }

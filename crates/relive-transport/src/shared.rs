@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{
@@ -26,20 +26,19 @@ const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(Sea
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,
-    file: OwnedFd,
 }
 
 impl SharedMemory {
-    /// New memory of `len` zeros.
+    /// New memory of `len` zeros, and the descriptor to be sent to the other process.
     ///
     /// # Errors
     /// The system has no such memory, or not as much.
-    pub fn create(len: usize) -> io::Result<Self> {
+    pub fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("relive", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         fchmod(&file, Mode::RUSR | Mode::WUSR)?;
         ftruncate(&file, u64::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?)?;
         fcntl_add_seals(&file, FIXED_SIZE)?;
-        Self::map(file, len)
+        Ok((Self::map(&file, len)?, file))
     }
 
     /// The memory behind a descriptor that came from the other process.
@@ -55,24 +54,19 @@ impl SharedMemory {
         if file.metadata()?.len() != len as u64 {
             return refuse("shared memory has another size than the one announced");
         }
-        Self::map(file.into(), len)
+        Self::map(&file, len)
     }
 
-    fn map(file: OwnedFd, len: usize) -> io::Result<Self> {
+    /// The mapping outlives the descriptor.
+    fn map(file: &impl AsRawFd, len: usize) -> io::Result<Self> {
         if len == 0 || len > MAX_SHARED_BYTES {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("{len} bytes of memory cannot be shared, at most {MAX_SHARED_BYTES} can"),
             ));
         }
-        let map = MmapOptions::new().len(len).map_raw(&file)?;
-        Ok(Self { map, file })
-    }
-
-    /// The descriptor, to be sent to the other process.
-    #[must_use]
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        let map = MmapOptions::new().len(len).map_raw(file.as_raw_fd())?;
+        Ok(Self { map })
     }
 
     /// Number of bytes.

@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    SendFlags, recvmsg, sendmsg, sockopt,
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::limits::MAX_DESCRIPTORS;
+use crate::limits::{KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_PROBES, MAX_DESCRIPTORS};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -29,6 +29,19 @@ impl Socket {
     #[must_use]
     pub fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_))
+    }
+
+    /// A socket to or from wherever: what is written goes out at once, and a silent other side is asked whether it still lives.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub fn over_tcp(socket: TcpStream) -> io::Result<Self> {
+        socket.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, KEEP_ALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&socket, KEEP_ALIVE_INTERVAL)?;
+        sockopt::set_tcp_keepcnt(&socket, KEEP_ALIVE_PROBES)?;
+        Ok(Self::Tcp(socket))
     }
 
     /// Ends the connection in both directions, whoever else has the socket.

@@ -10,7 +10,7 @@ pub use relive_client::{
     SampleCall, SampleInfo, Sampler, SamplerOptions, ServerInfo, ServerStatus, SourceColumn, StateId,
     StructuredConfig, StructuredWriter, StructuredWriterOptions, TableStatus, TrajectoryColumns,
     TrajectoryWriter, TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits,
-    WeakCell, Windows, blocking, reference_step,
+    WeakCell, Windows, blocking, note_fork, reference_step,
 };
 pub use relive_server::ServerOptions;
 pub use relive_table::{

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use relive_transport::shared::SharedMemory;
-use relive_transport::{FrameWriter, Frames, ReadError};
+use relive_transport::{FrameWriter, Frames, ReadError, Socket};
 use relive_wire::Message;
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
 use relive_wire::sample::Assembler;
@@ -34,6 +34,8 @@ const WINDOW_BYTES: u64 = 256 << 20;
 enum Broken {
     /// It may come back.
     Io(String),
+    /// There is no server now.
+    Away(String),
     /// It will not.
     Permanent(Error),
     /// The server speaks gRPC only.
@@ -63,9 +65,10 @@ fn protocol(error: &dyn std::fmt::Display) -> Broken {
 pub(super) async fn run(shared: Arc<Shared>, client: Client, batch_size: u32) {
     let mut backoff = Backoff::new();
     let pool = Arc::default();
-    let mut has_spoken = false;
+    let mut silent = 0;
     while !shared.is_done() {
         let started = Instant::now();
+        let mut has_spoken = false;
         let ended = one_connection(&shared, &client, batch_size, &pool, &mut has_spoken).await;
         client.forget_route();
         match ended {
@@ -74,14 +77,27 @@ pub(super) async fn run(shared: Arc<Shared>, client: Client, batch_size: u32) {
             Err(Broken::Permanent(error)) if has_spoken || error.kind() == ErrorKind::FailedPrecondition => {
                 return shared.end(End::Failed(error));
             }
-            // Whatever is at the other end, it is not a server that speaks this.
-            Err(_) if !has_spoken => return shared.end(End::NoWay),
-            Err(Broken::Permanent(error)) => return shared.end(End::Failed(error)),
-            Err(Broken::Io(text)) => shared.broke(text),
+            Err(Broken::Away(text)) => shared.broke(text),
+            Err(Broken::Io(text)) if has_spoken => {
+                silent = 0;
+                shared.broke(text);
+            }
+            // A server that ends just then, or something between that hands nothing but gRPC on.
+            Err(Broken::Io(text)) if silent + 1 < MOST_SILENT_CONNECTIONS => {
+                silent += 1;
+                shared.broke(text);
+            }
+            Err(_) => {
+                client.give_route_up();
+                return shared.end(End::NoWay);
+            }
         }
         sleep(backoff.wait_after(started.elapsed())).await;
     }
 }
+
+/// Connections in a row, to a server that says that it speaks this, which end without a word. Then gRPC is used.
+const MOST_SILENT_CONNECTIONS: usize = 3;
 
 /// One connection from its opening to its end.
 async fn one_connection(
@@ -94,9 +110,10 @@ async fn one_connection(
     let dialer = match client.route().await {
         Ok(dialer) => dialer.ok_or(Broken::NoWay)?,
         Err(error) if error.kind() == ErrorKind::FailedPrecondition => return Err(Broken::Permanent(error)),
-        Err(error) => return Err(Broken::Io(error.to_string())),
+        Err(error) => return Err(Broken::Away(error.to_string())),
     };
-    let mut connection = Connection::open(&dialer, shared, batch_size, pool).await?;
+    let socket = dialer.dial().await.map_err(|error| Broken::Away(error.to_string()))?;
+    let mut connection = Connection::open(socket, &dialer, shared, batch_size, pool).await?;
     let ended = connection.run(shared).await;
     *has_spoken |= connection.has_spoken;
     ended
@@ -114,12 +131,13 @@ struct Connection {
 
 impl Connection {
     async fn open(
+        socket: Socket,
         dialer: &Dialer,
         shared: &Shared,
         batch_size: u32,
         pool: &Arc<Pool>,
     ) -> io::Result<Connection> {
-        let frames = Frames::new(dialer.dial().await?);
+        let frames = Frames::new(socket);
         let open = OpenSampler {
             table: shared.table().to_string(),
             batch_size,
@@ -186,8 +204,8 @@ impl Connection {
             }
             None => return Err(protocol(&"a batch whose data is not what its head says")),
         };
-        for dropped in &head.dropped_slots {
-            self.pieces.remove(dropped);
+        for dropped in head.dropped_slots.into_iter().chain(self.freed.take_mapped()) {
+            self.pieces.remove(&dropped);
         }
         let arrived = Arrived::new(Arc::clone(shared.table()), view, memory).map_err(Broken::Permanent)?;
         let bytes = arrived.size_bytes() as u64;
@@ -197,7 +215,7 @@ impl Connection {
     fn piece(&self, slot: u32) -> Result<BatchMemory, Broken> {
         let memory =
             self.pieces.get(&slot).ok_or_else(|| protocol(&"a batch in memory that is not shared"))?;
-        Ok(BatchMemory::Shared { memory: Arc::clone(memory), slot, freed: Arc::clone(&self.freed) })
+        Ok(BatchMemory::shared(memory, slot, &self.freed))
     }
 
     async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), Broken> {
@@ -234,7 +252,8 @@ impl Connection {
 async fn ask(writer: FrameWriter, shared: &Shared, freed: Arc<Freed>) -> io::Result<Infallible> {
     loop {
         let Wish { batches, taken_bytes } = shared.wish().await;
-        let ask = AskBatches { batches, taken_bytes, free_slots: freed.take() };
+        let (free_slots, kept_slots) = freed.take();
+        let ask = AskBatches { batches, taken_bytes, free_slots, kept_slots };
         send(&writer, FrameKind::Ask, &ask.encode_to_vec()).await?;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytemuck::{Pod, Zeroable};
 use parking_lot::Mutex;
@@ -25,16 +26,52 @@ pub(crate) enum BatchMemory {
     /// Of this process alone.
     Own { lines: Vec<Line>, len: usize, start: usize, pool: Arc<Pool> },
     /// Shared with the server, which may use the piece again once it is told.
-    Shared { memory: Arc<SharedMemory>, slot: u32, freed: Arc<Freed> },
+    Shared { memory: Arc<SharedMemory>, slot: u32, freed: Arc<Freed>, forks: u64 },
 }
 
-/// Pieces of shared memory that are to be given back.
+/// How often this process was forked.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// To be called before or after this process forks, by who lets that happen: the child has the batches of this process, too, so that
+/// memory which is shared with a server is not used again for others.
+pub fn note_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Pieces of shared memory that nobody here looks at any more.
 #[derive(Debug, Default)]
-pub(crate) struct Freed(Mutex<Vec<u32>>);
+pub(crate) struct Freed(Mutex<FreedPieces>);
+
+#[derive(Debug, Default)]
+struct FreedPieces {
+    /// To be used again.
+    free: Vec<u32>,
+    /// Not to be used again.
+    kept: Vec<u32>,
+    /// The same, as long as this process has them mapped.
+    mapped: Vec<u32>,
+}
 
 impl Freed {
-    pub(super) fn take(&self) -> Vec<u32> {
-        std::mem::take(&mut *self.0.lock())
+    /// Pieces to be given back, and pieces to be given up.
+    pub(super) fn take(&self) -> (Vec<u32>, Vec<u32>) {
+        let mut pieces = self.0.lock();
+        (std::mem::take(&mut pieces.free), std::mem::take(&mut pieces.kept))
+    }
+
+    /// Pieces that need not be mapped any more.
+    pub(super) fn take_mapped(&self) -> Vec<u32> {
+        std::mem::take(&mut self.0.lock().mapped)
+    }
+
+    fn push(&self, slot: u32, was_forked: bool) {
+        let mut pieces = self.0.lock();
+        if was_forked {
+            pieces.kept.push(slot);
+            pieces.mapped.push(slot);
+        } else {
+            pieces.free.push(slot);
+        }
     }
 }
 
@@ -65,6 +102,12 @@ impl Pool {
 }
 
 impl BatchMemory {
+    /// A batch in a piece of shared memory.
+    pub(super) fn shared(memory: &Arc<SharedMemory>, slot: u32, freed: &Arc<Freed>) -> BatchMemory {
+        let forks = FORKS.load(Ordering::Relaxed);
+        BatchMemory::Shared { memory: Arc::clone(memory), slot, freed: Arc::clone(freed), forks }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             BatchMemory::Own { lines, len, .. } => {
@@ -91,7 +134,9 @@ impl Drop for BatchMemory {
     fn drop(&mut self) {
         match self {
             BatchMemory::Own { lines, pool, .. } => pool.give_back(std::mem::take(lines)),
-            BatchMemory::Shared { slot, freed, .. } => freed.0.lock().push(*slot),
+            BatchMemory::Shared { slot, freed, forks, .. } => {
+                freed.push(*slot, *forks != FORKS.load(Ordering::Relaxed));
+            }
         }
     }
 }
@@ -143,5 +188,24 @@ impl ColumnMemory {
 impl std::fmt::Debug for ColumnMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ColumnMemory").field("len", &self.range.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_child_may_look_at_is_not_used_again() {
+        let (memory, _descriptor) = SharedMemory::create(100).unwrap();
+        let (memory, freed) = (Arc::new(memory), Arc::default());
+        let before = BatchMemory::shared(&memory, 1, &freed);
+        note_fork();
+        drop(BatchMemory::shared(&memory, 2, &freed));
+        drop(before);
+        let (free, kept) = freed.take();
+        assert!(kept.contains(&1) && !free.contains(&1), "{kept:?}");
+        // Another test may note a fork at any time.
+        assert_eq!([free, kept].concat().len(), 2);
     }
 }

@@ -8,7 +8,7 @@ mod memory;
 mod route;
 mod shared;
 
-pub use memory::ColumnMemory;
+pub use memory::{ColumnMemory, note_fork};
 
 pub(crate) use arrived::Arrived;
 pub(crate) use feed::{BulkFeed, Next};

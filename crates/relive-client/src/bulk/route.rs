@@ -51,11 +51,7 @@ impl Dialer {
     pub(crate) async fn dial(&self) -> io::Result<Socket> {
         let dialing = async {
             match &self.target {
-                Target::Tcp(authority) => {
-                    let socket = TcpStream::connect(authority).await?;
-                    socket.set_nodelay(true)?;
-                    Ok(Socket::Tcp(socket))
-                }
+                Target::Tcp(authority) => Socket::over_tcp(TcpStream::connect(authority).await?),
                 Target::Local(address) => Ok(Socket::Unix(connect_local(address)?)),
             }
         };
@@ -69,6 +65,11 @@ impl Routes {
     /// The way that was found, if one was looked for.
     pub(crate) fn known(&self) -> Option<Dialer> {
         self.found.lock().clone().flatten()
+    }
+
+    /// Has everything go by gRPC: what listens at the address hands nothing else on.
+    pub(crate) fn give_up(&self) {
+        *self.found.lock() = Some(None);
     }
 
     /// Has it looked for again: the server is another one, perhaps.

@@ -117,6 +117,13 @@ impl Client {
         Ok(dialer.map_or_else(|| self.transport(), |dialer| dialer.transport()))
     }
 
+    /// Takes note that nothing but gRPC leads to the server.
+    pub(crate) fn give_route_up(&self) {
+        if let Connection::Remote(remote) = self.connection() {
+            remote.routes().give_up();
+        }
+    }
+
     /// Has the way for batches looked for again, after it has led nowhere.
     pub(crate) fn forget_route(&self) {
         if let Connection::Remote(remote) = self.connection() {

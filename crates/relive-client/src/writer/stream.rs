@@ -90,8 +90,7 @@ async fn bulk_stream(
     dialer: &Dialer,
     way: &mut Way,
 ) -> Result<(), Status> {
-    let connection = ItemConnection::open(dialer).await;
-    let mut connection = connection.inspect_err(|_| way.note(false))?;
+    let mut connection = ItemConnection::open(dialer).await?;
     let ended = connection.run(Requests::new(Arc::clone(link), stream), |keys| link.confirm(keys)).await;
     way.note(connection.has_spoken() || ended.is_ok());
     ended
@@ -100,16 +99,17 @@ async fn bulk_stream(
 /// Which way items go.
 #[derive(Debug, Default)]
 struct Way {
-    /// Whether a server has answered on the bulk path.
-    is_proven: bool,
-    /// Whether something took its connections and did not answer.
-    is_refused: bool,
+    /// Connections in a row that were taken and ended without an answer.
+    silent: usize,
 }
+
+/// So many of them, and items go by gRPC: what listens at the address hands nothing else on.
+const MOST_SILENT_CONNECTIONS: usize = 3;
 
 impl Way {
     /// The bulk path, if there is one. As long as it is not known, items go by gRPC, which knows how to wait for a server.
     async fn dialer(&self, client: &Client) -> Result<Option<Dialer>> {
-        if self.is_refused {
+        if self.silent >= MOST_SILENT_CONNECTIONS {
             return Ok(None);
         }
         match client.route().await {
@@ -120,8 +120,7 @@ impl Way {
     }
 
     fn note(&mut self, has_answered: bool) {
-        self.is_proven |= has_answered;
-        self.is_refused = !self.is_proven;
+        self.silent = if has_answered { 0 } else { self.silent + 1 };
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 
 use relive_engine::batch::{Batch, BatchError};
 use relive_table::Sampled;
@@ -16,7 +17,7 @@ use tonic::Status;
 use super::failure::{Failure, send};
 use super::slots::{Slot, Slots};
 use crate::grpc::status;
-use crate::limits::MAX_BATCH_BYTES;
+use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, SAMPLES_FRAME_BYTES};
 
 /// Sends batches over a connection.
 #[derive(Debug)]
@@ -40,6 +41,11 @@ impl Sender {
         Self { slots, data: Vec::new() }
     }
 
+    /// Gives a piece of shared memory up that the client keeps; whether it had it.
+    pub(super) fn abandon(&mut self, slot: u32) -> bool {
+        self.slots.as_mut().is_some_and(|slots| slots.abandon(slot))
+    }
+
     /// Takes a piece of shared memory back; whether the client had it.
     pub(super) fn give_back(&mut self, slot: u32) -> bool {
         self.slots.as_mut().is_some_and(|slots| slots.give_back(slot))
@@ -53,17 +59,12 @@ impl Sender {
         samples: Vec<Sampled>,
     ) -> Result<u64, Failure> {
         let plan = match Plan::new(samples) {
+            Ok(plan) if plan.len as u64 > MAX_BATCH_BYTES => {
+                return Self::send_apart(frames, table, plan.batch.samples()).await;
+            }
             Ok(plan) => plan,
             Err(samples) => return Self::send_apart(frames, table, &samples).await,
         };
-        if plan.len as u64 > MAX_BATCH_BYTES {
-            return Err(Status::resource_exhausted(format!(
-                "a batch of {} samples of table `{table}` has {} bytes, at most {MAX_BATCH_BYTES} are supported: ask \
-                 for a smaller batch",
-                plan.head.samples, plan.len
-            ))
-            .into());
-        }
         let len = plan.len as u64;
         match self.slot(plan.len) {
             Some(slot) => self.send_shared(frames, plan, slot).await?,
@@ -78,16 +79,22 @@ impl Sender {
         table: &str,
         samples: &[Sampled],
     ) -> Result<u64, Failure> {
-        let mut packer = Packer::for_readers_of(CodecSet::ALL);
-        for sampled in samples {
-            packer.push(table, sampled).map_err(|error| status::of_unreadable(&error))?;
+        let (mut rest, mut sent) = (samples, 0);
+        while !rest.is_empty() {
+            let (together, after) = rest.split_at(fitting(rest));
+            rest = after;
+            let mut packer = Packer::for_readers_of(CodecSet::ALL);
+            for sampled in together {
+                packer.push(table, sampled).map_err(|error| status::of_unreadable(&error))?;
+            }
+            let mut body = Vec::new();
+            for part in packer.finish().into_iter().flat_map(|message| message.parts) {
+                body.extend_from_slice(&part);
+            }
+            send(frames, FrameKind::Samples, &[], &body).await?;
+            sent += body.len() as u64;
         }
-        let mut body = Vec::new();
-        for part in packer.finish().into_iter().flat_map(|message| message.parts) {
-            body.extend_from_slice(&part);
-        }
-        send(frames, FrameKind::Samples, &[], &body).await?;
-        Ok(body.len() as u64)
+        Ok(sent)
     }
 
     /// Memory that the client shares. Without any, the batch goes through the socket.
@@ -102,8 +109,8 @@ impl Sender {
     async fn send_shared(&mut self, frames: &Frames, mut plan: Plan, mut slot: Slot) -> Result<(), Failure> {
         plan.write(slot.memory.bytes_mut())?;
         plan.head.slot = Some(slot.number);
-        if slot.is_new {
-            announce(frames, &slot).await?;
+        if let Some(descriptor) = slot.descriptor.take() {
+            announce(frames, &slot, &descriptor).await?;
         }
         if let Some(slots) = &mut self.slots {
             slots.lend(slot);
@@ -118,17 +125,32 @@ impl Sender {
         }
         let data = self.data.get_mut(..plan.len).unwrap_or_default();
         plan.write(data)?;
-        Ok(send(frames, FrameKind::Batch, &plan.head.encode_to_vec(), data).await?)
+        send(frames, FrameKind::Batch, &plan.head.encode_to_vec(), data).await?;
+        if self.data.len() > MAX_KEPT_BATCH_BYTES {
+            self.data = Vec::new();
+        }
+        Ok(())
     }
 }
 
+/// How many of the samples go into one frame of them, at least one.
+fn fitting(samples: &[Sampled]) -> usize {
+    let mut bytes = 0;
+    let fits = |sampled: &&Sampled| {
+        let has_room = bytes < SAMPLES_FRAME_BYTES;
+        bytes += sampled.item.trajectory.chunks().iter().map(|chunk| chunk.size_bytes()).sum::<u64>();
+        has_room
+    };
+    samples.iter().take_while(fits).count()
+}
+
 /// Sends the descriptor of a piece of shared memory.
-async fn announce(frames: &Frames, slot: &Slot) -> io::Result<()> {
+async fn announce(frames: &Frames, slot: &Slot, descriptor: &OwnedFd) -> io::Result<()> {
     let head = ShareMemory { slot: slot.number, bytes: slot.memory.len() as u64 }.encode_to_vec();
     let header = relive_wire::bulk::FrameHeader::new(FrameKind::Share, head.len(), 0);
     let mut frame = header.map_err(io::Error::other)?.encode().to_vec();
     frame.extend_from_slice(&head);
-    frames.writer().send_with(&frame, slot.memory.descriptor()).await
+    frames.writer().send_with(&frame, descriptor.as_fd()).await
 }
 
 impl Plan {

@@ -11,6 +11,7 @@ use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind};
 use relive_wire::limits::MAX_BULK_SAMPLES;
 use relive_wire::v1::{AskBatches, OpenSampler};
+use tokio::task::yield_now;
 use tonic::Status;
 
 use super::batches::Sender;
@@ -87,9 +88,12 @@ impl Reader {
                 if self.heard(frame)?.is_some() {
                     return Ok(());
                 }
+                // Others on this thread have their turn, however much one client has to say.
+                yield_now().await;
             }
             let Ok(samples) = self.take(frames).await? else { return Ok(()) };
             self.on_their_way += self.send(frames, samples).await?;
+            yield_now().await;
         }
     }
 
@@ -130,6 +134,7 @@ impl Reader {
             if self.heard(frame)?.is_some() {
                 return Ok(Err(Ended));
             }
+            yield_now().await;
         }
     }
 
@@ -143,13 +148,13 @@ impl Reader {
         let ask = AskBatches::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
         self.wanted = self.wanted.saturating_add(ask.batches);
         self.on_their_way = self.on_their_way.saturating_sub(ask.taken_bytes);
-        for slot in ask.free_slots {
-            if !self.sender.give_back(slot) {
-                return Err(
-                    Status::invalid_argument(format!("the client has no shared memory {slot}")).into()
-                );
+        let unknown = ask.free_slots.into_iter().find(|slot| !self.sender.give_back(*slot));
+        let unknown = unknown.or_else(|| ask.kept_slots.into_iter().find(|slot| !self.sender.abandon(*slot)));
+        match unknown {
+            Some(slot) => {
+                Err(Status::invalid_argument(format!("the client has no shared memory {slot}")).into())
             }
+            None => Ok(None),
         }
-        Ok(None)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
 
 use relive_transport::shared::SharedMemory;
 
-use crate::limits::MAX_SHARED_BYTES_PER_CONNECTION;
+use crate::limits::{MAX_SHARED_BYTES_PER_CONNECTION, MAX_SHARED_PIECES_PER_CONNECTION};
 
 /// Pieces that are with the client or free.
 #[derive(Debug, Default)]
@@ -24,8 +25,8 @@ pub(super) struct Slots {
 pub(super) struct Slot {
     pub(super) number: u32,
     pub(super) memory: SharedMemory,
-    /// Whether the client has never had it.
-    pub(super) is_new: bool,
+    /// Its descriptor, if the client has never had it.
+    pub(super) descriptor: Option<OwnedFd>,
 }
 
 /// New pieces are a little larger than their first batch, so that the next ones fit.
@@ -43,19 +44,21 @@ impl Slots {
         if let Some(number) = best.map(|(&number, _)| number)
             && let Some(memory) = self.free.remove(&number)
         {
-            return Ok(Some(Slot { number, memory, is_new: false }));
+            return Ok(Some(Slot { number, memory, descriptor: None }));
         }
         let size = len.next_multiple_of(GRANULARITY);
-        while self.bytes.saturating_add(size) > MAX_SHARED_BYTES_PER_CONNECTION {
+        while self.bytes.saturating_add(size) > MAX_SHARED_BYTES_PER_CONNECTION
+            || self.lent.len() + self.free.len() >= MAX_SHARED_PIECES_PER_CONNECTION
+        {
             // What is free does not fit.
             let Some(&number) = self.free.keys().next() else { return Ok(None) };
             self.bytes -= self.free.remove(&number).map_or(0, |memory| memory.len());
             self.dropped.push(number);
         }
-        let memory = SharedMemory::create(size)?;
+        let (memory, descriptor) = SharedMemory::create(size)?;
         self.bytes += size;
         self.next += 1;
-        Ok(Some(Slot { number: self.next, memory, is_new: true }))
+        Ok(Some(Slot { number: self.next, memory, descriptor: Some(descriptor) }))
     }
 
     /// Takes note that the client has a piece.
@@ -69,6 +72,13 @@ impl Slots {
         let had = memory.is_some();
         self.free.extend(memory.map(|memory| (number, memory)));
         had
+    }
+
+    /// Gives up a piece that the client keeps for good; whether it had it.
+    pub(super) fn abandon(&mut self, number: u32) -> bool {
+        let memory = self.lent.remove(&number);
+        self.bytes -= memory.as_ref().map_or(0, SharedMemory::len);
+        memory.is_some()
     }
 
     /// Pieces given up since the last call.
@@ -85,7 +95,7 @@ mod tests {
     fn pieces_are_used_again_and_never_twice() {
         let mut slots = Slots::default();
         let first = slots.take(100).unwrap().unwrap();
-        assert!(first.is_new && first.memory.len() >= 100);
+        assert!(first.descriptor.is_some() && first.memory.len() >= 100);
         let number = first.number;
         slots.lend(first);
         let second = slots.take(100).unwrap().unwrap();
@@ -94,7 +104,29 @@ mod tests {
         assert!(slots.give_back(number));
         assert!(!slots.give_back(number), "it is here");
         let again = slots.take(100).unwrap().unwrap();
-        assert_eq!((again.number, again.is_new), (number, false));
+        assert_eq!((again.number, again.descriptor.is_some()), (number, false));
+    }
+
+    #[test]
+    fn what_a_client_keeps_for_good_is_not_used_again_and_does_not_count() {
+        let mut slots = Slots::default();
+        let first = slots.take(MAX_SHARED_BYTES_PER_CONNECTION).unwrap().unwrap();
+        let number = first.number;
+        slots.lend(first);
+        assert!(slots.take(1).unwrap().is_none());
+        assert!(slots.abandon(number));
+        assert!(!slots.abandon(number) && !slots.give_back(number));
+        assert_ne!(slots.take(1).unwrap().unwrap().number, number);
+    }
+
+    #[test]
+    fn pieces_are_counted() {
+        let mut slots = Slots::default();
+        for _ in 0..MAX_SHARED_PIECES_PER_CONNECTION {
+            let slot = slots.take(1).unwrap().unwrap();
+            slots.lend(slot);
+        }
+        assert!(slots.take(1).unwrap().is_none());
     }
 
     #[test]
@@ -108,7 +140,7 @@ mod tests {
         assert!(slots.take(1).unwrap().is_none(), "the client has all of it");
         assert!(slots.give_back(number));
         let small = slots.take(1).unwrap().unwrap();
-        assert!(small.is_new);
+        assert!(small.descriptor.is_some());
         assert_eq!(slots.take_dropped(), [number]);
     }
 }

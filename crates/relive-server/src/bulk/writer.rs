@@ -11,6 +11,7 @@ use relive_wire::bulk::{FrameHeader, FrameKind};
 use relive_wire::limits::MAX_MESSAGE_BYTES;
 use relive_wire::request::check_insert;
 use relive_wire::reverb::InsertStreamRequest;
+use tokio::task::yield_now;
 use tonic::Status;
 
 use super::connection::without_body;
@@ -50,6 +51,8 @@ enum Event {
 impl Writer {
     async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
         loop {
+            // Others on this thread have their turn, however much one client brings.
+            yield_now().await;
             let is_over = self.unconfirmed >= REQUESTS_PER_CONFIRMATION;
             match self.event(frames, !is_over).await? {
                 Event::Idle | Event::Settled => self.confirm(frames).await?,

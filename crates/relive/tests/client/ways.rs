@@ -1,5 +1,7 @@
 //! The ways to a server, and batches whose memory is the server's own.
 
+use std::time::Duration;
+
 use relive::{
     BatchOptions, BatchSampler, ErrorKind, SampleBatch, SelectorKind, TableConfig, Transport, TransportChoice,
 };
@@ -152,5 +154,20 @@ async fn many_small_batches_ahead_block_neither_side() {
         for _ in 0..20_000 {
             next(&mut batches).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_was_there_before_its_server_has_its_way_all_the_same() {
+    for choice in WAYS {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let client = client_by(choice, address, LONG);
+        let mut batches = client.batch_sampler("t", BatchOptions::new(2)).unwrap();
+        assert!(batches.next_within(Some(Duration::from_millis(30))).await.unwrap().is_err());
+        let server = TestServer::start_at(address, [TableConfig::new("t")]).await;
+        server.client_in_process().insert(&leaf(3_i64), &[("t", 1.0)]).await.unwrap();
+        assert_eq!(column(&next(&mut batches).await), [3, 3], "{choice:?}");
     }
 }
