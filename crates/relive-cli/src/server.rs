@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use clap::Args;
-use relive_client::{Client, ClientOptions, Error, ErrorKind};
+use relive_client::{Client, ClientOptions, Error, ErrorKind, TransportChoice};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -43,7 +43,12 @@ impl Target {
 
     /// A client with a connection of its own.
     pub(crate) fn client(&self) -> Result<Client> {
-        let options = ClientOptions::default().timeout(self.timeout);
+        self.client_by(TransportChoice::Auto)
+    }
+
+    /// A client with a connection of its own that goes a certain way.
+    pub(crate) fn client_by(&self, transport: TransportChoice) -> Result<Client> {
+        let options = ClientOptions::default().timeout(self.timeout).transport(transport);
         Client::connect_with(&self.address, options).map_err(|error| {
             let text = error.to_string();
             let example = format!(", as in {}:8000", self.address);

@@ -52,6 +52,18 @@ fn inserts_then_samples_are_measured() {
 }
 
 #[test]
+fn every_way_to_a_server_of_this_machine() {
+    let served = Served::start(".toml", TABLES);
+    for (choice, way) in [("auto", "shm"), ("shm", "shm"), ("unix", "unix"), ("tcp", "tcp")] {
+        let result =
+            measure(&served.address, &format!("mixed --table queue --bytes 50 --transport {choice}"));
+        assert_worked(&result, "insert", 50.0);
+        assert_worked(&result, "sample", 50.0);
+        assert_eq!(result["transport"], Value::from(way));
+    }
+}
+
+#[test]
 fn a_queue_is_written_and_read_at_once() {
     let served = Served::start(".toml", TABLES);
     let result = measure(&served.address, "mixed --table queue --bytes 50 --batch 10");

@@ -26,8 +26,9 @@ pub(super) async fn connect(options: &Options) -> Result<Vec<Client>> {
     let kinds = u32::from(options.load.inserts()) + u32::from(options.load.samples());
     let mut clients = Vec::new();
     for _ in 0..options.clients * kinds {
-        let client = options.target.client()?;
+        let client = options.target.client_by(options.transport.into())?;
         client.server_info().await?;
+        client.negotiate().await?;
         clients.push(client);
     }
     Ok(clients)

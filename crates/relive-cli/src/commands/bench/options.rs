@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use relive_client::TransportChoice;
 use serde::Serialize;
 
 use crate::server::Target;
@@ -34,6 +35,9 @@ pub(crate) struct Options {
     /// Clients, each with its own connection; `mixed` runs so many of either kind
     #[arg(long, default_value = "2", value_parser = clap::value_parser!(u32).range(1..=MAX_CLIENTS))]
     pub(super) clients: u32,
+    /// How items and batches travel; `auto` is the fastest way there is
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(super) transport: Way,
     /// How long to measure
     #[arg(long, default_value = "10", value_parser = parse_seconds)]
     pub(super) seconds: Duration,
@@ -46,6 +50,30 @@ pub(crate) struct Options {
     /// Print the result in one line, and nothing else
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// The ways to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Way {
+    /// Shared memory if the server is a process of this machine and user, otherwise TCP
+    Auto,
+    /// TCP
+    Tcp,
+    /// A Unix socket
+    Unix,
+    /// Shared memory
+    Shm,
+}
+
+impl From<Way> for TransportChoice {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Auto => Self::Auto,
+            Way::Tcp => Self::Tcp,
+            Way::Unix => Self::Unix,
+            Way::Shm => Self::SharedMemory,
+        }
+    }
 }
 
 /// What clients do.

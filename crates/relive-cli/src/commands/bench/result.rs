@@ -1,5 +1,6 @@
 //! The result, for programs and for people.
 
+use relive_client::Transport;
 use serde::Serialize;
 
 use super::Options;
@@ -17,6 +18,7 @@ pub(super) struct Report<'a> {
     item_bytes: u32,
     batch: u32,
     clients: u32,
+    transport: String,
     seconds: f64,
     insert: Option<Figures>,
     sample: Option<Figures>,
@@ -39,7 +41,7 @@ struct Figures {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(options: &'a Options, table: &'a str, work: &Work) -> Self {
+    pub(super) fn new(options: &'a Options, table: &'a str, transport: Transport, work: &Work) -> Self {
         let seconds = options.seconds.as_secs_f64();
         let tallies = || [&work.inserts, &work.samples].into_iter().flatten();
         let mut errors = tallies().flat_map(|tally| &tally.errors);
@@ -50,6 +52,7 @@ impl<'a> Report<'a> {
             item_bytes: options.bytes,
             batch: options.batch,
             clients: options.clients,
+            transport: transport.to_string(),
             seconds,
             insert: work.inserts.as_ref().map(|tally| Figures::new(tally, seconds)),
             sample: work.samples.as_ref().map(|tally| Figures::new(tally, seconds)),

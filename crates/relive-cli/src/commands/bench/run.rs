@@ -27,13 +27,14 @@ pub(crate) async fn run(options: Options) -> Result {
     };
     insert::fill(&first, &plan, options.fill).await?;
     let clients = client::connect(&options).await?;
+    let transport = clients.first().unwrap_or(&first).transport();
     plan.end = Instant::now() + options.seconds;
     let (work, hindrance) = tokio::join!(
         client::run(&options, clients, &plan),
         Hindrance::find(&first, &plan, options.load, options.seconds),
     );
     let work = work?;
-    let report = Report::new(&options, &table, &work);
+    let report = Report::new(&options, &table, transport, &work);
     if !options.json {
         report.summary().iter().for_each(|line| output::complain(line));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use relive_client::{Client, Result, Sample, Sampler, SamplerOptions, Tensor};
+use relive_client::{BatchOptions, BatchSampler, Client, ColumnLayout, Result, Sample, SampleBatch, Tensor};
 use tokio::time::{Instant, timeout_at};
 
 use super::plan::Plan;
@@ -11,9 +11,11 @@ use super::tally::Tally;
 /// Samples batches until the end of the run.
 pub(super) async fn run(client: Client, plan: Plan) -> Tally {
     let mut tally = Tally::new();
-    let result = match client.sampler(&plan.table, options(&plan)) {
-        Ok(mut sampler) => {
-            timeout_at(plan.end, sample_from(&mut sampler, &plan, &mut tally)).await.unwrap_or(Ok(()))
+    let batch_size = usize::try_from(plan.batch).unwrap_or(usize::MAX);
+    // The next batch is on its way while one is decoded.
+    let result = match client.batch_sampler(&plan.table, BatchOptions::new(batch_size).prefetch(1)) {
+        Ok(mut batches) => {
+            timeout_at(plan.end, sample_from(&mut batches, &plan, &mut tally)).await.unwrap_or(Ok(()))
         }
         Err(error) => Err(error),
     };
@@ -21,25 +23,37 @@ pub(super) async fn run(client: Client, plan: Plan) -> Tally {
     tally
 }
 
-/// The next batch is on its way while one is decoded, and one stream lasts for the whole run.
-fn options(plan: &Plan) -> SamplerOptions {
-    let batches = usize::try_from(plan.batch.saturating_mul(2)).unwrap_or(usize::MAX);
-    SamplerOptions::default().max_in_flight_samples_per_worker(batches).max_samples_per_stream(usize::MAX)
-}
-
-async fn sample_from(sampler: &mut Sampler, plan: &Plan, tally: &mut Tally) -> Result<()> {
-    let batch_size = usize::try_from(plan.batch).unwrap_or(usize::MAX);
+async fn sample_from(batches: &mut BatchSampler, plan: &Plan, tally: &mut Tally) -> Result<()> {
+    let mut columns = Vec::new();
     loop {
         let begun = Instant::now();
-        let batch = sampler.next_batch(batch_size).await?;
-        let mut bytes = 0;
-        for sample in &batch {
-            bytes += decoded_bytes(sample)?;
-        }
+        let Some(batch) = batches.next_within(None).await.transpose()? else { return Ok(()) };
+        let bytes = decode(&batch, &mut columns)?;
         let items = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         tally.batch(items, bytes, begun.elapsed());
         plan.live.sampled.fetch_add(items, Ordering::Relaxed);
     }
+}
+
+/// Decodes a batch, column by column into memory that is used again, and tells its bytes. What lies decoded already stays where
+/// it is; items that do not make arrays are decoded one by one.
+fn decode(batch: &SampleBatch, columns: &mut Vec<Vec<u8>>) -> Result<u64> {
+    let Some(layouts) = batch.columns().ok().filter(|layouts| sizes(layouts, batch.len()).is_some()) else {
+        return batch.samples().iter().map(decoded_bytes).sum();
+    };
+    let sizes = sizes(&layouts, batch.len()).unwrap_or_default();
+    columns.resize(sizes.len(), Vec::new());
+    for (column, size) in columns.iter_mut().zip(&sizes) {
+        column.resize(*size, 0);
+    }
+    let missing = columns.iter_mut().enumerate().filter(|(number, _)| batch.column_memory(*number).is_none());
+    batch.gather_columns_into(missing.map(|(number, column)| (number, column.as_mut_slice())))?;
+    Ok(sizes.iter().map(|size| *size as u64).sum())
+}
+
+/// Bytes of each column; none if one has strings.
+fn sizes(layouts: &[ColumnLayout], samples: usize) -> Option<Vec<usize>> {
+    layouts.iter().map(|layout| layout.size_bytes(samples)).collect()
 }
 
 fn decoded_bytes(sample: &Sample) -> Result<u64> {
