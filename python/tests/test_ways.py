@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import subprocess
 import sys
 import time
@@ -23,6 +24,8 @@ import sys, relive
 server = relive.Server(tables=[relive.Table(
     "table", relive.selectors.Uniform(), relive.selectors.Fifo(), 1000, relive.rate_limiters.MinSize(1))],
     port=int(sys.argv[1]))
+if len(sys.argv) > 2:
+    relive.Client(f"localhost:{server.port}", transport="in-process").insert([float(sys.argv[2])] * 256, {"table": 1.0})
 print(server.port, flush=True)
 server.wait()
 """
@@ -37,15 +40,23 @@ sys.stdin.read()
 
 FORKER = """
 import os, sys, relive
-batches = relive.Client(f"localhost:{sys.argv[1]}", transport=sys.argv[2]).batches("table", 64)
+client = relive.Client(f"localhost:{sys.argv[1]}", transport=sys.argv[2])
+client.server_info()
+print("connected", flush=True)
+sys.stdin.readline()
+batches = client.batches("table", 64)
 next(batches)
+until_parent_ends = os.pipe()
 child = os.fork()
 if child == 0:
-    sys.stdin.read()
+    os.close(until_parent_ends[1])
+    os.read(until_parent_ends[0], 1)
     os._exit(0)
+print("forked", flush=True)
+sys.stdin.readline()
 batches.close()
 print("closed", flush=True)
-os.waitpid(child, 0)
+sys.stdin.read()
 """
 
 INHERITOR = """
@@ -71,14 +82,20 @@ def run(program: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def tell(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdin is not None
+    print(word, file=process.stdin, flush=True)
+
+
 def said(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
 @contextlib.contextmanager
-def server_process(port: int = 0) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    process = run(SERVER, port)
+def server_process(port: int = 0, *items: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A server of its own process, with items that no connection has brought there."""
+    process = run(SERVER, port, *items)
     try:
         yield process, int(said(process))
     finally:
@@ -96,8 +113,23 @@ def shared_places(process: int | str = "self") -> list[range]:
     return [range(int(start, 16), int(end, 16)) for start, end in spans]
 
 
-def open_files(process: int) -> int:
-    return len(list(Path(f"/proc/{process}/fd").iterdir()))
+def sockets(process: int) -> set[str]:
+    """The sockets of a process, by the kernel's number for them."""
+    found = set()
+    for link in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            found.add(os.readlink(link))
+    return {name[len("socket:[") : -1] for name in found if name.startswith("socket:")}
+
+
+def connections(process: int, port: int) -> int:
+    """Connections to a server that its process holds: its ends of TCP connections, and of Unix ones by the listener's name."""
+    tcp = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    tcp += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
+    held = {row[9] for row in tcp if int(row[1].rsplit(":")[-1], 16) == port and row[3] != "0A"}
+    unix = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    held |= {row[6] for row in unix if row[5] == "03" and "relive" in row[-1]}
+    return len(held & sockets(process))
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
@@ -200,15 +232,20 @@ def test_a_killed_server_takes_no_array_with_it() -> None:
 
 @pytest.mark.parametrize("way", ["shm", "tcp"])
 def test_a_closed_iterator_ends_its_connection_also_when_a_child_has_the_socket(way: str) -> None:
-    with server_process() as (process, port):
-        client = relive.Client(f"localhost:{port}")
-        fill(client)
-        before = open_files(process.pid)
+    with server_process(0, 1.0) as (process, port):
         parent = run(FORKER, port, way)
-        assert said(parent) == "closed"
-        assert eventually(lambda: open_files(process.pid) == before)
-        assert not shared_places(process.pid)
-        parent.communicate("")
+        try:
+            assert said(parent) == "connected"
+            before = connections(process.pid, port)
+            tell(parent, "fork")
+            assert said(parent) == "forked"
+            assert connections(process.pid, port) > before
+            tell(parent, "close")
+            assert said(parent) == "closed"
+            assert eventually(lambda: connections(process.pid, port) == before)
+            assert not shared_places(process.pid)
+        finally:
+            parent.communicate("")
 
 
 def test_a_batch_stays_as_it_is_for_a_child() -> None:
