@@ -8,6 +8,7 @@ mod bulk;
 mod client;
 mod deadline;
 mod error;
+mod give_up;
 mod history;
 mod pattern;
 mod sampler;

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use relive_wire::bulk::{FrameError, FrameHeader, HEADER_BYTES};
+use relive_wire::bulk::{FrameError, FrameHeader, FrameKind, HEADER_BYTES};
 use tokio::time::timeout;
 
 use crate::Socket;
@@ -206,6 +206,14 @@ impl Frames {
     pub async fn send(&self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.writer.send(parts).await
     }
+
+    /// As [`FrameWriter::send_frame`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send_frame(&self, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
+        self.writer.send_frame(kind, head, body).await
+    }
 }
 
 /// The writing half of a connection.
@@ -230,6 +238,15 @@ impl FrameWriter {
             }
         }
         Ok(())
+    }
+
+    /// Writes a frame.
+    ///
+    /// # Errors
+    /// It is larger than a frame may be, or the connection broke.
+    pub async fn send_frame(&self, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let header = FrameHeader::new(kind, head.len(), body.len()).map_err(io::Error::other)?.encode();
+        self.send(&mut [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(body)]).await
     }
 
     /// Writes `bytes`, a descriptor with the first of them.

@@ -98,15 +98,15 @@ impl BatchOptions {
         })
     }
 
-    /// How the streams of a remote table are to be read.
-    pub(crate) fn of_streams(&self) -> SamplerOptions {
+    /// How the streams of a remote table are to be read, by who has so many samples already.
+    pub(crate) fn of_streams(&self, at_hand: usize) -> SamplerOptions {
         let at_once = self.batch_size.saturating_mul(self.batches_ahead(Transport::Tcp).max(1));
         let options = SamplerOptions::default()
             .num_workers(self.num_workers.min(at_once))
             .max_in_flight_samples_per_worker(at_once.div_ceil(self.num_workers))
             .max_samples_per_stream(usize::MAX);
         match self.max_batches.and_then(|batches| batches.checked_mul(self.batch_size)) {
-            Some(samples) => options.max_samples(samples),
+            Some(samples) => options.max_samples(samples.saturating_sub(at_hand)),
             None => options,
         }
     }
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn workers_share_what_is_asked_ahead() {
-        let streams = BatchOptions::new(100).num_workers(3).max_batches(7).of_streams();
+        let streams = BatchOptions::new(100).num_workers(3).max_batches(7).of_streams(0);
         assert_eq!((streams.max_in_flight, streams.max_samples), (67, Some(700)));
-        assert_eq!(BatchOptions::new(100).prefetch(0).of_streams().max_in_flight, 100);
+        assert_eq!(BatchOptions::new(100).prefetch(0).of_streams(0).max_in_flight, 100);
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl BatchSampler {
             match next {
                 Some(Next::Batch(batch)) => return Some(self.count(batch)),
                 Some(Next::End) => return None,
-                Some(Next::NoWay) => self.fall_back(),
+                Some(Next::NoWay(samples)) => self.fall_back(samples),
                 None => return Some(Err(self.timed_out(timeout, "it has not come from the server"))),
             }
         }
@@ -172,7 +172,7 @@ impl BatchSampler {
     }
 
     /// Reads samples by gRPC after all: what listens at the address hands nothing else on.
-    fn fall_back(&mut self) {
+    fn fall_back(&mut self, samples: Vec<Sample>) {
         if let Source::Bulk(feed) = &self.source {
             let client = feed.client().clone();
             if let Connection::Remote(remote) = client.connection() {
@@ -180,7 +180,7 @@ impl BatchSampler {
                     Some(left) => self.options.max_batches(left),
                     None => self.options,
                 };
-                self.source = grpc(&client, remote, &self.table, &options);
+                self.source = grpc(&client, remote, &self.table, &options, samples.into());
             }
         }
     }
@@ -289,10 +289,18 @@ fn bulk(client: &Client, table: &str, options: &BatchOptions, ahead: usize) -> S
     Source::Bulk(BulkFeed::new(client.clone(), table, batch_size, ahead as u64, most, patience))
 }
 
-fn grpc(client: &Client, remote: &Remote, table: &str, options: &BatchOptions) -> Source {
-    let granted = options.batches_ahead(Transport::Tcp) * options.batch_size;
-    let feed = RemoteFeed::new(remote, table, &options.of_streams(), granted, patience(client, options));
-    Source::Remote { feed, granted, ready: VecDeque::new() }
+/// Streams that fetch what is missing beside `ready`.
+fn grpc(
+    client: &Client,
+    remote: &Remote,
+    table: &str,
+    options: &BatchOptions,
+    ready: VecDeque<Sample>,
+) -> Source {
+    let granted = (options.batches_ahead(Transport::Tcp) * options.batch_size).saturating_sub(ready.len());
+    let streams = options.of_streams(ready.len());
+    let feed = RemoteFeed::new(remote, table, &streams, granted, patience(client, options));
+    Source::Remote { feed, granted, ready }
 }
 
 /// How long a server may be away.

@@ -12,13 +12,13 @@ use relive_transport::{FrameWriter, Frames, ReadError, Socket};
 use relive_wire::Message;
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
 use relive_wire::sample::Assembler;
-use relive_wire::v1::{AskBatches, BatchHead, BulkError, OpenSampler, ShareMemory};
+use relive_wire::v1::{AskBatches, BatchHead, OpenSampler, ShareMemory};
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Status};
 
 use super::arrived::Arrived;
 use super::memory::{BatchMemory, Freed, Pool};
-use super::route::Dialer;
+use super::refusal::refusal;
+use super::route::{Dialer, MOST_SILENT_CONNECTIONS};
 use super::shared::{End, Ready, Shared, Wish};
 use crate::backoff::Backoff;
 use crate::batch::SampleBatch;
@@ -96,9 +96,6 @@ pub(super) async fn run(shared: Arc<Shared>, client: Client, batch_size: u32) {
     }
 }
 
-/// Connections in a row, to a server that says that it speaks this, which end without a word. Then gRPC is used.
-const MOST_SILENT_CONNECTIONS: usize = 3;
-
 /// One connection from its opening to its end.
 async fn one_connection(
     shared: &Shared,
@@ -146,7 +143,7 @@ impl Connection {
             samples_at_hand: u32::try_from(shared.samples_at_hand()).unwrap_or(0),
         };
         frames.send(&mut [IoSlice::new(MAGIC)]).await?;
-        send(&frames.writer(), FrameKind::OpenSampler, &open.encode_to_vec()).await?;
+        frames.send_frame(FrameKind::OpenSampler, &open.encode_to_vec(), &[]).await?;
         Ok(Connection {
             frames,
             pieces: HashMap::new(),
@@ -254,7 +251,7 @@ async fn ask(writer: FrameWriter, shared: &Shared, freed: Arc<Freed>) -> io::Res
         let Wish { batches, taken_bytes } = shared.wish().await;
         let (free_slots, kept_slots) = freed.take();
         let ask = AskBatches { batches, taken_bytes, free_slots, kept_slots };
-        send(&writer, FrameKind::Ask, &ask.encode_to_vec()).await?;
+        writer.send_frame(FrameKind::Ask, &ask.encode_to_vec(), &[]).await?;
     }
 }
 
@@ -267,16 +264,10 @@ fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), Broken
 }
 
 fn refused(head: &[u8]) -> Broken {
-    let Ok(error) = BulkError::decode(head) else { return protocol(&"an error that cannot be read") };
-    let status = Status::new(Code::from(error.code), error.message);
+    let status = refusal(head);
     if is_transient_status(&status) {
         Broken::Io(status.message().to_owned())
     } else {
         Broken::Permanent(Error::from_status("sample", status))
     }
-}
-
-async fn send(writer: &FrameWriter, kind: FrameKind, head: &[u8]) -> io::Result<()> {
-    let header = FrameHeader::new(kind, head.len(), 0).map_err(io::Error::other)?.encode();
-    writer.send(&mut [IoSlice::new(&header), IoSlice::new(head)]).await
 }

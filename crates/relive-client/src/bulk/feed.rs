@@ -1,25 +1,23 @@
 //! Batches of a server, as seen by who takes them.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connection;
 use super::shared::{Shared, Taken};
 use crate::batch::SampleBatch;
 use crate::client::Client;
-use crate::{Error, Result};
+use crate::give_up::GiveUp;
+use crate::{Result, Sample};
 
 /// A connection that fetches batches, and the batches it fetched. Dropping it ends the connection.
 pub(crate) struct BulkFeed {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
-    give_up: Option<Pin<Box<Sleep>>>,
+    give_up: GiveUp,
     client: Client,
 }
 
@@ -28,8 +26,8 @@ pub(crate) struct BulkFeed {
 pub(crate) enum Next {
     Batch(Result<SampleBatch>),
     End,
-    /// The server cannot be reached this way.
-    NoWay,
+    /// The server cannot be reached this way. With the beginning of a batch that has come nevertheless.
+    NoWay(Vec<Sample>),
 }
 
 impl BulkFeed {
@@ -44,7 +42,7 @@ impl BulkFeed {
     ) -> BulkFeed {
         let shared = Arc::new(Shared::new(table, ahead, max_batches, patience));
         let task = tokio::spawn(connection::run(Arc::clone(&shared), client.clone(), batch_size));
-        BulkFeed { shared, task, give_up: None, client }
+        BulkFeed { shared, task, give_up: GiveUp::default(), client }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -64,30 +62,16 @@ impl BulkFeed {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         match self.shared.take(cx.waker()) {
             Taken::Batch(batch) => {
-                self.give_up = None;
+                self.give_up.forget();
                 Poll::Ready(Next::Batch(Ok(batch)))
             }
             Taken::NoMore => Poll::Ready(Next::End),
-            Taken::NoWay => Poll::Ready(Next::NoWay),
+            Taken::NoWay(samples) => Poll::Ready(Next::NoWay(samples)),
             Taken::Error(error) => Poll::Ready(Next::Batch(Err(error))),
             Taken::Nothing { give_up_at } => {
-                self.poll_give_up(give_up_at, cx).map(|error| Next::Batch(Err(error)))
+                self.give_up.poll(give_up_at, cx).map(|()| Next::Batch(Err(self.shared.unavailable())))
             }
         }
-    }
-
-    fn poll_give_up(&mut self, at: Option<Instant>, cx: &mut Context<'_>) -> Poll<Error> {
-        let Some(at) = at else {
-            self.give_up = None;
-            return Poll::Pending;
-        };
-        let timer = self.give_up.get_or_insert_with(|| Box::pin(sleep_until(at)));
-        if timer.deadline() != at {
-            timer.as_mut().reset(at);
-        }
-        std::task::ready!(timer.as_mut().poll(cx));
-        self.give_up = None;
-        Poll::Ready(self.shared.unavailable())
     }
 }
 

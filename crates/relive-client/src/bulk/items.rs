@@ -9,10 +9,10 @@ use relive_transport::{FrameWriter, Frames, ReadError};
 use relive_wire::Message;
 use relive_wire::bulk::{FrameError, FrameHeader, FrameKind, MAGIC};
 use relive_wire::reverb::InsertStreamRequest;
-use relive_wire::v1::BulkError;
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::Dialer;
+use super::refusal::refusal;
 
 /// A connection that brings items.
 pub(crate) struct ItemConnection {
@@ -25,7 +25,7 @@ impl ItemConnection {
     pub(crate) async fn open(dialer: &Dialer) -> Result<ItemConnection, Status> {
         let frames = dialer.dial().await.map(Frames::new).map_err(|error| broken(&error))?;
         frames.send(&mut [IoSlice::new(MAGIC)]).await.map_err(|error| broken(&error))?;
-        send(&frames.writer(), FrameKind::OpenWriter).await?;
+        frames.send_frame(FrameKind::OpenWriter, &[], &[]).await.map_err(|error| broken(&error))?;
         Ok(ItemConnection { frames, has_spoken: false })
     }
 
@@ -79,12 +79,7 @@ impl ItemConnection {
                 confirm(&keys.iter().map(|key| u64::from_le_bytes(*key)).collect::<Vec<_>>());
                 Ok(())
             }
-            FrameKind::Error => Err(match BulkError::decode(head) {
-                Ok(error) => Status::new(Code::from(error.code), error.message),
-                Err(error) => {
-                    Status::internal(format!("the server sent an error that cannot be read: {error}"))
-                }
-            }),
+            FrameKind::Error => Err(refusal(head)),
             kind => Err(Status::internal(format!("the server sent a frame {kind:?}, which it should not"))),
         }
     }
@@ -109,13 +104,7 @@ async fn send_all(
             out = Vec::new();
         }
     }
-    send(&writer, FrameKind::End).await
-}
-
-/// Sends a frame of nothing but its kind.
-async fn send(writer: &FrameWriter, kind: FrameKind) -> Result<(), Status> {
-    let header = FrameHeader::new(kind, 0, 0).map_err(|error| too_large(&error))?.encode();
-    writer.send(&mut [IoSlice::new(&header)]).await.map_err(|error| broken(&error))
+    writer.send_frame(FrameKind::End, &[], &[]).await.map_err(|error| broken(&error))
 }
 
 /// Memory kept from one request to the next: twice what requests of small items have.

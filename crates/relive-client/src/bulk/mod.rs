@@ -5,6 +5,7 @@ mod connection;
 mod feed;
 mod items;
 mod memory;
+mod refusal;
 mod route;
 mod shared;
 
@@ -13,4 +14,4 @@ pub use memory::{ColumnMemory, note_fork};
 pub(crate) use arrived::Arrived;
 pub(crate) use feed::{BulkFeed, Next};
 pub(crate) use items::ItemConnection;
-pub(crate) use route::{Dialer, Routes};
+pub(crate) use route::{Dialer, MOST_SILENT_CONNECTIONS, Routes};

@@ -14,6 +14,10 @@ use tonic::{Code, Status};
 use crate::client::{Remote, Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
+/// Connections in a row, to a server that says that it speaks this, which end without a word. Then gRPC is used: what listens
+/// at the address hands nothing else on.
+pub(crate) const MOST_SILENT_CONNECTIONS: usize = 3;
+
 /// What a client knows of the ways to its server.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {

@@ -61,9 +61,12 @@ pub(super) enum End {
 pub(super) enum Taken {
     Batch(SampleBatch),
     NoMore,
-    NoWay,
+    /// With the beginning of a batch that has come nevertheless.
+    NoWay(Vec<Sample>),
     Error(Error),
-    Nothing { give_up_at: Option<Instant> },
+    Nothing {
+        give_up_at: Option<Instant>,
+    },
 }
 
 /// What the connection is to ask for.
@@ -110,7 +113,7 @@ impl Shared {
         }
         match &state.end {
             Some(End::Failed(error)) => return Taken::Error(error.clone()),
-            Some(End::NoWay) => return Taken::NoWay,
+            Some(End::NoWay) => return Taken::NoWay(std::mem::take(&mut state.part).0),
             None if state.is_over() => return Taken::NoMore,
             None => {}
         }

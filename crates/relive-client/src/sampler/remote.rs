@@ -1,25 +1,23 @@
 //! Samples of a server: the streams that fetch them, as seen by who takes them.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::shared::{Shared, Taken};
 use super::{Sample, SamplerOptions, worker};
+use crate::Result;
 use crate::client::Remote;
-use crate::{Error, Result};
+use crate::give_up::GiveUp;
 
 /// Workers that fetch samples, and the samples they fetched. Dropping it ends their streams.
 pub(crate) struct RemoteFeed {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    give_up: Option<Pin<Box<Sleep>>>,
+    give_up: GiveUp,
 }
 
 impl RemoteFeed {
@@ -34,7 +32,7 @@ impl RemoteFeed {
         let shared = Arc::new(Shared::new(table, options, credits, unavailable_timeout));
         let spawn = |index| tokio::spawn(worker::run(Arc::clone(&shared), index, remote.channel()));
         let workers = (0..options.useful_workers()).map(spawn).collect();
-        RemoteFeed { shared, workers, give_up: None }
+        RemoteFeed { shared, workers, give_up: GiveUp::default() }
     }
 
     pub(crate) fn table(&self) -> &str {
@@ -65,27 +63,15 @@ impl RemoteFeed {
     ) -> Poll<Option<Result<()>>> {
         match self.shared.take(into, credits, cx.waker()) {
             Taken::Samples => {
-                self.give_up = None;
+                self.give_up.forget();
                 Poll::Ready(Some(Ok(())))
             }
             Taken::End => Poll::Ready(None),
             Taken::Error(error) => Poll::Ready(Some(Err(error))),
-            Taken::Nothing { give_up_at } => self.poll_give_up(give_up_at, cx).map(|error| Some(Err(error))),
+            Taken::Nothing { give_up_at } => {
+                self.give_up.poll(give_up_at, cx).map(|()| Some(Err(self.shared.unavailable())))
+            }
         }
-    }
-
-    fn poll_give_up(&mut self, at: Option<Instant>, cx: &mut Context<'_>) -> Poll<Error> {
-        let Some(at) = at else {
-            self.give_up = None;
-            return Poll::Pending;
-        };
-        let timer = self.give_up.get_or_insert_with(|| Box::pin(sleep_until(at)));
-        if timer.deadline() != at {
-            timer.as_mut().reset(at);
-        }
-        std::task::ready!(timer.as_mut().poll(cx));
-        self.give_up = None;
-        Poll::Ready(self.shared.unavailable())
     }
 }
 

@@ -15,7 +15,7 @@ use tonic::Status;
 use super::link::RemoteLink;
 use super::names::MAX_HOLD;
 use crate::backoff::Backoff;
-use crate::bulk::{Dialer, ItemConnection};
+use crate::bulk::{Dialer, ItemConnection, MOST_SILENT_CONNECTIONS};
 use crate::client::{Client, Stub};
 use crate::error::is_transient_status;
 use crate::{Error, ErrorKind, Result};
@@ -102,9 +102,6 @@ struct Way {
     /// Connections in a row that were taken and ended without an answer.
     silent: usize,
 }
-
-/// So many of them, and items go by gRPC: what listens at the address hands nothing else on.
-const MOST_SILENT_CONNECTIONS: usize = 3;
 
 impl Way {
     /// The bulk path, if there is one. As long as it is not known, items go by gRPC, which knows how to wait for a server.

@@ -14,7 +14,7 @@ use relive_wire::v1::{BatchColumn, BatchHead, ShareMemory};
 use relive_wire::{Message, dtype};
 use tonic::Status;
 
-use super::failure::{Failure, send};
+use super::failure::Failure;
 use super::slots::{Slot, Slots};
 use crate::grpc::status;
 use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, SAMPLES_FRAME_BYTES};
@@ -91,7 +91,7 @@ impl Sender {
             for part in packer.finish().into_iter().flat_map(|message| message.parts) {
                 body.extend_from_slice(&part);
             }
-            send(frames, FrameKind::Samples, &[], &body).await?;
+            frames.send_frame(FrameKind::Samples, &[], &body).await?;
             sent += body.len() as u64;
         }
         Ok(sent)
@@ -116,7 +116,7 @@ impl Sender {
             slots.lend(slot);
             plan.head.dropped_slots = slots.take_dropped();
         }
-        Ok(send(frames, FrameKind::Batch, &plan.head.encode_to_vec(), &[]).await?)
+        Ok(frames.send_frame(FrameKind::Batch, &plan.head.encode_to_vec(), &[]).await?)
     }
 
     async fn send_inline(&mut self, frames: &Frames, plan: Plan) -> Result<(), Failure> {
@@ -125,7 +125,7 @@ impl Sender {
         }
         let data = self.data.get_mut(..plan.len).unwrap_or_default();
         plan.write(data)?;
-        send(frames, FrameKind::Batch, &plan.head.encode_to_vec(), data).await?;
+        frames.send_frame(FrameKind::Batch, &plan.head.encode_to_vec(), data).await?;
         if self.data.len() > MAX_KEPT_BATCH_BYTES {
             self.data = Vec::new();
         }

@@ -1,10 +1,10 @@
 //! How a connection of the bulk path ends before its client ends it.
 
-use std::io::{self, IoSlice};
+use std::io;
 
 use relive_transport::{Frames, ReadError};
 use relive_wire::Message;
-use relive_wire::bulk::{FrameError, FrameHeader, FrameKind};
+use relive_wire::bulk::{FrameError, FrameKind};
 use relive_wire::v1::BulkError;
 use tonic::Status;
 
@@ -53,11 +53,5 @@ pub(super) fn malformed(kind: FrameKind, error: impl std::fmt::Display) -> Failu
 /// Says why the connection ends.
 pub(super) async fn tell(frames: &Frames, status: &Status) -> io::Result<()> {
     let head = BulkError { code: status.code() as i32, message: status.message().to_owned() }.encode_to_vec();
-    send(frames, FrameKind::Error, &head, &[]).await
-}
-
-/// Sends a frame.
-pub(super) async fn send(frames: &Frames, kind: FrameKind, head: &[u8], body: &[u8]) -> io::Result<()> {
-    let header = FrameHeader::new(kind, head.len(), body.len()).map_err(io::Error::other)?.encode();
-    frames.send(&mut [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(body)]).await
+    frames.send_frame(FrameKind::Error, &head, &[]).await
 }

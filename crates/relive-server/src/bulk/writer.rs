@@ -15,7 +15,7 @@ use tokio::task::yield_now;
 use tonic::Status;
 
 use super::connection::without_body;
-use super::failure::{Failure, send, unexpected};
+use super::failure::{Failure, unexpected};
 use crate::grpc::{Services, Stop, status};
 use crate::inserter::Inserter;
 use crate::limits::REQUESTS_PER_CONFIRMATION;
@@ -137,6 +137,6 @@ impl Writer {
             return Ok(());
         }
         let body: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
-        Ok(send(frames, FrameKind::Confirm, &[], &body).await?)
+        Ok(frames.send_frame(FrameKind::Confirm, &[], &body).await?)
     }
 }
