@@ -8,8 +8,8 @@ use std::time::Instant;
 use relive_table::{Effect, Freed, NewItem};
 
 use crate::confirmations::{Confirmations, Outcome};
-use crate::handle::TableHandle;
 use crate::limits::EXTENSION_INSERT_TIMEOUT;
+use crate::table_core::TableCore;
 
 /// References to drop, outcomes to report, tasks to wake, and inserts that extensions asked for in other tables.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Aftermath {
 
 impl Aftermath {
     /// Does it all; `table` is the one that was changed.
-    pub(crate) fn settle(self, table: &TableHandle) {
+    pub(crate) fn settle(self, table: &TableCore) {
         let mut effects = self.settle_own(table);
         while let Some((from, effect)) = effects.pop() {
             let Some(peers) = from.shared.peers.get().and_then(std::sync::Weak::upgrade) else { continue };
@@ -39,13 +39,14 @@ impl Aftermath {
                 continue;
             };
             let who: Arc<str> = format!("extension of table {}", from.name()).into();
+            let target = target.front();
             let after = target.insert_detached(item, &who, Instant::now() + EXTENSION_INSERT_TIMEOUT);
             effects.append(&mut after.settle_own(target));
         }
     }
 
     /// All but the effects on other tables, which are given back with the table they came from.
-    fn settle_own(self, table: &TableHandle) -> Vec<(TableHandle, Effect)> {
+    fn settle_own(self, table: &TableCore) -> Vec<(TableCore, Effect)> {
         report(self.settled);
         self.wakers.into_iter().for_each(Waker::wake);
         let referenced = &table.shared.referenced_bytes;

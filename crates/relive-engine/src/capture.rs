@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use relive_table::{Snapshot, StoredItem, TableSnapshot};
 
 use crate::Engine;
-use crate::handle::{TableHandle, wall_clock};
 use crate::limits::{CAPTURE_BEFORE_YIELD, SLOTS_PER_LOCK};
 use crate::state::State;
+use crate::table_core::{TableCore, wall_clock};
 
 /// A snapshot whose items are in no order yet, and what it has cost others.
 pub(crate) struct Captured {
@@ -34,27 +34,29 @@ impl Engine {
     /// The same with the items in no order: sorting them takes as long as collecting them, and wants no lock.
     pub(crate) fn capture(&self) -> Captured {
         let _turn = self.capture_turn().lock();
-        let tables = self.tables();
+        let cores: Vec<TableCore> = self.cores().cloned().collect();
         let mut pauses = Pauses::default();
-        let end = EndCaptures(tables);
-        let mut snapshots = cut(tables, &mut pauses);
-        for (table, snapshot) in tables.iter().zip(&mut snapshots) {
-            collect(table, snapshot, &mut pauses);
+        let end = EndCaptures(&cores);
+        let mut parts = cut(&cores, &mut pauses);
+        for (core, part) in cores.iter().zip(&mut parts) {
+            collect(core, part, &mut pauses);
         }
         drop(end);
-        let snapshot = Snapshot { tables: snapshots, ledger: Arc::clone(self.ledger()) };
+        let mut parts = parts.into_iter();
+        let tables = self.tables().iter().filter_map(|table| table.merged(&mut parts)).collect();
+        let snapshot = Snapshot { tables, ledger: Arc::clone(self.ledger()) };
         Captured { snapshot, longest_pause: pauses.longest }
     }
 }
 
 /// Begins a capture of every table while all of them are locked.
-fn cut(tables: &[TableHandle], pauses: &mut Pauses) -> Vec<TableSnapshot> {
-    let mut snapshots = Vec::with_capacity(tables.len());
-    let mut locked = Vec::with_capacity(tables.len());
+fn cut(cores: &[TableCore], pauses: &mut Pauses) -> Vec<TableSnapshot> {
+    let mut snapshots = Vec::with_capacity(cores.len());
+    let mut locked = Vec::with_capacity(cores.len());
     let mut since = None;
-    // Nobody else holds two of these locks, so that no order of theirs can lead to a deadlock.
-    for table in tables {
-        locked.push(table.shared.state.lock());
+    // Whoever else holds several of these locks takes them in the same order.
+    for core in cores {
+        locked.push(core.shared.state.lock());
         since.get_or_insert_with(Instant::now);
     }
     snapshots.extend(locked.iter_mut().map(|state| state.table.begin_capture()));
@@ -64,7 +66,7 @@ fn cut(tables: &[TableHandle], pauses: &mut Pauses) -> Vec<TableSnapshot> {
 }
 
 /// Collects the items of a table whose capture has begun, and ends the capture.
-fn collect(table: &TableHandle, snapshot: &mut TableSnapshot, pauses: &mut Pauses) {
+fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses) {
     let items = snapshot.counters.inserts.saturating_sub(snapshot.counters.deletes);
     snapshot.items.reserve_exact(usize::try_from(items).unwrap_or(0));
     // Those of the slots, and as many that were changed meanwhile: no memory is taken under the lock.
@@ -86,7 +88,7 @@ fn collect(table: &TableHandle, snapshot: &mut TableSnapshot, pauses: &mut Pause
 }
 
 /// Ends all captures even if one of them panics: a table in which a capture runs keeps what it removes.
-struct EndCaptures<'a>(&'a [TableHandle]);
+struct EndCaptures<'a>(&'a [TableCore]);
 
 impl Drop for EndCaptures<'_> {
     fn drop(&mut self) {

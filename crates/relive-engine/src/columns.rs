@@ -9,33 +9,12 @@ use relive_table::TableConfig;
 use relive_tensor::Nest;
 
 use crate::EngineError;
-use crate::handle::TableHandle;
 use crate::limits::{MAX_NAME_BYTES, MAX_NAMED_COLUMNS, MAX_NAMED_DEPTH, MAX_NAMED_PLACES};
+use crate::table_core::TableCore;
 
-impl TableHandle {
-    /// Proposes `structure` as what the items of this table look like, whose columns are its leaves in the flattening order.
-    /// The first proposal is kept, as long as the table lives; [`reset`](Self::reset) does not forget it. Once another one of
-    /// as many columns is proposed, none counts any more: items would come back under wrong names. A table with a signature
-    /// keeps that one. Tells whether `structure` is the one that counts.
-    ///
-    /// ```
-    /// use relive_engine::Engine;
-    /// use relive_table::TableConfig;
-    /// use relive_tensor::Nest;
-    ///
-    /// let engine = Engine::builder().table(TableConfig::new("replay")).build()?;
-    /// let table = engine.table("replay")?;
-    /// let transition = Nest::dict([("observation", ()), ("action", ())]);
-    /// assert!(table.name_columns(transition.clone())?);
-    /// assert_eq!(table.columns().as_deref(), Some(&transition));
-    /// assert!(!table.name_columns(Nest::dict([("state", ()), ("action", ())]))?);
-    /// assert_eq!(table.columns(), None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a structure without columns, or beyond one of the [limits](crate::limits).
-    pub fn name_columns(&self, structure: Nest<()>) -> Result<bool, EngineError> {
+impl TableCore {
+    /// See [`TableHandle::name_columns`](crate::TableHandle::name_columns).
+    pub(crate) fn name_columns(&self, structure: Nest<()>) -> Result<bool, EngineError> {
         check(&structure).map_err(|reason| EngineError::Columns { table: self.name().to_owned(), reason })?;
         let structure = Arc::new(structure);
         let kept = self.shared.columns.get_or_init(|| Arc::clone(&structure));
@@ -45,10 +24,8 @@ impl TableHandle {
         Ok(**kept == *structure && !self.shared.columns_disputed.load(Ordering::Relaxed))
     }
 
-    /// What the items of this table look like: the structure of its signature, or else the one that was proposed first,
-    /// unless another one was proposed since.
-    #[must_use]
-    pub fn columns(&self) -> Option<Arc<Nest<()>>> {
+    /// See [`TableHandle::columns`](crate::TableHandle::columns).
+    pub(crate) fn columns(&self) -> Option<Arc<Nest<()>>> {
         let disputed = self.shared.columns_disputed.load(Ordering::Relaxed);
         self.shared.columns.get().filter(|_| !disputed).cloned()
     }

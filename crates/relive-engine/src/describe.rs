@@ -7,9 +7,9 @@ use std::time::Duration;
 use relive_table::{CountError, Shortfall, TableInfo};
 use relive_tensor::{AccountSnapshot, Nest};
 
-use crate::handle::TableHandle;
 use crate::limits::MAX_LISTED_WAITERS;
 use crate::state::State;
+use crate::table_core::TableCore;
 
 /// An operation that can wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ pub struct TableStatus {
     pub bytes: AccountSnapshot,
     /// Encoded bytes of the chunks that items refer to; a chunk shared by two items counts twice.
     pub referenced_bytes: u64,
-    /// What items look like, as [`columns`](TableHandle::columns) says.
+    /// What items look like, as [`columns`](crate::TableHandle::columns) says.
     pub columns: Option<Arc<Nest<()>>>,
     /// What one insert would wait for now.
     pub insert_shortfall: Option<Shortfall>,
@@ -60,38 +60,24 @@ pub struct TableStatus {
     pub waiters_not_listed: usize,
 }
 
-impl TableHandle {
-    /// Configuration, sizes and counters.
-    #[must_use]
-    pub fn info(&self) -> TableInfo {
+impl TableCore {
+    pub(crate) fn info(&self) -> TableInfo {
         self.shared.state.lock().table.info()
     }
 
-    /// Whether the rate limiter allows `count` inserts now.
-    ///
-    /// # Errors
-    /// A count below 1.
-    pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
+    pub(crate) fn can_insert(&self, count: i64) -> Result<bool, CountError> {
         self.shared.state.lock().table.can_insert(count)
     }
 
-    /// Whether the rate limiter allows `count` samples now.
-    ///
-    /// # Errors
-    /// A count below 1.
-    pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
+    pub(crate) fn can_sample(&self, count: i64) -> Result<bool, CountError> {
         self.shared.state.lock().table.can_sample(count)
     }
 
-    /// What holds an insert back now; `None` if the rate limiter allows one.
-    #[must_use]
-    pub fn insert_shortfall(&self) -> Option<Shortfall> {
+    pub(crate) fn insert_shortfall(&self) -> Option<Shortfall> {
         self.shared.state.lock().table.insert_shortfall()
     }
 
-    /// What holds a sample back now; `None` if the rate limiter allows one.
-    #[must_use]
-    pub fn sample_shortfall(&self) -> Option<Shortfall> {
+    pub(crate) fn sample_shortfall(&self) -> Option<Shortfall> {
         self.shared.state.lock().table.sample_shortfall()
     }
 
@@ -100,9 +86,7 @@ impl TableHandle {
         self.shared.state.lock().table.bytes().resident_bytes()
     }
 
-    /// Everything there is to say about the table.
-    #[must_use]
-    pub fn status(&self) -> TableStatus {
+    pub(crate) fn status(&self) -> TableStatus {
         let state = self.shared.state.lock();
         let waiting = state.inserts.len() + state.samples.len();
         let waiters: Vec<WaiterInfo> = waiting_inserts(&state).chain(waiting_samples(&state)).collect();

@@ -17,6 +17,7 @@ use crate::handle::TableHandle;
 use crate::limits::{MAX_TABLES, MEMORY_WAIT, MIN_CHECKPOINT_INTERVAL};
 use crate::memory::Memory;
 use crate::sync::Mutex;
+use crate::table_core::TableCore;
 
 /// The tables by name.
 pub(crate) type Tables = HashMap<String, TableHandle>;
@@ -181,7 +182,7 @@ impl EngineBuilder {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
         self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {
             let table = Table::in_ledger(config, extensions, Arc::clone(memory.ledger()))?;
-            Ok(TableHandle::new(table, rng, memory))
+            Ok(TableHandle::of_one(TableCore::new(table, rng, memory)))
         })
     }
 
@@ -246,9 +247,9 @@ impl Engine {
         loaded: Option<String>,
     ) -> Result<Self, BuildError> {
         let tables = Arc::new(tables);
-        for table in &order {
-            // Each handle is fresh, so that its cell is empty.
-            let _ = table.shared.peers.set(Arc::downgrade(&tables));
+        for core in order.iter().flat_map(TableHandle::cores) {
+            // Each core is fresh, so that its cell is empty.
+            let _ = core.shared.peers.set(Arc::downgrade(&tables));
         }
         let capture_turn = Mutex::new(());
         let inner = Arc::new(Inner { tables, order, memory, capture_turn, checkpoints, loaded });
@@ -265,11 +266,11 @@ impl Engine {
 
     fn start_cold(&self, store: Arc<dyn ColdStore>, budget_bytes: u64) -> Result<(), BuildError> {
         let cold = Cold::new(store, budget_bytes, Arc::clone(self.ledger()));
-        for table in self.tables() {
-            // Each handle is fresh, so that its cell is empty.
-            let _ = table.shared.cold.set(Arc::clone(&cold));
+        for core in self.cores() {
+            // Each core is fresh, so that its cell is empty.
+            let _ = core.shared.cold.set(Arc::clone(&cold));
         }
-        cold.start(self.tables()).map_err(|error| BuildError::Thread { reason: error.to_string() })
+        cold.start(self.cores()).map_err(|error| BuildError::Thread { reason: error.to_string() })
     }
 
     /// The table `name`.
@@ -297,6 +298,11 @@ impl Engine {
     #[must_use]
     pub fn tables(&self) -> &[TableHandle] {
         &self.inner.order
+    }
+
+    /// What is behind the tables, always in the same order: whoever locks several takes them in it.
+    pub(crate) fn cores(&self) -> impl Iterator<Item = &TableCore> {
+        self.tables().iter().flat_map(TableHandle::cores)
     }
 
     /// The account of every live chunk made with it.

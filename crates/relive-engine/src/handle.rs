@@ -1,88 +1,74 @@
 //! A table that many tasks share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Instant, SystemTime};
+use std::sync::Arc;
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{NewItem, Sampled, Table, TableConfig, Timestamp};
+use relive_table::{CountError, NewItem, Sampled, Shortfall, TableConfig, TableInfo, TableSnapshot};
 use relive_tensor::Nest;
-use smallvec::SmallVec;
 
 use crate::EngineError;
-use crate::aftermath::Aftermath;
-use crate::change::{Change, Origin};
 use crate::cold::Cold;
-use crate::columns;
 use crate::confirmations::Confirmations;
-use crate::engine::Tables;
-use crate::limits::{MAX_SAMPLES_PER_REQUEST, read_ahead};
-use crate::memory::Memory;
+use crate::describe::TableStatus;
+use crate::listing::ItemPage;
 use crate::request::{Accepted, Mutation, SampleRequest};
 use crate::sample::SampleFuture;
-use crate::slot::Slot;
-use crate::state::{SampleResult, State};
-use crate::sync::Mutex;
+use crate::table_core::TableCore;
 
 /// A table that many tasks share; cheap to clone.
 #[derive(Clone)]
 pub struct TableHandle {
-    pub(crate) shared: Arc<Shared>,
+    cores: Cores,
 }
 
-pub(crate) struct Shared {
-    pub(crate) config: Arc<TableConfig>,
-    pub(crate) state: Mutex<State>,
-    /// Encoded bytes that the table's items refer to.
-    pub(crate) referenced_bytes: AtomicU64,
-    pub(crate) undelivered: AtomicU64,
-    /// Who waits for chunks that this table frees.
-    pub(crate) memory: Arc<Memory>,
-    /// What items look like: the structure of the signature, or the first that a writer proposes.
-    pub(crate) columns: OnceLock<Arc<Nest<()>>>,
-    /// Whether writers disagree about them.
-    pub(crate) columns_disputed: AtomicBool,
-    /// The disk tier, if there is one; set once the engine is whole.
-    pub(crate) cold: OnceLock<Arc<Cold>>,
-    /// The tables that extensions may insert into; set once the engine is whole.
-    pub(crate) peers: OnceLock<Weak<Tables>>,
+/// What is behind the name.
+#[derive(Clone)]
+enum Cores {
+    One(TableCore),
 }
-
-/// Inserts made under one lock: enough to make the lock cheap, few enough to keep it short.
-const INSERTS_PER_LOCK: usize = 64;
-
-/// Priorities set and items deleted under one lock; a learner's batch usually fits.
-const MUTATIONS_PER_LOCK: usize = 1_024;
-
-/// Samples for which memory is taken before the lock; a learner's batch usually fits. Larger requests take more as it fills.
-const SAMPLES_IN_ADVANCE: usize = 1_024;
 
 impl TableHandle {
-    pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
-        let shared = Shared {
-            columns_disputed: AtomicBool::new(false),
-            columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
-            config: Arc::clone(table.config()),
-            state: Mutex::new(State::new(table, rng)),
-            referenced_bytes: AtomicU64::new(0),
-            undelivered: AtomicU64::new(0),
-            cold: OnceLock::new(),
-            memory: Arc::clone(memory),
-            peers: OnceLock::new(),
-        };
-        Self { shared: Arc::new(shared) }
+    pub(crate) fn of_one(core: TableCore) -> Self {
+        Self { cores: Cores::One(core) }
+    }
+
+    /// All that is behind the name, always in the same order.
+    pub(crate) fn cores(&self) -> &[TableCore] {
+        match &self.cores {
+            Cores::One(core) => std::slice::from_ref(core),
+        }
+    }
+
+    /// What the next of `parts` have of this table, which are the snapshots of its cores; items in no order.
+    pub(crate) fn merged(&self, parts: &mut impl Iterator<Item = TableSnapshot>) -> Option<TableSnapshot> {
+        match &self.cores {
+            Cores::One(_) => parts.next(),
+        }
+    }
+
+    /// The core that keeps what the table has once.
+    pub(crate) fn front(&self) -> &TableCore {
+        match &self.cores {
+            Cores::One(core) => core,
+        }
+    }
+
+    /// The disk tier, if there is one.
+    pub(crate) fn cold(&self) -> Option<&Arc<Cold>> {
+        self.front().shared.cold.get()
     }
 
     /// The table's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.shared.config.name
+        self.front().name()
     }
 
     /// The configuration the table was made with.
     #[must_use]
     pub fn config(&self) -> &TableConfig {
-        &self.shared.config
+        match &self.cores {
+            Cores::One(core) => core.config(),
+        }
     }
 
     /// Inserts `items` in order.
@@ -100,32 +86,8 @@ impl TableHandle {
         confirmations: &Arc<Confirmations>,
         confirmed: &mut Vec<u64>,
     ) -> Result<Accepted, EngineError> {
-        let origin =
-            Origin { who, since: Instant::now(), deadline: None, confirmations: Some(confirmations) };
-        let mut items = items.into_iter();
-        let mut accepted = Accepted::default();
-        loop {
-            let stage: SmallVec<[NewItem; 1]> = items.by_ref().take(INSERTS_PER_LOCK).collect();
-            let keys: SmallVec<[u64; INSERTS_PER_LOCK]> = stage.iter().map(|item| item.key).collect();
-            if keys.is_empty() {
-                return Ok(accepted);
-            }
-            let mut stage = stage.into_iter();
-            accepted = self.change(|change| {
-                if keys.len() > 1 {
-                    change.state.table.expect_inserts(&keys);
-                }
-                for item in stage.by_ref() {
-                    let key = item.key;
-                    if change.insert(item, &origin)? {
-                        confirmed.push(key);
-                    } else {
-                        accepted.deferred += 1;
-                    }
-                }
-                let saturated = change.state.inserts.len() >= read_ahead(self.shared.config.max_size);
-                Ok(Accepted { saturated, ..accepted })
-            })?;
+        match &self.cores {
+            Cores::One(core) => core.insert(items, who, confirmations, confirmed),
         }
     }
 
@@ -140,15 +102,8 @@ impl TableHandle {
     /// The first priority that the table refuses ends the call, and is not applied; the ones before it are. A closed
     /// table refuses everything.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
-        let mut mutations = mutations.into_iter().peekable();
-        loop {
-            self.change(|change| {
-                change.check_open()?;
-                change.mutate(mutations.by_ref().take(MUTATIONS_PER_LOCK))
-            })?;
-            if mutations.peek().is_none() {
-                return Ok(());
-            }
+        match &self.cores {
+            Cores::One(core) => core.mutate(mutations),
         }
     }
 
@@ -157,99 +112,135 @@ impl TableHandle {
     /// # Errors
     /// The table is closed.
     pub fn reset(&self) -> Result<(), EngineError> {
-        self.change(|change| {
-            change.check_open()?;
-            change.state.table.reset(&mut change.after.freed);
-            Ok(())
-        })
+        match &self.cores {
+            Cores::One(core) => core.reset(),
+        }
     }
 
     /// Ends the table: whatever waits fails now, whatever comes later fails at once. The items stay readable.
     pub fn close(&self) {
-        self.change(|change: &mut Change<'_>| change.close());
-    }
-
-    /// Inserts without anybody waiting for the outcome, giving up after `deadline`.
-    pub(crate) fn insert_detached(&self, item: NewItem, who: &Arc<str>, deadline: Instant) -> Aftermath {
-        let since = Instant::now();
-        let origin = Origin { who, since, deadline: Some(deadline), confirmations: None };
-        let (outcome, after) = self.locked(|change| change.insert(item, &origin));
-        if let Err(error) = outcome {
-            tracing::warn!(from = &**who, %error, "an extension's insert was refused");
+        match &self.cores {
+            Cores::One(core) => core.close(),
         }
-        after
     }
 
-    pub(crate) fn enqueue_sample(
-        &self,
-        request: SampleRequest,
-        since: Instant,
-    ) -> Result<(u64, Arc<Slot<SampleResult>>), EngineError> {
-        if request.limit == 0 || request.limit > MAX_SAMPLES_PER_REQUEST {
-            let got = i64::try_from(request.limit).unwrap_or(i64::MAX);
-            return Err(EngineError::SampleCount { got, limit: MAX_SAMPLES_PER_REQUEST });
+    /// Proposes `structure` as what the items of this table look like, whose columns are its leaves in the flattening order.
+    /// The first proposal is kept, as long as the table lives; [`reset`](Self::reset) does not forget it. Once another one of
+    /// as many columns is proposed, none counts any more: items would come back under wrong names. A table with a signature
+    /// keeps that one. Tells whether `structure` is the one that counts.
+    ///
+    /// ```
+    /// use relive_engine::Engine;
+    /// use relive_table::TableConfig;
+    /// use relive_tensor::Nest;
+    ///
+    /// let engine = Engine::builder().table(TableConfig::new("replay")).build()?;
+    /// let table = engine.table("replay")?;
+    /// let transition = Nest::dict([("observation", ()), ("action", ())]);
+    /// assert!(table.name_columns(transition.clone())?);
+    /// assert_eq!(table.columns().as_deref(), Some(&transition));
+    /// assert!(!table.name_columns(Nest::dict([("state", ()), ("action", ())]))?);
+    /// assert_eq!(table.columns(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a structure without columns, or beyond one of the [limits](crate::limits).
+    pub fn name_columns(&self, structure: Nest<()>) -> Result<bool, EngineError> {
+        self.front().name_columns(structure)
+    }
+
+    /// What the items of this table look like: the structure of its signature, or else the one that was proposed first,
+    /// unless another one was proposed since.
+    #[must_use]
+    pub fn columns(&self) -> Option<Arc<Nest<()>>> {
+        self.front().columns()
+    }
+
+    /// Configuration, sizes and counters.
+    #[must_use]
+    pub fn info(&self) -> TableInfo {
+        match &self.cores {
+            Cores::One(core) => core.info(),
         }
-        let room = Vec::with_capacity(request.limit.min(SAMPLES_IN_ADVANCE));
-        self.change(|change| change.enqueue_sample(request, room, since))
     }
 
-    /// Ends a request whose time is up: with its samples if it was served at the last moment.
-    pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
-        let reason = {
-            let mut state = self.shared.state.lock();
-            state.remove_sample(id).map(|_| match state.table.sample_shortfall() {
-                Some(shortfall) => shortfall.to_string(),
-                None => "other requests came first".to_owned(),
-            })
+    /// Whether the rate limiter allows `count` inserts now.
+    ///
+    /// # Errors
+    /// A count below 1.
+    pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
+        match &self.cores {
+            Cores::One(core) => core.can_insert(count),
+        }
+    }
+
+    /// Whether the rate limiter allows `count` samples now.
+    ///
+    /// # Errors
+    /// A count below 1.
+    pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
+        match &self.cores {
+            Cores::One(core) => core.can_sample(count),
+        }
+    }
+
+    /// What holds an insert back now; `None` if the rate limiter allows one.
+    #[must_use]
+    pub fn insert_shortfall(&self) -> Option<Shortfall> {
+        match &self.cores {
+            Cores::One(core) => core.insert_shortfall(),
+        }
+    }
+
+    /// What holds a sample back now; `None` if the rate limiter allows one.
+    #[must_use]
+    pub fn sample_shortfall(&self) -> Option<Shortfall> {
+        match &self.cores {
+            Cores::One(core) => core.sample_shortfall(),
+        }
+    }
+
+    /// Bytes of the table's chunks that are in memory.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.front().resident_bytes()
+    }
+
+    /// Everything there is to say about the table.
+    #[must_use]
+    pub fn status(&self) -> TableStatus {
+        match &self.cores {
+            Cores::One(core) => core.status(),
+        }
+    }
+
+    /// Up to `limit` items in the order of their insertion, beginning at `from`: 0, or what the page before says.
+    ///
+    /// A page looks through the whole table, in parts, so that others come in between: items that come or leave meanwhile may
+    /// or may not be on it. Large pages are better than many.
+    #[must_use]
+    pub fn items(&self, from: u64, limit: usize) -> ItemPage {
+        match &self.cores {
+            Cores::One(core) => core.items(from, limit),
+        }
+    }
+
+    /// The items of these keys, each `None` if there is none; each as if it had just been sampled, with a probability of 0.
+    ///
+    /// # Errors
+    /// Data of an item lies on disk and cannot be read back.
+    pub async fn get_items(&self, keys: &[u64]) -> Result<Vec<Option<Sampled>>, EngineError> {
+        let mut found = match &self.cores {
+            Cores::One(core) => core.look_up(keys),
         };
-        let timeout =
-            |reason| EngineError::Timeout { table: self.name().to_owned(), waited: since.elapsed(), reason };
-        match reason {
-            Some(reason) => Err(timeout(reason)),
-            None => slot.take().unwrap_or_else(|| Err(timeout("the samples were taken already".to_owned()))),
+        if let Some(cold) = self.cold() {
+            let near = match cold.fetch(self.name(), found.iter().flatten().cloned().collect()) {
+                Ok(near) => near,
+                Err(fetch) => fetch.await?,
+            };
+            found.iter_mut().flatten().zip(near).for_each(|(found, near)| *found = near);
         }
-    }
-
-    /// Takes back a request; gives the samples that had been taken for it already.
-    pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
-        let waiting = self.shared.state.lock().remove_sample(id);
-        match waiting {
-            Some(waiting) => waiting.taken,
-            None => slot.take().and_then(Result::ok).unwrap_or_default(),
-        }
-    }
-
-    /// Counts samples that were taken for a caller who is gone.
-    pub(crate) fn count_undelivered(&self, samples: usize) {
-        if samples > 0 {
-            self.shared.undelivered.fetch_add(samples as u64, Ordering::Relaxed);
-            tracing::debug!(table = self.name(), samples, "samples had no taker any more");
-        }
-    }
-
-    /// Changes the state under the lock, serves waiters, and does the rest after the lock.
-    fn change<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> R {
-        let (result, after) = self.locked(act);
-        after.settle(self);
-        result
-    }
-
-    /// Looks at the state under the lock: for those who come back at once, which must not keep others out.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
-        let state = self.shared.state.lock();
-        let seen = look(&state);
-        State::unlock(state, wall_clock());
-        seen
-    }
-
-    fn locked<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> (R, Aftermath) {
-        let now = wall_clock();
-        let mut after = Aftermath::default();
-        let mut state = self.shared.state.lock();
-        let result = act(&mut Change { state: &mut state, after: &mut after, now });
-        state.pump(now, &mut after);
-        State::unlock(state, now);
-        (result, after)
+        Ok(found)
     }
 }
 
@@ -257,10 +248,4 @@ impl std::fmt::Debug for TableHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TableHandle").field("name", &self.name()).finish_non_exhaustive()
     }
-}
-
-/// Times before 1970 and after 2262 do not occur on a working clock; they count as the epoch.
-pub(crate) fn wall_clock() -> Timestamp {
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(0))
 }

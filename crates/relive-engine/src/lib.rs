@@ -37,6 +37,7 @@ mod sample;
 mod slot;
 mod state;
 mod sync;
+mod table_core;
 
 pub use checkpoint::PendingCheckpoint;
 pub use confirmations::{Confirmations, Outcome};

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use relive_table::{ItemData, ItemView, Sampled};
 use relive_tensor::AtHand;
 
-use crate::EngineError;
-use crate::handle::TableHandle;
 use crate::limits::{KEYS_PER_LOCK, MAX_LISTED_ITEMS, SLOTS_PER_LOCK};
+use crate::table_core::TableCore;
 
 /// An item as it was when the table was looked at.
 #[derive(Debug, Clone)]
@@ -29,13 +28,9 @@ pub struct ItemPage {
     pub next: Option<u64>,
 }
 
-impl TableHandle {
-    /// Up to `limit` items in the order of their insertion, beginning at `from`: 0, or what the page before says.
-    ///
-    /// A page looks through the whole table, in parts, so that others come in between: items that come or leave meanwhile may
-    /// or may not be on it. Large pages are better than many.
-    #[must_use]
-    pub fn items(&self, from: u64, limit: usize) -> ItemPage {
+impl TableCore {
+    /// See [`TableHandle::items`](crate::TableHandle::items).
+    pub(crate) fn items(&self, from: u64, limit: usize) -> ItemPage {
         let limit = limit.clamp(1, MAX_LISTED_ITEMS);
         let mut items: Vec<ListedItem> = Vec::new();
         let (mut slot, mut more) = (0, false);
@@ -52,23 +47,8 @@ impl TableHandle {
         ItemPage { items, next: last.filter(|_| more).map(|last| last + 1) }
     }
 
-    /// The items of these keys, each `None` if there is none; each as if it had just been sampled, with a probability of 0.
-    ///
-    /// # Errors
-    /// Data of an item lies on disk and cannot be read back.
-    pub async fn get_items(&self, keys: &[u64]) -> Result<Vec<Option<Sampled>>, EngineError> {
-        let mut found = self.look_up(keys);
-        if let Some(cold) = self.shared.cold.get() {
-            let near = match cold.fetch(self.name(), found.iter().flatten().cloned().collect()) {
-                Ok(near) => near,
-                Err(fetch) => fetch.await?,
-            };
-            found.iter_mut().flatten().zip(near).for_each(|(found, near)| *found = near);
-        }
-        Ok(found)
-    }
-
-    fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
+    /// The items of these keys, wherever their data lies.
+    pub(crate) fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_PER_LOCK) {
             self.look(|state| {

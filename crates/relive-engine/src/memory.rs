@@ -233,7 +233,7 @@ impl Engine {
     }
 
     fn cold(&self) -> Option<&Cold> {
-        self.tables().first().and_then(|table| table.shared.cold.get()).map(Arc::as_ref)
+        self.tables().first().and_then(crate::TableHandle::cold).map(Arc::as_ref)
     }
 
     fn cold_failure(&self) -> String {

@@ -11,6 +11,7 @@ use relive_table::{
 use crate::differences::{Difference, differences};
 use crate::handle::TableHandle;
 use crate::memory::Memory;
+use crate::table_core::TableCore;
 use crate::{BuildError, Engine, EngineBuilder};
 
 /// Whose rules a restored table has.
@@ -69,7 +70,7 @@ impl EngineBuilder {
         let engine = self.assemble(ledger, |config, extensions, rng, memory| {
             let Some(mut state) = stored.remove(&config.name) else {
                 let table = Table::in_ledger(config, extensions, Arc::clone(memory.ledger()))?;
-                return Ok(TableHandle::new(table, rng, memory));
+                return Ok(TableHandle::of_one(TableCore::new(table, rng, memory)));
             };
             keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
             found.append(&mut differences(&state.config, &config));
@@ -77,7 +78,8 @@ impl EngineBuilder {
                 Rules::Stored => TableConfig::clone(&state.config),
                 Rules::Given => config,
             };
-            restored(config, extensions, state, rng, rules, memory).map_err(BuildError::from)
+            let core = restored(config, extensions, state, rng, rules, memory)?;
+            Ok(TableHandle::of_one(core))
         })?;
         Ok(Restored { engine, differences: found })
     }
@@ -111,7 +113,7 @@ fn restored(
     mut rng: Xoshiro256PlusPlus,
     rules: Rules,
     memory: &Arc<Memory>,
-) -> Result<TableHandle, RestoreError> {
+) -> Result<TableCore, RestoreError> {
     let items = state.items.len() as u64;
     if rules == Rules::Stored && items > config.max_size {
         let limit = config.max_size;
@@ -128,7 +130,7 @@ fn restored(
         );
     }
     let bytes = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
-    let handle = TableHandle::new(table, rng, memory);
+    let handle = TableCore::new(table, rng, memory);
     handle.shared.referenced_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
     Ok(handle)
 }

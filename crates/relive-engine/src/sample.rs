@@ -60,7 +60,7 @@ impl SampleFuture {
     /// lost.
     pub fn withdraw(mut self) -> Vec<Sampled> {
         match std::mem::replace(&mut self.progress, Progress::Done) {
-            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot),
+            Progress::Waiting(waiting) => self.table.front().withdraw_sample(waiting.id, &waiting.slot),
             Progress::Fetching(fetch) => fetch.into_samples(),
             Progress::Asking(_) | Progress::Done => Vec::new(),
         }
@@ -69,7 +69,7 @@ impl SampleFuture {
     fn ask(&self, request: SampleRequest) -> Result<Waiting, EngineError> {
         let since = Instant::now();
         let deadline = request.timeout.map_or(Deadline::Never, Deadline::After);
-        let (id, slot) = self.table.enqueue_sample(request, since)?;
+        let (id, slot) = self.table.front().enqueue_sample(request, since)?;
         Ok(Waiting { id, slot, since, deadline })
     }
 }
@@ -77,7 +77,7 @@ impl SampleFuture {
 impl SampleFuture {
     /// Gives samples whose data is in memory, and reads what is not.
     fn hand_over(&mut self, result: SampleResult, cx: &mut Context<'_>) -> Poll<SampleResult> {
-        let Some(cold) = self.table.shared.cold.get() else { return Poll::Ready(result) };
+        let Some(cold) = self.table.cold() else { return Poll::Ready(result) };
         match cold.fetch(self.table.name(), result?) {
             Ok(samples) => Poll::Ready(Ok(samples)),
             Err(fetch) => self.poll_fetch(fetch, cx),
@@ -107,7 +107,7 @@ impl Future for SampleFuture {
             return self.hand_over(result, cx);
         }
         if waiting.deadline.poll(cx).is_ready() {
-            let last = self.table.give_up_sample(waiting.id, &waiting.slot, waiting.since);
+            let last = self.table.front().give_up_sample(waiting.id, &waiting.slot, waiting.since);
             return self.hand_over(last, cx);
         }
         self.progress = Progress::Waiting(waiting);
@@ -134,10 +134,10 @@ impl Deadline {
 impl Drop for SampleFuture {
     fn drop(&mut self) {
         let lost = match &self.progress {
-            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot).len(),
+            Progress::Waiting(waiting) => self.table.front().withdraw_sample(waiting.id, &waiting.slot).len(),
             Progress::Fetching(fetch) => fetch.len(),
             Progress::Asking(_) | Progress::Done => 0,
         };
-        self.table.count_undelivered(lost);
+        self.table.front().count_undelivered(lost);
     }
 }

@@ -7,7 +7,7 @@ use relive_table::{CheckpointStatus, CheckpointTrigger, SavedCheckpoint};
 
 use super::pending::PendingCheckpoint;
 use super::run;
-use crate::handle::wall_clock;
+use crate::table_core::wall_clock;
 use crate::{Engine, EngineError};
 
 impl Engine {

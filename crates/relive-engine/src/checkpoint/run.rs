@@ -10,7 +10,7 @@ use super::pending::Outcome;
 use super::plan::Checkpoints;
 use super::priority;
 use super::turns::Job;
-use crate::handle::wall_clock;
+use crate::table_core::wall_clock;
 use crate::{Engine, EngineError, sync};
 
 /// A checkpointer that panicked.

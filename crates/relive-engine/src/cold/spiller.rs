@@ -10,8 +10,8 @@ use relive_tensor::{Chunk, ColdStore, Ledger};
 use super::marks::Marks;
 use super::returned::Returned;
 use super::sweep::{Step, Sweep};
-use crate::handle::TableHandle;
 use crate::sync::Mutex;
+use crate::table_core::TableCore;
 
 /// Most bytes that are stored at once, which is the size of a file.
 const MAX_STEP_BYTES: u64 = 32 << 20;
@@ -63,10 +63,13 @@ impl Cold {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn start(self: &Arc<Self>, tables: &[TableHandle]) -> std::io::Result<()> {
+    pub(crate) fn start<'a>(
+        self: &Arc<Self>,
+        tables: impl Iterator<Item = &'a TableCore>,
+    ) -> std::io::Result<()> {
         let weak = Arc::downgrade(self);
         // The tables hold the tier, so that its thread must not hold them.
-        let tables = tables.iter().map(|table| Arc::downgrade(&table.shared)).collect::<Vec<_>>();
+        let tables = tables.map(|table| Arc::downgrade(&table.shared)).collect::<Vec<_>>();
         let run = move || {
             let mut sweep = Sweep::default();
             while let Some(wait) = turn(&weak, &tables, &mut sweep) {
@@ -103,7 +106,7 @@ impl Cold {
     }
 
     /// Stores until memory is within the budget. Tells how long to wait; `None`: until asked.
-    fn work(&self, tables: &[TableHandle], sweep: &mut Sweep) -> Option<Duration> {
+    fn work(&self, tables: &[TableCore], sweep: &mut Sweep) -> Option<Duration> {
         self.is_asked.store(false, Ordering::Release);
         let mut idle = 0;
         while self.resident_bytes() > self.marks.end_bytes && !self.is_ended.load(Ordering::Acquire) {
@@ -118,7 +121,7 @@ impl Cold {
 
     /// What is to leave next: of what was never away and of what has come back as much as there is of each, so that neither
     /// keeps its place at the cost of the other.
-    fn step(&self, tables: &[TableHandle], sweep: &mut Sweep, is_idle: bool) -> Step {
+    fn step(&self, tables: &[TableCore], sweep: &mut Sweep, is_idle: bool) -> Step {
         let (returned, resident) = (self.returned.size_bytes(), self.resident_bytes());
         let share = part(self.step_bytes, returned, resident);
         let places = if returned > resident / 2 && !is_idle { FEW_PLACES } else { usize::MAX };
@@ -146,7 +149,7 @@ impl Cold {
     }
 
     /// Stores again what lies where most is waste.
-    fn compact(&self, tables: &[TableHandle]) -> Option<Duration> {
+    fn compact(&self, tables: &[TableCore]) -> Option<Duration> {
         let mut hand = Sweep::default();
         while self.store.is_sparse() && !self.is_ended.load(Ordering::Acquire) {
             let is_misplaced = |chunk: &Chunk| chunk.is_stored() && self.store.is_sparse_around(chunk);
@@ -204,12 +207,12 @@ fn part(whole: u64, of: u64, all: u64) -> u64 {
 /// One turn of the thread's work; `None` when it is to end.
 fn turn(
     cold: &Weak<Cold>,
-    tables: &[Weak<crate::handle::Shared>],
+    tables: &[Weak<crate::table_core::Shared>],
     sweep: &mut Sweep,
 ) -> Option<Option<Duration>> {
     let cold = cold.upgrade()?;
     let tables: Option<Vec<_>> =
-        tables.iter().map(|table| Some(TableHandle { shared: table.upgrade()? })).collect();
+        tables.iter().map(|table| Some(TableCore { shared: table.upgrade()? })).collect();
     let tables = tables?;
     if cold.is_ended.load(Ordering::Acquire) {
         return None;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relive_tensor::Chunk;
 
-use crate::handle::TableHandle;
+use crate::table_core::TableCore;
 
 /// Places of items that are looked at under one lock: some tens of microseconds.
 const SLOTS_PER_LOCK: usize = 256;
@@ -32,7 +32,7 @@ impl Sweep {
     /// Moves on until chunks of `bytes` are found for which `is_cold` holds, `places` or all tables are passed.
     pub(super) fn step(
         &mut self,
-        tables: &[TableHandle],
+        tables: &[TableCore],
         bytes: u64,
         places: usize,
         is_cold: impl Fn(&Chunk) -> bool,
@@ -47,7 +47,7 @@ impl Sweep {
         step
     }
 
-    fn look(&mut self, tables: &[TableHandle], is_cold: impl Fn(&Chunk) -> bool, step: &mut Step) {
+    fn look(&mut self, tables: &[TableCore], is_cold: impl Fn(&Chunk) -> bool, step: &mut Step) {
         let Some(table) = tables.get(self.table) else {
             *self = Self::default();
             step.is_round = true;

@@ -1,0 +1,242 @@
+//! A table under its lock, with those who wait for it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Instant, SystemTime};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_table::{NewItem, Sampled, Table, TableConfig, Timestamp};
+use relive_tensor::Nest;
+use smallvec::SmallVec;
+
+use crate::EngineError;
+use crate::aftermath::Aftermath;
+use crate::change::{Change, Origin};
+use crate::cold::Cold;
+use crate::columns;
+use crate::confirmations::Confirmations;
+use crate::engine::Tables;
+use crate::limits::{MAX_SAMPLES_PER_REQUEST, read_ahead};
+use crate::memory::Memory;
+use crate::request::{Accepted, Mutation, SampleRequest};
+use crate::slot::Slot;
+use crate::state::{SampleResult, State};
+use crate::sync::Mutex;
+
+/// One table under one lock; cheap to clone. What callers have is a [`TableHandle`](crate::TableHandle).
+#[derive(Clone)]
+pub(crate) struct TableCore {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) config: Arc<TableConfig>,
+    pub(crate) state: Mutex<State>,
+    /// Encoded bytes that the table's items refer to.
+    pub(crate) referenced_bytes: AtomicU64,
+    pub(crate) undelivered: AtomicU64,
+    /// Who waits for chunks that this table frees.
+    pub(crate) memory: Arc<Memory>,
+    /// What items look like: the structure of the signature, or the first that a writer proposes.
+    pub(crate) columns: OnceLock<Arc<Nest<()>>>,
+    /// Whether writers disagree about them.
+    pub(crate) columns_disputed: AtomicBool,
+    /// The disk tier, if there is one; set once the engine is whole.
+    pub(crate) cold: OnceLock<Arc<Cold>>,
+    /// The tables that extensions may insert into; set once the engine is whole.
+    pub(crate) peers: OnceLock<Weak<Tables>>,
+}
+
+/// Inserts made under one lock: enough to make the lock cheap, few enough to keep it short.
+const INSERTS_PER_LOCK: usize = 64;
+
+/// Priorities set and items deleted under one lock; a learner's batch usually fits.
+const MUTATIONS_PER_LOCK: usize = 1_024;
+
+/// Samples for which memory is taken before the lock; a learner's batch usually fits. Larger requests take more as it fills.
+const SAMPLES_IN_ADVANCE: usize = 1_024;
+
+impl TableCore {
+    pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
+        let shared = Shared {
+            columns_disputed: AtomicBool::new(false),
+            columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
+            config: Arc::clone(table.config()),
+            state: Mutex::new(State::new(table, rng)),
+            referenced_bytes: AtomicU64::new(0),
+            undelivered: AtomicU64::new(0),
+            cold: OnceLock::new(),
+            memory: Arc::clone(memory),
+            peers: OnceLock::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.shared.config.name
+    }
+
+    pub(crate) fn config(&self) -> &TableConfig {
+        &self.shared.config
+    }
+
+    /// See [`TableHandle::insert`](crate::TableHandle::insert).
+    pub(crate) fn insert(
+        &self,
+        items: impl IntoIterator<Item = NewItem>,
+        who: &Arc<str>,
+        confirmations: &Arc<Confirmations>,
+        confirmed: &mut Vec<u64>,
+    ) -> Result<Accepted, EngineError> {
+        let origin =
+            Origin { who, since: Instant::now(), deadline: None, confirmations: Some(confirmations) };
+        let mut items = items.into_iter();
+        let mut accepted = Accepted::default();
+        loop {
+            let stage: SmallVec<[NewItem; 1]> = items.by_ref().take(INSERTS_PER_LOCK).collect();
+            let keys: SmallVec<[u64; INSERTS_PER_LOCK]> = stage.iter().map(|item| item.key).collect();
+            if keys.is_empty() {
+                return Ok(accepted);
+            }
+            let mut stage = stage.into_iter();
+            accepted = self.change(|change| {
+                if keys.len() > 1 {
+                    change.state.table.expect_inserts(&keys);
+                }
+                for item in stage.by_ref() {
+                    let key = item.key;
+                    if change.insert(item, &origin)? {
+                        confirmed.push(key);
+                    } else {
+                        accepted.deferred += 1;
+                    }
+                }
+                let saturated = change.state.inserts.len() >= read_ahead(self.shared.config.max_size);
+                Ok(Accepted { saturated, ..accepted })
+            })?;
+        }
+    }
+
+    /// See [`TableHandle::mutate`](crate::TableHandle::mutate).
+    pub(crate) fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
+        let mut mutations = mutations.into_iter().peekable();
+        loop {
+            self.change(|change| {
+                change.check_open()?;
+                change.mutate(mutations.by_ref().take(MUTATIONS_PER_LOCK))
+            })?;
+            if mutations.peek().is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// See [`TableHandle::reset`](crate::TableHandle::reset).
+    pub(crate) fn reset(&self) -> Result<(), EngineError> {
+        self.change(|change| {
+            change.check_open()?;
+            change.state.table.reset(&mut change.after.freed);
+            Ok(())
+        })
+    }
+
+    /// See [`TableHandle::close`](crate::TableHandle::close).
+    pub(crate) fn close(&self) {
+        self.change(|change: &mut Change<'_>| change.close());
+    }
+
+    /// Inserts without anybody waiting for the outcome, giving up after `deadline`.
+    pub(crate) fn insert_detached(&self, item: NewItem, who: &Arc<str>, deadline: Instant) -> Aftermath {
+        let since = Instant::now();
+        let origin = Origin { who, since, deadline: Some(deadline), confirmations: None };
+        let (outcome, after) = self.locked(|change| change.insert(item, &origin));
+        if let Err(error) = outcome {
+            tracing::warn!(from = &**who, %error, "an extension's insert was refused");
+        }
+        after
+    }
+
+    pub(crate) fn enqueue_sample(
+        &self,
+        request: SampleRequest,
+        since: Instant,
+    ) -> Result<(u64, Arc<Slot<SampleResult>>), EngineError> {
+        if request.limit == 0 || request.limit > MAX_SAMPLES_PER_REQUEST {
+            let got = i64::try_from(request.limit).unwrap_or(i64::MAX);
+            return Err(EngineError::SampleCount { got, limit: MAX_SAMPLES_PER_REQUEST });
+        }
+        let room = Vec::with_capacity(request.limit.min(SAMPLES_IN_ADVANCE));
+        self.change(|change| change.enqueue_sample(request, room, since))
+    }
+
+    /// Ends a request whose time is up: with its samples if it was served at the last moment.
+    pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
+        let reason = {
+            let mut state = self.shared.state.lock();
+            state.remove_sample(id).map(|_| match state.table.sample_shortfall() {
+                Some(shortfall) => shortfall.to_string(),
+                None => "other requests came first".to_owned(),
+            })
+        };
+        let timeout =
+            |reason| EngineError::Timeout { table: self.name().to_owned(), waited: since.elapsed(), reason };
+        match reason {
+            Some(reason) => Err(timeout(reason)),
+            None => slot.take().unwrap_or_else(|| Err(timeout("the samples were taken already".to_owned()))),
+        }
+    }
+
+    /// Takes back a request; gives the samples that had been taken for it already.
+    pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
+        let waiting = self.shared.state.lock().remove_sample(id);
+        match waiting {
+            Some(waiting) => waiting.taken,
+            None => slot.take().and_then(Result::ok).unwrap_or_default(),
+        }
+    }
+
+    /// Counts samples that were taken for a caller who is gone.
+    pub(crate) fn count_undelivered(&self, samples: usize) {
+        if samples > 0 {
+            self.shared.undelivered.fetch_add(samples as u64, Ordering::Relaxed);
+            tracing::debug!(table = self.name(), samples, "samples had no taker any more");
+        }
+    }
+
+    /// Changes the state under the lock, serves waiters, and does the rest after the lock.
+    fn change<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> R {
+        let (result, after) = self.locked(act);
+        after.settle(self);
+        result
+    }
+
+    /// Looks at the state under the lock: for those who come back at once, which must not keep others out.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        let state = self.shared.state.lock();
+        let seen = look(&state);
+        State::unlock(state, wall_clock());
+        seen
+    }
+
+    fn locked<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> (R, Aftermath) {
+        let now = wall_clock();
+        let mut after = Aftermath::default();
+        let mut state = self.shared.state.lock();
+        let result = act(&mut Change { state: &mut state, after: &mut after, now });
+        state.pump(now, &mut after);
+        State::unlock(state, now);
+        (result, after)
+    }
+}
+
+impl std::fmt::Debug for TableCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableCore").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// Times before 1970 and after 2262 do not occur on a working clock; they count as the epoch.
+pub(crate) fn wall_clock() -> Timestamp {
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(0))
+}
