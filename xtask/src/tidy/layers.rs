@@ -10,6 +10,7 @@ use super::packages::Package;
 const LAYERS: &[(&str, &[&str])] = &[
     ("relive-tensor", &[]),
     ("relive-table", &["relive-tensor"]),
+    ("relive-env", &["relive-tensor"]),
     ("relive-engine", &["relive-table", "relive-tensor"]),
     ("relive-wire", &["relive-table", "relive-tensor"]),
     ("relive-checkpoint", &["relive-wire", "relive-table", "relive-tensor"]),

@@ -1,0 +1,264 @@
+//! The leaves of a nest, some rows of each.
+
+use relive_tensor::{DType, Element, Nest};
+
+use super::{View, ViewMut};
+use crate::error::{EnvError, Mismatch};
+use crate::limits::MAX_BUFFER_BYTES;
+use crate::spec::{ArraySpec, check_leaf};
+
+/// Every leaf begins on such a boundary, so that its elements can be read where they lie.
+const ALIGNMENT: usize = size_of::<u64>();
+
+/// Memory for `rows` observations or actions of one nest: for each leaf, in the flattening order, `[rows, …]` elements in
+/// one piece.
+///
+/// ```
+/// use relive_env::{ArraySpec, Buffer};
+/// use relive_tensor::{DType, Nest};
+/// let spec = Nest::dict([("speed", ArraySpec::new("", DType::Float64, [])), ("map", ArraySpec::new("", DType::UInt8, [2]))]);
+/// let mut buffer = Buffer::for_nest(&spec, 3)?;
+/// buffer.row_mut(1).leaf_mut::<u8>(0)?.copy_from_slice(&[7, 8]);
+/// assert_eq!(buffer.leaf::<u8>(0)?, [0, 0, 7, 8, 0, 0], "`map` comes before `speed`");
+/// assert_eq!(buffer.row(1).leaf::<f64>(1)?, [0.0]);
+/// # Ok::<(), relive_env::EnvError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    places: Vec<Place>,
+    rows: usize,
+    words: Vec<u64>,
+}
+
+/// Where a leaf is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) dtype: DType,
+    /// Where its first row begins, in bytes.
+    pub(crate) start: usize,
+    /// Bytes of one row.
+    pub(crate) cell_bytes: usize,
+}
+
+impl Buffer {
+    /// Zeros for `rows` values of `nest`.
+    ///
+    /// # Errors
+    /// [`EnvError::Spec`] if a leaf describes nothing, or all together exceed [`MAX_BUFFER_BYTES`].
+    pub fn for_nest(nest: &Nest<ArraySpec>, rows: usize) -> Result<Self, EnvError> {
+        let mut places = Vec::new();
+        let mut end = 0_usize;
+        for spec in nest.leaves() {
+            spec.validate()?;
+            let cell_bytes = spec.num_elements()? * spec.dtype.size_bytes().unwrap_or(0);
+            places.push(Place { dtype: spec.dtype, start: end, cell_bytes });
+            let bytes =
+                cell_bytes.checked_mul(rows).and_then(|bytes| bytes.checked_next_multiple_of(ALIGNMENT));
+            end = bytes
+                .and_then(|bytes| end.checked_add(bytes))
+                .filter(|end| *end <= MAX_BUFFER_BYTES)
+                .ok_or_else(|| too_large(spec, rows))?;
+        }
+        Ok(Self { places, rows, words: vec![0; end / ALIGNMENT] })
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many leaves there are.
+    #[must_use]
+    pub fn num_leaves(&self) -> usize {
+        self.places.len()
+    }
+
+    /// All rows of a leaf in one piece.
+    ///
+    /// # Errors
+    /// [`EnvError::Observation`] if there is no such leaf or its elements are of another type.
+    pub fn leaf<T: Element>(&self, index: usize) -> Result<&[T], EnvError> {
+        let place = find::<T>(&self.places, index)?;
+        Ok(bytemuck::cast_slice(&self.bytes()[self.all_rows(place)]))
+    }
+
+    /// All rows of a leaf in one piece, to be changed.
+    ///
+    /// # Errors
+    /// As [`Buffer::leaf`].
+    pub fn leaf_mut<T: Element>(&mut self, index: usize) -> Result<&mut [T], EnvError> {
+        let range = self.all_rows(find::<T>(&self.places, index)?);
+        Ok(bytemuck::cast_slice_mut(&mut self.bytes_mut()[range]))
+    }
+
+    /// All rows of a leaf as little-endian bytes, whatever its type; `None` if there is no such leaf.
+    #[must_use]
+    pub fn leaf_bytes(&self, index: usize) -> Option<&[u8]> {
+        let place = *self.places.get(index)?;
+        self.bytes().get(self.all_rows(place))
+    }
+
+    /// All rows of a leaf as little-endian bytes, to be changed; `None` if there is no such leaf.
+    pub fn leaf_bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        let range = self.all_rows(*self.places.get(index)?);
+        self.bytes_mut().get_mut(range)
+    }
+
+    /// The first row: all there is of a buffer of one.
+    ///
+    /// # Panics
+    /// If there are no rows.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        self.row(0)
+    }
+
+    /// The first row, to be written.
+    ///
+    /// # Panics
+    /// If there are no rows.
+    pub fn view_mut(&mut self) -> ViewMut<'_> {
+        self.row_mut(0)
+    }
+
+    /// One row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    pub fn row(&self, row: usize) -> View<'_> {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        View::new(&self.places, bytemuck::cast_slice(&self.words), row)
+    }
+
+    /// One row, to be written.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn row_mut(&mut self, row: usize) -> ViewMut<'_> {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        ViewMut::new(&self.places, bytemuck::cast_slice_mut(&mut self.words), row)
+    }
+
+    /// Zeros everywhere.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Takes over all of another buffer, which must be of the same nest and number of rows.
+    ///
+    /// # Errors
+    /// [`EnvError::Observation`] if it is not.
+    pub fn copy_from(&mut self, other: &Self) -> Result<(), EnvError> {
+        if self.places != other.places || self.rows != other.rows {
+            return Err(EnvError::Observation(Mismatch::boxed(
+                "",
+                format_args!("{} rows of the same leaves", self.rows),
+                format_args!("{} rows of {} leaves", other.rows, other.places.len()),
+            )));
+        }
+        self.words.copy_from_slice(&other.words);
+        Ok(())
+    }
+
+    /// Whether every value of a row is what its spec allows.
+    ///
+    /// # Errors
+    /// [`EnvError::Observation`] with the path of the first leaf that is not.
+    pub fn check_row(&self, row: usize, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
+        let view = self.row(row);
+        for (index, (path, spec)) in nest.flatten_with_paths().into_iter().enumerate() {
+            let bytes = view.leaf_bytes(index).unwrap_or_default();
+            let expected = spec.num_elements()? * spec.dtype.size_bytes().unwrap_or(0);
+            if self.places.get(index).is_none_or(|place| place.dtype != spec.dtype) || bytes.len() != expected
+            {
+                let actual = format_args!("{} bytes", bytes.len());
+                return Err(EnvError::Observation(Mismatch::boxed(&path, spec, actual)));
+            }
+            check_leaf(&path.to_string(), spec, bytes).map_err(EnvError::Observation)?;
+        }
+        Ok(())
+    }
+
+    fn all_rows(&self, place: Place) -> std::ops::Range<usize> {
+        place.start..place.start + place.cell_bytes * self.rows
+    }
+
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.words)
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.words)
+    }
+}
+
+#[inline]
+pub(super) fn find<T: Element>(places: &[Place], index: usize) -> Result<Place, EnvError> {
+    match places.get(index) {
+        Some(place) if place.dtype == T::DTYPE => Ok(*place),
+        place => Err(other_leaf(place.copied(), index, T::DTYPE)),
+    }
+}
+
+#[cold]
+fn other_leaf(place: Option<Place>, index: usize, wanted: DType) -> EnvError {
+    let actual =
+        place.map_or_else(|| "no such leaf".to_owned(), |place| format!("elements of {}", place.dtype));
+    EnvError::Observation(Mismatch::boxed(index, format_args!("a leaf of {wanted}"), actual))
+}
+
+fn too_large(spec: &ArraySpec, rows: usize) -> EnvError {
+    let expected = format_args!("at most {MAX_BUFFER_BYTES} bytes for all leaves");
+    EnvError::Spec(Mismatch::boxed(&spec.name, expected, format_args!("{rows} rows of {spec}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nest() -> Nest<ArraySpec> {
+        Nest::dict([
+            ("a", ArraySpec::new("", DType::UInt8, [3])),
+            ("b", ArraySpec::new("", DType::Float32, [2])),
+            ("c", ArraySpec::discrete("", 4)),
+        ])
+    }
+
+    #[test]
+    fn rows_do_not_touch_each_other() {
+        let mut buffer = Buffer::for_nest(&nest(), 3).unwrap();
+        buffer.row_mut(1).leaf_mut::<u8>(0).unwrap().fill(9);
+        buffer.row_mut(2).leaf_mut::<f32>(1).unwrap().fill(1.5);
+        buffer.row_mut(0).leaf_mut::<i32>(2).unwrap()[0] = 3;
+        assert_eq!(buffer.leaf::<u8>(0).unwrap(), [0, 0, 0, 9, 9, 9, 0, 0, 0]);
+        assert_eq!(buffer.leaf::<f32>(1).unwrap(), [0.0, 0.0, 0.0, 0.0, 1.5, 1.5]);
+        assert_eq!(buffer.leaf::<i32>(2).unwrap(), [3, 0, 0]);
+    }
+
+    #[test]
+    fn other_types_and_leaves_are_refused() {
+        let buffer = Buffer::for_nest(&nest(), 1).unwrap();
+        let error = buffer.leaf::<f64>(1).unwrap_err().to_string();
+        assert_eq!(error, "observation at `1`: expected a leaf of double, got elements of float");
+        let error = buffer.view().leaf::<f64>(3).unwrap_err().to_string();
+        assert_eq!(error, "observation at `3`: expected a leaf of double, got no such leaf");
+    }
+
+    #[test]
+    fn values_are_checked_by_path() {
+        let mut buffer = Buffer::for_nest(&nest(), 2).unwrap();
+        assert_eq!(buffer.check_row(1, &nest()), Ok(()));
+        buffer.leaf_mut::<i32>(2).unwrap()[1] = 4;
+        let error = buffer.check_row(1, &nest()).unwrap_err().to_string();
+        assert_eq!(error, "observation at `c`: expected a number in 0..4, got 4 at element 0");
+        assert_eq!(buffer.check_row(0, &nest()), Ok(()));
+    }
+
+    #[test]
+    fn a_buffer_beyond_all_memory_is_refused() {
+        let error = Buffer::for_nest(&nest(), usize::MAX / 4).unwrap_err().to_string();
+        assert!(error.contains("at most"), "{error}");
+    }
+}

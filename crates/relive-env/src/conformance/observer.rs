@@ -1,0 +1,85 @@
+//! An environment with its buffers, looked at closely.
+
+use crate::action::Action;
+use crate::buffer::Buffer;
+use crate::environment::Environment;
+use crate::error::EnvError;
+use crate::policy::RandomPolicy;
+use crate::timestep::{StepType, TimeStep};
+
+use super::Violation;
+
+/// One answer with its observation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Seen {
+    pub(super) step: TimeStep,
+    pub(super) observation: Buffer,
+}
+
+pub(super) struct Observer<E> {
+    pub(super) environment: E,
+    pub(super) observation: Buffer,
+    actions: Buffer,
+    policy: RandomPolicy,
+}
+
+impl<E: Environment> Observer<E> {
+    pub(super) fn new(environment: E, seed: u64) -> Result<Self, Violation> {
+        let spec = environment.spec();
+        spec.validate().map_err(|error| Violation::new("specs describe something", error))?;
+        let buffer =
+            |nest| Buffer::for_nest(nest, 1).map_err(|error| Violation::new("specs fit into memory", error));
+        let (observation, actions) = (buffer(&spec.observations)?, buffer(&spec.actions)?);
+        let policy = RandomPolicy::new(&spec.actions, seed);
+        Ok(Self { environment, observation, actions, policy })
+    }
+
+    pub(super) fn reset(&mut self) -> Result<Seen, Violation> {
+        let step = self.environment.reset(self.observation.view_mut());
+        let seen = self.seen(step)?;
+        Violation::unless(seen.step.first(), "a reset answers FIRST", format_args!("{:?}", seen.step))?;
+        Ok(seen)
+    }
+
+    /// Acts by the random policy.
+    pub(super) fn step(&mut self) -> Result<Seen, Violation> {
+        self.policy
+            .act(self.actions.view_mut())
+            .map_err(|error| Violation::new("actions can be drawn", error))?;
+        let step = self.environment.step(Action::Nest(self.actions.view()), self.observation.view_mut());
+        self.seen(step)
+    }
+
+    /// Acts from now on as the policy of the other.
+    pub(super) fn follow(&mut self, other: &Self) {
+        self.policy = other.policy.clone();
+    }
+
+    /// Fills the observation with one byte, to see what is not written.
+    pub(super) fn soil(&mut self, byte: u8) {
+        for leaf in 0..self.observation.num_leaves() {
+            if let Some(bytes) = self.observation.leaf_bytes_mut(leaf) {
+                bytes.fill(byte);
+            }
+        }
+    }
+
+    fn seen(&self, step: Result<TimeStep, EnvError>) -> Result<Seen, Violation> {
+        let step = step.map_err(|error| Violation::new("what the spec allows does not fail", error))?;
+        let spec = self.environment.spec();
+        self.observation
+            .check_row(0, &spec.observations)
+            .map_err(|error| Violation::new("observations are as their spec", error))?;
+        let (low, high) = spec.rewards.bounds(0);
+        let rewarded = step.step_type == StepType::First || (low..=high).contains(&step.reward);
+        Violation::unless(rewarded, "rewards are as their spec", step.reward)?;
+        let (low, high) = spec.discounts.bounds(0);
+        let discounted = (low.max(0.0)..=high.min(1.0)).contains(&step.discount);
+        Violation::unless(discounted, "discounts are as their spec, within 0..=1", step.discount)?;
+        if step.first() {
+            let neutral = step.reward == 0.0 && step.discount == 1.0;
+            Violation::unless(neutral, "a FIRST has reward 0 and discount 1", format_args!("{step:?}"))?;
+        }
+        Ok(Seen { step, observation: self.observation.clone() })
+    }
+}

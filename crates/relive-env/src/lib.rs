@@ -1,0 +1,28 @@
+#![forbid(unsafe_code)]
+#![doc = include_str!("../docs/crate.md")]
+
+pub mod bsuite;
+pub mod classic;
+pub mod conformance;
+pub mod limits;
+pub mod random;
+
+mod action;
+mod buffer;
+mod environment;
+mod error;
+mod policy;
+mod spec;
+mod state;
+mod task;
+mod timestep;
+
+pub use action::Action;
+pub use buffer::{Buffer, View, ViewMut};
+pub use environment::Environment;
+pub use error::{EnvError, Mismatch};
+pub use policy::RandomPolicy;
+pub use spec::{ArraySpec, Domain, EnvironmentSpec};
+pub use state::{Field, State};
+pub use task::{FromAction, Native, Task};
+pub use timestep::{StepType, TimeStep};

@@ -1,0 +1,12 @@
+//! Random streams that are numpy's, bit for bit: whoever seeds an environment here and there gets the same episodes.
+//!
+//! [`RandomState`] is the legacy generator that bsuite uses, [`Generator`] the newer one that Gymnasium uses.
+
+mod generator;
+mod mt19937;
+mod pcg64;
+mod random_state;
+mod seed_sequence;
+
+pub use generator::Generator;
+pub use random_state::RandomState;

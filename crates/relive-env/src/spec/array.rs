@@ -1,0 +1,176 @@
+//! The spec of one leaf.
+
+use std::fmt;
+
+use relive_tensor::{DType, Shape};
+
+use crate::error::{EnvError, Mismatch};
+
+/// Type, shape and allowed values of one leaf of an observation or action; dm_env's `Array`, `BoundedArray` and
+/// `DiscreteArray`.
+///
+/// ```
+/// use relive_env::ArraySpec;
+/// use relive_tensor::{DType, Shape};
+/// let torque = ArraySpec::new("torque", DType::Float32, [2]).bounded(-2.0, 2.0);
+/// assert_eq!(torque.to_string(), "float[2] in -2..=2");
+/// assert_eq!(ArraySpec::discrete("action", 3).shape, Shape::scalar());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArraySpec {
+    /// What the leaf is called; may be empty.
+    pub name: String,
+    /// Type of its elements; not a string.
+    pub dtype: DType,
+    /// Sizes of its dimensions.
+    pub shape: Shape,
+    /// Which values it may have.
+    pub domain: Domain,
+}
+
+/// Which values the elements of a leaf may have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Domain {
+    /// Any that the type can hold.
+    Any,
+    /// Each element between its bounds, both included. A list of one bound is for all elements.
+    Bounded {
+        /// Least values, one or one per element, row-major.
+        minimum: Vec<f64>,
+        /// Greatest values, one or one per element, row-major.
+        maximum: Vec<f64>,
+    },
+    /// One number out of `0..n`.
+    Discrete(u32),
+}
+
+impl ArraySpec {
+    /// A leaf that may have any value.
+    pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Shape>) -> Self {
+        Self { name: name.into(), dtype, shape: shape.into(), domain: Domain::Any }
+    }
+
+    /// A choice out of `0..num_values`, as a scalar int32.
+    pub fn discrete(name: impl Into<String>, num_values: u32) -> Self {
+        let domain = Domain::Discrete(num_values);
+        Self { name: name.into(), dtype: DType::Int32, shape: Shape::scalar(), domain }
+    }
+
+    /// The same with one pair of bounds for all elements.
+    #[must_use]
+    pub fn bounded(self, minimum: f64, maximum: f64) -> Self {
+        Self { domain: Domain::Bounded { minimum: vec![minimum], maximum: vec![maximum] }, ..self }
+    }
+
+    /// The same with bounds for each element, row-major.
+    #[must_use]
+    pub fn bounded_each(self, minimum: Vec<f64>, maximum: Vec<f64>) -> Self {
+        Self { domain: Domain::Bounded { minimum, maximum }, ..self }
+    }
+
+    /// Number of elements.
+    ///
+    /// # Errors
+    /// [`EnvError::Spec`] if the number, or the bytes it takes, fits no memory, or the elements are strings.
+    pub fn num_elements(&self) -> Result<usize, EnvError> {
+        let wrong = |expected: &str| EnvError::Spec(Mismatch::boxed(&self.name, expected, self));
+        let size = self.dtype.size_bytes().ok_or_else(|| wrong("elements of a fixed size"))?;
+        let count = self.shape.num_elements().and_then(|count| usize::try_from(count).ok());
+        let fits =
+            |count: &usize| count.checked_mul(size).is_some_and(|b| b <= crate::limits::MAX_BUFFER_BYTES);
+        count.filter(fits).ok_or_else(|| wrong("a shape that fits into memory"))
+    }
+
+    /// Number of choices, `None` if this is no discrete leaf.
+    #[must_use]
+    pub fn num_values(&self) -> Option<u32> {
+        match self.domain {
+            Domain::Discrete(count) => Some(count),
+            Domain::Any | Domain::Bounded { .. } => None,
+        }
+    }
+
+    /// Least and greatest value of the element at `index`; infinite where there is no bound.
+    #[must_use]
+    pub fn bounds(&self, index: usize) -> (f64, f64) {
+        match &self.domain {
+            Domain::Any => (f64::NEG_INFINITY, f64::INFINITY),
+            Domain::Bounded { minimum, maximum } => {
+                let at = |bounds: &[f64], open| {
+                    bounds.get(if bounds.len() == 1 { 0 } else { index }).copied().unwrap_or(open)
+                };
+                (at(minimum, f64::NEG_INFINITY), at(maximum, f64::INFINITY))
+            }
+            Domain::Discrete(count) => (0.0, f64::from(*count) - 1.0),
+        }
+    }
+
+    /// Whether there is such a leaf at all.
+    ///
+    /// # Errors
+    /// [`EnvError::Spec`] for shapes that fit no memory, strings, bounds that are not one or one per element or that
+    /// exclude everything, and choices out of nothing.
+    pub fn validate(&self) -> Result<(), EnvError> {
+        let count = self.num_elements()?;
+        let wrong = |expected: &str| Err(EnvError::Spec(Mismatch::boxed(&self.name, expected, self)));
+        match &self.domain {
+            Domain::Any => Ok(()),
+            Domain::Bounded { minimum, maximum } => {
+                if [minimum, maximum].iter().any(|bounds| bounds.len() != 1 && bounds.len() != count) {
+                    return wrong("one bound, or one per element");
+                }
+                let ordered = (0..count).map(|index| self.bounds(index)).all(|(low, high)| low <= high);
+                if ordered { Ok(()) } else { wrong("minimum <= maximum") }
+            }
+            Domain::Discrete(0) => wrong("at least one choice"),
+            Domain::Discrete(_) if !matches!(self.dtype, DType::Int32 | DType::Int64) || count != 1 => {
+                wrong("one int32 or int64")
+            }
+            Domain::Discrete(_) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ArraySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.domain {
+            Domain::Any => write!(f, "{}{}", self.dtype, self.shape),
+            Domain::Bounded { minimum, maximum } => match (minimum.as_slice(), maximum.as_slice()) {
+                ([low], [high]) => write!(f, "{}{} in {low}..={high}", self.dtype, self.shape),
+                _ => write!(f, "{}{} with bounds for each element", self.dtype, self.shape),
+            },
+            Domain::Discrete(count) => write!(f, "a number in 0..{count}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_that_describe_nothing_are_found() {
+        let float = |dims: &[u32]| ArraySpec::new("x", DType::Float32, Shape::from(dims));
+        let wrong = [
+            ArraySpec::discrete("x", 0),
+            ArraySpec { dtype: DType::Float32, ..ArraySpec::discrete("x", 2) },
+            float(&[2]).bounded(1.0, 0.0),
+            float(&[2]).bounded_each(vec![0.0; 3], vec![1.0; 2]),
+            float(&[1 << 20, 1 << 20]),
+            ArraySpec::new("x", DType::String, []),
+        ];
+        for spec in wrong {
+            let error = spec.validate().unwrap_err().to_string();
+            assert!(error.starts_with("spec at `x`: expected "), "{error}");
+        }
+        assert_eq!(float(&[2]).bounded_each(vec![0.0, 1.0], vec![1.0]).validate(), Ok(()));
+        assert_eq!(float(&[0]).validate(), Ok(()));
+    }
+
+    #[test]
+    fn bounds_are_of_their_elements() {
+        let spec = ArraySpec::new("", DType::Float32, [2]).bounded_each(vec![-1.0], vec![1.0, 2.0]);
+        assert_eq!(spec.bounds(1), (-1.0, 2.0));
+        assert_eq!(ArraySpec::discrete("", 4).bounds(0), (0.0, 3.0));
+    }
+}

@@ -1,0 +1,52 @@
+//! The spec of a whole environment.
+
+use relive_tensor::{DType, Nest};
+
+use super::ArraySpec;
+use crate::error::EnvError;
+
+/// What an environment takes and gives.
+///
+/// Rewards and discounts are one number each; the element type says how precise they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnvironmentSpec {
+    /// Observations.
+    pub observations: Nest<ArraySpec>,
+    /// Actions.
+    pub actions: Nest<ArraySpec>,
+    /// Rewards, a scalar.
+    pub rewards: ArraySpec,
+    /// Discounts, a scalar within `[0, 1]`.
+    pub discounts: ArraySpec,
+}
+
+impl EnvironmentSpec {
+    /// With rewards of any size and discounts in `[0, 1]`, both float64, as dm_env's default is.
+    pub fn new(observations: impl Into<Nest<ArraySpec>>, actions: impl Into<Nest<ArraySpec>>) -> Self {
+        Self {
+            observations: observations.into(),
+            actions: actions.into(),
+            rewards: ArraySpec::new("reward", DType::Float64, []),
+            discounts: ArraySpec::new("discount", DType::Float64, []).bounded(0.0, 1.0),
+        }
+    }
+
+    /// Whether every leaf describes something.
+    ///
+    /// # Errors
+    /// The first leaf's [`EnvError::Spec`].
+    pub fn validate(&self) -> Result<(), EnvError> {
+        let scalars = [&self.rewards, &self.discounts];
+        let mut leaves = self.observations.leaves().chain(self.actions.leaves()).chain(scalars);
+        leaves.try_for_each(ArraySpec::validate)
+    }
+
+    /// Number of discrete actions, `None` if actions are anything but one choice.
+    #[must_use]
+    pub fn num_actions(&self) -> Option<u32> {
+        match &self.actions {
+            Nest::Leaf(action) => action.num_values(),
+            _ => None,
+        }
+    }
+}

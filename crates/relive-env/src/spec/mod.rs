@@ -1,0 +1,9 @@
+//! What observations, actions, rewards and discounts look like.
+
+mod array;
+mod check;
+mod environment;
+
+pub use array::{ArraySpec, Domain};
+pub(crate) use check::check_leaf;
+pub use environment::EnvironmentSpec;

@@ -1,0 +1,160 @@
+//! Saved state: one list of fields serves writing and reading.
+
+use crate::error::{EnvError, Mismatch};
+
+/// Goes through the fields that an environment's future depends on, either writing them down or filling them in.
+///
+/// Bytes are little endian, in the order of the calls, without names.
+#[derive(Debug)]
+pub struct State<'a>(Direction<'a>);
+
+#[derive(Debug)]
+enum Direction<'a> {
+    Write(&'a mut Vec<u8>),
+    Read { rest: &'a [u8], short: bool },
+}
+
+/// A field of a fixed number of bytes.
+pub trait Field: Copy {
+    #[doc(hidden)]
+    fn write(self, bytes: &mut Vec<u8>);
+    #[doc(hidden)]
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])>;
+}
+
+macro_rules! fields {
+    ($($type:ty),*) => {$(
+        impl Field for $type {
+            fn write(self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&self.to_le_bytes());
+            }
+
+            fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+                let (field, rest) = bytes.split_first_chunk()?;
+                Some((Self::from_le_bytes(*field), rest))
+            }
+        }
+    )*};
+}
+
+fields!(u8, u32, u64, u128, i32, i64, f32, f64);
+
+impl Field for bool {
+    fn write(self, bytes: &mut Vec<u8>) {
+        bytes.push(self.into());
+    }
+
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (field, rest) = bytes.split_first()?;
+        (*field < 2).then_some((*field == 1, rest))
+    }
+}
+
+impl<'a> State<'a> {
+    /// Appends the fields to `bytes`.
+    pub fn writer(bytes: &'a mut Vec<u8>) -> Self {
+        Self(Direction::Write(bytes))
+    }
+
+    /// Fills in the fields from `bytes`.
+    #[must_use]
+    pub fn reader(bytes: &'a [u8]) -> Self {
+        Self(Direction::Read { rest: bytes, short: false })
+    }
+
+    /// One field.
+    pub fn field<T: Field>(&mut self, value: &mut T) {
+        match &mut self.0 {
+            Direction::Write(bytes) => value.write(bytes),
+            Direction::Read { rest, short } => match T::read(rest) {
+                Some((read, after)) if !*short => (*value, *rest) = (read, after),
+                _ => *short = true,
+            },
+        }
+    }
+
+    /// Fields of a number that does not change.
+    pub fn fields<T: Field>(&mut self, values: &mut [T]) {
+        values.iter_mut().for_each(|value| self.field(value));
+    }
+
+    /// A setting that must be the same in what is read.
+    pub fn constant<T: Field + PartialEq>(&mut self, value: T) {
+        let mut read = value;
+        self.field(&mut read);
+        if let Direction::Read { short, .. } = &mut self.0 {
+            *short |= read != value;
+        }
+    }
+
+    /// Bytes of a number that may change.
+    pub fn bytes(&mut self, value: &mut Vec<u8>) {
+        let mut length = value.len() as u64;
+        self.field(&mut length);
+        match &mut self.0 {
+            Direction::Write(bytes) => bytes.extend_from_slice(value),
+            Direction::Read { rest, short } => {
+                let split = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
+                match split {
+                    Some((read, after)) if !*short => {
+                        *value = read.to_vec();
+                        *rest = after;
+                    }
+                    _ => *short = true,
+                }
+            }
+        }
+    }
+
+    /// Whether all bytes were read, and none were missing.
+    ///
+    /// # Errors
+    /// [`EnvError::State`] if not. The fields are then in part those of the bytes.
+    pub fn finish(self) -> Result<(), EnvError> {
+        let wrong = |actual: String| {
+            Err(EnvError::State(Mismatch::boxed(
+                "",
+                "the state of an environment of the same settings",
+                actual,
+            )))
+        };
+        match self.0 {
+            Direction::Write(_) => Ok(()),
+            Direction::Read { short: true, .. } => wrong("too few bytes, or other values".to_owned()),
+            Direction::Read { rest: [], .. } => Ok(()),
+            Direction::Read { rest, .. } => wrong(format!("{} bytes too many", rest.len())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visit(state: &mut State<'_>, fields: &mut (u32, f64, bool, Vec<u8>)) {
+        state.field(&mut fields.0);
+        state.field(&mut fields.1);
+        state.field(&mut fields.2);
+        state.bytes(&mut fields.3);
+    }
+
+    #[test]
+    fn what_is_written_reads_back_and_nothing_else_does() {
+        let mut bytes = Vec::new();
+        let mut written = (7, 0.5, true, vec![1, 2, 3]);
+        visit(&mut State::writer(&mut bytes), &mut written);
+        let read = |bytes: &[u8]| {
+            let mut fields = (0, 0.0, false, Vec::new());
+            let mut state = State::reader(bytes);
+            visit(&mut state, &mut fields);
+            state.finish().map(|()| fields)
+        };
+        assert_eq!(read(&bytes), Ok(written));
+        for length in 0..bytes.len() {
+            assert!(read(&bytes[..length]).is_err(), "{length}");
+        }
+        bytes.push(0);
+        let error = read(&bytes).unwrap_err().to_string();
+        assert!(error.ends_with("got 1 bytes too many"), "{error}");
+    }
+}
