@@ -11,6 +11,7 @@ mod action;
 mod buffer;
 mod environment;
 mod error;
+mod number;
 mod policy;
 mod spec;
 mod state;

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
 use relive_env::bsuite::Catch;
-use relive_env::classic::CartPole;
+use relive_env::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use relive_env::conformance::check;
 
 fn seed32(seed: u64) -> u32 {
@@ -16,5 +16,9 @@ fn bsuite() {
 
 #[test]
 fn classic_control() {
+    check(Acrobot::new).unwrap();
     check(CartPole::new).unwrap();
+    check(MountainCar::new).unwrap();
+    check(MountainCarContinuous::new).unwrap();
+    check(Pendulum::new).unwrap();
 }

@@ -2,6 +2,7 @@
 
 use relive_tensor::DType;
 
+use super::answer::{answer, write};
 use crate::random::Generator;
 use crate::spec::ArraySpec;
 use crate::state::State;
@@ -44,16 +45,6 @@ impl CartPole {
     }
 }
 
-impl CartPoleTask {
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "observations are float32")]
-    fn observe(&self, observation: &mut [f32]) {
-        for (cell, value) in observation.iter_mut().zip(self.state) {
-            *cell = value as f32;
-        }
-    }
-}
-
 impl Task for CartPoleTask {
     type Action<'a> = u32;
 
@@ -71,7 +62,7 @@ impl Task for CartPoleTask {
     fn begin(&mut self, observation: &mut [f32]) {
         self.state = std::array::from_fn(|_| self.stream.uniform(-0.05, 0.05));
         self.steps = 0;
-        self.observe(observation);
+        write(observation, self.state);
     }
 
     #[inline]
@@ -90,15 +81,10 @@ impl Task for CartPoleTask {
             angle_speed + STEP_SECONDS * angle_acceleration,
         ];
         self.steps += 1;
-        self.observe(observation);
+        write(observation, self.state);
         let [x, _, angle, _] = self.state;
-        if x.abs() > MAX_POSITION || angle.abs() > MAX_ANGLE {
-            TimeStep::termination(1.0)
-        } else if self.steps == MAX_STEPS {
-            TimeStep::truncation(1.0, 1.0)
-        } else {
-            TimeStep::transition(1.0)
-        }
+        let fallen = x.abs() > MAX_POSITION || angle.abs() > MAX_ANGLE;
+        answer(1.0, fallen, self.steps == MAX_STEPS)
     }
 
     fn state(&mut self, state: &mut State<'_>) {

@@ -1,0 +1,35 @@
+//! Numbers as Python computes them.
+
+use std::hint::black_box;
+
+/// The square as C's `pow` has it, which one time in a thousand is not `value * value`. Trajectories that are the
+/// same bit for bit need it; the compiler must not see the exponent.
+#[inline]
+pub(crate) fn square(value: f64) -> f64 {
+    value.powf(black_box(2.0))
+}
+
+/// [`square`] in float32.
+#[inline]
+pub(crate) fn square_single(value: f32) -> f32 {
+    value.powf(black_box(2.0))
+}
+
+/// The remainder that has the sign of the divisor, which is positive here.
+#[inline]
+pub(crate) fn remainder(value: f64, divisor: f64) -> f64 {
+    let rest = value % divisor;
+    if rest < 0.0 { rest + divisor } else { rest.abs() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remainders_are_not_negative() {
+        assert_eq!(remainder(5.0, 3.0), 2.0);
+        assert_eq!(remainder(-1.0, 3.0), 2.0);
+        assert!(remainder(-3.0, 3.0).is_sign_positive());
+    }
+}
