@@ -1,7 +1,10 @@
 //! Every environment keeps the contract.
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
-use relive_env::bsuite::Catch;
+use relive_env::bsuite::{
+    Bandit, Cartpole, CartpoleSwingup, Catch, DeepSea, DiscountingChain, MemoryChain,
+    MountainCar as BsuiteCar, RewardNoise, RewardScale, UmbrellaChain,
+};
 use relive_env::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use relive_env::conformance::check;
 
@@ -11,7 +14,18 @@ fn seed32(seed: u64) -> u32 {
 
 #[test]
 fn bsuite() {
+    check(|seed| Bandit::new(seed32(seed))).unwrap();
+    check(|seed| Cartpole::new(seed32(seed))).unwrap();
+    check(|seed| CartpoleSwingup::new(0.5, 1.0, seed32(seed))).unwrap();
     check(|seed| Catch::new(seed32(seed))).unwrap();
+    check(|seed| DeepSea::new(6, 42, seed32(seed)).unwrap()).unwrap();
+    check(|seed| DeepSea::stochastic(4, 42, seed32(seed)).unwrap()).unwrap();
+    check(|seed| DiscountingChain::new(seed32(seed))).unwrap();
+    check(|seed| MemoryChain::new(3, 4, seed32(seed)).unwrap()).unwrap();
+    check(|seed| BsuiteCar::new(seed32(seed))).unwrap();
+    check(|seed| UmbrellaChain::new(5, 3, seed32(seed)).unwrap()).unwrap();
+    check(|seed| RewardNoise::new(Catch::new(1), 0.5, seed32(seed))).unwrap();
+    check(|seed| RewardScale::new(Catch::new(seed32(seed)), 30.0)).unwrap();
 }
 
 #[test]

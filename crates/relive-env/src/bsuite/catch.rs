@@ -2,6 +2,7 @@
 
 use relive_tensor::DType;
 
+use super::Totals;
 use crate::random::RandomState;
 use crate::spec::ArraySpec;
 use crate::state::State;
@@ -94,5 +95,11 @@ impl Task for CatchTask {
         state.field(&mut self.ball_row);
         state.field(&mut self.paddle);
         state.field(&mut self.total_regret);
+    }
+}
+
+impl Totals for CatchTask {
+    fn totals(&self) -> Vec<(&'static str, f64)> {
+        vec![("total_regret", self.total_regret)]
     }
 }

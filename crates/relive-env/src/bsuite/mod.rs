@@ -1,5 +1,30 @@
-//! The environments of bsuite 0.3.6 but MNIST.
+//! The environments of bsuite 0.3.6 but MNIST (Osband et al., 2020), number for number.
+//!
+//! With the same seed and actions observations, rewards and totals are those of the original, bit for bit; MNIST's images are in
+//! no package.
 
+mod bandit;
+mod cartpole;
+mod cartpole_swingup;
 mod catch;
+mod deep_sea;
+mod discounting_chain;
+mod memory_chain;
+mod mountain_car;
+mod pole;
+mod reward;
+mod size;
+mod totals;
+mod umbrella_chain;
 
+pub use bandit::{Bandit, BanditTask};
+pub use cartpole::{Cartpole, CartpoleTask};
+pub use cartpole_swingup::{CartpoleSwingup, CartpoleSwingupTask};
 pub use catch::{Catch, CatchTask};
+pub use deep_sea::{DeepSea, DeepSeaTask};
+pub use discounting_chain::{DiscountingChain, DiscountingChainTask};
+pub use memory_chain::{MemoryChain, MemoryChainTask};
+pub use mountain_car::{MountainCar, MountainCarTask};
+pub use reward::{RewardNoise, RewardScale};
+pub use totals::{BsuiteEnvironment, Totals};
+pub use umbrella_chain::{UmbrellaChain, UmbrellaChainTask};

@@ -1,0 +1,155 @@
+//! A chest at the bottom of the sea.
+
+use relive_tensor::DType;
+
+use super::Totals;
+use super::size::checked;
+use crate::error::EnvError;
+use crate::random::RandomState;
+use crate::spec::ArraySpec;
+use crate::state::State;
+use crate::task::{Native, Task};
+use crate::timestep::TimeStep;
+
+/// What a move to the right costs, times the size.
+const MOVE_COST: f64 = 0.01;
+
+/// A grid in which each step leads a row down, and to the left or right; which action is which is drawn for every cell. Moving
+/// right costs 0.01 / size; moving right in the last column of the last row earns 1.
+///
+/// Observations are the grid, `[size, size]`, 1 where the diver is, and nothing at the end. An episode has as many steps as the grid rows. In
+/// the stochastic kind a move to the right fails one time in `size`, and the rewards of the last row's ends are noisy.
+pub type DeepSea = Native<DeepSeaTask>;
+
+/// What [`DeepSea`] does.
+#[derive(Clone, Debug)]
+pub struct DeepSeaTask {
+    size: u32,
+    deterministic: bool,
+    stream: RandomState,
+    /// Which action goes right, cell by cell.
+    right: Vec<u32>,
+    row: u32,
+    column: u32,
+    bad_episode: bool,
+    total_bad_episodes: f64,
+    denoised_return: f64,
+}
+
+impl DeepSea {
+    /// The deterministic kind. `mapping_seed` says which action goes right where.
+    ///
+    /// # Errors
+    /// [`EnvError::Setting`] for a size of 0, or beyond [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
+    pub fn new(size: u32, mapping_seed: u32, seed: u32) -> Result<Self, EnvError> {
+        Ok(Self::from(DeepSeaTask::with_kind(size, true, mapping_seed, seed)?))
+    }
+
+    /// The stochastic kind, with noise out of a seed's stream.
+    ///
+    /// # Errors
+    /// As [`DeepSea::new`].
+    pub fn stochastic(size: u32, mapping_seed: u32, seed: u32) -> Result<Self, EnvError> {
+        Ok(Self::from(DeepSeaTask::with_kind(size, false, mapping_seed, seed)?))
+    }
+}
+
+impl DeepSeaTask {
+    fn with_kind(size: u32, deterministic: bool, mapping_seed: u32, seed: u32) -> Result<Self, EnvError> {
+        let size = checked("size", size, 1)?;
+        let mut mapping = RandomState::new(mapping_seed);
+        Ok(Self {
+            size,
+            deterministic,
+            stream: RandomState::new(seed),
+            right: (0..size * size).map(|_| u32::from(mapping.bernoulli(0.5))).collect(),
+            row: 0,
+            column: 0,
+            bad_episode: false,
+            total_bad_episodes: 0.0,
+            denoised_return: 0.0,
+        })
+    }
+
+    /// The action that goes right where the diver is.
+    #[must_use]
+    pub fn action_right(&self) -> Option<u32> {
+        self.right.get((self.row * self.size + self.column) as usize).copied()
+    }
+
+    fn observe(&self, observation: &mut [f32]) {
+        observation.fill(0.0);
+        if let Some(cell) = observation.get_mut((self.row * self.size + self.column) as usize) {
+            *cell = 1.0;
+        }
+    }
+
+    /// Noise is drawn before the move is, and the move also where it cannot fail.
+    fn dive(&mut self, right: bool) -> f64 {
+        let (mut reward, last) = (0.0, self.size - 1);
+        if right && self.column == last {
+            reward += 1.0;
+            self.denoised_return += 1.0;
+        }
+        if !self.deterministic && self.row == last && (self.column == 0 || self.column == last) {
+            reward += self.stream.standard_normal();
+        }
+        if right {
+            let drawn = self.stream.random_sample();
+            if drawn > 1.0 / f64::from(self.size) || self.deterministic {
+                self.column = (self.column + 1).min(last);
+            }
+            reward -= MOVE_COST / f64::from(self.size);
+        } else {
+            self.bad_episode |= self.row == self.column;
+            self.column = self.column.saturating_sub(1);
+        }
+        self.row += 1;
+        reward
+    }
+}
+
+impl Task for DeepSeaTask {
+    type Action<'a> = u32;
+
+    fn observations(&self) -> ArraySpec {
+        ArraySpec::new("observation", DType::Float32, [self.size, self.size])
+    }
+
+    fn actions(&self) -> ArraySpec {
+        ArraySpec::discrete("action", 2)
+    }
+
+    fn begin(&mut self, observation: &mut [f32]) {
+        (self.row, self.column, self.bad_episode) = (0, 0, false);
+        self.observe(observation);
+    }
+
+    fn act(&mut self, action: u32, observation: &mut [f32]) -> TimeStep {
+        let reward = self.dive(self.action_right() == Some(action));
+        self.observe(observation);
+        if self.row < self.size {
+            return TimeStep::transition(reward);
+        }
+        self.total_bad_episodes += f64::from(u8::from(self.bad_episode));
+        TimeStep::termination(reward)
+    }
+
+    fn state(&mut self, state: &mut State<'_>) {
+        state.constant(self.size);
+        state.constant(self.deterministic);
+        self.right.iter().for_each(|right| state.constant(*right));
+        self.stream.state(state);
+        state.field(&mut self.row);
+        state.field(&mut self.column);
+        state.field(&mut self.bad_episode);
+        state.field(&mut self.total_bad_episodes);
+        state.field(&mut self.denoised_return);
+    }
+}
+
+impl Totals for DeepSeaTask {
+    fn totals(&self) -> Vec<(&'static str, f64)> {
+        vec![("total_bad_episodes", self.total_bad_episodes), ("denoised_return", self.denoised_return)]
+    }
+}

@@ -1,0 +1,13 @@
+//! Settings within their limits.
+
+use crate::error::{EnvError, Mismatch};
+use crate::limits::MAX_BSUITE_SIZE;
+
+/// A size that is at least `least`.
+pub(super) fn checked(name: &str, size: u32, least: u32) -> Result<u32, EnvError> {
+    if (least..=MAX_BSUITE_SIZE).contains(&size) {
+        Ok(size)
+    } else {
+        Err(EnvError::Setting(Mismatch::boxed(name, format_args!("{least}..={MAX_BSUITE_SIZE}"), size)))
+    }
+}

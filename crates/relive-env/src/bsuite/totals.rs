@@ -1,0 +1,27 @@
+//! What bsuite's environments count.
+
+use crate::environment::Environment;
+use crate::task::Native;
+
+/// Sums over all episodes so far, by which bsuite scores agents.
+pub trait Totals {
+    /// Names as in bsuite's log files, with their values.
+    fn totals(&self) -> Vec<(&'static str, f64)>;
+}
+
+/// An environment of bsuite.
+pub trait BsuiteEnvironment: Environment + Totals {}
+
+impl<E: Environment + Totals + ?Sized> BsuiteEnvironment for E {}
+
+impl<T: Totals> Totals for Native<T> {
+    fn totals(&self) -> Vec<(&'static str, f64)> {
+        self.task().totals()
+    }
+}
+
+impl<E: Totals + ?Sized> Totals for Box<E> {
+    fn totals(&self) -> Vec<(&'static str, f64)> {
+        (**self).totals()
+    }
+}
