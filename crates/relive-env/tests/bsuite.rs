@@ -95,7 +95,7 @@ fn recorded(name: &str) -> Boxed {
         "catch_scale" => Box::new(RewardScale::new(Catch::new(5), 30.0)),
         "cartpole" => Box::new(Cartpole::new(5)),
         "cartpole_swingup" => Box::new(CartpoleSwingup::new(0.5, 1.0, 5)),
-        "mountain_car" => Box::new(MountainCar::new(5)),
+        "mountain_car" => Box::new(MountainCar::with_max_steps(60, 5)),
         "deep_sea10" => Box::new(DeepSea::new(10, 42, 5).unwrap()),
         "deep_sea10_stoch" => Box::new(DeepSea::stochastic(10, 42, 5).unwrap()),
         "discounting_chain" => Box::new(DiscountingChain::new(2)),

@@ -26,6 +26,7 @@ pub type MountainCar = Native<MountainCarTask>;
 /// What [`MountainCar`] does.
 #[derive(Clone, Debug)]
 pub struct MountainCarTask {
+    max_steps: u32,
     stream: RandomState,
     position: f64,
     velocity: f64,
@@ -37,15 +38,23 @@ impl MountainCar {
     /// With the start of each episode drawn from a seed's stream.
     #[must_use]
     pub fn new(seed: u32) -> Self {
+        Self::with_max_steps(MAX_STEPS, seed)
+    }
+
+    /// With episodes of another length, at least 1; observations have time as a part of it.
+    #[must_use]
+    pub fn with_max_steps(max_steps: u32, seed: u32) -> Self {
         let stream = RandomState::new(seed);
-        Self::from(MountainCarTask { stream, position: 0.0, velocity: 0.0, steps: 0, raw_return: 0.0 })
+        let max_steps = max_steps.max(1);
+        let (position, velocity, raw_return) = (0.0, 0.0, 0.0);
+        Self::from(MountainCarTask { max_steps, stream, position, velocity, steps: 0, raw_return })
     }
 }
 
 impl MountainCarTask {
     #[expect(clippy::cast_possible_truncation, reason = "observations are float32")]
     fn observe(&self, observation: &mut [f32]) {
-        let values = [self.position, self.velocity, f64::from(self.steps) / f64::from(MAX_STEPS)];
+        let values = [self.position, self.velocity, f64::from(self.steps) / f64::from(self.max_steps)];
         for (cell, value) in observation.iter_mut().zip(values) {
             *cell = value as f32;
         }
@@ -80,7 +89,7 @@ impl Task for MountainCarTask {
             self.velocity = self.velocity.max(0.0);
         }
         self.observe(observation);
-        if self.position >= GOAL || self.steps >= MAX_STEPS {
+        if self.position >= GOAL || self.steps >= self.max_steps {
             TimeStep::termination(-1.0)
         } else {
             TimeStep::transition(-1.0)
@@ -88,6 +97,7 @@ impl Task for MountainCarTask {
     }
 
     fn state(&mut self, state: &mut State<'_>) {
+        state.constant(self.max_steps);
         self.stream.state(state);
         state.field(&mut self.position);
         state.field(&mut self.velocity);
