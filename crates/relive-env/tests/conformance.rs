@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed test is one that ends")]
 
 use relive_env::bsuite::{
-    Bandit, Cartpole, CartpoleSwingup, Catch, DeepSea, DiscountingChain, MemoryChain,
-    MountainCar as BsuiteCar, RewardNoise, RewardScale, UmbrellaChain,
+    Bandit, Cartpole, CartpoleSwingup, Catch, DeepSea, DiscountingChain, Logged, MemoryChain,
+    MountainCar as BsuiteCar, RewardNoise, RewardScale, UmbrellaChain, load,
 };
 use relive_env::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use relive_env::conformance::check;
@@ -24,6 +24,7 @@ fn bsuite() {
     check(|seed| MemoryChain::new(3, 4, seed32(seed)).unwrap()).unwrap();
     check(|seed| BsuiteCar::new(seed32(seed))).unwrap();
     check(|seed| UmbrellaChain::new(5, 3, seed32(seed)).unwrap()).unwrap();
+    check(|seed| Logged::new(load("catch_noise/7", seed32(seed)).unwrap())).unwrap();
     check(|seed| RewardNoise::new(Catch::new(1), 0.5, seed32(seed))).unwrap();
     check(|seed| RewardScale::new(Catch::new(seed32(seed)), 30.0)).unwrap();
 }

@@ -1,0 +1,138 @@
+//! One score per experiment.
+
+use super::rules::{fraction, mean, mean_and_spread, per_episode_at_end, regret_score, solved};
+use super::run::{Point, Run, groups, points};
+use crate::bsuite::Experiment;
+use crate::error::{EnvError, Mismatch};
+
+/// Regret per episode of random play, or of the worst.
+const BANDIT_REGRET: f64 = 0.5;
+const CATCH_REGRET: f64 = 1.6;
+const CARTPOLE_REGRET: f64 = 1000.0;
+const SWINGUP_REGRET: f64 = 700.0;
+const MOUNTAIN_CAR_REGRET: f64 = 1000.0;
+/// Steps of a car that is good at it.
+const MOUNTAIN_CAR_STEPS: f64 = 100.0;
+const CARTPOLE_GOOD: f64 = 500.0;
+const SWINGUP_GOOD: f64 = 100.0;
+const BEST_RETURN: f64 = 1.1;
+/// Episodes beyond two to the power of the size that still count as exploring.
+const FORGIVEN_EPISODES: f64 = 100.0;
+/// Episodes before which luck is not told from skill.
+const STOCHASTIC_EPISODES: u64 = 100;
+const MEMORY_RATIO: f64 = 0.75;
+const UMBRELLA_REGRET: f64 = 0.5;
+
+/// The score of an agent in one experiment, in `[0, 1]`: bsuite's, out of the runs of that experiment.
+///
+/// # Errors
+/// [`EnvError::Setting`] if a run is of another experiment, there is no row at all, or a column is missing.
+pub fn score(experiment: Experiment, runs: &[Run]) -> Result<f64, EnvError> {
+    if let Some(other) = runs.iter().find(|run| run.id.experiment() != experiment) {
+        return Err(EnvError::Setting(Mismatch::boxed("runs", experiment, other.id)));
+    }
+    let points = points(runs, experiment.num_episodes());
+    if points.is_empty() {
+        return Err(EnvError::Setting(Mismatch::boxed("runs", "a logged episode", "none")));
+    }
+    of_points(experiment, &points)
+}
+
+fn of_points(experiment: Experiment, points: &[Point<'_>]) -> Result<f64, EnvError> {
+    use Experiment as E;
+    match experiment {
+        E::Bandit => regret_score(points, BANDIT_REGRET, |point| point.total("total_regret")),
+        E::Catch => regret_score(points, CATCH_REGRET, |point| point.total("total_regret")),
+        E::Cartpole => cartpole(points),
+        E::MountainCar => mountain_car(points),
+        E::BanditNoise => by_scale(E::Bandit, points, "noise_scale"),
+        E::BanditScale => by_scale(E::Bandit, points, "reward_scale"),
+        E::CartpoleNoise => by_scale(E::Cartpole, points, "noise_scale"),
+        E::CartpoleScale => by_scale(E::Cartpole, points, "reward_scale"),
+        E::CatchNoise => by_scale(E::Catch, points, "noise_scale"),
+        E::CatchScale => by_scale(E::Catch, points, "reward_scale"),
+        E::MountainCarNoise => by_scale(E::MountainCar, points, "noise_scale"),
+        E::MountainCarScale => by_scale(E::MountainCar, points, "reward_scale"),
+        E::CartpoleSwingup => swingup(points),
+        E::DeepSea => deep_sea(points, 0.9),
+        E::DeepSeaStochastic => {
+            let late = points.iter().filter(|point| point.row.episode >= STOCHASTIC_EPISODES);
+            deep_sea(&late.copied().collect::<Vec<_>>(), 0.8)
+        }
+        E::DiscountingChain => {
+            let earned = per_episode_at_end(points, |point| Ok(point.row.total_return))?;
+            Ok((1.0 - 10.0 * (BEST_RETURN - earned)).clamp(0.0, 1.0))
+        }
+        E::MemoryLen => memory(points, "memory_length"),
+        E::MemorySize => memory(points, "num_bits"),
+        E::UmbrellaDistract => umbrella(points, "n_distractor"),
+        E::UmbrellaLength => umbrella(points, "chain_length"),
+    }
+}
+
+fn by_setting<'a>(points: &[Point<'a>], setting: &str) -> Vec<Vec<Point<'a>>> {
+    groups(points, |id| id.setting(setting).unwrap_or(0.0))
+}
+
+fn by_scale(plain: Experiment, points: &[Point<'_>], scale: &str) -> Result<f64, EnvError> {
+    let scores: Result<Vec<f64>, _> =
+        by_setting(points, scale).iter().map(|group| of_points(plain, group)).collect();
+    Ok(mean_and_spread(&scores?))
+}
+
+fn cartpole(points: &[Point<'_>]) -> Result<f64, EnvError> {
+    let regret = |point: &Point<'_>| Ok(CARTPOLE_REGRET * point.episodes() - point.total("raw_return")?);
+    Ok(0.5 * (regret_score(points, CARTPOLE_REGRET, regret)? + solved(points, CARTPOLE_GOOD)?))
+}
+
+fn mountain_car(points: &[Point<'_>]) -> Result<f64, EnvError> {
+    let regret = |point: &Point<'_>| Ok(-MOUNTAIN_CAR_STEPS * point.episodes() - point.total("raw_return")?);
+    regret_score(points, MOUNTAIN_CAR_REGRET, regret)
+}
+
+fn swingup(points: &[Point<'_>]) -> Result<f64, EnvError> {
+    let regret = |point: &Point<'_>| Ok(SWINGUP_REGRET * point.episodes() - point.row.total_return);
+    let score = |group: &Vec<Point<'_>>| {
+        Ok(0.5 * (regret_score(group, SWINGUP_REGRET, regret)? + solved(group, SWINGUP_GOOD)?))
+    };
+    let scores: Result<Vec<f64>, EnvError> =
+        by_setting(points, "height_threshold").iter().map(score).collect();
+    Ok(mean(&scores?))
+}
+
+/// The part of the sizes with few enough bad episodes before dithering would have come to it.
+fn deep_sea(points: &[Point<'_>], threshold: f64) -> Result<f64, EnvError> {
+    let mut explored = Vec::new();
+    for group in by_setting(points, "size") {
+        let mut first: Option<f64> = None;
+        for point in &group {
+            if point.total("total_bad_episodes")? / point.episodes() < threshold {
+                first = Some(first.map_or(point.episodes(), |first| first.min(point.episodes())));
+            }
+        }
+        let size = group.first().and_then(|point| point.id.setting("size")).unwrap_or(0.0);
+        explored.push(first.is_some_and(|episode| episode < size.exp2() + FORGIVEN_EPISODES));
+    }
+    Ok(fraction(explored))
+}
+
+fn memory(points: &[Point<'_>], setting: &str) -> Result<f64, EnvError> {
+    let ratio = |point: &Point<'_>| Ok((point.episodes() - point.total("total_perfect")?) / 0.5);
+    below(points, setting, MEMORY_RATIO, ratio)
+}
+
+fn umbrella(points: &[Point<'_>], setting: &str) -> Result<f64, EnvError> {
+    below(points, setting, UMBRELLA_REGRET, |point| point.total("total_regret"))
+}
+
+/// The part of the settings with a value per episode below a threshold.
+fn below(
+    points: &[Point<'_>],
+    setting: &str,
+    threshold: f64,
+    value: impl Fn(&Point<'_>) -> Result<f64, EnvError>,
+) -> Result<f64, EnvError> {
+    let values: Result<Vec<f64>, _> =
+        by_setting(points, setting).iter().map(|group| per_episode_at_end(group, &value)).collect();
+    Ok(fraction(values?.into_iter().map(|value| value < threshold)))
+}

@@ -1,0 +1,45 @@
+//! All scores together.
+
+use super::{Run, score};
+use crate::bsuite::{Experiment, Tag};
+use crate::error::EnvError;
+
+/// What an agent is good at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The score of each experiment that there are runs of, and whether all of these were played to their end.
+    pub experiments: Vec<(Experiment, f64, bool)>,
+    /// The mean of the scores for each tag that there are experiments of: the corners of bsuite's radar.
+    pub tags: Vec<(Tag, f64)>,
+}
+
+/// Scores whatever runs there are.
+///
+/// # Errors
+/// [`EnvError::Setting`] as [`score`] has it.
+pub fn summarize(runs: &[Run]) -> Result<Summary, EnvError> {
+    let mut experiments = Vec::new();
+    for experiment in Experiment::ALL {
+        let of_it: Vec<Run> = runs.iter().filter(|run| run.id.experiment() == experiment).cloned().collect();
+        if of_it.is_empty() {
+            continue;
+        }
+        let finished = of_it.iter().all(|run| reaches(run, experiment.num_episodes()));
+        experiments.push((experiment, score(experiment, &of_it)?, finished));
+    }
+    let tags = Tag::ALL.into_iter().filter_map(|tag| Some((tag, mean_of(tag, &experiments)?))).collect();
+    Ok(Summary { experiments, tags })
+}
+
+fn reaches(run: &Run, episodes: u64) -> bool {
+    run.rows.iter().any(|row| row.episode >= episodes)
+}
+
+fn mean_of(tag: Tag, experiments: &[(Experiment, f64, bool)]) -> Option<f64> {
+    let scores: Vec<f64> = experiments
+        .iter()
+        .filter(|(experiment, ..)| experiment.tags().contains(&tag))
+        .map(|(_, s, _)| *s)
+        .collect();
+    (!scores.is_empty()).then(|| super::rules::mean(&scores))
+}

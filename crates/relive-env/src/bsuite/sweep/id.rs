@@ -1,0 +1,139 @@
+//! Identifiers such as `catch/0`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Experiment;
+use crate::error::{EnvError, Mismatch};
+
+/// One setting of one experiment.
+///
+/// ```
+/// use relive_env::bsuite::{BsuiteId, Experiment};
+/// let id: BsuiteId = "deep_sea/3".parse()?;
+/// assert_eq!(id.experiment(), Experiment::DeepSea);
+/// assert_eq!(id.setting("size"), Some(16.0));
+/// assert_eq!(BsuiteId::all().count(), 468 - 60, "all of bsuite's but MNIST's");
+/// # Ok::<(), relive_env::EnvError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BsuiteId {
+    experiment: Experiment,
+    index: u32,
+}
+
+impl BsuiteId {
+    /// The setting of this number.
+    ///
+    /// # Errors
+    /// [`EnvError::Setting`] if the experiment has not so many.
+    pub fn new(experiment: Experiment, index: u32) -> Result<Self, EnvError> {
+        if index < experiment.num_ids() {
+            Ok(Self { experiment, index })
+        } else {
+            Err(unknown(experiment, format_args!("{experiment}/{index}")))
+        }
+    }
+
+    /// All identifiers, in the order of bsuite's sweep.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let ids =
+            |experiment: Experiment| (0..experiment.num_ids()).map(move |index| Self { experiment, index });
+        Experiment::ALL.into_iter().flat_map(ids)
+    }
+
+    /// The experiment.
+    #[must_use]
+    pub fn experiment(self) -> Experiment {
+        self.experiment
+    }
+
+    /// The number of the setting.
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Settings with their names in bsuite; none where identifiers differ in nothing but their seed.
+    #[must_use]
+    pub fn settings(self) -> Vec<(&'static str, f64)> {
+        self.experiment.settings(self.index).unwrap_or_default()
+    }
+
+    /// The setting of this name.
+    #[must_use]
+    pub fn setting(self, name: &str) -> Option<f64> {
+        self.settings().into_iter().find(|(setting, _)| *setting == name).map(|(_, value)| value)
+    }
+
+    /// Name of bsuite's log file for it.
+    #[must_use]
+    pub fn csv_file_name(self) -> String {
+        format!("bsuite_id_-_{}-{}.csv", self.experiment, self.index)
+    }
+}
+
+impl fmt::Display for BsuiteId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.experiment, self.index)
+    }
+}
+
+impl FromStr for BsuiteId {
+    type Err = EnvError;
+
+    fn from_str(text: &str) -> Result<Self, EnvError> {
+        let (name, index) = text.split_once('/').unwrap_or((text, ""));
+        let experiment = Experiment::ALL.into_iter().find(|experiment| experiment.name() == name);
+        let experiment = experiment.ok_or_else(|| no_experiment(text))?;
+        match index.parse() {
+            Ok(index) => Self::new(experiment, index),
+            Err(_) => Err(unknown(experiment, text)),
+        }
+    }
+}
+
+fn unknown(experiment: Experiment, actual: impl fmt::Display) -> EnvError {
+    let last = experiment.num_ids() - 1;
+    let expected = format_args!("an id from {experiment}/0 to {experiment}/{last}");
+    EnvError::Setting(Mismatch::boxed("bsuite_id", expected, actual))
+}
+
+fn no_experiment(text: &str) -> EnvError {
+    let names: Vec<_> = Experiment::ALL.iter().map(|experiment| experiment.name()).collect();
+    let expected = format!("EXPERIMENT/NUMBER, the experiment one of {}", names.join(", "));
+    EnvError::Setting(Mismatch::boxed("bsuite_id", expected, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_read_back() {
+        for id in BsuiteId::all() {
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_what_there_is() {
+        let told = |text: &str| text.parse::<BsuiteId>().unwrap_err().to_string();
+        assert!(told("catch/20").ends_with("expected an id from catch/0 to catch/19, got catch/20"));
+        assert!(told("catch").ends_with("expected an id from catch/0 to catch/19, got catch"));
+        assert!(told("mnist/0").contains("one of bandit, bandit_noise,"), "{}", told("mnist/0"));
+    }
+
+    #[test]
+    fn settings_are_bsuites() {
+        let settings = |text: &str| text.parse::<BsuiteId>().unwrap().settings();
+        assert_eq!(settings("bandit_noise/19"), [("noise_scale", 10.0), ("mapping_seed", 3.0)]);
+        assert_eq!(
+            settings("cartpole_swingup/5"),
+            [("height_threshold", 0.25), ("x_reward_threshold", 0.75)]
+        );
+        assert_eq!(settings("memory_size/16"), [("num_bits", 40.0)]);
+        assert_eq!(settings("umbrella_length/22"), [("chain_length", 100.0), ("n_distractor", 20.0)]);
+        assert_eq!(settings("catch/3"), []);
+    }
+}

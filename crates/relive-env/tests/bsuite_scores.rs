@@ -1,0 +1,89 @@
+//! Scores against bsuite's own.
+
+#![expect(clippy::cast_precision_loss, reason = "counts are small")]
+
+use std::collections::BTreeMap;
+
+use relive_env::bsuite::{BsuiteId, Experiment, LogRow, Run, Tag, score, summarize};
+use relive_env::random::RandomState;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Expected {
+    seed: u32,
+    scores: BTreeMap<String, f64>,
+}
+
+/// As in `make_bsuite_scores.py`.
+fn made_up(id: BsuiteId, episode: u64, luck: f64) -> LogRow {
+    let (name, episodes) = (id.experiment().name(), episode as f64);
+    let (car, swingup) = (name.starts_with("mountain_car"), name == "cartpole_swingup");
+    let raw_return = if car { -(100.0 + 1000.0 * luck) * episodes } else { 1000.0 * luck * episodes };
+    let totals = [
+        ("total_regret", episodes * luck * 0.8),
+        ("raw_return", raw_return),
+        ("best_episode", if swingup { 200.0 * luck } else { 1000.0 * luck }),
+        ("total_bad_episodes", episodes * (0.7 + 0.3 * luck)),
+        ("total_perfect", episodes * (0.5 + 0.5 * luck)),
+    ];
+    let total_return = if swingup { 700.0 * luck * episodes } else { (1.0 + 0.1 * luck) * episodes };
+    let totals = totals.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    LogRow { episode, total_return, totals, ..LogRow::default() }
+}
+
+fn runs(seed: u32) -> Vec<Run> {
+    let mut stream = RandomState::new(seed);
+    let mut run = |id: BsuiteId| {
+        let episodes = [1, 100, 120, 1_000, 10_000];
+        let played = episodes.into_iter().filter(|episode| *episode <= id.experiment().num_episodes());
+        Run { id, rows: played.map(|episode| made_up(id, episode, stream.random_sample())).collect() }
+    };
+    BsuiteId::all().map(&mut run).collect()
+}
+
+#[test]
+fn scores_are_bsuites() {
+    let document: Vec<Expected> = serde_json::from_str(include_str!("golden/bsuite_scores.json")).unwrap();
+    for Expected { seed, scores } in document {
+        let summary = summarize(&runs(seed)).unwrap();
+        assert_eq!(summary.experiments.len(), scores.len());
+        for (experiment, score, finished) in &summary.experiments {
+            let expected = scores[experiment.name()];
+            assert!((score - expected).abs() < 1e-12, "seed {seed}, {experiment}: {score}, not {expected}");
+            assert!(finished);
+        }
+        for (tag, score) in summary.tags {
+            let of_it = |e: &&Experiment| e.tags().contains(&tag);
+            let parts: Vec<f64> = Experiment::ALL.iter().filter(of_it).map(|e| scores[e.name()]).collect();
+            let expected = parts.iter().sum::<f64>() / parts.len() as f64;
+            assert!((score - expected).abs() < 1e-12, "{tag}: {score}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_not_at_its_end_says_so() {
+    let mut runs: Vec<Run> =
+        runs(0).into_iter().filter(|run| run.id.experiment() == Experiment::Catch).collect();
+    runs[3].rows.pop();
+    let summary = summarize(&runs).unwrap();
+    assert_eq!(summary.experiments.len(), 1);
+    assert!(!summary.experiments[0].2);
+    assert_eq!(
+        summary.tags.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(),
+        [Tag::Basic, Tag::CreditAssignment]
+    );
+}
+
+#[test]
+fn runs_without_what_is_scored_are_told() {
+    let mut runs: Vec<Run> =
+        runs(0).into_iter().filter(|run| run.id.experiment() == Experiment::Catch).collect();
+    assert!(
+        score(Experiment::Bandit, &runs).unwrap_err().to_string().contains("expected bandit, got catch/0")
+    );
+    assert!(score(Experiment::Catch, &[]).unwrap_err().to_string().contains("a logged episode, got none"));
+    runs[0].rows.iter_mut().for_each(|row| row.totals.clear());
+    let error = score(Experiment::Catch, &runs).unwrap_err().to_string();
+    assert_eq!(error, "setting at `catch/0`: expected a column total_regret, got a log without it");
+}
