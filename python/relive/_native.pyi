@@ -35,6 +35,7 @@ class Table:
         max_size: int,
         max_bytes: int | None,
         max_times_sampled: int,
+        shards: int,
         limiter: tuple[float, int, float, float],
         signature: Any,
         extensions: Sequence[TableExtension],

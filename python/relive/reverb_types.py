@@ -64,6 +64,8 @@ class TableInfo:
     max_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: bytes of chunks that the table keeps; ``None`` without such a bound. This and the following are told by
     ``Client.status`` and ``Table.info``: dm-reverb's protocol, and with it ``Client.server_info``, has no room for them."""
+    shards: int | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: into how many parts the server divides the table."""
     num_chunks: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: stored chunks that the items refer to, each counted once, as are all bytes but ``referenced_bytes``."""
     encoded_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)

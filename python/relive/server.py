@@ -17,6 +17,9 @@ from relive.reverb_types import TableInfo
 # The largest size of a table: clients of dm-reverb hold it as a signed 32-bit number.
 _MAX_TABLE_SIZE = 2**31 - 1
 
+# The most shards of a table.
+_MAX_SHARDS = 64
+
 
 class TableExtensionBase(abc.ABC):
     """What can be added to a table; see :mod:`relive.extensions` for what there is."""
@@ -41,9 +44,13 @@ class Table:
         ``gymnasium.spaces`` …) that items are checked against, and that gives sampled data its structure.
       max_bytes: bytes that the table keeps: of its items' chunks as they are stored, each counted once. When there are more,
         the remover's choices leave. An item that alone has more is refused. ``None``: no bound.
+      shards: into how many parts the server divides the table, 1 to 64, so that writers on several threads do not wait for each
+        other. Each part takes its share of ``max_size`` and removes on its own. More than one: only with the samplers ``Uniform``
+        and ``Prioritized`` and the rate limiter ``MinSize``, without ``max_bytes`` and extensions.
 
     Raises:
-      ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is no spec.
+      ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is no spec, ``shards`` that
+        such a table cannot have.
       TypeError: an argument of another type.
     """
 
@@ -59,9 +66,11 @@ class Table:
         signature: Any = None,
         *,
         max_bytes: int | None = None,
+        shards: int = 1,
     ) -> None:
         _check_arguments(name, sampler, remover, max_size, rate_limiter)
         _check_max_bytes(max_bytes)
+        _check_shards(shards)
         self._sampler = sampler
         self._remover = remover
         self._rate_limiter = rate_limiter
@@ -75,6 +84,7 @@ class Table:
             max_size,
             max_bytes,
             max_times_sampled,
+            shards,
             (
                 rate_limiter.samples_per_insert,
                 rate_limiter.min_size_to_sample,
@@ -174,6 +184,7 @@ class Table:
         signature: Any = None,
         *,
         max_bytes: int | None = None,
+        shards: int | None = None,
     ) -> Table:
         """An empty table of the same rules, but for those given."""
         info = self._native.info()
@@ -187,6 +198,7 @@ class Table:
             extensions=self._extensions if extensions is None else extensions,
             signature=self._signature if signature is None else signature,
             max_bytes=info["max_bytes"] if max_bytes is None else max_bytes,
+            shards=info["shards"] if shards is None else shards,
         )
 
     def __repr__(self) -> str:
@@ -219,6 +231,13 @@ def _check_arguments(
         raise ValueError(f"max_size ({max_size}) must be a positive integer")
     if max_size > _MAX_TABLE_SIZE:
         raise TypeError(f"max_size ({max_size}) must be at most {_MAX_TABLE_SIZE}")
+
+
+def _check_shards(shards: int) -> None:
+    if isinstance(shards, bool) or not hasattr(shards, "__index__"):
+        raise TypeError(f"shards must be an int, not {shards!r}")
+    if not 1 <= shards <= _MAX_SHARDS:
+        raise ValueError(f"shards ({shards}) must be from 1 to {_MAX_SHARDS}")
 
 
 def _check_max_bytes(max_bytes: int | None) -> None:

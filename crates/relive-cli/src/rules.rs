@@ -21,7 +21,11 @@ pub(crate) fn selectors(config: &TableConfig) -> String {
         limit if limit > 1 => format!("at most {limit} times"),
         _ => "any number of times".to_owned(),
     };
-    format!("sampled by {}, {times}; removed by {}", config.sampler, config.remover)
+    let shards = match config.shards {
+        1 => String::new(),
+        shards => format!("; in {shards} shards"),
+    };
+    format!("sampled by {}, {times}; removed by {}{shards}", config.sampler, config.remover)
 }
 
 /// A column of a signature.

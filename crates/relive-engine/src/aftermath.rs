@@ -24,6 +24,12 @@ pub(crate) struct Aftermath {
 }
 
 impl Aftermath {
+    pub(crate) fn is_nothing(&self) -> bool {
+        let Self { freed, added_bytes, given_up, settled, wakers, effects } = self;
+        let is_quiet = settled.is_empty() && wakers.is_empty() && effects.is_empty();
+        is_quiet && freed.is_empty() && *added_bytes == 0 && given_up.is_empty()
+    }
+
     /// Does it all; `table` is the one that was changed.
     pub(crate) fn settle(self, table: &TableCore) {
         let mut effects = self.settle_own(table);
@@ -39,9 +45,10 @@ impl Aftermath {
                 continue;
             };
             let who: Arc<str> = format!("extension of table {}", from.name()).into();
-            let target = target.front();
-            let after = target.insert_detached(item, &who, Instant::now() + EXTENSION_INSERT_TIMEOUT);
-            effects.append(&mut after.settle_own(target));
+            let core = target.core_of(item.key);
+            let after = core.insert_detached(item, &who, Instant::now() + EXTENSION_INSERT_TIMEOUT);
+            effects.append(&mut after.settle_own(core));
+            target.serve_waiters();
         }
     }
 

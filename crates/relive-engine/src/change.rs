@@ -88,17 +88,16 @@ impl Change<'_> {
         self.state.next_sample_id += 1;
         self.state.rate_limited = false;
         let slot = Arc::new(Slot::new());
-        self.state.samples.push_back(WaitingSample {
-            id,
-            limit: request.limit,
-            max_bytes: request.max_bytes,
-            taken: room,
-            taken_bytes: 0,
-            who: request.who,
-            since,
-            slot: Arc::clone(&slot),
-        });
+        self.state.samples.push_back(WaitingSample::new(id, request, room, since, Arc::clone(&slot)));
         Ok((id, slot))
+    }
+
+    /// Samples up to so many items for somebody who does not wait; tells how many items there are then.
+    pub(crate) fn take_samples(&mut self, count: usize, out: &mut Vec<Sampled>) -> Result<u64, EngineError> {
+        self.check_open()?;
+        let State { table, rng, .. } = &mut *self.state;
+        table.sample_many(count, rng, out, &mut self.after.freed);
+        Ok(table.len())
     }
 
     /// Updates that follow each other are done together.

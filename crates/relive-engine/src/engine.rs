@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::rngs::SysRng;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{ConfigError, Extension, RestoreError, Table, TableConfig};
+use relive_table::{ConfigError, Extension, RestoreError, TableConfig};
 use relive_tensor::{ColdStore, Ledger};
 
 use crate::EngineError;
@@ -181,8 +181,7 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, BuildError> {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
         self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {
-            let table = Table::in_ledger(config, extensions, Arc::clone(memory.ledger()))?;
-            Ok(TableHandle::of_one(TableCore::new(table, rng, memory)))
+            Ok(TableHandle::empty(config, extensions, rng, memory)?)
         })
     }
 

@@ -1,17 +1,26 @@
 //! A table that many tasks share.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use relive_table::{CountError, NewItem, Sampled, Shortfall, TableConfig, TableInfo, TableSnapshot};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use relive_table::{
+    ConfigError, CountError, Extension, Freed, NewItem, RestoreError, Sampled, Shortfall, Table, TableConfig,
+    TableInfo, TableSnapshot,
+};
 use relive_tensor::Nest;
 
 use crate::EngineError;
 use crate::cold::Cold;
 use crate::confirmations::Confirmations;
 use crate::describe::TableStatus;
+use crate::group::Group;
 use crate::listing::ItemPage;
+use crate::memory::Memory;
 use crate::request::{Accepted, Mutation, SampleRequest};
 use crate::sample::SampleFuture;
+use crate::slot::Slot;
+use crate::state::SampleResult;
 use crate::table_core::TableCore;
 
 /// A table that many tasks share; cheap to clone.
@@ -24,17 +33,106 @@ pub struct TableHandle {
 #[derive(Clone)]
 enum Cores {
     One(TableCore),
+    Many(Arc<Group>),
 }
 
 impl TableHandle {
-    pub(crate) fn of_one(core: TableCore) -> Self {
+    /// A table without items.
+    ///
+    /// # Errors
+    /// Rules out of range; extensions of a table in shards.
+    pub(crate) fn empty(
+        config: TableConfig,
+        extensions: Vec<Box<dyn Extension>>,
+        rng: Xoshiro256PlusPlus,
+        memory: &Arc<Memory>,
+    ) -> Result<Self, ConfigError> {
+        if config.shards != 1 {
+            check_extensions(&config, &extensions)?;
+            return Group::new(config, rng, memory).map(Self::of_many);
+        }
+        let table = Table::in_ledger(config, extensions, Arc::clone(memory.ledger()))?;
+        Ok(Self::of_one(TableCore::new(table, rng, memory)))
+    }
+
+    /// A table with the state of another. Tells also how many items have left, as the rules allow fewer.
+    ///
+    /// # Errors
+    /// As [`empty`](Self::empty); a state that no table can be in.
+    pub(crate) fn restored(
+        config: TableConfig,
+        extensions: Vec<Box<dyn Extension>>,
+        state: TableSnapshot,
+        mut rng: Xoshiro256PlusPlus,
+        memory: &Arc<Memory>,
+    ) -> Result<(Self, usize), RestoreError> {
+        if config.shards != 1 {
+            check_extensions(&config, &extensions)?;
+            let (group, left) = Group::restored(config, state, rng, memory)?;
+            return Ok((Self::of_many(group), left));
+        }
+        let mut freed = Freed::default();
+        let table = Table::restored(config, extensions, memory.ledger(), state, &mut rng, &mut freed)?;
+        Ok((Self::of_one(TableCore::new(table, rng, memory)), freed.len()))
+    }
+
+    fn of_one(core: TableCore) -> Self {
         Self { cores: Cores::One(core) }
+    }
+
+    fn of_many(group: Group) -> Self {
+        Self { cores: Cores::Many(Arc::new(group)) }
+    }
+
+    /// Where the item of this key is, if there is one.
+    pub(crate) fn core_of(&self, key: u64) -> &TableCore {
+        match &self.cores {
+            Cores::One(core) => core,
+            Cores::Many(group) => group.core_of(key),
+        }
+    }
+
+    /// Serves those who wait for what was changed in a core.
+    pub(crate) fn serve_waiters(&self) {
+        match &self.cores {
+            // It has served its own.
+            Cores::One(_) => {}
+            Cores::Many(group) => group.serve_waiters(),
+        }
+    }
+
+    pub(crate) fn enqueue_sample(
+        &self,
+        request: SampleRequest,
+        since: Instant,
+    ) -> Result<(u64, Arc<Slot<SampleResult>>), EngineError> {
+        match &self.cores {
+            Cores::One(core) => core.enqueue_sample(request, since),
+            Cores::Many(group) => group.enqueue_sample(request, since),
+        }
+    }
+
+    /// Ends a request whose time is up: with its samples if it was served at the last moment.
+    pub(crate) fn give_up_sample(&self, id: u64, slot: &Slot<SampleResult>, since: Instant) -> SampleResult {
+        match &self.cores {
+            Cores::One(core) => core.give_up_sample(id, slot, since),
+            Cores::Many(group) => group.give_up_sample(id, slot, since),
+        }
+    }
+
+    /// Takes back a request; gives the samples that had been taken for it already.
+    pub(crate) fn withdraw_sample(&self, id: u64, slot: &Slot<SampleResult>) -> Vec<Sampled> {
+        match &self.cores {
+            Cores::One(core) => core.withdraw_sample(id, slot),
+            Cores::Many(group) => group.withdraw_sample(id, slot),
+        }
     }
 
     /// All that is behind the name, always in the same order.
     pub(crate) fn cores(&self) -> &[TableCore] {
         match &self.cores {
             Cores::One(core) => std::slice::from_ref(core),
+            Cores::Many(group) => group.cores(),
         }
     }
 
@@ -42,6 +140,7 @@ impl TableHandle {
     pub(crate) fn merged(&self, parts: &mut impl Iterator<Item = TableSnapshot>) -> Option<TableSnapshot> {
         match &self.cores {
             Cores::One(_) => parts.next(),
+            Cores::Many(group) => group.merged(parts),
         }
     }
 
@@ -49,6 +148,7 @@ impl TableHandle {
     pub(crate) fn front(&self) -> &TableCore {
         match &self.cores {
             Cores::One(core) => core,
+            Cores::Many(group) => group.front(),
         }
     }
 
@@ -68,6 +168,7 @@ impl TableHandle {
     pub fn config(&self) -> &TableConfig {
         match &self.cores {
             Cores::One(core) => core.config(),
+            Cores::Many(group) => group.config(),
         }
     }
 
@@ -88,6 +189,7 @@ impl TableHandle {
     ) -> Result<Accepted, EngineError> {
         match &self.cores {
             Cores::One(core) => core.insert(items, who, confirmations, confirmed),
+            Cores::Many(group) => group.insert(items, who, confirmations, confirmed),
         }
     }
 
@@ -104,6 +206,7 @@ impl TableHandle {
     pub fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         match &self.cores {
             Cores::One(core) => core.mutate(mutations),
+            Cores::Many(group) => group.mutate(mutations),
         }
     }
 
@@ -114,6 +217,7 @@ impl TableHandle {
     pub fn reset(&self) -> Result<(), EngineError> {
         match &self.cores {
             Cores::One(core) => core.reset(),
+            Cores::Many(group) => group.reset(),
         }
     }
 
@@ -121,6 +225,7 @@ impl TableHandle {
     pub fn close(&self) {
         match &self.cores {
             Cores::One(core) => core.close(),
+            Cores::Many(group) => group.close(),
         }
     }
 
@@ -162,6 +267,7 @@ impl TableHandle {
     pub fn info(&self) -> TableInfo {
         match &self.cores {
             Cores::One(core) => core.info(),
+            Cores::Many(group) => group.info(),
         }
     }
 
@@ -172,6 +278,7 @@ impl TableHandle {
     pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
         match &self.cores {
             Cores::One(core) => core.can_insert(count),
+            Cores::Many(group) => group.front().can_insert(count),
         }
     }
 
@@ -182,6 +289,7 @@ impl TableHandle {
     pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
         match &self.cores {
             Cores::One(core) => core.can_sample(count),
+            Cores::Many(group) => group.can_sample(count),
         }
     }
 
@@ -190,6 +298,7 @@ impl TableHandle {
     pub fn insert_shortfall(&self) -> Option<Shortfall> {
         match &self.cores {
             Cores::One(core) => core.insert_shortfall(),
+            Cores::Many(group) => group.front().insert_shortfall(),
         }
     }
 
@@ -198,6 +307,7 @@ impl TableHandle {
     pub fn sample_shortfall(&self) -> Option<Shortfall> {
         match &self.cores {
             Cores::One(core) => core.sample_shortfall(),
+            Cores::Many(group) => group.sample_shortfall(),
         }
     }
 
@@ -211,6 +321,7 @@ impl TableHandle {
     pub fn status(&self) -> TableStatus {
         match &self.cores {
             Cores::One(core) => core.status(),
+            Cores::Many(group) => group.status(),
         }
     }
 
@@ -222,6 +333,7 @@ impl TableHandle {
     pub fn items(&self, from: u64, limit: usize) -> ItemPage {
         match &self.cores {
             Cores::One(core) => core.items(from, limit),
+            Cores::Many(group) => group.items(from, limit),
         }
     }
 
@@ -232,6 +344,7 @@ impl TableHandle {
     pub async fn get_items(&self, keys: &[u64]) -> Result<Vec<Option<Sampled>>, EngineError> {
         let mut found = match &self.cores {
             Cores::One(core) => core.look_up(keys),
+            Cores::Many(group) => group.look_up(keys),
         };
         if let Some(cold) = self.cold() {
             let near = match cold.fetch(self.name(), found.iter().flatten().cloned().collect()) {
@@ -241,6 +354,17 @@ impl TableHandle {
             found.iter_mut().flatten().zip(near).for_each(|(found, near)| *found = near);
         }
         Ok(found)
+    }
+}
+
+/// Extensions look at the table that they extend, of which a shard is only a part.
+fn check_extensions(config: &TableConfig, extensions: &[Box<dyn Extension>]) -> Result<(), ConfigError> {
+    match extensions.len() {
+        0 => Ok(()),
+        several => {
+            let reason = format!("it has {several} extensions, which look at all items; leave them out");
+            Err(config.not_shardable(reason))
+        }
     }
 }
 

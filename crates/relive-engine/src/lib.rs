@@ -25,6 +25,7 @@ mod describe;
 mod differences;
 mod engine;
 mod error;
+mod group;
 mod handle;
 pub mod limits;
 mod listing;

@@ -105,7 +105,7 @@ impl State {
 
 /// What a sample counts towards the size of its batch: its chunks, and its slices beyond the usual few, which are told
 /// with every sample.
-fn cost_bytes(trajectory: &Trajectory) -> u64 {
+pub(crate) fn cost_bytes(trajectory: &Trajectory) -> u64 {
     let slices = trajectory.num_slices().saturating_sub(USUAL_SLICES) as u64;
     trajectory.encoded_size_bytes() + slices * SLICE_BYTES
 }

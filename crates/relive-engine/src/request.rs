@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use relive_table::Sampled;
+
+use crate::EngineError;
+use crate::limits::MAX_SAMPLES_PER_REQUEST;
+
 /// What a caller wants to sample.
 #[derive(Debug, Clone)]
 pub struct SampleRequest {
@@ -14,6 +19,23 @@ pub struct SampleRequest {
     pub timeout: Option<Duration>,
     /// Who asks: shown in the list of waiters.
     pub who: Arc<str>,
+}
+
+/// Samples for which memory is taken before the lock; a learner's batch usually fits. Larger requests take more as it fills.
+const SAMPLES_IN_ADVANCE: usize = 1_024;
+
+impl SampleRequest {
+    /// A place for the samples.
+    ///
+    /// # Errors
+    /// Their number cannot be taken at once.
+    pub(crate) fn room(&self) -> Result<Vec<Sampled>, EngineError> {
+        if self.limit == 0 || self.limit > MAX_SAMPLES_PER_REQUEST {
+            let got = i64::try_from(self.limit).unwrap_or(i64::MAX);
+            return Err(EngineError::SampleCount { got, limit: MAX_SAMPLES_PER_REQUEST });
+        }
+        Ok(Vec::with_capacity(self.limit.min(SAMPLES_IN_ADVANCE)))
+    }
 }
 
 /// What became of a run of inserts.

@@ -4,22 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{
-    Extension, Freed, RestoreError, SelectorKind, Snapshot, Table, TableConfig, TableSnapshot,
-};
+use relive_table::{Extension, RestoreError, SelectorKind, Snapshot, TableConfig, TableSnapshot};
 
 use crate::differences::{Difference, differences};
 use crate::handle::TableHandle;
 use crate::memory::Memory;
-use crate::table_core::TableCore;
 use crate::{BuildError, Engine, EngineBuilder};
 
 /// Whose rules a restored table has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
     /// Those of the snapshot, as with dm-reverb: a restart goes on as if there had been none. Only `WithoutReplacement`
-    /// stays where the snapshot says `Uniform`, which is what dm-reverb's files have to call it, and `max_bytes` where the
-    /// snapshot has none.
+    /// stays where the snapshot says `Uniform`, which is what dm-reverb's files have to call it, `max_bytes` where the
+    /// snapshot has none, and the number of shards.
     #[default]
     Stored,
     /// Those that the builder was given. Items beyond a smaller `max_size` or `max_bytes` leave by the remover's choice.
@@ -69,8 +66,7 @@ impl EngineBuilder {
         let mut found = Vec::new();
         let engine = self.assemble(ledger, |config, extensions, rng, memory| {
             let Some(mut state) = stored.remove(&config.name) else {
-                let table = Table::in_ledger(config, extensions, Arc::clone(memory.ledger()))?;
-                return Ok(TableHandle::of_one(TableCore::new(table, rng, memory)));
+                return Ok(TableHandle::empty(config, extensions, rng, memory)?);
             };
             keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
             found.append(&mut differences(&state.config, &config));
@@ -78,8 +74,7 @@ impl EngineBuilder {
                 Rules::Stored => TableConfig::clone(&state.config),
                 Rules::Given => config,
             };
-            let core = restored(config, extensions, state, rng, rules, memory)?;
-            Ok(TableHandle::of_one(core))
+            restored(config, extensions, state, rng, rules, memory).map_err(BuildError::from)
         })?;
         Ok(Restored { engine, differences: found })
     }
@@ -96,7 +91,7 @@ impl EngineBuilder {
     }
 }
 
-/// What dm-reverb's files have no words for.
+/// What dm-reverb's files have no words for, and what is no state of a table.
 fn keep_what_cannot_be_stored(stored: &mut TableConfig, given: &TableConfig) {
     for (stored, given) in [(&mut stored.sampler, given.sampler), (&mut stored.remover, given.remover)] {
         if *stored == SelectorKind::Uniform && given == SelectorKind::WithoutReplacement {
@@ -104,33 +99,25 @@ fn keep_what_cannot_be_stored(stored: &mut TableConfig, given: &TableConfig) {
         }
     }
     stored.max_bytes = stored.max_bytes.or(given.max_bytes);
+    stored.shards = given.shards;
 }
 
 fn restored(
     config: TableConfig,
     extensions: Vec<Box<dyn Extension>>,
     state: TableSnapshot,
-    mut rng: Xoshiro256PlusPlus,
+    rng: Xoshiro256PlusPlus,
     rules: Rules,
     memory: &Arc<Memory>,
-) -> Result<TableCore, RestoreError> {
+) -> Result<TableHandle, RestoreError> {
     let items = state.items.len() as u64;
     if rules == Rules::Stored && items > config.max_size {
         let limit = config.max_size;
         return Err(RestoreError::Full { table: config.name, items, limit });
     }
-    let mut freed = Freed::default();
-    let table = Table::restored(config, extensions, memory.ledger(), state, &mut rng, &mut freed)?;
-    let left = freed.len();
+    let (handle, left) = TableHandle::restored(config, extensions, state, rng, memory)?;
     if left > 0 {
-        tracing::warn!(
-            table = table.config().name,
-            items = left,
-            "items left the table: it may hold less now"
-        );
+        tracing::warn!(table = handle.name(), items = left, "items left the table: it may hold less now");
     }
-    let bytes = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
-    let handle = TableCore::new(table, rng, memory);
-    handle.shared.referenced_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
     Ok(handle)
 }

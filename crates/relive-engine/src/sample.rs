@@ -60,7 +60,7 @@ impl SampleFuture {
     /// lost.
     pub fn withdraw(mut self) -> Vec<Sampled> {
         match std::mem::replace(&mut self.progress, Progress::Done) {
-            Progress::Waiting(waiting) => self.table.front().withdraw_sample(waiting.id, &waiting.slot),
+            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot),
             Progress::Fetching(fetch) => fetch.into_samples(),
             Progress::Asking(_) | Progress::Done => Vec::new(),
         }
@@ -69,8 +69,20 @@ impl SampleFuture {
     fn ask(&self, request: SampleRequest) -> Result<Waiting, EngineError> {
         let since = Instant::now();
         let deadline = request.timeout.map_or(Deadline::Never, Deadline::After);
-        let (id, slot) = self.table.front().enqueue_sample(request, since)?;
+        let (id, slot) = self.table.enqueue_sample(request, since)?;
         Ok(Waiting { id, slot, since, deadline })
+    }
+}
+
+impl Slot<SampleResult> {
+    /// The end of a request whose time is up: for this reason, or with its samples if it was served at the last moment.
+    pub(crate) fn given_up(&self, table: &str, reason: Option<String>, since: Instant) -> SampleResult {
+        let timeout =
+            |reason| EngineError::Timeout { table: table.to_owned(), waited: since.elapsed(), reason };
+        match reason {
+            Some(reason) => Err(timeout(reason)),
+            None => self.take().unwrap_or_else(|| Err(timeout("the samples were taken already".to_owned()))),
+        }
     }
 }
 
@@ -107,7 +119,7 @@ impl Future for SampleFuture {
             return self.hand_over(result, cx);
         }
         if waiting.deadline.poll(cx).is_ready() {
-            let last = self.table.front().give_up_sample(waiting.id, &waiting.slot, waiting.since);
+            let last = self.table.give_up_sample(waiting.id, &waiting.slot, waiting.since);
             return self.hand_over(last, cx);
         }
         self.progress = Progress::Waiting(waiting);
@@ -134,7 +146,7 @@ impl Deadline {
 impl Drop for SampleFuture {
     fn drop(&mut self) {
         let lost = match &self.progress {
-            Progress::Waiting(waiting) => self.table.front().withdraw_sample(waiting.id, &waiting.slot).len(),
+            Progress::Waiting(waiting) => self.table.withdraw_sample(waiting.id, &waiting.slot).len(),
             Progress::Fetching(fetch) => fetch.len(),
             Progress::Asking(_) | Progress::Done => 0,
         };

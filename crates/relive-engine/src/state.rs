@@ -10,6 +10,7 @@ use relive_table::{NewItem, Sampled, Table, Timestamp};
 use crate::EngineError;
 use crate::confirmations::Confirmations;
 use crate::limits::UNFAIR_FOR_NANOS;
+use crate::request::SampleRequest;
 use crate::slot::Slot;
 use crate::sync::{self, MutexGuard};
 
@@ -57,6 +58,18 @@ pub(crate) struct WaitingSample {
 const MAX_STAGE: usize = 32;
 
 impl WaitingSample {
+    /// A request that has nothing yet.
+    pub(crate) fn new(
+        id: u64,
+        request: SampleRequest,
+        room: Vec<Sampled>,
+        since: Instant,
+        slot: Arc<Slot<SampleResult>>,
+    ) -> Self {
+        let SampleRequest { limit, max_bytes, who, timeout: _ } = request;
+        Self { id, limit, max_bytes, taken: room, taken_bytes: 0, who, since, slot }
+    }
+
     /// How many samples to take before looking at their size: as many as fit, if they are as large as those before.
     pub(crate) fn stage(&self) -> usize {
         let left = self.limit.saturating_sub(self.taken.len());

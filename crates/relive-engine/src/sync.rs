@@ -2,9 +2,13 @@
 
 #[cfg(not(relive_loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
+#[cfg(not(relive_loom))]
+pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 #[cfg(relive_loom)]
-pub(crate) use self::model::{Mutex, MutexGuard, spawn, unlock_fair};
+pub(crate) use self::model::{
+    AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence, spawn, unlock_fair,
+};
 
 /// Gives a lock to whoever has waited for it longest, where an ordinary unlock lets the first to come have it, which is mostly
 /// the thread that has just had it.
@@ -22,6 +26,7 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
 #[cfg(relive_loom)]
 mod model {
     pub(crate) use loom::sync::MutexGuard;
+    pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
     /// loom's mutex with a `lock` that gives the guard, as parking_lot's does.
     #[derive(Debug)]

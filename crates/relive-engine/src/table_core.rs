@@ -16,7 +16,8 @@ use crate::cold::Cold;
 use crate::columns;
 use crate::confirmations::Confirmations;
 use crate::engine::Tables;
-use crate::limits::{MAX_SAMPLES_PER_REQUEST, read_ahead};
+use crate::group::Published;
+use crate::limits::read_ahead;
 use crate::memory::Memory;
 use crate::request::{Accepted, Mutation, SampleRequest};
 use crate::slot::Slot;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     /// Encoded bytes that the table's items refer to.
     pub(crate) referenced_bytes: AtomicU64,
     pub(crate) undelivered: AtomicU64,
+    /// What others see of the table without its lock, if it is a shard.
+    pub(crate) published: Option<Published>,
     /// Who waits for chunks that this table frees.
     pub(crate) memory: Arc<Memory>,
     /// What items look like: the structure of the signature, or the first that a writer proposes.
@@ -51,19 +54,28 @@ pub(crate) struct Shared {
 const INSERTS_PER_LOCK: usize = 64;
 
 /// Priorities set and items deleted under one lock; a learner's batch usually fits.
-const MUTATIONS_PER_LOCK: usize = 1_024;
-
-/// Samples for which memory is taken before the lock; a learner's batch usually fits. Larger requests take more as it fills.
-const SAMPLES_IN_ADVANCE: usize = 1_024;
+pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;
 
 impl TableCore {
     pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
+        Self::of(table, rng, memory, None)
+    }
+
+    /// A table that is one of several shards.
+    pub(crate) fn shard(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
+        let published = Published::of(&table);
+        Self::of(table, rng, memory, Some(published))
+    }
+
+    fn of(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>, published: Option<Published>) -> Self {
+        let bytes = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
         let shared = Shared {
             columns_disputed: AtomicBool::new(false),
             columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
             config: Arc::clone(table.config()),
             state: Mutex::new(State::new(table, rng)),
-            referenced_bytes: AtomicU64::new(0),
+            published,
+            referenced_bytes: AtomicU64::new(bytes),
             undelivered: AtomicU64::new(0),
             cold: OnceLock::new(),
             memory: Arc::clone(memory),
@@ -161,11 +173,7 @@ impl TableCore {
         request: SampleRequest,
         since: Instant,
     ) -> Result<(u64, Arc<Slot<SampleResult>>), EngineError> {
-        if request.limit == 0 || request.limit > MAX_SAMPLES_PER_REQUEST {
-            let got = i64::try_from(request.limit).unwrap_or(i64::MAX);
-            return Err(EngineError::SampleCount { got, limit: MAX_SAMPLES_PER_REQUEST });
-        }
-        let room = Vec::with_capacity(request.limit.min(SAMPLES_IN_ADVANCE));
+        let room = request.room()?;
         self.change(|change| change.enqueue_sample(request, room, since))
     }
 
@@ -178,12 +186,7 @@ impl TableCore {
                 None => "other requests came first".to_owned(),
             })
         };
-        let timeout =
-            |reason| EngineError::Timeout { table: self.name().to_owned(), waited: since.elapsed(), reason };
-        match reason {
-            Some(reason) => Err(timeout(reason)),
-            None => slot.take().unwrap_or_else(|| Err(timeout("the samples were taken already".to_owned()))),
-        }
+        slot.given_up(self.name(), reason, since)
     }
 
     /// Takes back a request; gives the samples that had been taken for it already.
@@ -201,6 +204,16 @@ impl TableCore {
             self.shared.undelivered.fetch_add(samples as u64, Ordering::Relaxed);
             tracing::debug!(table = self.name(), samples, "samples had no taker any more");
         }
+    }
+
+    /// Samples up to so many items for somebody who does not wait; tells how many items there are then, and what is left to
+    /// be done.
+    pub(crate) fn take_samples(
+        &self,
+        count: usize,
+        out: &mut Vec<Sampled>,
+    ) -> (Result<u64, EngineError>, Aftermath) {
+        self.locked(|change| change.take_samples(count, out))
     }
 
     /// Changes the state under the lock, serves waiters, and does the rest after the lock.
@@ -224,6 +237,9 @@ impl TableCore {
         let mut state = self.shared.state.lock();
         let result = act(&mut Change { state: &mut state, after: &mut after, now });
         state.pump(now, &mut after);
+        if let Some(published) = &self.shared.published {
+            published.publish(&state.table);
+        }
         State::unlock(state, now);
         (result, after)
     }

@@ -138,3 +138,86 @@ fn asked_after_a_write(engine: &Engine, key: u64) -> usize {
     assert!(items >= there, "{items} items, {there} were there");
     items
 }
+
+/// A table in two shards that can be sampled once it has two items.
+fn shards() -> (Engine, relive_engine::TableHandle) {
+    let limiter = relive_table::RateLimiterConfig::min_size(2).unwrap();
+    common::engine(TableConfig::new("t").shards(2).rate_limiter(limiter))
+}
+
+/// Keys that lie in different shards of two.
+const APART: [u64; 2] = [1, 2];
+
+fn bounded(test: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(test);
+}
+
+/// Neither of the writers sees that the table is large enough, unless it sees what the other has done.
+#[test]
+fn a_sampler_of_shards_is_woken_by_the_last_of_two_writers() {
+    bounded(|| {
+        let (_engine, table) = shards();
+        let mut waiting = Box::pin(table.sample(request(1)));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let other = thread::spawn({
+            let table = table.clone();
+            move || Writer::new(&table).insert([APART[0]])
+        });
+        Writer::new(&table).insert([APART[1]]);
+        other.join().unwrap();
+        assert_eq!(block_on(waiting).unwrap().len(), 1);
+        assert_eq!((table.info().samples, table.status().waiters.len()), (1, 0));
+    });
+}
+
+/// The sampler begins to wait while the items come, one in each shard.
+#[test]
+fn a_sampler_of_shards_that_comes_with_the_items_is_woken() {
+    bounded(|| {
+        let (_engine, table) = shards();
+        let sampler = thread::spawn({
+            let table = table.clone();
+            move || block_on(table.sample(request(1))).unwrap().len()
+        });
+        Writer::new(&table).insert(APART);
+        assert_eq!(sampler.join().unwrap(), 1);
+        assert_eq!((table.info().samples, table.status().waiters.len()), (1, 0));
+    });
+}
+
+#[test]
+fn giving_up_on_shards_while_being_served_loses_no_account() {
+    bounded(|| {
+        let (_engine, table) = shards();
+        Writer::new(&table).insert([APART[0]]);
+        let mut future = table.sample(request(1));
+        assert!(std::pin::Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let writer = thread::spawn({
+            let table = table.clone();
+            move || Writer::new(&table).insert([APART[1]])
+        });
+        drop(future);
+        writer.join().unwrap();
+        let status = table.status();
+        assert_eq!(status.info.samples.unsigned_abs(), status.undelivered_samples);
+        assert_eq!((status.info.current_size, status.waiters.len()), (2, 0));
+    });
+}
+
+#[test]
+fn closing_shards_ends_every_wait() {
+    bounded(|| {
+        let (_engine, table) = shards();
+        let sampler = thread::spawn({
+            let table = table.clone();
+            move || block_on(table.sample(request(1))).map(|batch| batch.len())
+        });
+        let mut writer = Writer::new(&table);
+        writer.insert([APART[0]]);
+        table.close();
+        assert!(sampler.join().unwrap().is_err(), "one item is too few");
+        assert_eq!(table.status().waiters.len(), 0);
+    });
+}

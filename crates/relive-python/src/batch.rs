@@ -32,7 +32,7 @@ pub(crate) struct BatchIterator {
 
 enum Source {
     /// Takes samples in advance, or within the process.
-    Sampler(BatchSampler),
+    Sampler(Box<BatchSampler>),
     /// Asks for what a batch lacks when it is wanted, and takes the request back when the time is up. Over a network only
     /// this takes nothing that is not handed out.
     Calls(Calls),
@@ -61,7 +61,7 @@ impl BatchIterator {
 
     pub(crate) fn over(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
         let table = sampler.table().to_owned();
-        BatchIterator::new(Source::Sampler(sampler), client, table, pad, has_limit)
+        BatchIterator::new(Source::Sampler(Box::new(sampler)), client, table, pad, has_limit)
     }
 
     fn new(source: Source, client: Client, table: String, pad: bool, has_limit: bool) -> BatchIterator {

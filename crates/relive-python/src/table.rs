@@ -64,6 +64,7 @@ impl Table {
         max_size: u64,
         max_bytes: Option<u64>,
         max_times_sampled: i32,
+        shards: u32,
         limiter: (f64, i64, f64, f64),
         signature: &Bound<'_, PyAny>,
         extensions: Vec<Py<TableExtension>>,
@@ -75,7 +76,7 @@ impl Table {
             .max_size(max_size)
             .max_times_sampled(max_times_sampled)
             .rate_limiter(RateLimiterConfig { samples_per_insert, min_size_to_sample, min_diff, max_diff });
-        config.max_bytes = max_bytes;
+        (config.max_bytes, config.shards) = (max_bytes, shards);
         if let Some(signature) = spec::to_signature(signature)? {
             config = config.signature(signature);
         }
@@ -93,6 +94,7 @@ impl Table {
         let Some(handle) = self.handle.get() else {
             let dict = info_dict(py, &self.idle()?.info())?;
             dict.set_item("max_bytes", self.config.max_bytes)?;
+            dict.set_item("shards", self.config.shards)?;
             return Ok(dict);
         };
         status_dict(py, &TableStatus::from(py.detach(|| handle.status())))
@@ -172,6 +174,7 @@ pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResul
     let dict = info_dict(py, &status.info)?;
     dict.set_item("limiter_cursor", status.limiter_cursor)?;
     dict.set_item("max_bytes", status.info.config.max_bytes)?;
+    dict.set_item("shards", status.info.config.shards)?;
     dict.set_item("referenced_bytes", status.referenced_bytes)?;
     set_chunks(&dict, &status.chunks)?;
     dict.set_item("undelivered_samples", status.undelivered_samples)?;

@@ -10,6 +10,9 @@ use crate::{RateLimiterConfig, RateLimiterError, SelectorKind};
 /// The largest `max_size`: clients of dm-reverb read and write it as a signed 32-bit number.
 pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 
+/// The most shards of a table: above the cores of most machines, few enough that whoever samples can look at all of them.
+pub const MAX_SHARDS: u32 = 64;
+
 /// A table's rules. Made with [`TableConfig::new`] and changed field by field; checked by
 /// [`Table::new`](crate::Table::new).
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +34,9 @@ pub struct TableConfig {
     pub rate_limiter: RateLimiterConfig,
     /// What the items' columns look like, for clients to check against; the table itself only keeps it.
     pub signature: Option<Arc<Signature>>,
+    /// Into how many parts an engine divides the table, each with a lock and a remover of its own, from 1 to [`MAX_SHARDS`]; a
+    /// [`Table`](crate::Table) is one of them. No state of the table: a checkpoint does not keep it. Default: 1.
+    pub shards: u32,
 }
 
 /// Why there can be no table of this configuration.
@@ -67,6 +73,26 @@ pub enum ConfigError {
         /// The exponent asked for.
         exponent: f64,
     },
+    /// The number of shards is 0 or too large.
+    #[error("shards of table {table:?} must be from 1 to {limit}, it is {actual}")]
+    Shards {
+        /// Name of the table.
+        table: String,
+        /// The number asked for.
+        actual: u32,
+        /// The largest number, [`MAX_SHARDS`].
+        limit: u32,
+    },
+    /// Shards, each on its own, cannot do what the table is to do.
+    #[error("table {table:?} cannot have {shards} shards: {reason}, or shards = 1")]
+    NotShardable {
+        /// Name of the table.
+        table: String,
+        /// The number asked for.
+        shards: u32,
+        /// What stands in the way, and what would not.
+        reason: String,
+    },
     /// The rate limiter could not work.
     #[error("rate limiter of table {table:?}: {source}")]
     RateLimiter {
@@ -94,6 +120,7 @@ impl TableConfig {
                 max_diff: f64::MAX,
             },
             signature: None,
+            shards: 1,
         }
     }
 
@@ -154,11 +181,19 @@ impl TableConfig {
         self
     }
 
+    /// Sets into how many parts an engine divides the table, so that inserts on several threads do not wait for each other.
+    pub fn shards(mut self, shards: u32) -> Self {
+        self.shards = shards;
+        self
+    }
+
     /// Checks the rules.
     ///
     /// # Errors
     /// An empty name; a `max_size` of 0 or above [`MAX_TABLE_SIZE`]; a `max_bytes` of 0; an exponent that is not finite; bounds that
-    /// [`RateLimiterConfig::validate`] refuses.
+    /// [`RateLimiterConfig::validate`] refuses; shards beyond [`MAX_SHARDS`] or `max_size`, or with rules that only a table in one
+    /// piece can keep: another sampler than `Uniform` and `Prioritized`, a rate limiter that looks at more than
+    /// the size, `max_bytes`.
     ///
     /// ```
     /// use relive_table::TableConfig;
@@ -179,7 +214,49 @@ impl TableConfig {
         self.check_exponent("sampler", self.sampler)?;
         self.check_exponent("remover", self.remover)?;
         let in_table = |source| ConfigError::RateLimiter { table: self.name.clone(), source };
-        self.rate_limiter.validate().map_err(in_table)
+        self.rate_limiter.validate().map_err(in_table)?;
+        self.check_shards()
+    }
+
+    fn check_shards(&self) -> Result<(), ConfigError> {
+        if !(1..=MAX_SHARDS).contains(&self.shards) {
+            let (table, actual) = (self.name.clone(), self.shards);
+            return Err(ConfigError::Shards { table, actual, limit: MAX_SHARDS });
+        }
+        match self.obstacle_to_shards().filter(|_| self.shards > 1) {
+            Some(reason) => Err(self.not_shardable(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// The error of a table that cannot be divided for this reason.
+    pub fn not_shardable(&self, reason: String) -> ConfigError {
+        ConfigError::NotShardable { table: self.name.clone(), shards: self.shards, reason }
+    }
+
+    /// Why the table cannot be divided, and what would help.
+    fn obstacle_to_shards(&self) -> Option<String> {
+        if self.max_size < u64::from(self.shards) {
+            let max_size = self.max_size;
+            return Some(format!("max_size is {max_size}, and each needs room for an item; raise max_size"));
+        }
+        if !matches!(self.sampler, SelectorKind::Uniform | SelectorKind::Prioritized { .. }) {
+            let sampler = self.sampler;
+            return Some(format!(
+                "its sampler is {sampler}, which looks at all items; take Uniform or Prioritized"
+            ));
+        }
+        let RateLimiterConfig { min_diff, max_diff, .. } = self.rate_limiter;
+        if min_diff > f64::MIN || max_diff < f64::MAX {
+            return Some(format!(
+                "its rate limiter counts all inserts and samples (min_diff is {min_diff:?}, max_diff {max_diff:?}); take \
+                 MinSize"
+            ));
+        }
+        let max_bytes = self.max_bytes?;
+        Some(format!(
+            "max_bytes is {max_bytes}, a bound on all of them; take max_size, or max_bytes of the server"
+        ))
     }
 
     fn check_exponent(&self, role: &'static str, kind: SelectorKind) -> Result<(), ConfigError> {
@@ -212,11 +289,46 @@ mod tests {
             text(nan),
             "the priority exponent of the remover of table \"t\" must be finite, it is NaN"
         );
+        assert_eq!(
+            text(TableConfig::new("t").shards(65)),
+            "shards of table \"t\" must be from 1 to 64, it is 65"
+        );
         let limiter = RateLimiterConfig { min_size_to_sample: 0, ..RateLimiterConfig::queue(1) };
         assert_eq!(
             text(TableConfig::new("t").rate_limiter(limiter)),
             "rate limiter of table \"t\": min_size_to_sample must be at least 1, it is 0"
         );
+    }
+
+    #[test]
+    fn what_shards_cannot_do_is_told_with_what_to_do_instead() {
+        let told = |config: TableConfig| config.validate().unwrap_err().to_string();
+        assert_eq!(
+            told(TableConfig::new("t").max_size(3).shards(4)),
+            "table \"t\" cannot have 4 shards: max_size is 3, and each needs room for an item; raise max_size, or shards = 1"
+        );
+        assert_eq!(
+            told(TableConfig::new("t").sampler(SelectorKind::Fifo).shards(2)),
+            "table \"t\" cannot have 2 shards: its sampler is Fifo, which looks at all items; take Uniform or \
+             Prioritized, or shards = 1"
+        );
+        assert_eq!(
+            told(TableConfig::new("t").rate_limiter(RateLimiterConfig::queue(5)).shards(2)),
+            "table \"t\" cannot have 2 shards: its rate limiter counts all inserts and samples (min_diff is 0.0, \
+             max_diff 5.0); take MinSize, or shards = 1"
+        );
+        assert_eq!(
+            told(TableConfig::new("t").max_bytes(7).shards(2)),
+            "table \"t\" cannot have 2 shards: max_bytes is 7, a bound on all of them; take max_size, or max_bytes \
+             of the server, or shards = 1"
+        );
+        let fine = TableConfig::new("t")
+            .max_size(64)
+            .max_times_sampled(1)
+            .sampler(SelectorKind::Prioritized { exponent: 0.5 })
+            .remover(SelectorKind::MinHeap)
+            .rate_limiter(RateLimiterConfig::min_size(9).unwrap());
+        assert_eq!(fine.shards(MAX_SHARDS).validate(), Ok(()));
     }
 
     #[test]

@@ -1,40 +1,102 @@
-//! How many chunks of each episode the table's items refer to.
+//! How many chunks of each episode a table's items refer to.
+
+use core::hash::BuildHasher;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use relive_tensor::Trajectory;
 
-/// Episodes with at least one reference, each item counting once for each of its distinct chunks.
-#[derive(Debug, Default)]
-pub(crate) struct Episodes {
-    references: HashMap<u64, u64, FixedState>,
+/// Episodes with at least one reference: of the table's own items, or of those of all its shards.
+#[derive(Debug)]
+pub(crate) enum Episodes {
+    Own(References),
+    Shared(Arc<SharedEpisodes>),
 }
+
+/// References by episode, each item counting once for each of its distinct chunks.
+#[derive(Debug, Default)]
+pub(crate) struct References(HashMap<u64, u64, FixedState>);
+
+/// The episodes of several shards, in stripes: writers are mostly in episodes of their own, and then do not meet.
+#[derive(Debug, Default)]
+pub(crate) struct SharedEpisodes {
+    stripes: [Stripe; STRIPES],
+    hasher: FixedState,
+}
+
+/// Alone in its cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Stripe(Mutex<References>);
+
+const STRIPES: usize = 32;
 
 impl Episodes {
     pub(crate) fn len(&self) -> usize {
-        self.references.len()
+        match self {
+            Self::Own(references) => references.0.len(),
+            Self::Shared(episodes) => episodes.len(),
+        }
     }
 
     pub(crate) fn add(&mut self, trajectory: &Trajectory) {
-        for chunk in trajectory.chunks() {
-            *self.references.entry(chunk.range().episode_id).or_insert(0) += 1;
+        for episode in episodes_of(trajectory) {
+            match self {
+                Self::Own(references) => references.add(episode),
+                Self::Shared(episodes) => episodes.stripe(episode).add(episode),
+            }
         }
     }
 
     /// Returns how many episodes have lost their last reference.
     pub(crate) fn remove(&mut self, trajectory: &Trajectory) -> u64 {
-        let mut ended = 0;
-        for chunk in trajectory.chunks() {
-            let Entry::Occupied(mut count) = self.references.entry(chunk.range().episode_id) else {
-                continue;
-            };
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-                ended += 1;
-            }
+        let mut remove = |episode| match self {
+            Self::Own(references) => references.remove(episode),
+            Self::Shared(episodes) => episodes.stripe(episode).remove(episode),
+        };
+        episodes_of(trajectory).map(|episode| u64::from(remove(episode))).sum()
+    }
+}
+
+fn episodes_of(trajectory: &Trajectory) -> impl Iterator<Item = u64> {
+    trajectory.chunks().iter().map(|chunk| chunk.range().episode_id)
+}
+
+impl References {
+    fn add(&mut self, episode: u64) {
+        *self.0.entry(episode).or_insert(0) += 1;
+    }
+
+    /// Whether it was the last.
+    fn remove(&mut self, episode: u64) -> bool {
+        let Entry::Occupied(mut count) = self.0.entry(episode) else { return false };
+        *count.get_mut() -= 1;
+        let was_last = *count.get() == 0;
+        if was_last {
+            count.remove();
         }
-        ended
+        was_last
+    }
+}
+
+impl SharedEpisodes {
+    pub(crate) fn len(&self) -> usize {
+        self.stripes.iter().map(|stripe| stripe.lock().0.len()).sum()
+    }
+
+    fn stripe(&self, episode: u64) -> MutexGuard<'_, References> {
+        let [first, ..] = &self.stripes;
+        // The hash of the map in the stripe uses other bits than these.
+        let place = (self.hasher.hash_one(episode) >> 32) % STRIPES as u64;
+        usize::try_from(place).ok().and_then(|place| self.stripes.get(place)).unwrap_or(first).lock()
+    }
+}
+
+impl Stripe {
+    fn lock(&self) -> MutexGuard<'_, References> {
+        // Nothing under the lock leaves counts half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,6 +7,7 @@ pub mod selector;
 
 mod capture;
 mod checkpoint;
+mod common;
 mod config;
 mod episodes;
 mod error;
@@ -22,7 +23,8 @@ pub use capture::Capture;
 pub use checkpoint::{
     CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint, RunningCheckpoint,
 };
-pub use config::{ConfigError, MAX_TABLE_SIZE, TableConfig};
+pub use common::Common;
+pub use config::{ConfigError, MAX_SHARDS, MAX_TABLE_SIZE, TableConfig};
 pub use error::{InsertError, PriorityError};
 pub use extension::{Context, Effect, Extension, InsertOnFirstSample, Metric, PriorityDiffusion, Statistics};
 pub use freed::Freed;

@@ -39,6 +39,8 @@ impl TableDescription {
             max_times_sampled,
             rate_limiter,
             signature,
+            // No state of a table: the configuration says it.
+            shards: _,
         } = self.config.as_ref();
         put_field(out, NAME, |out| out.put(name.as_bytes()));
         put_field(out, SAMPLER, |out| put_selector(out, *sampler));
@@ -87,6 +89,7 @@ impl TableDescription {
             max_times_sampled: required(max_times_sampled, "max_times_sampled")?,
             rate_limiter: required(limiter, "rate limiter")?,
             signature: signed.map(Arc::new),
+            shards: 1,
         };
         let (counters, items) = (required(counters, "counters")?, required(items, "items")?);
         Ok(Self { config: Arc::new(config), counters, items })

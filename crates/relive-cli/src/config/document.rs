@@ -40,6 +40,7 @@ pub(super) struct TableEntry {
     pub(super) max_bytes: Option<BytesEntry>,
     pub(super) max_times_sampled: Option<i32>,
     pub(super) rate_limiter: Option<LimiterEntry>,
+    pub(super) shards: Option<u32>,
     pub(super) signature: Option<toml::Value>,
 }
 

@@ -32,6 +32,9 @@ fn table(entry: TableEntry, place: &Place) -> Result<TableConfig, Misfit> {
     if let Some(max_bytes) = &entry.max_bytes {
         config.max_bytes = Some(max_bytes.bytes(&place.key("max_bytes"))?);
     }
+    if let Some(shards) = entry.shards {
+        config.shards = shards;
+    }
     if let Some(value) = entry.signature {
         config = config.signature(signature::signature(value, &place.key("signature"))?);
     }
@@ -91,5 +94,6 @@ fn key_of(error: &ConfigError, place: &Place) -> Place {
         ConfigError::MaxBytes { .. } => place.key("max_bytes"),
         ConfigError::Exponent { role, .. } => place.key(role),
         ConfigError::RateLimiter { .. } => place.key("rate_limiter"),
+        ConfigError::Shards { .. } | ConfigError::NotShardable { .. } => place.key("shards"),
     }
 }

@@ -228,8 +228,14 @@ fn bad_tables_are_told_with_the_key() {
         (
             "size = 1",
             "table[0].size: unknown field `size`, expected one of `name`, `kind`, `sampler`, `remover`, `max_size`, \
-             `max_bytes`, `max_times_sampled`, `rate_limiter`, `signature`",
+             `max_bytes`, `max_times_sampled`, `rate_limiter`, `shards`, `signature`",
         ),
+        (
+            "kind = 'queue'\nmax_size = 9\nshards = 2",
+            "table[0].shards: table \"t\" cannot have 2 shards: its sampler is Fifo, which looks at all items; take Uniform or \
+             Prioritized, or shards = 1",
+        ),
+        ("shards = 65", "table[0].shards: shards of table \"t\" must be from 1 to 64, it is 65"),
         (
             "max_size = 'x'",
             "table[0].max_size: invalid type: string \"x\", expected a whole number from 0 on",

@@ -74,7 +74,7 @@ async fn json_has_every_field() {
     assert!(bytes.as_u64().unwrap() > 0, "{bytes}");
     let expected = json!({
         "name": "queue", "size": 2, "max_size": 8, "max_bytes": null, "sampler": "Fifo", "remover": "Fifo",
-        "max_times_sampled": 1, "inserts": 5, "samples": 3, "deletes": 3,
+        "max_times_sampled": 1, "shards": 1, "inserts": 5, "samples": 3, "deletes": 3,
         "inserts_per_s": 0.0, "samples_per_s": 0.0,
         "episodes": 2, "deleted_episodes": 3, "unique_samples": 3,
         "limiter": {"samples_per_insert": 1.0, "min_size": 1, "min_diff": 0.0, "max_diff": 8.0, "cursor": 2.0},

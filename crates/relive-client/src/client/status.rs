@@ -166,6 +166,7 @@ impl TableStatus {
         };
         let config = Arc::make_mut(&mut info.config);
         config.max_bytes = Some(message.max_bytes).filter(|bytes| *bytes > 0);
+        config.shards = message.shards.max(1);
         if message.sampler_without_replacement {
             config.sampler = SelectorKind::WithoutReplacement;
         }

@@ -77,6 +77,7 @@ fn table_status(status: &TableStatus) -> WireStatus {
             spilled_bytes: status.bytes.spilled_bytes,
         }),
         max_bytes: status.info.config.max_bytes.unwrap_or(0),
+        shards: status.info.config.shards,
     }
 }
 

@@ -82,6 +82,10 @@ impl Select for Selector {
         each!(self, inner => inner.remove(slot))
     }
 
+    fn total_weight(&self) -> f64 {
+        each!(self, inner => inner.total_weight())
+    }
+
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick> {
         each!(self, inner => inner.pick(rng))
     }

@@ -80,6 +80,11 @@ pub trait Select {
     /// it is empty, never on the word's value.
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick>;
 
+    /// The sum of all weights, to which the probability of each pick is in proportion. The number of slots by default.
+    fn total_weight(&self) -> f64 {
+        self.len() as f64
+    }
+
     /// The slots that are picked next, if each pick is taken out and the newest slots stay: as many as can be told at once, up
     /// to `count`. None by default.
     fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {

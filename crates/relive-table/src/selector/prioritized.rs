@@ -122,6 +122,10 @@ impl Select for Prioritized {
         true
     }
 
+    fn total_weight(&self) -> f64 {
+        self.weights.total()
+    }
+
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick> {
         if self.members.len() == 0 {
             return None;

@@ -48,7 +48,7 @@ impl Table {
     /// ```
     pub fn begin_capture(&mut self) -> TableSnapshot {
         let state = &mut self.state;
-        state.capture = Some(Box::new(Capture::new(state.next_sequence, &state.contents.items)));
+        state.capture = Some(Box::new(Capture::new(state.sequence.next(), &state.contents.items)));
         TableSnapshot { config: Arc::clone(&state.config), counters: state.counters(), items: Vec::new() }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use relive_tensor::AccountSnapshot;
 
 use crate::items::Record;
+use crate::selector::Select;
 use crate::{CountError, ItemView, RateLimiter, Shortfall, Table, TableConfig};
 
 /// A table's rules and numbers at one moment. The counters run since the table was made or reset.
@@ -61,6 +62,12 @@ impl Table {
     /// ledger.
     pub fn bytes(&self) -> AccountSnapshot {
         self.state.contents.account.snapshot()
+    }
+
+    /// The sum of the weights by which the sampler chooses: of a prioritized one that of priorities to its power, of
+    /// others the number of items.
+    pub fn total_weight(&self) -> f64 {
+        self.state.contents.sampler.total_weight()
     }
 
     /// All items in the order of their insertion.

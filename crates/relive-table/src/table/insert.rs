@@ -117,8 +117,7 @@ impl State {
     fn add(&mut self, item: NewItem, now: Timestamp, admitted: Admitted) -> Slot {
         let NewItem { key, priority, times_sampled, trajectory } = item;
         self.contents.hold(&trajectory);
-        let data = Arc::new(ItemData { key, sequence: self.next_sequence, inserted_at: now, trajectory });
-        self.next_sequence += 1;
+        let data = Arc::new(ItemData { key, sequence: self.sequence.take(), inserted_at: now, trajectory });
         let slot = self.contents.items.insert(Record { data, key, priority, times_sampled });
         self.contents.select(slot, admitted);
         slot

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::state::{Contents, Counters};
 use crate::selector::Slot;
-use crate::{Freed, Table};
+use crate::{Common, Freed, Table};
 
 impl Table {
     /// Deletes an item. False if there is no such item, which is no error.
@@ -20,9 +20,19 @@ impl Table {
     ///
     /// Takes the same short time however many items there are: they leave as a whole.
     pub fn reset(&mut self, freed: &mut Freed) {
+        let empty = Contents::new(&self.state.config, &self.state.ledger);
+        self.replace_contents(empty, freed);
+    }
+
+    /// Empties a shard; from now on it counts in `common`, which is [emptied](Common::emptied) for all of them.
+    pub fn reset_shard(&mut self, common: &Common, freed: &mut Freed) {
+        let empty = Contents::of_shard(&self.state.config, common);
+        self.replace_contents(empty, freed);
+    }
+
+    fn replace_contents(&mut self, empty: Contents, freed: &mut Freed) {
         self.notify_reset();
         let state = &mut self.state;
-        let empty = Contents::new(&state.config, &state.ledger);
         let left = Arc::new(core::mem::replace(&mut state.contents, empty));
         if let Some(capture) = &mut state.capture {
             capture.keep(&left);

@@ -10,7 +10,7 @@ use super::state::{Contents, Counters, State};
 use crate::items::Record;
 use crate::selector::Slot;
 use crate::{
-    ConfigError, Extension, Freed, PriorityError, StoredItem, Table, TableConfig, TableCounters,
+    Common, ConfigError, Extension, Freed, PriorityError, StoredItem, Table, TableConfig, TableCounters,
     TableSnapshot,
 };
 
@@ -105,13 +105,37 @@ impl Table {
         rng: &mut R,
         freed: &mut Freed,
     ) -> Result<Self, RestoreError> {
-        let mut table = Self::in_ledger(config, Vec::new(), Arc::clone(ledger))?;
-        table.state.adopt(snapshot)?;
-        table.remove_oversized(freed);
-        table.evict_excess(rng, freed);
+        let table = Self::in_ledger(config, Vec::new(), Arc::clone(ledger))?;
+        let mut table = table.with_content(snapshot, rng, freed)?;
         table.extensions = extensions;
         table.notify_restored();
         Ok(table)
+    }
+
+    /// A [shard](Self::shard) with items and counters, the same otherwise.
+    ///
+    /// # Errors
+    /// As [`restored`](Self::restored).
+    pub fn restored_shard<R: Rng + ?Sized>(
+        config: TableConfig,
+        common: &Common,
+        snapshot: TableSnapshot,
+        rng: &mut R,
+        freed: &mut Freed,
+    ) -> Result<Self, RestoreError> {
+        Self::shard(config, common)?.with_content(snapshot, rng, freed)
+    }
+
+    fn with_content<R: Rng + ?Sized>(
+        mut self,
+        snapshot: TableSnapshot,
+        rng: &mut R,
+        freed: &mut Freed,
+    ) -> Result<Self, RestoreError> {
+        self.state.adopt(snapshot)?;
+        self.remove_oversized(freed);
+        self.evict_excess(rng, freed);
+        Ok(self)
     }
 
     /// Removes items that no table of these rules would have taken, so that others need not leave for them.
@@ -137,20 +161,22 @@ impl State {
         if size != Some(items.len()) || samples < 0 || deletes < 0 {
             return Err(RestoreError::Counters { table: table(), inserts, deletes, items: items.len() });
         }
+        let mut next_sequence = 0;
         for item in items {
             let StoredItem { data, priority, times_sampled } = item;
             let key = data.key;
-            if data.sequence < self.next_sequence {
+            if data.sequence < next_sequence {
                 return Err(RestoreError::Order { table: table(), key });
             }
             if self.contents.items.find(key).is_some() {
                 return Err(RestoreError::DuplicateKey { table: table(), key });
             }
-            self.next_sequence = data.sequence.saturating_add(1);
+            next_sequence = data.sequence.saturating_add(1);
             let record = Record { data, key, priority, times_sampled };
             let admitted = self.contents.place(record);
             admitted.map_err(|source| RestoreError::Priority { table: table(), key, source })?;
         }
+        self.sequence.raise(next_sequence);
         self.limiter = self.limiter.with_counters(inserts, samples, deletes);
         self.counters = Counters { deleted_episodes, unique_samples, ..Counters::default() };
         Ok(())

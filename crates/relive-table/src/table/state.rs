@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use relive_tensor::{Account, Ledger, Trajectory};
 
+use crate::common::{Common, Sequence};
 use crate::episodes::Episodes;
 use crate::extension::Requests;
 use crate::items::Items;
@@ -27,8 +28,8 @@ pub(crate) struct State {
     pub(super) limiter: RateLimiter,
     pub(super) contents: Contents,
     pub(super) counters: Counters,
-    /// Sequence number of the next item; not set back by a reset.
-    pub(super) next_sequence: u64,
+    /// The numbers of items; not set back by a reset.
+    pub(super) sequence: Sequence,
     /// Somebody who collects what the table held at an earlier moment.
     pub(super) capture: Option<Box<Capture>>,
     /// Where the chunks of the items are counted.
@@ -70,13 +71,17 @@ pub(super) struct AdmittedMany {
 
 impl Contents {
     pub(super) fn new(config: &TableConfig, ledger: &Ledger) -> Self {
-        Self {
-            items: Items::default(),
-            sampler: Selector::new(config.sampler),
-            remover: Selector::new(config.remover),
-            episodes: Episodes::default(),
-            account: ledger.open_account(),
-        }
+        Self::counted(config, ledger.open_account(), Episodes::default())
+    }
+
+    /// Empty contents of a shard.
+    pub(super) fn of_shard(config: &TableConfig, common: &Common) -> Self {
+        Self::counted(config, Arc::clone(&common.account), common.episodes())
+    }
+
+    fn counted(config: &TableConfig, account: Arc<Account>, episodes: Episodes) -> Self {
+        let (sampler, remover) = (Selector::new(config.sampler), Selector::new(config.remover));
+        Self { items: Items::default(), sampler, remover, episodes, account }
     }
 
     /// Counts the chunks of an item that enters.
@@ -165,12 +170,31 @@ impl Table {
         extensions: Vec<Box<dyn Extension>>,
         ledger: Arc<Ledger>,
     ) -> Result<Self, ConfigError> {
+        let contents = Contents::new(&config, &ledger);
+        Self::of(config, extensions, ledger, contents, Sequence::Own(0))
+    }
+
+    /// One of several tables that together are one: a shard. Its rules are its own, its `max_size` is its share.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn shard(config: TableConfig, common: &Common) -> Result<Self, ConfigError> {
+        let contents = Contents::of_shard(&config, common);
+        Self::of(config, Vec::new(), Arc::clone(&common.ledger), contents, common.sequence())
+    }
+
+    fn of(
+        config: TableConfig,
+        extensions: Vec<Box<dyn Extension>>,
+        ledger: Arc<Ledger>,
+        contents: Contents,
+        sequence: Sequence,
+    ) -> Result<Self, ConfigError> {
         config.validate()?;
         let limiter = RateLimiter::new(config.rate_limiter)
             .map_err(|source| ConfigError::RateLimiter { table: config.name.clone(), source })?;
-        let contents = Contents::new(&config, &ledger);
         let (config, counters) = (Arc::new(config), Counters::default());
-        let state = State { config, limiter, contents, counters, next_sequence: 0, capture: None, ledger };
+        let state = State { config, limiter, contents, counters, sequence, capture: None, ledger };
         Ok(Self { state, extensions, requests: Requests::default() })
     }
 
