@@ -23,6 +23,7 @@ from relive.checkpoints import CheckpointStatus
 from relive.client import Client, ItemInfo
 from relive.errors import DeadlineExceededError, ReverbError
 from relive.replay_sample import ReplaySample, SampleInfo
+from relive.security import ClientTls, ServerTls
 from relive.server import Server, Table
 from relive.specs import ArraySpec, BoundedArraySpec
 from relive.trajectory_writer import TrajectoryColumn, TrajectoryWriter
@@ -43,6 +44,7 @@ __all__ = [
     "BoundedArraySpec",
     "CheckpointStatus",
     "Client",
+    "ClientTls",
     "DeadlineExceededError",
     "ItemInfo",
     "PatternDataset",
@@ -50,6 +52,7 @@ __all__ = [
     "ReverbError",
     "SampleInfo",
     "Server",
+    "ServerTls",
     "StructuredWriter",
     "TFClient",
     "Table",

@@ -6,6 +6,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from relive.security import ClientTls
+
 __version__: str
 
 _Info = tuple[int, float, int, float, int]
@@ -55,9 +57,12 @@ class Server:
         port: int,
         checkpoints: dict[str, Any] | None,
         memory: dict[str, Any],
+        security: dict[str, Any],
     ) -> Server: ...
     @property
     def port(self) -> int: ...
+    @property
+    def open_port(self) -> int | None: ...
     @property
     def is_running(self) -> bool: ...
     def stop(self) -> None: ...
@@ -65,7 +70,14 @@ class Server:
 
 @final
 class Client:
-    def __new__(cls, address: str, transport: str = "auto", timeout: float | None = None) -> Client: ...
+    def __new__(
+        cls,
+        address: str,
+        transport: str = "auto",
+        timeout: float | None = None,
+        token: str | None = None,
+        tls: ClientTls | None = None,
+    ) -> Client: ...
     @property
     def transport(self) -> str: ...
     def server_info(self, timeout: float | None) -> list[dict[str, Any]]: ...

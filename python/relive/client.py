@@ -14,6 +14,7 @@ from relive.batches import BatchIterator
 from relive.checkpoints import CheckpointStatus
 from relive.replay_sample import ReplaySample, SampleInfo
 from relive.reverb_types import TableInfo
+from relive.security import ClientTls
 from relive.trajectory_writer import TrajectoryWriter
 from relive.writer import Writer
 
@@ -49,12 +50,26 @@ class Client:
     Every call that waits can be interrupted by Ctrl-C, lets other threads run, and takes a timeout. ``timeout`` is the one
     of calls that are given none, in seconds. Without any, a call waits as long as it takes and says in the log of
     :mod:`logging` (logger ``relive``) what it waits for.
+
+    ``token`` is shown to a server that asks for one. With ``tls``, or an address ``https://host:port``, which is trusted as the
+    system says, everything goes over TLS.
+
+    Raises:
+      ValueError: an address or a transport that cannot be, certificates that cannot be used.
     """
 
-    def __init__(self, server_address: str, *, transport: str = "auto", timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        server_address: str,
+        *,
+        transport: str = "auto",
+        timeout: float | None = None,
+        token: str | None = None,
+        tls: ClientTls | None = None,
+    ) -> None:
         self._server_address = server_address
-        self._arguments = (server_address, transport, timeout)
-        self._native = _native.Client(server_address, transport, timeout)
+        self._arguments = (server_address, transport, timeout, token, tls)
+        self._native = _native.Client(*self._arguments)
         self._structures: dict[str, Structure] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -415,8 +430,10 @@ class Client:
         return None if named is None else Structure(named, is_promised=False)
 
 
-def _client(server_address: str, transport: str, timeout: float | None) -> Client:
-    return Client(server_address, transport=transport, timeout=timeout)
+def _client(
+    server_address: str, transport: str, timeout: float | None, token: str | None, tls: ClientTls | None
+) -> Client:
+    return Client(server_address, transport=transport, timeout=timeout, token=token, tls=tls)
 
 
 def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:

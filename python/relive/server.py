@@ -13,6 +13,7 @@ from relive import _native, item_selectors, rate_limiters, specs
 from relive.checkpointers import CheckpointerBase
 from relive.client import Client
 from relive.reverb_types import TableInfo
+from relive.security import ServerTls
 
 # The largest size of a table: clients of dm-reverb hold it as a signed 32-bit number.
 _MAX_TABLE_SIZE = 2**31 - 1
@@ -262,6 +263,11 @@ class Server:
       max_bytes_wait: seconds that inserts wait for memory.
       spill_dir: a folder on a fast disk. Shortly before the chunks take ``max_bytes``, those that were not read lately move
         there, and are read from there when they are sampled; inserts wait only while the disk does not keep up.
+      tls: the server's certificate: everything goes over TLS then.
+      token_file: a file of tokens, of which clients must show one: lines ``NAME ROLE TOKEN``, as ``relive token`` makes them. It is
+        read again when it changes. Clients within the process need none.
+      open_port: a second port, without TLS and tokens, for dm-reverb's clients, which know neither; 0 takes a free one.
+      open_role: what clients may do there: ``"read"``, ``"write"`` or ``"admin"``.
 
     Raises:
       ValueError: no tables, two of one name, a port that cannot be had, a ``max_bytes`` below 1, a ``spill_dir`` without
@@ -279,6 +285,10 @@ class Server:
         max_bytes: int | None = None,
         max_bytes_wait: float = 60.0,
         spill_dir: str | os.PathLike[str] | None = None,
+        tls: ServerTls | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        open_port: int | None = None,
+        open_role: str = "write",
     ) -> None:
         if not tables:
             raise ValueError("a server needs at least one table")
@@ -296,12 +306,19 @@ class Server:
             "max_bytes_wait": max_bytes_wait,
             "spill_dir": None if spill_dir is None else os.fspath(spill_dir),
         }
-        self._native = _native.Server([table._native for table in tables], host, port or 0, checkpoints, memory)
+        security = {"tls": tls, "token_file": token_file, "open_port": open_port, "open_role": open_role}
+        natives = [table._native for table in tables]
+        self._native = _native.Server(natives, host, port or 0, checkpoints, memory, security)
 
     @property
     def port(self) -> int:
         """The port that is served."""
         return self._native.port
+
+    @property
+    def open_port(self) -> int | None:
+        """The port without TLS and tokens; ``None`` if there is none."""
+        return self._native.open_port
 
     def stop(self) -> None:
         """Stops serving. Calls that wait get an error; a second stop does nothing.

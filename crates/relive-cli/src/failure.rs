@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Timeout = 4,
     /// The address to listen on cannot be had.
     Bind = 5,
+    /// The server does not let this client in, or do that.
+    Refused = 6,
 }
 
 /// The end of a command that did not do what it was asked for.

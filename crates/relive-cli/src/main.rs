@@ -13,6 +13,7 @@ mod logging;
 mod output;
 mod progress;
 mod rules;
+mod security;
 mod server;
 mod signals;
 mod units;

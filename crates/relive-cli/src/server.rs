@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::failure::{Failure, Kind, Result};
+use crate::security::ClientSecurity;
 use crate::units::parse_seconds;
 
 /// What the client says of a call during which no connection came about.
@@ -26,6 +27,8 @@ pub(crate) struct Target {
     /// How long to wait for each answer
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) security: ClientSecurity,
 }
 
 impl Target {
@@ -49,6 +52,7 @@ impl Target {
     /// A client with a connection of its own that goes a certain way.
     pub(crate) fn client_by(&self, transport: TransportChoice) -> Result<Client> {
         let options = ClientOptions::default().timeout(self.timeout).transport(transport);
+        let options = self.security.apply(options)?;
         Client::connect_with(&self.address, options).map_err(|error| {
             let text = error.to_string();
             let example = format!(", as in {}:8000", self.address);
@@ -59,7 +63,7 @@ impl Target {
 
     /// Why the first call failed, after something accepted a connection.
     pub(crate) fn explain(&self, error: Error) -> Failure {
-        if !is_of_transport(&error) {
+        if !is_of_transport(&error) || error.kind() == ErrorKind::PermissionDenied {
             return Failure::from(error);
         }
         let text = format!("something listens at {}, but it does not speak Relive's protocol", self.address);
@@ -79,7 +83,7 @@ impl Target {
     }
 
     fn host_and_port<'a>(&self, client: &'a Client) -> &'a str {
-        client.address().strip_prefix("http://").unwrap_or(client.address())
+        client.address().split_once("://").map_or(client.address(), |(_, authority)| authority)
     }
 
     fn unreachable(&self, why: &str) -> Failure {
@@ -99,6 +103,7 @@ impl From<Error> for Failure {
 fn kind_of(error: &Error) -> Kind {
     match error.kind() {
         ErrorKind::Unavailable => Kind::Unreachable,
+        ErrorKind::PermissionDenied => Kind::Refused,
         _ if is_of_transport(error) => Kind::Unreachable,
         ErrorKind::Timeout if error.to_string().contains(NO_SERVER) => Kind::Unreachable,
         ErrorKind::Timeout => Kind::Timeout,

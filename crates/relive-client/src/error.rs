@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use relive_engine::{EngineError, ErrorKind as EngineErrorKind};
+use relive_transport::tls::refusal;
 use relive_wire::text;
 use tonic::{Code, Status};
 
@@ -136,9 +137,10 @@ impl Error {
     /// What a server answered to `operation`, in this crate's words.
     pub(crate) fn from_status(operation: &str, status: Status) -> Error {
         let kind = kind_of(&status);
-        let text = match status.message() {
-            "" => status.code().description(),
-            text => text,
+        let text = match (refused_by_tls(&status), status.message()) {
+            (Some(why), _) => format!("TLS does not allow the connection: {why}; check the certificates"),
+            (None, "") => status.code().description().to_owned(),
+            (None, text) => text.to_owned(),
         };
         Error::with_source(kind, format!("{operation}: {text}"), status)
     }
@@ -157,6 +159,11 @@ impl Error {
     /// What kind of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// Whether the server has said who may come and by which way, so that trying again is of no use.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::FailedPrecondition | ErrorKind::PermissionDenied)
     }
 
     /// Whether a deadline passed.
@@ -194,7 +201,13 @@ impl StdError for Error {
 
 /// Whether a stream that ended with `status` is worth opening again.
 pub(crate) fn is_transient_status(status: &Status) -> bool {
-    matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status)
+    refused_by_tls(status).is_none()
+        && (matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status))
+}
+
+/// What TLS says, if it does not allow the connection.
+fn refused_by_tls(status: &Status) -> Option<String> {
+    refusal(status.source()?)
 }
 
 /// Whether `status` says that the rate limiter did not let a sample through in time.
@@ -203,7 +216,13 @@ pub(crate) fn is_limiter_timeout(status: &Status) -> bool {
 }
 
 fn kind_of(status: &Status) -> ErrorKind {
-    if is_broken_stream(status) { ErrorKind::Unavailable } else { ErrorKind::from_code(status.code()) }
+    if refused_by_tls(status).is_some() {
+        ErrorKind::PermissionDenied
+    } else if is_broken_stream(status) {
+        ErrorKind::Unavailable
+    } else {
+        ErrorKind::from_code(status.code())
+    }
 }
 
 /// A connection that broke under a stream, which tonic and gRPC report under several codes.

@@ -31,6 +31,7 @@ pub use relive_table::{
     RunningCheckpoint, SavedCheckpoint, TableInfo,
 };
 pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Tensor};
+pub use relive_transport::tls;
 pub use sampler::{Sample, SampleCall, SampleInfo, Sampler, SamplerOptions};
 pub use writer::{
     AppendFault, AppendMismatch, StructuredWriter, StructuredWriterOptions, TrajectoryColumns,

@@ -24,6 +24,7 @@ use crate::names;
 use crate::nest;
 use crate::out::Out;
 use crate::sampler::{Sampler, to_python};
+use crate::security::{ClientCertificates, ClientSecurity};
 use crate::server::local_engine;
 use crate::structured::{self, StructuredWriter};
 use crate::table::{info_dict, set_chunks, status_dict, waiter_dict};
@@ -40,6 +41,7 @@ pub(crate) struct Client {
     choice: Choice,
     /// For calls without a time of their own.
     timeout: Duration,
+    security: ClientSecurity,
     connected: Mutex<Option<Connected>>,
     /// By table: whether items stay when they are sampled.
     keeps_sampled_items: Mutex<HashMap<String, bool>>,
@@ -151,7 +153,7 @@ impl Client {
     }
 
     fn options(&self) -> ClientOptions {
-        let options = ClientOptions::default().timeout(self.timeout);
+        let options = self.security.apply(ClientOptions::default().timeout(self.timeout));
         match self.choice {
             Choice::Server(choice) => options.transport(choice),
             Choice::Auto | Choice::InProcess => options,
@@ -186,12 +188,19 @@ pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
 impl Client {
     /// `transport` is one of [`CHOICES`]; `timeout` is for calls without one of their own, in seconds.
     #[new]
-    #[pyo3(signature = (address, transport = "auto", timeout = None))]
-    fn new(address: &str, transport: &str, timeout: Option<f64>) -> PyResult<Client> {
+    #[pyo3(signature = (address, transport = "auto", timeout = None, token = None, tls = None))]
+    fn new(
+        address: &str,
+        transport: &str,
+        timeout: Option<f64>,
+        token: Option<String>,
+        tls: Option<ClientCertificates>,
+    ) -> PyResult<Client> {
         Ok(Client {
             address: single_address(address).to_owned(),
             choice: Choice::named(transport)?,
             timeout: seconds(timeout)?,
+            security: ClientSecurity::new(token, tls)?,
             connected: Mutex::default(),
             keeps_sampled_items: Mutex::default(),
         })

@@ -24,6 +24,7 @@ mod nest;
 mod out;
 mod process;
 mod sampler;
+mod security;
 mod server;
 mod spec;
 mod structured;

@@ -19,6 +19,7 @@ use tokio::sync::{oneshot, watch};
 use crate::checkpoints::{self, Begun, Checkpoints, Spill, begin_without};
 use crate::client::seconds;
 use crate::error::invalid;
+use crate::security::ServerSecurity;
 use crate::table::Table;
 use crate::wait;
 
@@ -40,6 +41,7 @@ pub(crate) fn local_engine(port: u16) -> Option<Engine> {
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Server {
     port: u16,
+    open_port: Option<u16>,
     engine: Engine,
     /// Where checkpoints are written.
     root: Arc<Root>,
@@ -101,6 +103,7 @@ impl Server {
         port: u16,
         checkpoints: Option<Checkpoints>,
         memory: Memory,
+        security: ServerSecurity,
     ) -> PyResult<Server> {
         let builder = memory.bound(engine_of(&tables)?)?;
         let spill = memory.tier(py)?;
@@ -115,12 +118,17 @@ impl Server {
             table.get().serve_as(handle)?;
         }
         let port = listener.local_addr()?.port();
+        let (entrances, open_port) = {
+            let _inside = runtime.enter();
+            security
+                .entrances(listener, |open_port| py.detach(|| runtime.block_on(listen(host, open_port))))?
+        };
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = watch::channel(false);
         let served = engine.clone();
         let thread = std::thread::Builder::new().name("relive-server".to_owned()).spawn(move || {
             let options = ServerOptions::default().drain_timeout(DRAIN);
-            let ended = runtime.block_on(serve(listener, served, options, async { drop(stopped.await) }));
+            let ended = runtime.block_on(serve(entrances, served, options, async { drop(stopped.await) }));
             if let Err(error) = &ended {
                 tracing::error!(target: "relive", "the server on port {port} ended badly: {error}");
             }
@@ -130,12 +138,18 @@ impl Server {
         let process = std::process::id();
         LOCAL.lock().get_or_insert_default().insert(port, (process, engine.clone()));
         let running = Mutex::new(Some(Running { stop, thread }));
-        Ok(Server { port, engine, root, tier, running, ended, process })
+        Ok(Server { port, open_port, engine, root, tier, running, ended, process })
     }
 
     #[getter]
     fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Where everybody may come in, if there is such an entrance.
+    #[getter]
+    fn open_port(&self) -> Option<u16> {
+        self.open_port
     }
 
     #[getter]

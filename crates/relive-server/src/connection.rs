@@ -7,14 +7,17 @@ use std::time::Duration;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use relive_transport::Socket;
+use relive_transport::tls::ServerTls;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
+use crate::access::Access;
 use crate::bulk;
 use crate::grpc::Services;
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, MAX_FRAME_BYTES, MAX_HEADER_BYTES,
     MAX_STREAMS_PER_CONNECTION, PREFACE_TIMEOUT, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
+    TLS_HANDSHAKE_TIMEOUT,
 };
 
 /// Why a connection ended other than by its client's wish.
@@ -22,6 +25,8 @@ use crate::limits::{
 pub(crate) enum ConnectionError {
     #[error("neither HTTP/2 nor the bulk path within {0:?}")]
     Silent(Duration),
+    #[error("no TLS handshake within {0:?}")]
+    NoTls(Duration),
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -33,42 +38,61 @@ pub(crate) enum ConnectionError {
 /// A socket that was accepted and belongs to no thread's scheduler yet.
 #[derive(Debug)]
 pub(crate) enum Accepted {
-    Tcp(std::net::TcpStream),
+    Tcp(std::net::TcpStream, Option<ServerTls>),
     Local(std::os::unix::net::UnixStream),
 }
 
 impl Accepted {
-    fn into_socket(self) -> io::Result<Socket> {
+    async fn into_socket(self) -> Result<Socket, ConnectionError> {
         match self {
-            Self::Tcp(socket) => Socket::over_tcp(TcpStream::from_std(socket)?),
+            Self::Tcp(socket, None) => Ok(Socket::over_tcp(TcpStream::from_std(socket)?)?),
+            Self::Tcp(socket, Some(tls)) => {
+                let shaking = Socket::accept_tls(TcpStream::from_std(socket)?, &tls);
+                let shaken = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, shaking).await;
+                shaken.map_err(|_| ConnectionError::NoTls(TLS_HANDSHAKE_TIMEOUT))?.map_err(Into::into)
+            }
             Self::Local(socket) => Ok(Socket::Unix(UnixStream::from_std(socket)?)),
         }
     }
 }
 
+/// Somebody who came in, and what is asked of them.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    pub(crate) socket: Accepted,
+    pub(crate) peer: Arc<str>,
+    pub(crate) access: Access,
+}
+
 /// Serves the requests of one connection until either side ends it.
 pub(crate) async fn serve(
-    socket: Accepted,
-    peer: Arc<str>,
+    visitor: Visitor,
     services: Services,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
-    let socket = socket.into_socket()?;
-    let greeting = tokio::time::timeout(PREFACE_TIMEOUT, greeted(&socket));
-    let greeting = tokio::select! {
-        came = greeting => came.map_err(|_| ConnectionError::Silent(PREFACE_TIMEOUT))??,
+    let Visitor { socket, peer, access } = visitor;
+    let opening = open(socket);
+    let (socket, greeting) = tokio::select! {
+        opened = opening => opened?,
         _ = stopping.wait_for(|stop| *stop) => return Ok(()),
     };
     if greeting == Greeting::Bulk {
-        return Ok(bulk::serve(socket, services, peer).await?);
+        return Ok(bulk::serve(socket, services, peer, access).await?);
     }
-    let connection = builder().serve_connection(TokioIo::new(socket), services.for_peer(&peer));
+    let connection = builder().serve_connection(TokioIo::new(socket), services.for_peer(&peer, access));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return Ok(result?),
         _ = stopping.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
     Ok(connection.await?)
+}
+
+/// A connection that has said what it speaks.
+async fn open(socket: Accepted) -> Result<(Socket, Greeting), ConnectionError> {
+    let socket = socket.into_socket().await?;
+    let greeting = tokio::time::timeout(PREFACE_TIMEOUT, greeted(&socket)).await;
+    Ok((socket, greeting.map_err(|_| ConnectionError::Silent(PREFACE_TIMEOUT))??))
 }
 
 fn builder() -> http2::Builder<TokioExecutor> {

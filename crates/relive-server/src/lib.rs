@@ -7,8 +7,10 @@
 //! status that clients retry elsewhere, confirmations of inserts that did happen are still sent, and connections get
 //! [`ServerOptions::drain_timeout`] to end.
 
+pub mod access;
 mod bulk;
 mod connection;
+mod entrance;
 mod grpc;
 mod inserter;
 pub mod limits;
@@ -17,7 +19,9 @@ mod options;
 mod serve;
 mod workers;
 
+pub use entrance::{Entrance, Entrances};
 pub use listener::{BindError, bind};
 pub use options::ServerOptions;
 pub use relive_engine::{BuildError, Engine, EngineBuilder};
+pub use relive_transport::tls;
 pub use serve::serve;

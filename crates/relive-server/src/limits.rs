@@ -71,3 +71,24 @@ pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 
 /// Requests of an insert stream that are handled before their confirmations are sent, if they lie ready to be read.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;
+
+/// Connections open at once; more are refused. Each costs a descriptor and some ten kilobytes.
+pub const MAX_CONNECTIONS: usize = 20_000;
+
+/// Time for a TLS handshake.
+pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Characters of the shortest token: shorter ones can be guessed.
+pub const MIN_TOKEN_BYTES: usize = 16;
+
+/// Characters of the longest token, which travels in a header.
+pub const MAX_TOKEN_BYTES: usize = 1_024;
+
+/// Largest file of tokens: ten thousand lines.
+pub const MAX_TOKEN_FILE_BYTES: u64 = 4 << 20;
+
+/// Time between two looks at the file of tokens.
+pub const TOKEN_FILE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time between two lines in the log about connections that were refused.
+pub const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);

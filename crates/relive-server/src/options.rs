@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::limits::MAX_CONNECTIONS;
+
 /// How a server behaves; [`Default`] is right for most.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -10,12 +12,14 @@ pub struct ServerOptions {
     pub workers: usize,
     /// Time that open connections get to end after the server was told to stop.
     pub drain_timeout: Duration,
+    /// Connections open at once; more are refused.
+    pub max_connections: usize,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { workers, drain_timeout: Duration::from_secs(5) }
+        Self { workers, drain_timeout: Duration::from_secs(5), max_connections: MAX_CONNECTIONS }
     }
 }
 
@@ -24,6 +28,13 @@ impl ServerOptions {
     #[must_use]
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
+        self
+    }
+
+    /// Sets [`Self::max_connections`].
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
         self
     }
 

@@ -1,22 +1,28 @@
 //! The accept loop and the end of a server.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use relive_engine::Engine;
 use relive_transport::LocalListener;
-use tokio::net::TcpListener;
+use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::ServerOptions;
+use crate::access::Access;
 use crate::bulk::Local;
-use crate::connection::Accepted;
+use crate::connection::{Accepted, Visitor};
+use crate::entrance::{Entrance, Entrances};
 use crate::grpc::Services;
+use crate::limits::REFUSAL_LOG_INTERVAL;
 use crate::workers::Workers;
 
-/// Serves `engine` on `listener` until `shutdown` is ready, then ends in order.
+/// Serves `engine` at `entrances`, of which a bound listener is one, until `shutdown` is ready, then ends in order.
 ///
 /// Connections are served by threads of the server's own ([`ServerOptions::workers`]); the calling task only accepts
 /// them. The engine is [shut down](Engine::shut_down) at the end, with a last checkpoint if it was made to write one; its tables
@@ -26,17 +32,20 @@ use crate::workers::Workers;
 /// The listener is broken, threads cannot be started, or the last checkpoint cannot be written. Failures of single connections are logged and concern nobody
 /// else.
 pub async fn serve(
-    listener: TcpListener,
+    entrances: impl Into<Entrances>,
     engine: Engine,
     options: ServerOptions,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let entrances = entrances.into();
+    let _followers = follow_tokens(&entrances);
     let (stop, stopping) = watch::channel(false);
     let (local, local_listener) = local();
     let services = Services::new(engine.clone(), local, stopping.clone());
     let mut workers = Workers::start(options.workers)?;
-    let listeners = Listeners { tcp: listener, local: local_listener };
-    let accepted = accept_until(&listeners, &mut workers, &services, &stopping, shutdown).await;
+    let listeners = Listeners { entrances, local: local_listener };
+    let visitors = Visitors { services, stopping, max_connections: options.max_connections };
+    let accepted = visitors.accept_until(&listeners, &mut workers, shutdown).await;
     drop(listeners);
     tracing::info!(connections = workers.connections(), "stopping");
     // Closed tables stay as they are: the last checkpoint is written while connections end.
@@ -50,29 +59,64 @@ pub async fn serve(
     accepted.and(saved)
 }
 
+/// Has the files of tokens read again when they change, for as long as the result lives.
+fn follow_tokens(entrances: &Entrances) -> JoinSet<()> {
+    let mut followers = JoinSet::new();
+    for entrance in entrances.others.iter().chain([&entrances.main]) {
+        if let Access::Tokens(tokens) = &entrance.access {
+            let tokens = Arc::clone(tokens);
+            followers.spawn(async move { tokens.follow().await });
+        }
+    }
+    followers
+}
+
 /// Where connections come in.
 struct Listeners {
-    tcp: TcpListener,
+    entrances: Entrances,
     /// From processes of this machine, if the system has such sockets.
     local: Option<LocalListener>,
 }
 
 impl Listeners {
-    async fn accept(&self) -> io::Result<(Accepted, Arc<str>)> {
+    async fn accept(&self) -> io::Result<Visitor> {
         let local = async {
             match &self.local {
                 Some(listener) => listener.accept().await,
                 None => std::future::pending().await,
             }
         };
+        let main = &self.entrances.main;
         tokio::select! {
-            accepted = self.tcp.accept() => {
-                let (socket, peer) = accepted?;
-                Ok((Accepted::Tcp(socket.into_std()?), Arc::from(peer.to_string())))
-            }
-            accepted = local => Ok((Accepted::Local(accepted?), Arc::from("this machine"))),
+            accepted = main.listener.accept() => by_tcp(accepted?, main),
+            (accepted, entrance) = any(&self.entrances.others) => by_tcp(accepted?, entrance),
+            accepted = local => Ok(Visitor {
+                socket: Accepted::Local(accepted?),
+                peer: Arc::from("this machine"),
+                access: main.access.clone(),
+            }),
         }
     }
+}
+
+type Came = io::Result<(TcpStream, SocketAddr)>;
+
+/// The next connection at any of `entrances`; never, if there are none.
+async fn any(entrances: &[Entrance]) -> (Came, &Entrance) {
+    poll_fn(|cx| {
+        for entrance in entrances {
+            if let Poll::Ready(came) = entrance.listener.poll_accept(cx) {
+                return Poll::Ready((came, entrance));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+fn by_tcp((socket, peer): (TcpStream, SocketAddr), entrance: &Entrance) -> io::Result<Visitor> {
+    let socket = Accepted::Tcp(socket.into_std()?, entrance.tls.clone());
+    Ok(Visitor { socket, peer: Arc::from(peer.to_string()), access: entrance.access.clone() })
 }
 
 /// The way for processes of this machine. Without it they come as others do.
@@ -86,22 +130,55 @@ fn local() -> (Local, Option<LocalListener>) {
     }
 }
 
-async fn accept_until(
-    listeners: &Listeners,
-    workers: &mut Workers,
-    services: &Services,
-    stopping: &watch::Receiver<bool>,
-    shutdown: impl Future<Output = ()>,
-) -> io::Result<()> {
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        tokio::select! {
-            () = &mut shutdown => return Ok(()),
-            accepted = listeners.accept() => match accepted {
-                Ok((socket, peer)) => workers.serve(socket, peer, services.clone(), stopping.clone()),
-                Err(error) => survive(error).await?,
-            },
-            () = workers.reap() => {}
+/// What becomes of connections that come in.
+struct Visitors {
+    services: Services,
+    stopping: watch::Receiver<bool>,
+    max_connections: usize,
+}
+
+impl Visitors {
+    async fn accept_until(
+        &self,
+        listeners: &Listeners,
+        workers: &mut Workers,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut refusals = Refusals::default();
+        loop {
+            tokio::select! {
+                () = &mut shutdown => return Ok(()),
+                accepted = listeners.accept() => match accepted {
+                    Ok(visitor) if workers.connections() >= self.max_connections => {
+                        refusals.note(&visitor.peer, self.max_connections);
+                    }
+                    Ok(visitor) => workers.serve(visitor, self.services.clone(), self.stopping.clone()),
+                    Err(error) => survive(error).await?,
+                },
+                () = workers.reap() => {}
+            }
+        }
+    }
+}
+
+/// Connections that there was no room for. They are told of in the log now and then, not each.
+#[derive(Default)]
+struct Refusals {
+    untold: u64,
+    told_at: Option<Instant>,
+}
+
+impl Refusals {
+    fn note(&mut self, peer: &str, limit: usize) {
+        self.untold += 1;
+        if self.told_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
+            tracing::warn!(
+                last = peer,
+                refused = self.untold,
+                "connections refused: {limit} are open, which is max_connections"
+            );
+            (self.untold, self.told_at) = (0, Some(Instant::now()));
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::connection::{self, Accepted};
+use crate::connection::{self, Visitor};
 use crate::grpc::Services;
 
 /// The threads, and the connections they serve.
@@ -40,13 +40,7 @@ impl Workers {
     }
 
     /// Gives a connection to the thread that has the fewest.
-    pub(crate) fn serve(
-        &mut self,
-        socket: Accepted,
-        peer: Arc<str>,
-        services: Services,
-        stopping: watch::Receiver<bool>,
-    ) {
+    pub(crate) fn serve(&mut self, visitor: Visitor, services: Services, stopping: watch::Receiver<bool>) {
         let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed))
         else {
             return;
@@ -54,7 +48,8 @@ impl Workers {
         let load = Load::on(worker);
         let serve = async move {
             let _load = load;
-            if let Err(error) = connection::serve(socket, Arc::clone(&peer), services, stopping).await {
+            let peer = Arc::clone(&visitor.peer);
+            if let Err(error) = connection::serve(visitor, services, stopping).await {
                 tracing::debug!(%peer, %error, "connection ended");
             }
         };

@@ -237,7 +237,7 @@ impl FrameWriter {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        self.0.flush().await
     }
 
     /// Writes a frame.

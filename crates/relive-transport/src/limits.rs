@@ -31,3 +31,9 @@ pub(crate) const KEEP_ALIVE_PROBES: u32 = 4;
 
 /// Memory that is taken for a body on its announcement alone.
 pub(crate) const TRUSTED_BYTES: usize = 2 << 20;
+
+/// Bytes that are enciphered and wait for the system to take them, beyond which a writer waits.
+pub(crate) const TLS_SEND_BUFFER_BYTES: usize = 256 << 10;
+
+/// How long a client waits for the verdict of a server that has asked for its certificate, and may be content in silence.
+pub(crate) const VERDICT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -14,14 +14,35 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::limits::{KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_PROBES, MAX_DESCRIPTORS};
+use crate::tls::{ClientTls, ServerTls, TlsSocket};
 
 /// A connected socket.
 #[derive(Debug)]
 pub enum Socket {
     /// To wherever.
     Tcp(TcpStream),
+    /// To wherever, with TLS.
+    Tls(Box<TlsSocket>),
     /// To a process of this machine.
     Unix(UnixStream),
+}
+
+/// What a connection is for, as its handshake says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// gRPC.
+    Grpc,
+    /// The bulk path.
+    Bulk,
+}
+
+fn prepared(socket: TcpStream) -> io::Result<TcpStream> {
+    socket.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, KEEP_ALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, KEEP_ALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(&socket, KEEP_ALIVE_PROBES)?;
+    Ok(socket)
 }
 
 impl Socket {
@@ -36,18 +57,40 @@ impl Socket {
     /// # Errors
     /// The socket is broken.
     pub fn over_tcp(socket: TcpStream) -> io::Result<Self> {
-        socket.set_nodelay(true)?;
-        sockopt::set_socket_keepalive(&socket, true)?;
-        sockopt::set_tcp_keepidle(&socket, KEEP_ALIVE_IDLE)?;
-        sockopt::set_tcp_keepintvl(&socket, KEEP_ALIVE_INTERVAL)?;
-        sockopt::set_tcp_keepcnt(&socket, KEEP_ALIVE_PROBES)?;
-        Ok(Self::Tcp(socket))
+        Ok(Self::Tcp(prepared(socket)?))
+    }
+
+    /// The same with TLS, once this server and its client have shaken hands.
+    ///
+    /// # Errors
+    /// The socket is broken, the client does not speak TLS, does not trust this server, or shows no certificate where it must.
+    pub async fn accept_tls(socket: TcpStream, tls: &ServerTls) -> io::Result<Self> {
+        Ok(Self::Tls(Box::new(TlsSocket::accept(prepared(socket)?, tls).await?)))
+    }
+
+    /// The same to the server at `host`, for gRPC or for the bulk path.
+    ///
+    /// # Errors
+    /// The socket is broken, the server does not speak TLS, its certificate is not trusted or for another name, or it does not
+    /// trust this client.
+    pub async fn connect_tls(
+        socket: TcpStream,
+        host: &str,
+        tls: &ClientTls,
+        purpose: Purpose,
+    ) -> io::Result<Self> {
+        let is_bulk = purpose == Purpose::Bulk;
+        Ok(Self::Tls(Box::new(TlsSocket::connect(prepared(socket)?, host, tls, is_bulk).await?)))
     }
 
     /// Ends the connection in both directions, whoever else has the socket.
     pub(crate) fn shut_down(&self) {
         let socket = match self {
             Self::Tcp(socket) => socket.as_fd(),
+            Self::Tls(socket) => {
+                socket.say_goodbye();
+                socket.tcp().as_fd()
+            }
             Self::Unix(socket) => socket.as_fd(),
         };
         // One that is broken has ended.
@@ -61,6 +104,7 @@ impl Socket {
     pub async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket.readable().await,
+            Self::Tls(socket) => socket.readable().await,
             Self::Unix(socket) => socket.readable().await,
         }
     }
@@ -72,6 +116,7 @@ impl Socket {
     pub async fn ready(&self) -> io::Result<Ready> {
         match self {
             Self::Tcp(socket) => socket.ready(Interest::READABLE).await,
+            Self::Tls(socket) => socket.tcp().ready(Interest::READABLE).await,
             Self::Unix(socket) => socket.ready(Interest::READABLE).await,
         }
     }
@@ -83,6 +128,7 @@ impl Socket {
     pub async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket.writable().await,
+            Self::Tls(socket) => socket.tcp().writable().await,
             Self::Unix(socket) => socket.writable().await,
         }
     }
@@ -93,10 +139,11 @@ impl Socket {
     /// The socket is broken; `WouldBlock` if nothing came.
     pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let peek = |fd: BorrowedFd<'_>| Ok(rustix::net::recv(fd, buffer, flags)?.0);
+        let peek = |fd: BorrowedFd<'_>, buffer| Ok(rustix::net::recv(fd, buffer, flags)?.0);
         match self {
-            Self::Tcp(socket) => socket.try_io(Interest::READABLE, || peek(socket.as_fd())),
-            Self::Unix(socket) => socket.try_io(Interest::READABLE, || peek(socket.as_fd())),
+            Self::Tls(socket) => socket.try_peek(buffer),
+            Self::Tcp(socket) => socket.try_io(Interest::READABLE, || peek(socket.as_fd(), buffer)),
+            Self::Unix(socket) => socket.try_io(Interest::READABLE, || peek(socket.as_fd(), buffer)),
         }
     }
 
@@ -107,6 +154,7 @@ impl Socket {
     pub fn try_read(&self, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.try_read(buffer),
+            Self::Tls(socket) => socket.try_read(buffer),
             Self::Unix(socket) => {
                 socket.try_io(Interest::READABLE, || receive(socket.as_fd(), buffer, descriptors))
             }
@@ -120,7 +168,19 @@ impl Socket {
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.try_write_vectored(parts),
+            Self::Tls(socket) => socket.try_write(parts),
             Self::Unix(socket) => socket.try_write_vectored(parts),
+        }
+    }
+
+    /// Waits until what was written has gone out to the system.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub async fn flush(&self) -> io::Result<()> {
+        match self {
+            Self::Tls(socket) => socket.flush().await,
+            Self::Tcp(_) | Self::Unix(_) => Ok(()),
         }
     }
 
@@ -130,7 +190,7 @@ impl Socket {
     /// As [`try_write`](Self::try_write); `Unsupported` on a TCP socket.
     pub fn try_write_with(&self, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<usize> {
         match self {
-            Self::Tcp(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::Tcp(_) | Self::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
             Self::Unix(socket) => {
                 socket.try_io(Interest::WRITABLE, || send(socket.as_fd(), bytes, descriptor))
             }
@@ -171,6 +231,11 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_read(cx, buffer),
+            Self::Tls(socket) => {
+                let read = ready!(socket.poll_read(cx, buffer.initialize_unfilled()))?;
+                buffer.advance(read);
+                Poll::Ready(Ok(()))
+            }
             Self::Unix(socket) => Pin::new(socket).poll_read(cx, buffer),
         }
     }
@@ -180,6 +245,7 @@ impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Self::Tls(socket) => socket.poll_write(cx, &[IoSlice::new(bytes)]),
             Self::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
         }
     }
@@ -191,6 +257,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
+            Self::Tls(socket) => socket.poll_write(cx, parts),
             Self::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
         }
     }
@@ -202,6 +269,7 @@ impl AsyncWrite for Socket {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Tls(socket) => socket.poll_flush(cx),
             Self::Unix(socket) => Pin::new(socket).poll_flush(cx),
         }
     }
@@ -209,6 +277,11 @@ impl AsyncWrite for Socket {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Tls(socket) => {
+                socket.say_goodbye();
+                ready!(socket.poll_flush(cx))?;
+                Poll::Ready(Ok(rustix::net::shutdown(socket.tcp().as_fd(), rustix::net::Shutdown::Write)?))
+            }
             Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
         }
     }

@@ -12,7 +12,7 @@ pub use relive_client::{
     TrajectoryWriter, TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits,
     WeakCell, Windows, blocking, note_fork, reference_step,
 };
-pub use relive_server::ServerOptions;
+pub use relive_server::{ServerOptions, access, tls};
 pub use relive_table::{
     CheckpointStatus, ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig, TableInfo,
 };

@@ -6,9 +6,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError};
-use relive_server::{BindError, ServerOptions, bind, serve};
+use relive_server::access::{Access, Role};
+use relive_server::tls::ServerTls;
+use relive_server::{BindError, Entrance, Entrances, ServerOptions, bind, serve};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
 use thiserror::Error;
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -28,6 +31,7 @@ use tokio::task::JoinHandle;
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    open_address: Option<SocketAddr>,
     engine: Engine,
     stop: oneshot::Sender<()>,
     task: JoinHandle<io::Result<()>>,
@@ -56,6 +60,9 @@ pub enum ServerError {
 pub struct ServerBuilder {
     engine: EngineBuilder,
     options: ServerOptions,
+    tls: Option<ServerTls>,
+    access: Option<Access>,
+    open_address: Option<(SocketAddr, Role)>,
 }
 
 impl Server {
@@ -69,6 +76,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the [entrance without TLS and tokens](ServerBuilder::open_entrance), if there is one.
+    #[must_use]
+    pub fn open_address(&self) -> Option<SocketAddr> {
+        self.open_address
     }
 
     /// The tables, for use in this process without a connection.
@@ -166,6 +179,28 @@ impl ServerBuilder {
         self
     }
 
+    /// Enciphers everything, and proves to clients who this server is; see `docs/security.md`.
+    #[must_use]
+    pub fn tls(mut self, tls: ServerTls) -> ServerBuilder {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Says who may do what; everybody may do everything unless this is set.
+    #[must_use]
+    pub fn access(mut self, access: Access) -> ServerBuilder {
+        self.access = Some(access);
+        self
+    }
+
+    /// Listens at a second address without TLS and tokens, for dm-reverb's clients, which know neither. Who comes in there has
+    /// `role`.
+    #[must_use]
+    pub fn open_entrance(mut self, address: SocketAddr, role: Role) -> ServerBuilder {
+        self.open_address = Some((address, role));
+        self
+    }
+
     /// How the server behaves.
     #[must_use]
     pub fn options(mut self, options: ServerOptions) -> ServerBuilder {
@@ -178,14 +213,31 @@ impl ServerBuilder {
     /// # Errors
     /// No tables or ones that cannot be, an address that is in use or not this machine's.
     pub async fn bind(self, address: SocketAddr) -> Result<Server, ServerError> {
-        let engine = self.engine.build()?;
+        let ServerBuilder { engine, options, tls, access, open_address } = self;
+        let engine = engine.build()?;
         let listener = bind(address).await?;
         let address = listener.local_addr()?;
+        let mut entrances = Entrances::from(entrance(listener, tls, access));
+        let open_address = match open_address {
+            Some((address, role)) => {
+                let listener = bind(address).await?;
+                let address = listener.local_addr()?;
+                entrances = entrances.and(entrance(listener, None, Some(Access::Everybody(role))));
+                Some(address)
+            }
+            None => None,
+        };
         let (stop, stopped) = oneshot::channel::<()>();
         let until_stopped = async { drop(stopped.await) };
-        let task = tokio::spawn(serve(listener, engine.clone(), self.options, until_stopped));
-        Ok(Server { address, engine, stop, task })
+        let task = tokio::spawn(serve(entrances, engine.clone(), options, until_stopped));
+        Ok(Server { address, open_address, engine, stop, task })
     }
+}
+
+fn entrance(listener: TcpListener, tls: Option<ServerTls>, access: Option<Access>) -> Entrance {
+    let entrance = Entrance::from(listener);
+    let entrance = tls.into_iter().fold(entrance, Entrance::tls);
+    access.into_iter().fold(entrance, Entrance::access)
 }
 
 impl fmt::Debug for ServerBuilder {

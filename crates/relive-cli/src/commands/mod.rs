@@ -6,5 +6,6 @@ pub(crate) mod info;
 pub(crate) mod reset;
 mod runtime;
 pub(crate) mod serve;
+pub(crate) mod token;
 
 pub(crate) use runtime::run;

@@ -17,6 +17,7 @@ use crate::checkpoints::Checkpoints;
 use crate::config::{self, Config};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
+use crate::security::ServerSecurity;
 use crate::signals::Signals;
 use crate::units::{bytes, number, parse_bytes, parse_seconds};
 
@@ -44,6 +45,8 @@ pub(crate) struct Options {
     /// [default: the configuration's, else none]
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Security")]
+    security: ServerSecurity,
     #[command(flatten)]
     checkpoints: Checkpoints,
 }
@@ -61,8 +64,11 @@ pub(crate) async fn run(options: Options) -> Result {
     })?;
     let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
     let address = listener.local_addr().map_err(broken)?;
+    let security = options.security.or(&config.security);
+    let entrances = security.entrances(listener).await?;
     announce(address, &config);
-    let served = relive_server::serve(listener, engine, ServerOptions::default(), signals.first()).await;
+    security.warn(address);
+    let served = relive_server::serve(entrances, engine, ServerOptions::default(), signals.first()).await;
     if let Some((tier, _)) = tier {
         tier.close();
     }
@@ -137,9 +143,6 @@ fn announce(address: SocketAddr, config: &Config) {
     }
     let tables = config.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ");
     tracing::info!(%address, tables, "listening");
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "open to other machines; there is no access control");
-    }
 }
 
 /// Why a server ended that should have gone on, or could not do what it does at the end.

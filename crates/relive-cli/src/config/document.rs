@@ -8,6 +8,7 @@ use super::bytes::BytesEntry;
 use super::limiter::LimiterEntry;
 use super::sampler::SelectorEntry;
 use crate::checkpoints::{ConfigFrom, FormatChoice};
+use crate::security::ServerSecurity;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -24,6 +25,8 @@ pub(super) struct Document {
     pub(super) checkpoint_format: Option<FormatChoice>,
     pub(super) config_from: Option<ConfigFrom>,
     pub(super) checkpoint_at_shutdown: Option<bool>,
+    #[serde(default)]
+    pub(super) security: ServerSecurity,
     #[serde(default)]
     pub(super) table: Vec<TableEntry>,
 }

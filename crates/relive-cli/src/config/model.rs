@@ -7,6 +7,7 @@ use std::time::Duration;
 use relive_table::TableConfig;
 
 use crate::checkpoints::Keys;
+use crate::security::ServerSecurity;
 
 /// Where a server listens unless told otherwise: nowhere that another machine could reach.
 pub(crate) const DEFAULT_BIND: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -29,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) max_bytes_wait: Option<Duration>,
     /// Where chunks beyond `max_bytes` move to.
     pub(crate) spill_dir: Option<PathBuf>,
+    /// What is asked of clients.
+    pub(crate) security: ServerSecurity,
     /// What is to be done about checkpoints.
     pub(crate) checkpoints: Keys,
     /// The tables, each valid by itself.

@@ -166,7 +166,7 @@ fn bad_documents_are_told_with_line_and_key() {
             "prot = 1",
             Some(1),
             "prot: unknown field `prot`, expected one of `port`, `bind`, `max_bytes`, `max_bytes_wait`, `spill_dir`, `checkpoint_dir`, \
-             `checkpoint_every`, `checkpoint_keep`, `checkpoint_format`, `config_from`, `checkpoint_at_shutdown`, `table`",
+             `checkpoint_every`, `checkpoint_keep`, `checkpoint_format`, `config_from`, `checkpoint_at_shutdown`, `security`, `table`",
         ),
         (
             "port = 1\nmax_bytes = '2XB'",

@@ -8,6 +8,7 @@ use super::Config;
 use super::load::Problem;
 use super::model::DEFAULT_BIND;
 use crate::checkpoints::Keys;
+use crate::security::ServerSecurity;
 
 /// Reads protobuf text. Its port is taken as it is: 0, or none, is a free one.
 pub(super) fn parse(text: &str) -> Result<Config, Problem> {
@@ -30,6 +31,7 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
         max_bytes: None,
         max_bytes_wait: None,
         spill_dir: None,
+        security: ServerSecurity::default(),
         checkpoints: Keys::default(),
         tables,
     })

@@ -45,6 +45,7 @@ fn config(document: Document) -> Result<Config, Misfit> {
         max_bytes: max_bytes.transpose()?,
         max_bytes_wait: max_bytes_wait.transpose()?,
         spill_dir: document.spill_dir,
+        security: document.security,
         checkpoints,
         tables: tables::tables(document.table, &root.key("table"))?,
     })

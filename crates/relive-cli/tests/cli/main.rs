@@ -16,6 +16,8 @@ mod checkpoints;
 mod info;
 #[cfg(test)]
 mod kills;
+#[cfg(test)]
+mod security;
 mod serve;
 mod spill;
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub(super) async fn run(shared: Arc<Shared>, client: Client, batch_size: u32) {
         match ended {
             Ok(()) => return,
             Err(Broken::NoWay) => return shared.end(End::NoWay),
-            Err(Broken::Permanent(error)) if has_spoken || error.kind() == ErrorKind::FailedPrecondition => {
+            Err(Broken::Permanent(error)) if has_spoken || error.is_refusal() => {
                 return shared.end(End::Failed(error));
             }
             Err(Broken::Away(text)) => shared.broke(text),
@@ -106,7 +106,7 @@ async fn one_connection(
 ) -> Result<(), Broken> {
     let dialer = match client.route().await {
         Ok(dialer) => dialer.ok_or(Broken::NoWay)?,
-        Err(error) if error.kind() == ErrorKind::FailedPrecondition => return Err(Broken::Permanent(error)),
+        Err(error) if error.is_refusal() => return Err(Broken::Permanent(error)),
         Err(error) => return Err(Broken::Away(error.to_string())),
     };
     let socket = dialer.dial().await.map_err(|error| Broken::Away(error.to_string()))?;
@@ -141,6 +141,7 @@ impl Connection {
             window_bytes: WINDOW_BYTES,
             shared_memory: dialer.shared_memory,
             samples_at_hand: u32::try_from(shared.samples_at_hand()).unwrap_or(0),
+            token: dialer.token(),
         };
         frames.send(&mut [IoSlice::new(MAGIC)]).await?;
         frames.send_frame(FrameKind::OpenSampler, &open.encode_to_vec(), &[]).await?;

@@ -9,6 +9,7 @@ use relive_transport::{FrameWriter, Frames, ReadError};
 use relive_wire::Message;
 use relive_wire::bulk::{FrameError, FrameHeader, FrameKind, MAGIC};
 use relive_wire::reverb::InsertStreamRequest;
+use relive_wire::v1::OpenWriter;
 use tonic::Status;
 
 use super::Dialer;
@@ -25,7 +26,8 @@ impl ItemConnection {
     pub(crate) async fn open(dialer: &Dialer) -> Result<ItemConnection, Status> {
         let frames = dialer.dial().await.map(Frames::new).map_err(|error| broken(&error))?;
         frames.send(&mut [IoSlice::new(MAGIC)]).await.map_err(|error| broken(&error))?;
-        frames.send_frame(FrameKind::OpenWriter, &[], &[]).await.map_err(|error| broken(&error))?;
+        let open = OpenWriter { token: dialer.token() }.encode_to_vec();
+        frames.send_frame(FrameKind::OpenWriter, &open, &[]).await.map_err(|error| broken(&error))?;
         Ok(ItemConnection { frames, has_spoken: false })
     }
 

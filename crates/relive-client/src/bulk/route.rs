@@ -1,17 +1,18 @@
 //! Which way batches come from a server.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use relive_transport::{LocalAddress, Socket, connect_local};
+use relive_transport::{LocalAddress, Purpose, Socket, connect_local};
 use relive_wire::bulk::VERSION;
 use relive_wire::v1::{NegotiateRequest, NegotiateResponse};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
-use crate::client::{Remote, Transport, TransportChoice};
+use crate::client::{Remote, TlsTarget, Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
 /// Connections in a row, to a server that says that it speaks this, which end without a word. Then gRPC is used: what listens
@@ -31,6 +32,8 @@ pub(crate) struct Dialer {
     target: Target,
     /// Whether batches may come in shared memory.
     pub(crate) shared_memory: bool,
+    /// For a server that asks for one.
+    token: Option<Arc<str>>,
     timeout: Duration,
 }
 
@@ -38,6 +41,7 @@ pub(crate) struct Dialer {
 enum Target {
     /// `host:port`.
     Tcp(String),
+    Tls(TlsTarget),
     Local(LocalAddress),
 }
 
@@ -45,10 +49,15 @@ impl Dialer {
     /// What is in use.
     pub(crate) fn transport(&self) -> Transport {
         match (&self.target, self.shared_memory) {
-            (Target::Tcp(_), _) => Transport::Tcp,
+            (Target::Tcp(_) | Target::Tls(_), _) => Transport::Tcp,
             (Target::Local(_), false) => Transport::Unix,
             (Target::Local(_), true) => Transport::SharedMemory,
         }
+    }
+
+    /// What the first frame shows; empty if there is nothing to show.
+    pub(crate) fn token(&self) -> String {
+        self.token.as_deref().unwrap_or_default().to_owned()
     }
 
     /// A connection.
@@ -56,6 +65,7 @@ impl Dialer {
         let dialing = async {
             match &self.target {
                 Target::Tcp(authority) => Socket::over_tcp(TcpStream::connect(authority).await?),
+                Target::Tls(target) => target.connect(Purpose::Bulk).await,
                 Target::Local(address) => Ok(Socket::Unix(connect_local(address)?)),
             }
         };
@@ -103,8 +113,12 @@ impl Routes {
 
 async fn look(remote: &Remote, choice: TransportChoice, timeout: Duration) -> Result<Option<Dialer>> {
     let told = ask(remote, timeout).await?;
-    let over_tcp =
-        Dialer { target: Target::Tcp(remote.authority().to_owned()), shared_memory: false, timeout };
+    let to =
+        |target, shared_memory| Dialer { target, shared_memory, token: remote.token().cloned(), timeout };
+    let over_tcp = match remote.tls() {
+        Some(target) => to(Target::Tls(target.clone()), false),
+        None => to(Target::Tcp(remote.authority().to_owned()), false),
+    };
     if told.bulk_version != VERSION {
         return match choice {
             TransportChoice::Auto | TransportChoice::Tcp => Ok(None),
@@ -119,7 +133,7 @@ async fn look(remote: &Remote, choice: TransportChoice, timeout: Duration) -> Re
     match local(&told) {
         Ok(address) => {
             let shared_memory = choice != TransportChoice::Unix;
-            Ok(Some(Dialer { target: Target::Local(address), shared_memory, timeout }))
+            Ok(Some(to(Target::Local(address), shared_memory)))
         }
         Err(_) if choice == TransportChoice::Auto => Ok(Some(over_tcp)),
         Err(why) => Err(impossible(remote, choice, &why)),

@@ -2,15 +2,48 @@
 
 use crate::{Error, Result};
 
-/// The address as a URI: `host:port` and `http://host:port` are understood.
-pub(crate) fn to_uri(address: &str) -> Result<String> {
-    let authority = address.strip_prefix("http://").unwrap_or(address);
-    let authority = authority.strip_suffix('/').unwrap_or(authority);
+/// Where a server is, and whether it is spoken to with TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    uri: String,
+    has_tls: bool,
+}
+
+impl Address {
+    /// Understands `host:port`, `http://host:port` and `https://host:port`. A bare one is spoken to with TLS if `wants_tls`.
+    pub(super) fn parse(address: &str, wants_tls: bool) -> Result<Address> {
+        let (has_tls, authority) = match (address.strip_prefix("https://"), address.strip_prefix("http://")) {
+            (Some(authority), _) => (true, authority),
+            (None, Some(_)) if wants_tls => {
+                return Err(wrong(address, "http:// is without TLS, and TLS was asked for; use https://"));
+            }
+            (None, Some(authority)) => (false, authority),
+            (None, None) => (wants_tls, address),
+        };
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        check_authority(address, authority)?;
+        let scheme = if has_tls { "https" } else { "http" };
+        Ok(Address { uri: format!("{scheme}://{authority}"), has_tls })
+    }
+
+    pub(super) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// `host:port`.
+    pub(super) fn authority(&self) -> &str {
+        self.uri.split_once("://").map_or(&self.uri, |(_, authority)| authority)
+    }
+
+    pub(super) fn has_tls(&self) -> bool {
+        self.has_tls
+    }
+}
+
+fn check_authority(address: &str, authority: &str) -> Result<()> {
     if authority.contains("://") {
-        return Err(wrong(
-            address,
-            "only plain gRPC over HTTP/2 is spoken; use host:port or http://host:port",
-        ));
+        let why = "only gRPC over HTTP/2 is spoken; use host:port, http://host:port or https://host:port";
+        return Err(wrong(address, why));
     }
     let (host, port) = authority.rsplit_once(':').ok_or_else(|| wrong(address, "the port is missing"))?;
     if host.is_empty() {
@@ -21,7 +54,7 @@ pub(crate) fn to_uri(address: &str) -> Result<String> {
     }
     match port.parse::<u16>() {
         Ok(0) | Err(_) => Err(wrong(address, "the port must be a number from 1 to 65535")),
-        Ok(_) => Ok(format!("http://{authority}")),
+        Ok(_) => Ok(()),
     }
 }
 
@@ -33,11 +66,23 @@ fn wrong(address: &str, why: &str) -> Error {
 mod tests {
     use super::*;
 
+    fn parse(address: &str) -> Result<Address> {
+        Address::parse(address, false)
+    }
+
     #[test]
-    fn both_spellings_are_understood() {
-        assert_eq!(to_uri("localhost:8000").unwrap(), "http://localhost:8000");
-        assert_eq!(to_uri("http://10.0.0.1:80/").unwrap(), "http://10.0.0.1:80");
-        assert_eq!(to_uri("[::1]:8000").unwrap(), "http://[::1]:8000");
+    fn all_spellings_are_understood() {
+        for (address, wants_tls, uri) in [
+            ("localhost:8000", false, "http://localhost:8000"),
+            ("http://10.0.0.1:80/", false, "http://10.0.0.1:80"),
+            ("[::1]:8000", false, "http://[::1]:8000"),
+            ("https://localhost:8000", false, "https://localhost:8000"),
+            ("localhost:8000", true, "https://localhost:8000"),
+        ] {
+            let parsed = Address::parse(address, wants_tls).unwrap();
+            assert_eq!((parsed.uri(), parsed.has_tls()), (uri, uri.starts_with("https")), "{address}");
+            assert_eq!(parsed.authority(), uri.split("//").nth(1).unwrap());
+        }
     }
 
     #[test]
@@ -48,11 +93,13 @@ mod tests {
             ("localhost:0", "from 1 to 65535"),
             ("localhost:http", "from 1 to 65535"),
             ("localhost:65536", "from 1 to 65535"),
-            ("https://localhost:1", "plain gRPC"),
+            ("grpc://localhost:1", "only gRPC"),
             ("::1:8000", "in brackets"),
         ] {
-            let error = to_uri(address).unwrap_err();
+            let error = parse(address).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
+        let error = Address::parse("http://localhost:1", true).unwrap_err();
+        assert!(error.to_string().contains("TLS was asked for"), "{error}");
     }
 }

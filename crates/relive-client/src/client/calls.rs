@@ -17,6 +17,7 @@ use super::status::senseless_checkpoint;
 use super::{Client, Connection, ServerInfo, ServerStatus};
 use crate::backoff::Backoff;
 use crate::deadline::Deadline;
+use crate::error::is_transient_status;
 use crate::{Error, ErrorKind, Result};
 
 impl Client {
@@ -222,7 +223,9 @@ impl Client {
             let started = Instant::now();
             match within(deadline, attempt()).await {
                 Some(Ok(answer)) => return Ok(answer.into_inner()),
-                Some(Err(status)) if status.code() == Code::Unavailable => trouble = Some(status),
+                Some(Err(status)) if status.code() == Code::Unavailable && is_transient_status(&status) => {
+                    trouble = Some(status);
+                }
                 Some(Err(status)) => return Err(Error::from_status(operation, status)),
                 None => return Err(self.timed_out(operation, timeout, trouble.as_ref())),
             }

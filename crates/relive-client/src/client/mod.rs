@@ -2,6 +2,7 @@
 
 mod address;
 mod calls;
+mod channel;
 mod codecs;
 mod connect;
 mod data;
@@ -25,6 +26,7 @@ pub use status::{ServerStatus, TableStatus, Waiter, WaiterOperation};
 pub use transport::{Transport, TransportChoice};
 pub use waits::Waits;
 
+pub(crate) use channel::{Channels, GrpcChannel, TlsTarget};
 pub(crate) use connect::Connection;
 pub(crate) use local::Local;
 pub(crate) use names::{Proposal, Proposals};

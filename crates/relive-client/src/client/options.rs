@@ -1,6 +1,10 @@
 //! How a client reaches its server.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use relive_transport::tls::ClientTls;
 
 use super::TransportChoice;
 
@@ -14,7 +18,7 @@ use super::TransportChoice;
 /// let options = ClientOptions::default().timeout(Duration::from_secs(5));
 /// # let _ = options;
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct ClientOptions {
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -22,6 +26,20 @@ pub struct ClientOptions {
     pub(crate) stream_window_bytes: u32,
     pub(crate) connection_window_bytes: u32,
     pub(crate) transport: TransportChoice,
+    pub(crate) token: Option<Arc<str>>,
+    pub(crate) tls: Option<ClientTls>,
+}
+
+/// The token stays out of logs.
+impl fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientOptions")
+            .field("timeout", &self.timeout)
+            .field("transport", &self.transport)
+            .field("token", &self.token.is_some())
+            .field("tls", &self.tls.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl ClientOptions {
@@ -42,6 +60,22 @@ impl ClientOptions {
     #[must_use]
     pub fn transport(mut self, choice: TransportChoice) -> ClientOptions {
         self.transport = choice;
+        self
+    }
+
+    /// What this client shows to a server that asks for a token. Without TLS it can be read on the
+    /// way.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<Arc<str>>) -> ClientOptions {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Whom this client trusts, and how it proves who it is. Without it an address that begins with `https://` is trusted as
+    /// the system says.
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTls) -> ClientOptions {
+        self.tls = Some(tls);
         self
     }
 
@@ -85,6 +119,8 @@ impl Default for ClientOptions {
             stream_window_bytes: 8 << 20,
             connection_window_bytes: 32 << 20,
             transport: TransportChoice::Auto,
+            token: None,
+            tls: None,
         }
     }
 }

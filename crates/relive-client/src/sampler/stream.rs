@@ -15,8 +15,9 @@ use relive_wire::Message;
 use relive_wire::limits::GRPC_HEADER_BYTES;
 use tonic::body::Body;
 use tonic::client::GrpcService;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
+
+use crate::client::GrpcChannel;
 
 /// The RPC that gives samples.
 pub(super) const SAMPLE_STREAM: &str = "/deepmind.reverb.ReverbService/SampleStream";
@@ -38,7 +39,7 @@ pub(crate) struct Responses {
 impl Responses {
     /// Opens a stream of the RPC at `path` that asks what `requests` gives.
     pub(crate) async fn open<R>(
-        channel: &mut Channel,
+        channel: &mut GrpcChannel,
         path: &'static str,
         requests: R,
     ) -> Result<Responses, Status>

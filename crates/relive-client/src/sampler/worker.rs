@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use relive_wire::sample::Assembler;
 use tokio::time::{Instant, sleep};
-use tonic::transport::Channel;
 
 use super::Sample;
 use super::broken::Broken;
@@ -12,10 +11,11 @@ use super::shared::{Requests, Shared};
 use super::stream::{Responses, SAMPLE_STREAM};
 use crate::Error;
 use crate::backoff::Backoff;
+use crate::client::GrpcChannel;
 use crate::error::{is_limiter_timeout, is_transient_status};
 
 /// Opens streams until all samples are there, the server refuses for good, or the sampler is gone.
-pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut channel: Channel) {
+pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut channel: GrpcChannel) {
     let mut backoff = Backoff::new();
     while let Some(stream) = shared.begin_stream(worker) {
         let started = Instant::now();
@@ -44,7 +44,7 @@ async fn one_stream(
     shared: &Arc<Shared>,
     worker: usize,
     stream: u64,
-    channel: &mut Channel,
+    channel: &mut GrpcChannel,
 ) -> Result<(), Broken> {
     let requests = Requests { shared: Arc::clone(shared), worker, stream };
     let mut responses = Responses::open(channel, SAMPLE_STREAM, requests).await?;

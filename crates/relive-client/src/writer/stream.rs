@@ -18,7 +18,7 @@ use crate::backoff::Backoff;
 use crate::bulk::{Dialer, ItemConnection, MOST_SILENT_CONNECTIONS};
 use crate::client::{Client, Stub};
 use crate::error::is_transient_status;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
 const LINGER: Duration = Duration::from_millis(1);
@@ -110,7 +110,7 @@ impl Way {
             return Ok(None);
         }
         match client.route().await {
-            Err(error) if error.kind() == ErrorKind::FailedPrecondition => Err(error),
+            Err(error) if error.is_refusal() => Err(error),
             Err(_) => Ok(None),
             found => found,
         }

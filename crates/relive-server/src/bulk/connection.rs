@@ -6,10 +6,11 @@ use std::time::Duration;
 use relive_transport::{Frames, Socket};
 use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind, MAGIC};
-use relive_wire::v1::OpenSampler;
+use relive_wire::v1::{OpenSampler, OpenWriter};
 
 use super::failure::{Failure, malformed, tell, unexpected};
 use super::{sampler, writer};
+use crate::access::{Access, Role};
 use crate::grpc::Services;
 use crate::limits::PREFACE_TIMEOUT;
 
@@ -19,9 +20,14 @@ pub(crate) fn is_bulk(first_bytes: &[u8]) -> bool {
 }
 
 /// Serves a connection until either side ends it. Its first bytes are [`MAGIC`].
-pub(crate) async fn serve(socket: Socket, services: Services, peer: Arc<str>) -> Result<(), Failure> {
+pub(crate) async fn serve(
+    socket: Socket,
+    services: Services,
+    peer: Arc<str>,
+    access: Access,
+) -> Result<(), Failure> {
     let mut frames = Frames::new(socket);
-    let ended = purpose(&mut frames, &services, peer).await;
+    let ended = purpose(&mut frames, &services, peer, &access).await;
     if let Err(Failure::Refused(status)) = &ended {
         // A client that does not read must not keep the connection.
         let told = tokio::time::timeout(TELL_TIMEOUT, tell(&frames, status)).await;
@@ -34,7 +40,12 @@ pub(crate) async fn serve(socket: Socket, services: Services, peer: Arc<str>) ->
 /// Time for the last frame of a connection to be taken by the system.
 const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 
-async fn purpose(frames: &mut Frames, services: &Services, peer: Arc<str>) -> Result<(), Failure> {
+async fn purpose(
+    frames: &mut Frames,
+    services: &Services,
+    peer: Arc<str>,
+    access: &Access,
+) -> Result<(), Failure> {
     let first = async {
         frames.read_body(&mut [0; MAGIC.len()]).await?;
         Ok::<_, Failure>(frames.next().await?)
@@ -45,10 +56,13 @@ async fn purpose(frames: &mut Frames, services: &Services, peer: Arc<str>) -> Re
         FrameKind::OpenSampler => {
             without_body(&header)?;
             let open = OpenSampler::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
+            access.check(Some(&open.token), "sampling", Role::Read)?;
             sampler::serve(frames, &open, services, peer).await
         }
         FrameKind::OpenWriter => {
             without_body(&header)?;
+            let open = OpenWriter::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
+            access.check(Some(&open.token), "inserting", Role::Write)?;
             writer::serve(frames, services, &peer).await
         }
         kind => Err(unexpected(kind)),

@@ -17,6 +17,7 @@ use super::insert::InsertSession;
 use super::messages::Messages;
 use super::sample::SampleSession;
 use super::{Services, checkpoint, columns, describe, initialize, items, replies, tables};
+use crate::access::{Access, Role};
 use crate::bulk::negotiate;
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTES};
 
@@ -25,13 +26,14 @@ use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTE
 pub(crate) struct PeerService {
     services: Services,
     peer: Arc<str>,
+    access: Access,
 }
 
 type Reply = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 impl PeerService {
-    pub(super) fn new(services: Services, peer: Arc<str>) -> Self {
-        Self { services, peer }
+    pub(super) fn new(services: Services, peer: Arc<str>, access: Access) -> Self {
+        Self { services, peer, access }
     }
 }
 
@@ -41,8 +43,31 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
     type Future = Reply;
 
     fn call(&self, request: Request<Incoming>) -> Reply {
-        let Self { services, peer } = self.clone();
-        Box::pin(async move { Ok(route(services, peer, request).await) })
+        let Self { services, peer, access } = self.clone();
+        Box::pin(async move {
+            let path = request.uri().path();
+            let call = path.rsplit('/').next().unwrap_or(path);
+            match access.check_headers(request.headers(), call, role_for(call)) {
+                Ok(()) => Ok(route(services, peer, request).await),
+                Err(status) => Ok(status.into_http()),
+            }
+        })
+    }
+}
+
+/// The role that a call needs.
+fn role_for(call: &str) -> Role {
+    match call {
+        "SampleStream"
+        | "ServerInfo"
+        | "InitializeConnection"
+        | "Describe"
+        | "CheckpointStatus"
+        | "Negotiate"
+        | "ListItems"
+        | "GetItems" => Role::Read,
+        "InsertStream" | "MutatePriorities" | "NameColumns" => Role::Write,
+        _ => Role::Admin,
     }
 }
 

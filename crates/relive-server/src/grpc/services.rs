@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::router::PeerService;
 use super::stop::Stop;
+use crate::access::Access;
 use crate::bulk::Local;
 
 /// The engine and what is counted around it; cheap to clone.
@@ -50,8 +51,8 @@ impl Services {
     }
 
     /// The services as one connection sees them.
-    pub(crate) fn for_peer(&self, peer: &Arc<str>) -> PeerService {
-        PeerService::new(self.clone(), Arc::clone(peer))
+    pub(crate) fn for_peer(&self, peer: &Arc<str>, access: Access) -> PeerService {
+        PeerService::new(self.clone(), Arc::clone(peer), access)
     }
 
     pub(crate) fn local(&self) -> &Local {

@@ -33,6 +33,8 @@ mod roundtrip;
 #[cfg(test)]
 mod samplers;
 #[cfg(test)]
+mod security;
+#[cfg(test)]
 mod sequences;
 mod spawn;
 #[cfg(test)]

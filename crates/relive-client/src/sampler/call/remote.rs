@@ -54,7 +54,7 @@ impl RemoteCall {
         let Connection::Remote(remote) = self.client.connection() else { return Some(Ok(Vec::new())) };
         let stream = match self.stream.take().or_else(|| remote.streams().take()) {
             Some(stream) => stream,
-            None => match OwnStream::new(remote.endpoint()) {
+            None => match OwnStream::new(remote.channels()) {
                 Ok(stream) => stream,
                 Err(error) => return Some(Err(error)),
             },

@@ -10,8 +10,8 @@ use relive_wire::sample::{Assembler, ReceivedSample};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tonic::Status;
-use tonic::transport::{Channel, Endpoint};
 
+use crate::client::{Channels, GrpcChannel};
 use crate::sampler::broken::Broken;
 use crate::sampler::stream::{Responses, SAMPLE_STREAM};
 use crate::{Error, ErrorKind, Result, Sample};
@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind, Result, Sample};
 pub(super) struct OwnStream {
     // Dropped before the runtime, whose connection it uses.
     stream: Option<Stream>,
-    channel: Channel,
+    channel: GrpcChannel,
     runtime: OwnRuntime,
 }
 
@@ -43,7 +43,7 @@ enum State {
 }
 
 impl OwnStream {
-    pub(super) fn new(endpoint: &Endpoint) -> Result<OwnStream> {
+    pub(super) fn new(channels: &Channels) -> Result<OwnStream> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| {
             let text = format!("sample: cannot make a connection: {error}");
@@ -51,7 +51,7 @@ impl OwnStream {
         })?;
         let channel = {
             let _inside = runtime.enter();
-            endpoint.connect_lazy()
+            channels.make()
         };
         Ok(OwnStream { stream: None, channel, runtime: OwnRuntime(Some(runtime)) })
     }
@@ -72,7 +72,7 @@ impl OwnStream {
 /// What a call does with a connection.
 pub(super) struct Exchange<'a> {
     stream: &'a mut Option<Stream>,
-    channel: &'a Channel,
+    channel: &'a GrpcChannel,
 }
 
 impl Exchange<'_> {
@@ -101,7 +101,7 @@ impl Exchange<'_> {
 }
 
 impl Stream {
-    fn open(channel: &Channel) -> Stream {
+    fn open(channel: &GrpcChannel) -> Stream {
         let (requests, queue) = unbounded_channel();
         let mut channel = channel.clone();
         let opening = async move { Responses::open(&mut channel, SAMPLE_STREAM, Queue(queue)).await };

@@ -1,0 +1,36 @@
+//! `relive token`: a new token, and the line for it.
+
+use clap::Args;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+use relive_server::access::{Role, token_line};
+
+use crate::failure::{Failure, Kind, Result};
+use crate::output;
+use crate::security::role;
+
+/// Random bytes of a token: nobody guesses as many.
+const TOKEN_BYTES: usize = 32;
+
+/// Options of `relive token`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Whose token it is; errors and logs name it
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// What its holder may do: read (sample, look), write (insert, set priorities, too) or admin (everything)
+    #[arg(value_name = "ROLE", value_parser = role)]
+    role: Role,
+}
+
+/// Prints the token, which is for the client, and its line, which is for the server's file.
+pub(crate) fn run(options: &Options) -> Result {
+    let mut bytes = [0; TOKEN_BYTES];
+    SysRng.try_fill_bytes(&mut bytes).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let line = token_line(&options.name, options.role, &token);
+    let line = line.map_err(|error| Failure::usage(format!("the name {:?}: {error}", options.name)))?;
+    output::line(&format!("token: {token}"))?;
+    output::line(&format!("line:  {line}"))?;
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! TLS and tokens, as the command line and the configuration give them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use relive_client::ClientOptions;
+use relive_client::tls::{ClientTls, Identity};
+use relive_server::access::{Access, Role, Tokens};
+use relive_server::tls::ServerTls;
+use relive_server::{Entrance, Entrances};
+use serde::Deserialize;
+use tokio::net::TcpListener;
+
+use crate::failure::{Failure, Kind, Result};
+
+/// Where clients find their token unless it is given.
+const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
+
+/// What a server asks of its clients; the same words on the command line and in a configuration's `[security]`.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerSecurity {
+    /// Certificate of the server and of those who signed it (PEM): everything goes over TLS then
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key to --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Authorities (PEM) of whom clients must show a certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+    /// Tokens, of which clients must show one: lines NAME ROLE TOKEN with the role read, write or admin; see `relive
+    /// token`. Read again when it changes
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// A second address, without TLS and tokens, for dm-reverb's clients, which know neither
+    #[arg(long, value_name = "ADDR:PORT")]
+    plaintext: Option<SocketAddr>,
+    /// What clients may do at --plaintext: read, write or admin [default: write]
+    #[arg(long, value_name = "ROLE", value_parser = role, requires = "plaintext")]
+    #[serde(default, deserialize_with = "role_of_text")]
+    plaintext_role: Option<Role>,
+}
+
+/// What somebody may do, by its name.
+pub(crate) fn role(name: &str) -> std::result::Result<Role, String> {
+    name.parse().map_err(|error| format!("{error}"))
+}
+
+fn role_of_text<'de, D: serde::Deserializer<'de>>(text: D) -> std::result::Result<Option<Role>, D::Error> {
+    role(&String::deserialize(text)?).map(Some).map_err(serde::de::Error::custom)
+}
+
+impl ServerSecurity {
+    /// What is given here, and otherwise what `config` gives.
+    pub(crate) fn or(self, config: &ServerSecurity) -> ServerSecurity {
+        let config = config.clone();
+        ServerSecurity {
+            tls_cert: self.tls_cert.or(config.tls_cert),
+            tls_key: self.tls_key.or(config.tls_key),
+            tls_client_ca: self.tls_client_ca.or(config.tls_client_ca),
+            token_file: self.token_file.or(config.token_file),
+            plaintext: self.plaintext.or(config.plaintext),
+            plaintext_role: self.plaintext_role.or(config.plaintext_role),
+        }
+    }
+
+    /// The entrances of a server, of which `listener` is the first.
+    pub(crate) async fn entrances(&self, listener: TcpListener) -> Result<Entrances> {
+        let mut entrance = Entrance::from(listener);
+        if let Some(tls) = self.tls()? {
+            entrance = entrance.tls(tls);
+        }
+        if let Some(path) = &self.token_file {
+            let tokens = Tokens::open(path).map_err(|error| Failure::text(Kind::Usage, error))?;
+            entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
+        }
+        let entrances = Entrances::from(entrance);
+        let Some(address) = self.plaintext else { return Ok(entrances) };
+        let listener =
+            relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
+        let role = self.plaintext_role.unwrap_or(Role::Write);
+        tracing::warn!(%address, %role, "listening for everybody, without TLS and tokens");
+        Ok(entrances.and(Entrance::from(listener).access(Access::Everybody(role))))
+    }
+
+    fn tls(&self) -> Result<Option<ServerTls>> {
+        let unusable = |error| Failure::text(Kind::Usage, error);
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(chain), Some(key)) => {
+                let identity = Identity::from_files(chain, key).map_err(unusable)?;
+                ServerTls::with_files(identity, self.tls_client_ca.as_deref()).map(Some).map_err(unusable)
+            }
+            (None, None) if self.tls_client_ca.is_none() => Ok(None),
+            _ => Err(Failure::usage("TLS needs both tls_cert and tls_key")),
+        }
+    }
+
+    /// What an operator should know about who can come in.
+    pub(crate) fn warn(&self, address: SocketAddr) {
+        let is_open = self.token_file.is_none() && self.tls_client_ca.is_none();
+        if is_open && !address.ip().is_loopback() {
+            tracing::warn!(%address, "open to other machines; there is no access control");
+        }
+        if self.token_file.is_some() && self.tls_cert.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(%address, "tokens without TLS can be read on the way");
+        }
+    }
+}
+
+/// What a command shows to a server.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Security")]
+pub(crate) struct ClientSecurity {
+    /// File with the token to show to a server that asks for one [default: the token in the variable RELIVE_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Authorities (PEM) to trust, instead of the system's; the server is spoken to with TLS
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Certificate (PEM) to show to a server that asks for one
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key to --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Name that the server's certificate must be for, if it is not the one in the address
+    #[arg(long, value_name = "NAME")]
+    tls_server_name: Option<String>,
+}
+
+impl ClientSecurity {
+    pub(crate) fn apply(&self, options: ClientOptions) -> Result<ClientOptions> {
+        let options = match self.token()? {
+            Some(token) => options.token(token),
+            None => options,
+        };
+        Ok(match self.tls()? {
+            Some(tls) => options.tls(tls),
+            None => options,
+        })
+    }
+
+    fn token(&self) -> Result<Option<String>> {
+        let Some(path) = &self.token_file else { return Ok(std::env::var(TOKEN_VARIABLE).ok()) };
+        let read = std::fs::read_to_string(path);
+        let text =
+            read.map_err(|error| Failure::usage(format!("--token-file {}: {error}", path.display())))?;
+        Ok(Some(text.trim().to_owned()))
+    }
+
+    fn tls(&self) -> Result<Option<ClientTls>> {
+        let unusable = |error| Failure::text(Kind::Usage, error);
+        if self.tls_ca.is_none() && self.tls_cert.is_none() && self.tls_server_name.is_none() {
+            return Ok(None);
+        }
+        let identity = match (&self.tls_cert, &self.tls_key) {
+            (Some(chain), Some(key)) => Some(Identity::from_files(chain, key).map_err(unusable)?),
+            _ => None,
+        };
+        let tls = ClientTls::with_files(self.tls_ca.as_deref(), identity).map_err(unusable)?;
+        match &self.tls_server_name {
+            Some(name) => tls.server_name(name).map(Some).map_err(unusable),
+            None => Ok(Some(tls)),
+        }
+    }
+}

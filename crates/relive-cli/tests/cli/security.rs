@@ -1,0 +1,88 @@
+//! Servers that ask who comes.
+
+use std::path::Path;
+
+use rcgen::generate_simple_self_signed;
+
+use crate::support::{Served, command, file, outcome};
+
+const TABLE: &str = "[[table]]\nname = 'replay'\n";
+const TOKENS: &str = "eye read token-of-the-eye-1\nboss admin token-of-the-boss\n";
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Exit code and stderr of a command that shows a token.
+fn with_token(token: &str, args: &[&str]) -> (Option<i32>, String) {
+    let output = command(args).env("RELIVE_TOKEN", token).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn commands_show_tokens_over_tls() {
+    let certified = generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let cert = file(".pem", &certified.cert.pem());
+    let key = file(".pem", &certified.signing_key.serialize_pem());
+    let tokens = file(".tokens", TOKENS);
+    let security = format!("[security]\ntls_cert = '{}'\ntls_key = '{}'\n", text(&cert), text(&key));
+    let served = Served::start_with(".toml", &format!("{security}{TABLE}"), &["--token-file", text(&tokens)]);
+    let reset = ["reset", &served.address, "replay", "--tls-ca", text(&cert)];
+    assert_eq!(with_token("token-of-the-boss", &reset), (Some(0), String::new()));
+    let (code, stderr) = with_token("token-of-the-eye-1", &reset);
+    assert_eq!(code, Some(6), "{stderr}");
+    assert!(stderr.contains("Reset needs the role admin; the token \"eye\" has the role read"), "{stderr}");
+    let (code, stderr) = with_token("", &["info", &served.address, "--tls-ca", text(&cert)]);
+    assert_eq!(code, Some(6), "{stderr}");
+    assert!(stderr.contains("asks for a token"), "{stderr}");
+    let token = file(".token", "token-of-the-eye-1\n");
+    let info = ["info", &served.address, "--tls-ca", text(&cert), "--token-file", text(&token)];
+    let (code, stdout, stderr) = outcome(&info);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(stdout.contains("replay"), "{stdout}");
+}
+
+#[test]
+fn a_token_is_made_with_its_line() {
+    let (code, stdout, _) = outcome(&["token", "actors", "write"]);
+    assert_eq!(code, Some(0));
+    let lines: Vec<_> = stdout.lines().collect();
+    let (token, line) =
+        (lines[0].strip_prefix("token: ").unwrap(), lines[1].strip_prefix("line:  ").unwrap());
+    assert_eq!(token.len(), 64);
+    assert!(line.starts_with("actors write sha256:") && !line.contains(token), "{line}");
+    let served = Served::start_with(".toml", TABLE, &["--token-file", text(&file(".tokens", line))]);
+    let (code, stderr) = with_token(token, &["info", &served.address]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let (code, _, stderr) = outcome(&["token", "actors", "root"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("the roles are read, write and admin"), "{stderr}");
+}
+
+#[test]
+fn what_a_server_cannot_use_ends_its_start() {
+    let config = file(".toml", TABLE);
+    let broken = file(".tokens", "eye read short\n");
+    for (more, expected) in [
+        (&["--token-file", text(&broken)][..], "the token has 5 characters"),
+        (&["--tls-cert", "nowhere.pem"], "--tls-key"),
+        (&["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"], "nowhere.pem cannot be read"),
+        (&["--plaintext-role", "read"], "--plaintext"),
+    ] {
+        let args = [&["serve", "--port", "0", "--config", text(&config)], more].concat();
+        let (code, _, stderr) = outcome(&args);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+}
+
+#[test]
+fn an_entrance_for_everybody_is_a_second_one() {
+    let tokens = file(".tokens", TOKENS);
+    let open = crate::support::free_address();
+    let more = ["--token-file", text(&tokens), "--plaintext", &open, "--plaintext-role", "read"];
+    let served = Served::start_with(".toml", TABLE, &more);
+    assert_eq!(outcome(&["info", &open]).0, Some(0));
+    assert_eq!(outcome(&["reset", &open, "replay"]).0, Some(6));
+    assert_eq!(outcome(&["info", &served.address]).0, Some(6));
+}

@@ -1,0 +1,105 @@
+//! TLS and tokens, as Python gives them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use relive_client::ClientOptions;
+use relive_client::tls::{ClientTls, Identity, TlsError};
+use relive_server::access::{Access, Role, Tokens};
+use relive_server::tls::ServerTls;
+use relive_server::{Entrance, Entrances};
+use tokio::net::TcpListener;
+
+/// What a server asks of its clients.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ServerSecurity {
+    tls: Option<ServerCertificates>,
+    token_file: Option<PathBuf>,
+    open_port: Option<u16>,
+    open_role: String,
+}
+
+/// Files in PEM.
+#[derive(FromPyObject)]
+struct ServerCertificates {
+    cert: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+}
+
+impl ServerSecurity {
+    /// The entrances of a server, of which `listener` is the first, and the port of the one that is open to everybody, at which
+    /// `listen` listens.
+    pub(crate) fn entrances(
+        self,
+        listener: TcpListener,
+        listen: impl FnOnce(u16) -> PyResult<TcpListener>,
+    ) -> PyResult<(Entrances, Option<u16>)> {
+        let mut entrance = Entrance::from(listener);
+        if let Some(ServerCertificates { cert, key, client_ca }) = self.tls {
+            let identity = Identity::from_files(&cert, &key).map_err(unusable)?;
+            entrance = entrance.tls(ServerTls::with_files(identity, client_ca.as_deref()).map_err(unusable)?);
+        }
+        if let Some(path) = self.token_file {
+            let tokens = Tokens::open(path).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
+        }
+        let entrances = Entrances::from(entrance);
+        let Some(port) = self.open_port else { return Ok((entrances, None)) };
+        let role: Role =
+            self.open_role.parse().map_err(|error| PyValueError::new_err(format!("open_role: {error}")))?;
+        let listener = listen(port)?;
+        let port = listener.local_addr()?.port();
+        Ok((entrances.and(Entrance::from(listener).access(Access::Everybody(role))), Some(port)))
+    }
+}
+
+/// What a client shows and whom it trusts.
+#[derive(Default)]
+pub(crate) struct ClientSecurity {
+    token: Option<Arc<str>>,
+    tls: Option<ClientTls>,
+}
+
+/// Files in PEM.
+#[derive(FromPyObject)]
+pub(crate) struct ClientCertificates {
+    ca: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    server_name: Option<String>,
+}
+
+impl ClientSecurity {
+    pub(crate) fn new(token: Option<String>, tls: Option<ClientCertificates>) -> PyResult<ClientSecurity> {
+        let tls = tls.map(|tls| tls.read().map_err(unusable)).transpose()?;
+        Ok(ClientSecurity { token: token.map(Arc::from), tls })
+    }
+
+    pub(crate) fn apply(&self, options: ClientOptions) -> ClientOptions {
+        let options = self.token.iter().cloned().fold(options, ClientOptions::token);
+        self.tls.iter().cloned().fold(options, ClientOptions::tls)
+    }
+}
+
+impl ClientCertificates {
+    fn read(self) -> Result<ClientTls, TlsError> {
+        let identity = match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => Some(Identity::from_files(cert, key)?),
+            _ => None,
+        };
+        let tls = ClientTls::with_files(self.ca.as_deref(), identity)?;
+        match &self.server_name {
+            Some(name) => tls.server_name(name),
+            None => Ok(tls),
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unusable(error: TlsError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}

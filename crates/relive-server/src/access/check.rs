@@ -1,0 +1,101 @@
+//! Whether somebody may do what they ask for.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use tonic::Status;
+
+use super::role::Role;
+use super::tokens::{Holder, Tokens};
+
+/// Who may do what at a listener.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// Everybody who reaches it has this role.
+    Everybody(Role),
+    /// Who has one of these tokens has its role.
+    Tokens(Arc<Tokens>),
+}
+
+impl Access {
+    /// Checks a call that comes with `headers`.
+    pub(crate) fn check_headers(&self, headers: &HeaderMap, what: &str, needed: Role) -> Result<(), Status> {
+        self.check(bearer(headers), what, needed)
+    }
+
+    /// Checks what somebody with `token` wants to do.
+    pub(crate) fn check(&self, token: Option<&str>, what: &str, needed: Role) -> Result<(), Status> {
+        let tokens = match self {
+            Self::Everybody(role) if *role >= needed => return Ok(()),
+            Self::Everybody(role) => {
+                let text = format!("{what} needs the role {needed}; everybody has the role {role} here");
+                return Err(Status::permission_denied(text));
+            }
+            Self::Tokens(tokens) => tokens,
+        };
+        let Some(token) = token.filter(|token| !token.is_empty()) else {
+            let text =
+                format!("{what}: this server asks for a token, and none was sent; give the client one");
+            return Err(Status::unauthenticated(text));
+        };
+        match tokens.holder(token) {
+            Some(Holder { role, .. }) if role >= needed => Ok(()),
+            Some(Holder { name, role }) => {
+                let text = format!("{what} needs the role {needed}; the token {name:?} has the role {role}");
+                Err(Status::permission_denied(text))
+            }
+            None => Err(Status::unauthenticated(format!("{what}: this server does not know the token sent"))),
+        }
+    }
+}
+
+/// The token of a request.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use tonic::Code;
+
+    use super::*;
+
+    fn with_tokens() -> Access {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "eye read the-token-of-the-eye").unwrap();
+        Access::Tokens(Arc::new(Tokens::open(file.path()).unwrap()))
+    }
+
+    #[test]
+    fn a_listener_for_everybody_has_a_role() {
+        let access = Access::Everybody(Role::Write);
+        assert!(access.check(None, "InsertStream", Role::Write).is_ok());
+        let status = access.check(Some("x"), "Reset", Role::Admin).unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied);
+        assert_eq!(status.message(), "Reset needs the role admin; everybody has the role write here");
+    }
+
+    #[test]
+    fn a_token_has_a_role() {
+        let access = with_tokens();
+        for (header, needed, code) in [
+            ("Bearer the-token-of-the-eye", Role::Read, Code::Ok),
+            ("bearer  the-token-of-the-eye ", Role::Read, Code::Ok),
+            ("Bearer the-token-of-the-eye", Role::Write, Code::PermissionDenied),
+            ("Bearer another", Role::Read, Code::Unauthenticated),
+            ("Basic the-token-of-the-eye", Role::Read, Code::Unauthenticated),
+            ("Bearer ", Role::Read, Code::Unauthenticated),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(header));
+            let checked = access.check_headers(&headers, "SampleStream", needed);
+            assert_eq!(checked.err().map_or(Code::Ok, |status| status.code()), code, "{header:?}");
+        }
+        let status = access.check_headers(&HeaderMap::new(), "SampleStream", Role::Read).unwrap_err();
+        assert_eq!(status.code(), Code::Unauthenticated);
+    }
+}

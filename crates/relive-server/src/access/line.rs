@@ -1,0 +1,150 @@
+//! The file of tokens: a line for each, `NAME ROLE TOKEN`, where the token may be given by its SHA-256 alone.
+
+use ring::digest::{SHA256, digest};
+
+use super::role::{Role, UnknownRole};
+use crate::limits::{MAX_TOKEN_BYTES, MIN_TOKEN_BYTES};
+
+/// What a token is known by.
+pub(super) type Fingerprint = [u8; 32];
+
+/// A line of the file that is no token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenLineError {
+    /// Other than three words.
+    #[error("it has {got} words; a line is NAME ROLE TOKEN")]
+    Words {
+        /// How many there are.
+        got: usize,
+    },
+    /// The second word.
+    #[error(transparent)]
+    Role(#[from] UnknownRole),
+    /// A token that can be guessed, or is not worth sending.
+    #[error("the token has {got} characters; {MIN_TOKEN_BYTES} to {MAX_TOKEN_BYTES} are supported")]
+    Length {
+        /// How long it is.
+        got: usize,
+    },
+    /// After `sha256:`.
+    #[error("the fingerprint after sha256: is not 64 hexadecimal digits")]
+    Fingerprint,
+    /// A token or a name that was there before.
+    #[error("its {what} is that of an earlier line")]
+    Twice {
+        /// Which of them.
+        what: &'static str,
+    },
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    pub(super) name: &'a str,
+    pub(super) role: Role,
+    pub(super) fingerprint: Fingerprint,
+}
+
+impl<'a> Line<'a> {
+    /// The token of a line; none if it is empty or a comment.
+    pub(super) fn parse(text: &'a str) -> Result<Option<Self>, TokenLineError> {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with('#') {
+            return Ok(None);
+        }
+        let words: Vec<_> = text.split_whitespace().collect();
+        let [name, role, token] = words.as_slice() else {
+            return Err(TokenLineError::Words { got: words.len() });
+        };
+        let fingerprint = match token.strip_prefix("sha256:") {
+            Some(digits) => from_hex(digits).ok_or(TokenLineError::Fingerprint)?,
+            None => fingerprint_of_new(token)?,
+        };
+        Ok(Some(Self { name, role: role.parse()?, fingerprint }))
+    }
+}
+
+fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineError> {
+    if (MIN_TOKEN_BYTES..=MAX_TOKEN_BYTES).contains(&token.len()) {
+        Ok(fingerprint(token))
+    } else {
+        Err(TokenLineError::Length { got: token.len() })
+    }
+}
+
+/// The line for a token, which names it by its fingerprint alone.
+///
+/// # Errors
+/// A name or a token that cannot be in a file of tokens.
+pub fn token_line(name: &str, role: Role, token: &str) -> Result<String, TokenLineError> {
+    let digits: String = fingerprint_of_new(token)?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let line = format!("{name} {role} sha256:{digits}");
+    match Line::parse(&line)? {
+        Some(_) => Ok(line),
+        None => Err(TokenLineError::Words { got: 0 }),
+    }
+}
+
+/// What a token is known by: how long a look-up takes tells nothing about the token.
+pub(super) fn fingerprint(token: &str) -> Fingerprint {
+    let mut fingerprint = Fingerprint::default();
+    fingerprint.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    fingerprint
+}
+
+fn from_hex(digits: &str) -> Option<Fingerprint> {
+    let mut fingerprint = Fingerprint::default();
+    if digits.len() != 2 * fingerprint.len() {
+        return None;
+    }
+    for (byte, pair) in fingerprint.iter_mut().zip(digits.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(fingerprint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn tokens_are_known_by_their_fingerprint() {
+        let token = "0123456789abcdef";
+        let line = Line::parse(" learner  write\t0123456789abcdef ").unwrap().unwrap();
+        assert_eq!(line, Line { name: "learner", role: Role::Write, fingerprint: fingerprint(token) });
+        let line = format!("a read sha256:{ABC}");
+        assert_eq!(Line::parse(&line).unwrap().unwrap().fingerprint, fingerprint("abc"));
+        assert_eq!(Line::parse("  # a comment"), Ok(None));
+        assert_eq!(Line::parse(""), Ok(None));
+    }
+
+    #[test]
+    fn a_line_is_made_that_is_understood() {
+        let token = "0123456789abcdef";
+        let line = token_line("boss", Role::Admin, token).unwrap();
+        assert_eq!(Line::parse(&line).unwrap().unwrap().fingerprint, fingerprint(token));
+        assert!(!line.contains(token));
+        for name in ["", "two words", "#comment"] {
+            assert!(token_line(name, Role::Read, token).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let short = format!("a read {}", "x".repeat(MIN_TOKEN_BYTES - 1));
+        let bad_digits = format!("a read sha256:{}", ABC.replace('b', "é"));
+        for (line, error) in [
+            ("a read", TokenLineError::Words { got: 2 }),
+            ("a b c d", TokenLineError::Words { got: 4 }),
+            ("a root 0123456789abcdef", TokenLineError::Role(UnknownRole("root".to_owned()))),
+            (short.as_str(), TokenLineError::Length { got: MIN_TOKEN_BYTES - 1 }),
+            ("a read sha256:abc", TokenLineError::Fingerprint),
+            (bad_digits.as_str(), TokenLineError::Fingerprint),
+        ] {
+            assert_eq!(Line::parse(line), Err(error), "{line}");
+        }
+    }
+}

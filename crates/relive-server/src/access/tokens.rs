@@ -1,0 +1,216 @@
+//! The tokens that a server takes, and the file they come from.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use super::line::{Fingerprint, Line, TokenLineError, fingerprint};
+use super::role::Role;
+use crate::limits::{MAX_TOKEN_FILE_BYTES, TOKEN_FILE_LOOK_INTERVAL};
+
+/// Why a file of tokens cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokensError {
+    /// It cannot be read.
+    #[error("the token file {} cannot be read: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A line of it is no token.
+    #[error("line {line} of the token file {}: {source}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Which line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: TokenLineError,
+    },
+    /// It is larger than such a file is.
+    #[error("the token file {} has {got} bytes, at most {MAX_TOKEN_FILE_BYTES} are read", path.display())]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        got: u64,
+    },
+    /// Nobody could ever come in.
+    #[error("there is no token in the token file {}; a line is NAME ROLE TOKEN", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// The tokens that a server takes, as they stand in a file. A running server [follows](Self::follow) the file's changes.
+#[derive(Debug)]
+pub struct Tokens {
+    path: PathBuf,
+    known: RwLock<Arc<Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    holders: HashMap<Fingerprint, Holder>,
+    seen: Option<Seen>,
+}
+
+/// Whose token it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) name: Arc<str>,
+    pub(crate) role: Role,
+}
+
+/// What tells one version of a file from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    changed: Option<SystemTime>,
+    len: u64,
+    inode: u64,
+}
+
+impl Tokens {
+    /// Reads the tokens in the file at `path`: a line `NAME ROLE TOKEN` for each, and lines after `#` for people. The role is `read`,
+    /// `write` or `admin`; for the token may stand `sha256:` and its SHA-256 in hexadecimal digits.
+    ///
+    /// # Errors
+    /// It cannot be read, a line is wrong, or there is no token in it.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, TokensError> {
+        let path = path.into();
+        let known = RwLock::new(Arc::new(read(&path)?));
+        Ok(Self { path, known })
+    }
+
+    /// Whose token it is.
+    pub(crate) fn holder(&self, token: &str) -> Option<Holder> {
+        self.known().holders.get(&fingerprint(token)).cloned()
+    }
+
+    /// Reads the file again whenever it has changed. A file that cannot be used leaves the tokens as they are.
+    pub(crate) async fn follow(&self) {
+        let mut last = self.known().seen;
+        loop {
+            tokio::time::sleep(TOKEN_FILE_LOOK_INTERVAL).await;
+            last = self.look(last);
+        }
+    }
+
+    /// Reads the file again if it is another one than the `last` that was looked at.
+    fn look(&self, last: Option<Seen>) -> Option<Seen> {
+        let now = Seen::at(&self.path);
+        if now != last
+            && let Err(error) = self.reload()
+        {
+            tracing::error!(%error, "the tokens stay as they were");
+        }
+        now
+    }
+
+    fn reload(&self) -> Result<(), TokensError> {
+        let known = read(&self.path)?;
+        tracing::info!(path = %self.path.display(), tokens = known.holders.len(), "tokens read again");
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        Ok(())
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Seen {
+    fn at(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self { changed: metadata.modified().ok(), len: metadata.len(), inode: metadata.ino() })
+    }
+}
+
+fn read(path: &Path) -> Result<Known, TokensError> {
+    let unreadable = |source| TokensError::Io { path: path.to_owned(), source };
+    // Looked at first: a change meanwhile is seen the next time.
+    let seen = Seen::at(path);
+    if let Some(Seen { len: got, .. }) = seen.filter(|seen| seen.len > MAX_TOKEN_FILE_BYTES) {
+        return Err(TokensError::Size { path: path.to_owned(), got });
+    }
+    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let (mut holders, mut names) = (HashMap::new(), HashSet::new());
+    for (index, line) in text.lines().enumerate() {
+        let wrong = |source| TokensError::Line { path: path.to_owned(), line: index + 1, source };
+        let Some(Line { name, role, fingerprint }) = Line::parse(line).map_err(wrong)? else { continue };
+        if !names.insert(name.to_owned()) {
+            return Err(wrong(TokenLineError::Twice { what: "name" }));
+        }
+        if holders.insert(fingerprint, Holder { name: name.into(), role }).is_some() {
+            return Err(wrong(TokenLineError::Twice { what: "token" }));
+        }
+    }
+    if holders.is_empty() {
+        return Err(TokensError::Empty { path: path.to_owned() });
+    }
+    Ok(Known { holders, seen })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn tokens_have_holders() {
+        let file = file("# ours\nactor write actors-token-0001\n\nboss admin the-token-of-the-boss\n");
+        let tokens = Tokens::open(file.path()).unwrap();
+        let holder = tokens.holder("actors-token-0001").unwrap();
+        assert_eq!((&*holder.name, holder.role), ("actor", Role::Write));
+        assert_eq!(tokens.holder("the-token-of-the-boss").unwrap().role, Role::Admin);
+        assert_eq!(tokens.holder("actors-token-0002"), None);
+        assert_eq!(tokens.holder(""), None);
+    }
+
+    #[test]
+    fn the_line_that_is_wrong_is_told() {
+        for (text, part) in [
+            ("", "no token"),
+            ("a read 0123456789abcdef\nb", "line 2"),
+            ("a read 0123456789abcdef\nb read 0123456789abcdef", "its token is that of an earlier line"),
+            ("a read 0123456789abcdef\na read 0123456789abcdeg", "its name is that of an earlier line"),
+        ] {
+            let error = Tokens::open(file(text).path()).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let error = Tokens::open("/nowhere/tokens").unwrap_err().to_string();
+        assert!(error.contains("/nowhere/tokens cannot be read"), "{error}");
+    }
+
+    #[test]
+    fn a_changed_file_is_read_again_and_a_broken_one_changes_nothing() {
+        let file = file("a read 0123456789abcdef");
+        let tokens = Tokens::open(file.path()).unwrap();
+        let first = tokens.known().seen;
+        assert_eq!(tokens.look(first), first);
+        fs::write(file.path(), "a read 0123456789abcdef\nbroken").unwrap();
+        let broken = tokens.look(first);
+        assert_ne!(broken, first);
+        assert!(tokens.holder("0123456789abcdef").is_some());
+        fs::write(file.path(), "b admin another-token-of-ours").unwrap();
+        let last = tokens.look(broken);
+        assert!(tokens.holder("0123456789abcdef").is_none());
+        assert_eq!(tokens.holder("another-token-of-ours").unwrap().role, Role::Admin);
+        fs::remove_file(file.path()).unwrap();
+        assert_eq!(tokens.look(last), None, "nothing is there");
+        assert!(tokens.holder("another-token-of-ours").is_some());
+    }
+}

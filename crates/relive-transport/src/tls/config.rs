@@ -1,0 +1,252 @@
+//! Certificates and keys in PEM, and what is made of them.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use super::asked::Asked;
+
+/// The protocol that gRPC clients ask for in the handshake.
+const HTTP2: &[u8] = b"h2";
+
+/// The bulk path. Which of the two it is shows in the first bytes, so that a client that asks for neither is served too.
+const BULK: &[u8] = b"relive-bulk";
+
+/// Why certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// Text that is no PEM, or has nothing of the kind in it.
+    #[error("no {what} in the PEM text given for it: {reason}")]
+    Pem {
+        /// What was looked for.
+        what: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file that cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What is in a file is of no use.
+    #[error("{}: {source}", path.display())]
+    In {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<TlsError>,
+    },
+    /// They do not fit together, or are not what they should be.
+    #[error("the certificates cannot be used: {0}")]
+    Unusable(String),
+    /// A name that no certificate can be for.
+    #[error("{name:?} is no name of a server that a certificate could be for")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The system's list of authorities.
+    #[error("the system has no list of certificate authorities ({0}); give one by `tls_ca`")]
+    NoAuthorities(String),
+}
+
+impl TlsError {
+    fn unusable(error: impl fmt::Display) -> Self {
+        Self::Unusable(error.to_string())
+    }
+}
+
+/// A chain of certificates, its own first, and the key to it, as PEM text.
+#[derive(Clone)]
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: Arc<PrivateKeyDer<'static>>,
+}
+
+impl Identity {
+    /// Reads both.
+    ///
+    /// # Errors
+    /// There is no certificate or no private key in the text.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+        let read = PrivateKeyDer::from_pem_slice(key);
+        let key =
+            read.map_err(|error| TlsError::Pem { what: "private key", reason: format!("{error:?}") })?;
+        Ok(Self { chain: certificates(chain, "certificate")?, key: Arc::new(key) })
+    }
+
+    /// Reads both from files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or there is nothing of the kind in it.
+    pub fn from_files(chain: &Path, key: &Path) -> Result<Self, TlsError> {
+        let (chain_pem, key_pem) = (file(chain)?, file(key)?);
+        let path = if certificates(&chain_pem, "certificate").is_err() { chain } else { key };
+        Self::from_pem(&chain_pem, &key_pem).map_err(in_file(path))
+    }
+}
+
+/// The key stays out of logs.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
+    }
+}
+
+/// How a server proves who it is, and whether its clients have to.
+#[derive(Debug, Clone)]
+pub struct ServerTls(pub(super) Arc<ServerConfig>);
+
+impl ServerTls {
+    /// A server with `identity`. Clients must show a certificate of `client_authorities` (PEM), if there are any.
+    ///
+    /// # Errors
+    /// Key and certificate do not fit, or there is no authority in the text.
+    pub fn new(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Self, TlsError> {
+        let provider = provider();
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::unusable)?;
+        let builder = match client_authorities {
+            None => builder.with_no_client_auth(),
+            Some(pem) => {
+                let roots = Arc::new(authorities(pem)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+                builder.with_client_cert_verifier(verifier.map_err(TlsError::unusable)?)
+            }
+        };
+        let Identity { chain, key } = identity;
+        let mut config = builder.with_single_cert(chain, key.clone_key()).map_err(TlsError::unusable)?;
+        config.alpn_protocols = vec![HTTP2.to_vec(), BULK.to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// The same with the authorities of clients, if there are any, in a file.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or the file cannot be read.
+    pub fn with_files(identity: Identity, client_authorities: Option<&Path>) -> Result<Self, TlsError> {
+        let Some(path) = client_authorities else { return Self::new(identity, None) };
+        Self::new(identity, Some(&file(path)?)).map_err(in_file(path))
+    }
+}
+
+/// Whom a client trusts, and how it proves who it is.
+#[derive(Debug, Clone)]
+pub struct ClientTls {
+    pub(super) http2: Arc<ClientConfig>,
+    pub(super) bulk: Arc<ClientConfig>,
+    pub(super) asked: Asked,
+    /// The name that the server's certificate must be for, if it is not the one in the address.
+    name: Option<ServerName<'static>>,
+}
+
+impl ClientTls {
+    /// A client that trusts `authorities` (PEM; the system's list, if there are none given), and shows `identity` to servers
+    /// that ask for it.
+    ///
+    /// # Errors
+    /// There is no authority in the text, the system has no list, or key and certificate do not fit.
+    pub fn new(authorities_pem: Option<&[u8]>, identity: Option<Identity>) -> Result<Self, TlsError> {
+        let roots = match authorities_pem {
+            Some(pem) => authorities(pem)?,
+            None => system_authorities()?,
+        };
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::unusable)?
+            .with_root_certificates(roots);
+        let mut http2 = match identity {
+            None => builder.with_no_client_auth(),
+            Some(Identity { chain, key }) => {
+                builder.with_client_auth_cert(chain, key.clone_key()).map_err(TlsError::unusable)?
+            }
+        };
+        let asked = Asked::default();
+        asked.watch(&mut http2);
+        let mut bulk = http2.clone();
+        http2.alpn_protocols = vec![HTTP2.to_vec()];
+        bulk.alpn_protocols = vec![BULK.to_vec()];
+        Ok(Self { http2: Arc::new(http2), bulk: Arc::new(bulk), asked, name: None })
+    }
+
+    /// The same with the authorities in a file.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or the file cannot be read.
+    pub fn with_files(authorities: Option<&Path>, identity: Option<Identity>) -> Result<Self, TlsError> {
+        let Some(path) = authorities else { return Self::new(None, identity) };
+        Self::new(Some(&file(path)?), identity).map_err(in_file(path))
+    }
+
+    /// Expects a certificate for `name`, and not for the host in the address.
+    ///
+    /// # Errors
+    /// No certificate can be for such a name.
+    pub fn server_name(mut self, name: &str) -> Result<Self, TlsError> {
+        self.name = Some(server_name(name)?);
+        Ok(self)
+    }
+
+    /// The name that the certificate of the server at `host` must be for.
+    ///
+    /// # Errors
+    /// No certificate can be for such a host.
+    pub(super) fn name_for(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
+        self.name.clone().map_or_else(|| server_name(host), Ok)
+    }
+}
+
+fn file(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
+}
+
+fn in_file(path: &Path) -> impl FnOnce(TlsError) -> TlsError {
+    |source| TlsError::In { path: path.to_owned(), source: Box::new(source) }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    ServerName::try_from(bare.to_owned()).map_err(|_| TlsError::Name { name: name.to_owned() })
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(found) if found.is_empty() => Err(TlsError::Pem { what, reason: "there is none".to_owned() }),
+        Ok(found) => Ok(found),
+        Err(error) => Err(TlsError::Pem { what, reason: format!("{error:?}") }),
+    }
+}
+
+fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem, "certificate of an authority")? {
+        roots.add(certificate).map_err(TlsError::unusable)?;
+    }
+    Ok(roots)
+}
+
+fn system_authorities() -> Result<RootCertStore, TlsError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first().map_or_else(|| "it is empty".to_owned(), ToString::to_string);
+        return Err(TlsError::NoAuthorities(why));
+    }
+    Ok(roots)
+}

@@ -1,0 +1,136 @@
+"""TLS, tokens and roles."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import PATIENCE_S
+
+import relive
+from relive.errors import PermissionDeniedError
+
+CERTIFICATES = Path(__file__).parent / "certificates"
+SERVER = relive.ServerTls(cert=CERTIFICATES / "server.pem", key=CERTIFICATES / "server-key.pem")
+TRUSTING = relive.ClientTls(ca=CERTIFICATES / "ca.pem")
+TOKENS = """# tests
+eye read token-of-the-eye-1
+hand write token-of-the-hand
+boss admin token-of-the-boss
+"""
+
+
+def table() -> relive.Table:
+    return relive.Table(
+        "table", relive.selectors.Uniform(), relive.selectors.Fifo(), 100, relive.rate_limiters.MinSize(1)
+    )
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    path = tmp_path / "tokens"
+    path.write_text(TOKENS)
+    return path
+
+
+@pytest.fixture
+def guarded(token_file: Path) -> Iterator[relive.Server]:
+    with relive.Server([table()], tls=SERVER, token_file=token_file, open_port=0) as server:
+        yield server
+
+
+@pytest.mark.parametrize("way", ["tcp", "unix", "shm"])
+def test_steps_go_and_come_over_tls_with_a_token(guarded: relive.Server, way: str) -> None:
+    writer = relive.Client(f"localhost:{guarded.port}", transport=way, token="token-of-the-hand", tls=TRUSTING)
+    assert writer.transport == way
+    writer.insert([np.arange(4, dtype=np.float32)], {"table": 1.0})
+    reader = relive.Client(f"localhost:{guarded.port}", transport=way, token="token-of-the-eye-1", tls=TRUSTING)
+    (column,) = next(reader.batches("table", 8)).data
+    np.testing.assert_array_equal(column, np.tile(np.arange(4, dtype=np.float32), (8, 1, 1)))
+    assert len(list(reader.sample("table", 3))) == 3
+    assert reader.server_info()["table"].current_size == 1
+    with pytest.raises(PermissionDeniedError, match='"eye" has the role read'):
+        reader.insert([np.zeros(4, np.float32)], {"table": 1.0})
+    with pytest.raises(PermissionDeniedError, match="Reset needs the role admin"):
+        writer.reset("table")
+
+
+def test_who_shows_nothing_or_something_else_is_told(guarded: relive.Server) -> None:
+    address = f"localhost:{guarded.port}"
+    with pytest.raises(PermissionDeniedError, match="asks for a token, and none was sent"):
+        relive.Client(address, transport="tcp", tls=TRUSTING).server_info()
+    with pytest.raises(PermissionDeniedError, match="does not know the token"):
+        next(relive.Client(address, transport="tcp", tls=TRUSTING, token="guessed").batches("table", 1))
+    distrusting = relive.ClientTls(ca=CERTIFICATES / "other-ca.pem")
+    with pytest.raises(PermissionDeniedError, match="TLS does not allow the connection: .*UnknownIssuer"):
+        relive.Client(address, transport="tcp", tls=distrusting).server_info()
+
+
+def test_an_entrance_for_everybody_has_a_role(guarded: relive.Server) -> None:
+    client = relive.Client(f"localhost:{guarded.open_port}", transport="tcp")
+    client.insert([np.zeros(4, np.float32)], {"table": 1.0})
+    assert next(client.batches("table", 2)).data[0].shape == (2, 1, 4)
+    with pytest.raises(PermissionDeniedError, match="everybody has the role write"):
+        client.reset("table")
+
+
+def test_servers_may_ask_for_certificates() -> None:
+    tls = relive.ServerTls(cert=SERVER.cert, key=SERVER.key, client_ca=CERTIFICATES / "ca.pem")
+    with relive.Server([table()], tls=tls) as server:
+        known = relive.ClientTls(
+            ca=CERTIFICATES / "ca.pem", cert=CERTIFICATES / "client.pem", key=CERTIFICATES / "client-key.pem"
+        )
+        address = f"localhost:{server.port}"
+        assert "table" in relive.Client(address, transport="tcp", tls=known).server_info()
+        with pytest.raises(PermissionDeniedError, match="CertificateRequired"):
+            relive.Client(address, transport="tcp", tls=TRUSTING).server_info()
+
+
+def test_a_changed_token_file_is_read_again(guarded: relive.Server, token_file: Path) -> None:
+    def client(token: str) -> relive.Client:
+        return relive.Client(f"localhost:{guarded.port}", transport="tcp", token=token, tls=TRUSTING)
+
+    client("token-of-the-eye-1").server_info()
+    token_file.write_text("fresh read a-token-that-is-fresh\n")
+
+    def is_known(token: str) -> bool:
+        try:
+            client(token).server_info(timeout=PATIENCE_S)
+        except PermissionDeniedError:
+            return False
+        return True
+
+    while not is_known("a-token-that-is-fresh"):
+        pass
+    assert not is_known("token-of-the-eye-1")
+
+
+def test_a_client_is_pickled_with_what_it_shows(guarded: relive.Server) -> None:
+    client = relive.Client(f"localhost:{guarded.port}", transport="tcp", token="token-of-the-boss", tls=TRUSTING)
+    assert "table" in pickle.loads(pickle.dumps(client)).server_info()
+    assert "token" not in repr(client)
+
+
+def test_clients_within_the_process_need_no_token(guarded: relive.Server) -> None:
+    client = guarded.localhost_client()
+    assert client.transport == "in-process"
+    client.reset("table")
+
+
+def test_what_cannot_be_used_is_told(tmp_path: Path, token_file: Path) -> None:
+    with pytest.raises(ValueError, match="belong together"):
+        relive.ClientTls(cert="client.pem")
+    with pytest.raises(ValueError, match=r"nowhere\.pem cannot be read"):
+        relive.Client("localhost:1", tls=relive.ClientTls(ca="nowhere.pem"))
+    with pytest.raises(ValueError, match="no certificate of an authority"):
+        relive.Client("localhost:1", tls=relive.ClientTls(ca=token_file))
+    with pytest.raises(ValueError, match="no private key"):
+        relive.Server([table()], tls=relive.ServerTls(cert=SERVER.cert, key=SERVER.cert))
+    token_file.write_text("eye read short\n")
+    with pytest.raises(ValueError, match="line 1 of the token file .* the token has 5 characters"):
+        relive.Server([table()], token_file=token_file)
+    with pytest.raises(ValueError, match="'root' is no role|\"root\" is no role"):
+        relive.Server([table()], open_port=0, open_role="root")
