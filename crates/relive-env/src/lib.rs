@@ -6,6 +6,7 @@ pub mod classic;
 pub mod conformance;
 pub mod limits;
 pub mod random;
+pub mod wrappers;
 
 mod action;
 mod buffer;

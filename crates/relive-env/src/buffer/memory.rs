@@ -32,12 +32,12 @@ pub struct Buffer {
 
 /// Where a leaf is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) dtype: DType,
+pub(super) struct Place {
+    pub(super) dtype: DType,
     /// Where its first row begins, in bytes.
-    pub(crate) start: usize,
+    pub(super) start: usize,
     /// Bytes of one row.
-    pub(crate) cell_bytes: usize,
+    pub(super) cell_bytes: usize,
 }
 
 impl Buffer {
@@ -179,6 +179,10 @@ impl Buffer {
             check_leaf(&path.to_string(), spec, bytes).map_err(EnvError::Observation)?;
         }
         Ok(())
+    }
+
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
     }
 
     fn all_rows(&self, place: Place) -> std::ops::Range<usize> {

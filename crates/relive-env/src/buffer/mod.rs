@@ -1,8 +1,8 @@
 //! Memory for observations and actions.
 
+mod copy;
 mod memory;
 mod view;
 
 pub use memory::Buffer;
-pub(crate) use memory::Place;
 pub use view::{View, ViewMut};

@@ -2,8 +2,7 @@
 
 use relive_tensor::{DType, Element};
 
-use super::Place;
-use super::memory::find;
+use super::memory::{Place, find};
 use crate::error::EnvError;
 
 /// One row of a [`Buffer`](crate::Buffer): the leaves of one observation or action.
@@ -39,6 +38,10 @@ impl<'a> View<'a> {
         self.places.get(index).map(|place| place.dtype)
     }
 
+    pub(super) fn places(&self) -> &'a [Place] {
+        self.places
+    }
+
     /// The elements of a leaf, row-major.
     ///
     /// # Errors
@@ -65,6 +68,10 @@ impl<'a> ViewMut<'a> {
     #[must_use]
     pub fn num_leaves(&self) -> usize {
         self.places.len()
+    }
+
+    pub(super) fn places(&self) -> &'a [Place] {
+        self.places
     }
 
     /// The elements of a leaf, row-major.

@@ -1,6 +1,8 @@
 //! What the tests of several files need.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "not every test needs all of it")]
-#![allow(clippy::unwrap_used, reason = "a failed test is one that ends")]
+#![allow(clippy::cast_precision_loss, clippy::unwrap_used, reason = "a failed test is one that ends")]
+
+pub mod toy;
 
 use relive_env::{Action, Buffer, Environment, TimeStep};
 

@@ -1,0 +1,64 @@
+//! Actions that are done several times.
+
+use super::memory::checked_count;
+use crate::action::Action;
+use crate::buffer::ViewMut;
+use crate::environment::Environment;
+use crate::error::EnvError;
+use crate::spec::EnvironmentSpec;
+use crate::timestep::TimeStep;
+
+/// Does every action several times, until the episode ends. Rewards are summed, each times the discounts before it; the
+/// discount is the product of all.
+#[derive(Clone, Debug)]
+pub struct ActionRepeat<E> {
+    environment: E,
+    repeats: usize,
+}
+
+impl<E: Environment> ActionRepeat<E> {
+    /// The environment inside.
+    pub fn inner(&self) -> &E {
+        &self.environment
+    }
+
+    /// Each action `repeats` times.
+    ///
+    /// # Errors
+    /// [`EnvError::Setting`] for 0 times, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS).
+    pub fn new(environment: E, repeats: usize) -> Result<Self, EnvError> {
+        Ok(Self { environment, repeats: checked_count("action repeats", repeats)? })
+    }
+}
+
+impl<E: Environment> Environment for ActionRepeat<E> {
+    fn spec(&self) -> &EnvironmentSpec {
+        self.environment.spec()
+    }
+
+    fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
+        self.environment.reset(observation)
+    }
+
+    fn step(&mut self, action: Action<'_>, mut observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
+        let mut all = self.environment.step(action, observation.reborrow())?;
+        for _ in 1..self.repeats {
+            if !all.mid() {
+                break;
+            }
+            let step = self.environment.step(action, observation.reborrow())?;
+            all.reward += all.discount * step.reward;
+            all.discount *= step.discount;
+            all.step_type = step.step_type;
+        }
+        Ok(all)
+    }
+
+    fn save(&mut self) -> Option<Vec<u8>> {
+        self.environment.save()
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.environment.restore(state)
+    }
+}

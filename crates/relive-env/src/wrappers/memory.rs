@@ -1,0 +1,54 @@
+//! What a wrapper remembers from step to step.
+
+use crate::buffer::Buffer;
+use crate::environment::Environment;
+use crate::error::{EnvError, Mismatch};
+use crate::limits::MAX_REPEATS;
+use crate::state::State;
+
+/// Fields that are saved with the environment.
+pub(super) trait Memory: Clone {
+    fn state(&mut self, state: &mut State<'_>);
+}
+
+pub(super) fn save<E: Environment>(environment: &mut E, memory: &mut impl Memory) -> Option<Vec<u8>> {
+    let mut inner = environment.save()?;
+    let mut bytes = Vec::new();
+    let mut state = State::writer(&mut bytes);
+    state.bytes(&mut inner);
+    memory.state(&mut state);
+    Some(bytes)
+}
+
+/// Changes nothing unless all of it can be restored.
+pub(super) fn restore<E: Environment, M: Memory>(
+    environment: &mut E,
+    memory: &mut M,
+    bytes: &[u8],
+) -> Result<(), EnvError> {
+    let (mut inner, mut read) = (Vec::new(), memory.clone());
+    let mut state = State::reader(bytes);
+    state.bytes(&mut inner);
+    read.state(&mut state);
+    state.finish()?;
+    environment.restore(&inner)?;
+    *memory = read;
+    Ok(())
+}
+
+impl Memory for Buffer {
+    fn state(&mut self, state: &mut State<'_>) {
+        for leaf in 0..self.num_leaves() {
+            state.fields(self.leaf_bytes_mut(leaf).unwrap_or_default());
+        }
+    }
+}
+
+/// A number of steps or frames that is at least 1.
+pub(super) fn checked_count(name: &str, count: usize) -> Result<usize, EnvError> {
+    if (1..=MAX_REPEATS).contains(&count) {
+        Ok(count)
+    } else {
+        Err(EnvError::Setting(Mismatch::boxed(name, format_args!("1..={MAX_REPEATS}"), count)))
+    }
+}
