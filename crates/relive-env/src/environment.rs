@@ -1,5 +1,7 @@
 //! The contract of an environment.
 
+use std::fmt;
+
 use crate::action::Action;
 use crate::buffer::ViewMut;
 use crate::error::{EnvError, Mismatch};
@@ -46,6 +48,12 @@ pub trait Environment: Send {
     fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
         let actual = format_args!("{} bytes", state.len());
         Err(EnvError::State(Mismatch::boxed("", "an environment that can be restored", actual)))
+    }
+}
+
+impl fmt::Debug for dyn Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Environment").field(self.spec()).finish()
     }
 }
 

@@ -18,6 +18,7 @@ mod spec;
 mod state;
 mod task;
 mod timestep;
+mod vector;
 
 pub use action::Action;
 pub use buffer::{Buffer, View, ViewMut};
@@ -28,3 +29,4 @@ pub use spec::{ArraySpec, Domain, EnvironmentSpec};
 pub use state::{Field, State};
 pub use task::{FromAction, Native, Task};
 pub use timestep::{StepType, TimeStep};
+pub use vector::{BatchEnvironment, ThreadedEnvironments, Vectorized};

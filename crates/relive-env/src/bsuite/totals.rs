@@ -1,5 +1,7 @@
 //! What bsuite's environments count.
 
+use std::fmt;
+
 use crate::environment::Environment;
 use crate::task::Native;
 
@@ -13,6 +15,12 @@ pub trait Totals {
 pub trait BsuiteEnvironment: Environment + Totals {}
 
 impl<E: Environment + Totals + ?Sized> BsuiteEnvironment for E {}
+
+impl fmt::Debug for dyn BsuiteEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BsuiteEnvironment").field(self.spec()).field(&self.totals()).finish()
+    }
+}
 
 impl<T: Totals> Totals for Native<T> {
     fn totals(&self) -> Vec<(&'static str, f64)> {

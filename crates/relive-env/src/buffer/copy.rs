@@ -63,9 +63,9 @@ impl Buffer {
             let actual = format_args!("{count} rows at {to} and {from}");
             return Err(EnvError::Observation(Mismatch::boxed("", expected, actual)));
         }
-        let places = self.places_like(other)?;
-        for (leaf, bytes) in places.into_iter().enumerate() {
-            let source = other.leaf_bytes(leaf).unwrap_or_default();
+        self.expect_leaves_of(other)?;
+        for (leaf, place) in other.places().iter().enumerate() {
+            let (bytes, source) = (place.cell_bytes, other.leaf_bytes(leaf).unwrap_or_default());
             let target = self.leaf_bytes_mut(leaf).unwrap_or_default();
             target[to * bytes..(to + count) * bytes]
                 .copy_from_slice(&source[from * bytes..(from + count) * bytes]);
@@ -73,10 +73,12 @@ impl Buffer {
         Ok(())
     }
 
-    /// Bytes of a row of each leaf, if the other buffer has the same leaves.
-    fn places_like(&self, other: &Self) -> Result<Vec<usize>, EnvError> {
-        like(self.places(), other.places()).map_err(EnvError::Observation)?;
-        Ok(self.places().iter().map(|place| place.cell_bytes).collect())
+    /// Whether rows are laid out as another buffer's; there may be more of them, or fewer.
+    ///
+    /// # Errors
+    /// [`EnvError::Observation`] if not.
+    pub fn expect_leaves_of(&self, other: &Self) -> Result<(), EnvError> {
+        like(self.places(), other.places()).map_err(EnvError::Observation)
     }
 }
 
