@@ -28,6 +28,7 @@ const RESERVED: &[(&[&str], &[&str], &str)] = &[
 const DENIED: &[(&str, &[&str], &str)] = &[
     ("relive-tensor", IMPURE, "it is pure: the same input gives the same output"),
     ("relive-table", IMPURE, "it is pure: the same input gives the same output"),
+    ("relive-env", IMPURE, "it is pure: the same seed and actions give the same trajectory"),
     (
         "relive-wire",
         &["tokio", "hyper", "socket2", "mio"],

@@ -43,11 +43,14 @@ impl Mt19937 {
     /// Makes the next words, and gives the first of them.
     #[cold]
     fn turn(&mut self) -> u32 {
-        for index in 0..LENGTH {
-            let joined = (self.words[index] & UPPER) | (self.words[(index + 1) % LENGTH] & !UPPER);
-            let twist = if joined & 1 == 1 { TWIST } else { 0 };
-            self.words[index] = self.words[(index + SHIFT) % LENGTH] ^ (joined >> 1) ^ twist;
+        let words = &mut self.words;
+        for index in 0..LENGTH - SHIFT {
+            words[index] = words[index + SHIFT] ^ twist(words[index], words[index + 1]);
         }
+        for index in LENGTH - SHIFT..LENGTH - 1 {
+            words[index] = words[index + SHIFT - LENGTH] ^ twist(words[index], words[index + 1]);
+        }
+        words[LENGTH - 1] = words[SHIFT - 1] ^ twist(words[LENGTH - 1], words[0]);
         self.used = 0;
         self.words[0]
     }
@@ -56,4 +59,11 @@ impl Mt19937 {
         state.fields(&mut self.words);
         state.field(&mut self.used);
     }
+}
+
+#[inline]
+fn twist(word: u32, next: u32) -> u32 {
+    let joined = (word & UPPER) | (next & !UPPER);
+    let odd = if joined & 1 == 1 { TWIST } else { 0 };
+    (joined >> 1) ^ odd
 }

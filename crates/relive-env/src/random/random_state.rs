@@ -77,7 +77,14 @@ impl RandomState {
     /// Whether something of chance `p` happens: `binomial(1, p)`.
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
-        if p <= 0.5 { self.inversion(1, p) == 1 } else { self.inversion(1, 1.0 - p) == 0 }
+        if p == 0.5 {
+            // What the general way comes to.
+            self.random_sample() > 0.5
+        } else if p < 0.5 {
+            self.inversion(1, p) == 1
+        } else {
+            self.inversion(1, 1.0 - p) == 0
+        }
     }
 
     /// How often something of chance `p` happens in `n` tries.

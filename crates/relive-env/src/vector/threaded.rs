@@ -12,8 +12,8 @@ use crate::limits::MAX_THREADS;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Environments that are shared out among threads. Waking a thread takes some microseconds, so it pays where one share's steps
-/// take tens of them; the cheap environments here are faster on one thread ([`Vectorized`]) up to hundreds of rows.
+/// Environments that are shared out among threads. Waking a thread takes some 10 µs, so it pays where one share's steps
+/// take much longer; where they are as cheap as here, one thread ([`Vectorized`]) does hundreds of them in that time.
 ///
 /// Answers are those of [`Vectorized`], in the same rows.
 pub struct ThreadedEnvironments {

@@ -1,0 +1,55 @@
+//! Environments by their names.
+
+use crate::bsuite::BsuiteId;
+use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
+use crate::environment::Environment;
+use crate::error::{EnvError, Mismatch};
+
+/// The environment of a name: bsuite's identifiers such as `catch/0`, and `CartPole-v1`, `Acrobot-v1`, `MountainCar-v0`,
+/// `MountainCarContinuous-v0` and `Pendulum-v1`.
+///
+/// The same name and seed make the same episodes, here and in the originals. bsuite's seeds have 32 bits.
+///
+/// # Errors
+/// [`EnvError::Setting`] for other names, and for seeds that are too large.
+///
+/// ```
+/// use relive_env::{Environment, make};
+/// assert_eq!(make("catch/0", 1)?.spec().num_actions(), Some(3));
+/// assert_eq!(make("Pendulum-v1", 1)?.spec().num_actions(), None);
+/// assert!(make("Pong-v5", 1).unwrap_err().to_string().contains("CartPole-v1"));
+/// # Ok::<(), relive_env::EnvError>(())
+/// ```
+pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
+    Ok(match name {
+        "CartPole-v1" => Box::new(CartPole::new(seed)),
+        "Acrobot-v1" => Box::new(Acrobot::new(seed)),
+        "MountainCar-v0" => Box::new(MountainCar::new(seed)),
+        "MountainCarContinuous-v0" => Box::new(MountainCarContinuous::new(seed)),
+        "Pendulum-v1" => Box::new(Pendulum::new(seed)),
+        _ if name.contains('/') => {
+            let narrow = u32::try_from(seed).map_err(|_| {
+                let expected = format_args!("0..={} for {name}", u32::MAX);
+                EnvError::Setting(Mismatch::boxed("seed", expected, seed))
+            })?;
+            Box::new(name.parse::<BsuiteId>()?.load(narrow)?)
+        }
+        _ => {
+            let expected = "an id of bsuite such as catch/0, CartPole-v1, Acrobot-v1, MountainCar-v0, \
+                            MountainCarContinuous-v0 or Pendulum-v1";
+            return Err(EnvError::Setting(Mismatch::boxed("environment", expected, name)));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_of_bsuite_have_32_bits() {
+        let error = make("catch/0", 1 << 32).unwrap_err().to_string();
+        assert_eq!(error, "setting at `seed`: expected 0..=4294967295 for catch/0, got 4294967296");
+        assert!(make("CartPole-v1", 1 << 32).is_ok());
+    }
+}
