@@ -8,10 +8,11 @@ use crate::random::Generator;
 use crate::spec::ArraySpec;
 use crate::state::State;
 
-/// How far numbers without a bound are drawn to either side.
+/// How far floats without bounds are drawn to either side.
 const OPEN_BOUND: f64 = 1.0;
 
-/// Draws actions that a spec allows, each as likely as any other; numbers without bounds between -1 and 1.
+/// Draws actions that a spec allows, each as likely as any other; numbers without bounds between -1 and 1,
+/// those with one bound up to 2 from it.
 ///
 /// ```
 /// use relive_env::{ArraySpec, Buffer, RandomPolicy};
@@ -61,18 +62,36 @@ fn fill(spec: &ArraySpec, bytes: &mut [u8], stream: &mut Generator) -> Option<()
         return None;
     }
     for (index, element) in bytes.chunks_exact_mut(size).enumerate() {
-        let (low, high) = spec.bounds(index);
-        let (low, high) = (low.max(least(spec.dtype)), high.min(-least(spec.dtype)));
+        let (low, high) = closed(spec.dtype, spec.bounds(index));
         write(spec.dtype, element, low, high, stream)?;
     }
     Some(())
 }
 
-/// The least number that is drawn without a bound.
-fn least(dtype: DType) -> f64 {
-    match dtype {
-        DType::Float32 | DType::Float64 => -OPEN_BOUND,
-        _ => f64::from(i32::MIN),
+/// Bounds on both sides, made up where there are none.
+fn closed(dtype: DType, (low, high): (f64, f64)) -> (f64, f64) {
+    let open = match dtype {
+        DType::Float32 | DType::Float64 => OPEN_BOUND,
+        _ => f64::from(i32::MAX),
+    };
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => (low, high),
+        (true, false) => (low, low + 2.0 * open),
+        (false, true) => (high - 2.0 * open, high),
+        (false, false) => (-open, open),
+    }
+}
+
+/// The nearest float32 that is not beyond the bounds.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
+fn within(value: f64, low: f64, high: f64) -> f32 {
+    let rounded = value as f32;
+    if f64::from(rounded) > high {
+        rounded.next_down()
+    } else if f64::from(rounded) < low {
+        rounded.next_up()
+    } else {
+        rounded
     }
 }
 
@@ -87,7 +106,9 @@ fn write(dtype: DType, element: &mut [u8], low: f64, high: f64, stream: &mut Gen
         (low + (stream.random() * (high - low + 1.0)).floor()).min(high)
     };
     match dtype {
-        DType::Float32 => element.copy_from_slice(&(stream.uniform(low, high) as f32).to_le_bytes()),
+        DType::Float32 => {
+            element.copy_from_slice(&within(stream.uniform(low, high), low, high).to_le_bytes());
+        }
         DType::Float64 => element.copy_from_slice(&stream.uniform(low, high).to_le_bytes()),
         DType::Int32 => element.copy_from_slice(&(whole(low, high) as i32).to_le_bytes()),
         DType::Int64 => element.copy_from_slice(&(whole(low, high) as i64).to_le_bytes()),
@@ -96,4 +117,65 @@ fn write(dtype: DType, element: &mut [u8], low: f64, high: f64, stream: &mut Gen
         _ => return None,
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Buffer;
+
+    fn spec() -> Nest<ArraySpec> {
+        let array = |dtype, dims: &[u32]| ArraySpec::new("", dtype, dims);
+        Nest::List(vec![
+            Nest::Leaf(ArraySpec::discrete("", 3)),
+            Nest::Leaf(array(DType::Float32, &[2]).bounded_each(vec![-2.0, 5.0], vec![-1.0, 5.5])),
+            Nest::Leaf(array(DType::Float64, &[])),
+            Nest::Leaf(array(DType::Int64, &[2]).bounded(-3.0, 2.0)),
+            Nest::Leaf(array(DType::UInt8, &[])),
+            Nest::Leaf(array(DType::Bool, &[])),
+        ])
+    }
+
+    #[test]
+    fn actions_are_as_their_spec_and_reach_all_of_it() {
+        let mut actions = Buffer::for_nest(&spec(), 1).unwrap();
+        let mut policy = RandomPolicy::new(&spec(), 1);
+        let (mut choices, mut wholes, mut widest) = ([0; 3], [0; 6], 0.0_f64);
+        for _ in 0..600 {
+            policy.act(actions.view_mut()).unwrap();
+            actions.check_row(0, &spec()).unwrap();
+            widest = widest.max(actions.leaf::<f64>(2).unwrap()[0].abs());
+            choices[usize::try_from(actions.leaf::<i32>(0).unwrap()[0]).unwrap()] += 1;
+            wholes[usize::try_from(actions.leaf::<i64>(3).unwrap()[1] + 3).unwrap()] += 1;
+        }
+        assert!(choices.iter().all(|count| (150..250).contains(count)), "{choices:?}");
+        assert!((0.95..=1.0).contains(&widest), "{widest}");
+        assert!(wholes.iter().all(|count| (60..140).contains(count)), "{wholes:?}");
+    }
+
+    #[test]
+    fn bounds_that_no_float32_is_are_kept() {
+        for (low, high) in [(0.1, 0.1), (-0.1, -0.1), (0.1, 0.100_000_000_1)] {
+            let rounded = f64::from(within(low, low, high));
+            assert!((rounded - low).abs() < 1e-8, "{rounded}");
+        }
+        assert!(f64::from(within(0.1, 0.0, 0.1)) <= 0.1);
+        assert!(f64::from(within(-0.1, -0.1, 0.0)) >= -0.1);
+    }
+
+    #[test]
+    fn one_bound_is_kept() {
+        assert_eq!(closed(DType::Float32, (3.0, f64::INFINITY)), (3.0, 5.0));
+        assert_eq!(closed(DType::Float64, (f64::NEG_INFINITY, 3.0)), (1.0, 3.0));
+    }
+
+    #[test]
+    fn what_has_no_numbers_is_refused() {
+        let nest = Nest::Leaf(ArraySpec::new("", DType::Complex64, []));
+        let mut actions = Buffer::for_nest(&nest, 1).unwrap();
+        let error = RandomPolicy::new(&nest, 1).act(actions.view_mut()).unwrap_err().to_string();
+        assert!(error.starts_with("action at `0`: expected plain numbers"), "{error}");
+        let mut other = Buffer::for_nest(&Nest::Leaf(ArraySpec::discrete("", 2)), 1).unwrap();
+        assert!(RandomPolicy::new(&spec(), 1).act(other.view_mut()).is_err());
+    }
 }

@@ -71,3 +71,12 @@ fn what_numpy_draws_otherwise_is_refused() {
     );
     assert!(RandomState::new(0).binomial(1, f64::NAN).is_err());
 }
+
+#[test]
+fn an_even_chance_is_drawn_as_any_other() {
+    let (mut quick, mut general) = (RandomState::new(3), RandomState::new(3));
+    for _ in 0..1000 {
+        assert_eq!(u32::from(quick.bernoulli(0.5)), general.binomial(1, 0.5).unwrap());
+    }
+    assert_eq!(quick, general);
+}

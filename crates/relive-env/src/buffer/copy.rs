@@ -130,3 +130,53 @@ fn set_values(target: &mut ViewMut<'_>, values: &[f32]) -> Result<(), EnvError> 
 fn described(target: &ViewMut<'_>) -> String {
     target.places().iter().map(|place| shown(*place)).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use relive_tensor::Nest;
+
+    use super::*;
+    use crate::spec::ArraySpec;
+
+    fn of(dtype: DType, dims: &[u32], rows: usize) -> Buffer {
+        Buffer::for_nest(&Nest::Leaf(ArraySpec::new("", dtype, dims)), rows).unwrap()
+    }
+
+    #[test]
+    fn actions_are_written_in_the_type_of_the_row() {
+        let mut narrow = of(DType::Int32, &[], 2);
+        narrow.set_action(1, Action::Discrete(7)).unwrap();
+        assert_eq!(narrow.leaf::<i32>(0).unwrap(), [0, 7]);
+        let mut wide = of(DType::Int64, &[], 1);
+        wide.set_action(0, Action::Discrete(1 << 40)).unwrap();
+        assert_eq!(wide.leaf::<i64>(0).unwrap(), [1 << 40]);
+        let mut double = of(DType::Float64, &[2], 1);
+        double.set_action(0, Action::Continuous(&[0.5, -0.5])).unwrap();
+        assert_eq!(double.leaf::<f64>(0).unwrap(), [0.5, -0.5]);
+    }
+
+    #[test]
+    fn actions_of_another_layout_are_refused() {
+        let told =
+            |mut buffer: Buffer, action: Action<'_>| buffer.set_action(0, action).unwrap_err().to_string();
+        let too_wide = told(of(DType::Int32, &[], 1), Action::Discrete(1 << 40));
+        assert_eq!(too_wide, "action expected 4 bytes of int32, got 1099511627776");
+        let too_short = told(of(DType::Float32, &[3], 1), Action::Continuous(&[1.0]));
+        assert_eq!(too_short, "action expected 12 bytes of float, got 1 numbers of float32");
+        let other = of(DType::Float32, &[2], 1);
+        let unlike = told(of(DType::Float32, &[3], 1), Action::Nest(other.view()));
+        assert_eq!(unlike, "action at `0`: expected 12 bytes of float, got 8 bytes of float");
+    }
+
+    #[test]
+    fn rows_are_copied_where_they_belong() {
+        let mut target = of(DType::UInt8, &[2], 4);
+        let mut source = of(DType::UInt8, &[2], 3);
+        source.leaf_mut::<u8>(0).unwrap().copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+        target.copy_rows(2, &source, 1, 2).unwrap();
+        assert_eq!(target.leaf::<u8>(0).unwrap(), [0, 0, 0, 0, 3, 4, 5, 6]);
+        let error = target.copy_rows(3, &source, 1, 2).unwrap_err().to_string();
+        assert_eq!(error, "observation expected rows within 4 and 3, got 2 rows at 3 and 1");
+        assert!(target.copy_rows(0, &of(DType::UInt8, &[1], 4), 0, 1).is_err());
+    }
+}
