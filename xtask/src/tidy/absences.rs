@@ -22,6 +22,11 @@ const RESERVED: &[(&[&str], &[&str], &str)] = &[
         "only programs may throw kinds of errors together; a library's errors can be matched on",
     ),
     (&["relive-python"], &["pyo3", "numpy"], "only relive-python knows Python"),
+    (
+        &["relive-nn"],
+        &["burn", "gemm", "pulp", "safetensors"],
+        "only relive-nn knows what networks are computed with, so that nothing else changes with it",
+    ),
 ];
 
 /// (crate, dependencies by prefix that it must do without, reason)

@@ -40,6 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-tensor",
         ],
     ),
+    ("relive-nn", &[]),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     ("relive", &["relive-client", "relive-engine", "relive-server", "relive-table", "relive-tensor"]),
     ("relive-interop", &["relive"]),

@@ -1,0 +1,68 @@
+//! Patches of images for convolutions. Channels come last, so that each row of a patch is one run of numbers.
+
+/// Square patches of an image, without padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PatchShape {
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+    pub(crate) channels: usize,
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+}
+
+impl PatchShape {
+    pub(crate) fn image(self) -> usize {
+        self.height * self.width * self.channels
+    }
+
+    /// Numbers of one patch.
+    pub(crate) fn len(self) -> usize {
+        self.kernel * self.kernel * self.channels
+    }
+
+    /// Rows and columns of patches.
+    pub(crate) fn grid(self) -> (usize, usize) {
+        ((self.height - self.kernel) / self.stride + 1, (self.width - self.kernel) / self.stride + 1)
+    }
+
+    pub(crate) fn patches(self) -> usize {
+        let (rows, columns) = self.grid();
+        rows * columns
+    }
+
+    /// Where each patch begins in the image, in order.
+    fn corners(self) -> impl Iterator<Item = usize> {
+        let (rows, columns) = self.grid();
+        let corner = move |row, column| (row * self.width + column) * self.stride * self.channels;
+        (0..rows).flat_map(move |row| (0..columns).map(move |column| corner(row, column)))
+    }
+
+    /// Of a row of a patch, and of a row of the image.
+    fn runs(self) -> (usize, usize) {
+        (self.kernel * self.channels, self.width * self.channels)
+    }
+}
+
+/// Copies the patches of an image, one after the other.
+pub(crate) fn gather(shape: PatchShape, image: &[f32], patches: &mut [f32]) {
+    let (run, row) = shape.runs();
+    for (corner, patch) in shape.corners().zip(patches.chunks_exact_mut(shape.len())) {
+        for (index, to) in patch.chunks_exact_mut(run).enumerate() {
+            let begin = corner + index * row;
+            to.copy_from_slice(&image[begin..begin + run]);
+        }
+    }
+}
+
+/// Adds the patches to the image at the places that they come from.
+pub(crate) fn scatter(shape: PatchShape, patches: &[f32], image: &mut [f32]) {
+    let (run, row) = shape.runs();
+    super::wide(|| {
+        for (corner, patch) in shape.corners().zip(patches.chunks_exact(shape.len())) {
+            for (index, from) in patch.chunks_exact(run).enumerate() {
+                let begin = corner + index * row;
+                image[begin..begin + run].iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            }
+        }
+    });
+}

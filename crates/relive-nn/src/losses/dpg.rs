@@ -1,0 +1,47 @@
+use super::rows::count;
+
+/// How the critic's gradient by an action is bounded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum DpgClip {
+    /// Not at all.
+    None,
+    /// To this length, per sample.
+    Norm(f32),
+    /// Each component to ± this.
+    Elements(f32),
+}
+
+/// The deterministic policy gradient (Silver et al. 2014) as a loss by actions: ½‖sg(g + a) − a‖² with g = ∂Q/∂a, so that the gradient by an
+/// action is −g.
+///
+/// `dqda` is [batch, dimensions]. Returns the losses of the samples; `by_actions` gets the gradient of their *mean*.
+pub fn deterministic_policy_gradient(
+    dqda: &[f32],
+    dimensions: usize,
+    clip: DpgClip,
+    by_actions: &mut [f32],
+) -> Vec<f32> {
+    assert_eq!(dqda.len(), by_actions.len(), "a gradient for each action");
+    let batch = count(dqda.len() / dimensions);
+    let rows = dqda.chunks_exact(dimensions).zip(by_actions.chunks_exact_mut(dimensions));
+    rows.map(|(dqda, by_action)| {
+        let bounded = bound(clip, dqda);
+        let mut loss = 0.0;
+        for (by_action, g) in by_action.iter_mut().zip(dqda.iter().map(bounded)) {
+            loss += 0.5 * g * g;
+            *by_action = -g / batch;
+        }
+        loss
+    })
+    .collect()
+}
+
+fn bound(clip: DpgClip, dqda: &[f32]) -> impl Fn(&f32) -> f32 + use<> {
+    let norm = dqda.iter().map(|g| g * g).sum::<f32>().sqrt();
+    move |g| match clip {
+        DpgClip::None => *g,
+        DpgClip::Norm(max) if norm > max => g * max / norm,
+        DpgClip::Norm(_) => *g,
+        DpgClip::Elements(max) => g.clamp(-max, max),
+    }
+}

@@ -1,0 +1,42 @@
+//! Losses, targets and returns: pure functions of slices.
+//!
+//! Batches are row-major; numbers per action go action by action, `[batch, actions]` or `[batch, actions, atoms]`. Sequences are one
+//! at a time, in order of time: with T transitions, `rewards[t]` is r_{t+1} and `discounts[t]` is γ·d_{t+1}, what belongs to the step
+//! that follows the t-th observation.
+//!
+//! Losses that networks learn by write their gradient by the network's outputs beside their value, ready for
+//! [`Network::gradient`](crate::Network::gradient). MPO's runs on the [tape](crate::tape).
+//!
+//! Functions panic when slices do not fit each other.
+
+mod advantage;
+mod categorical;
+mod dpg;
+mod huber;
+mod importance;
+mod mpo;
+mod munchausen;
+mod off_policy;
+mod quantile;
+mod rescale;
+mod returns;
+mod rows;
+mod sequence;
+mod value;
+mod vtrace;
+
+pub use advantage::generalized_advantages;
+pub use categorical::{Support, categorical_double_q_targets, categorical_loss, categorical_targets};
+pub use dpg::{DpgClip, deterministic_policy_gradient};
+pub use huber::{huber, huber_slope};
+pub use importance::importance_weights;
+pub use mpo::{Gaussians, Mpo, MpoBatch, MpoDuals, MpoLoss};
+pub use munchausen::{Munchausen, munchausen_targets};
+pub use off_policy::{RetraceSequence, off_policy_returns, retrace_coefficients, retrace_errors};
+pub use quantile::{quantile_loss, quantile_targets};
+pub use rescale::{rescale, unscale};
+pub use returns::n_step_returns;
+pub use rows::{argmax, greedy};
+pub use sequence::{sequence_priority, transformed_n_step_targets};
+pub use value::{BatchLoss, Selected, double_q_targets, q_loss};
+pub use vtrace::{VTrace, VTraceClip, vtrace};

@@ -1,0 +1,181 @@
+//! The loss of MPO (Abdolmaleki et al. 2018), with decoupled bounds on means and deviations, and a penalty on actions out of bounds.
+
+use crate::Layout;
+use crate::params::Init;
+use crate::tape::{self, Tensor, Weights, activation};
+
+/// The least that raw dual variables may be: softplus of less is no different.
+const MIN_RAW: f32 = -18.0;
+/// Added to dual variables, so that they stay positive.
+const MIN_DUAL: f32 = 1e-8;
+
+/// The bounds of an [`MpoLoss`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mpo {
+    /// On the non-parametric policy's distance from the target policy.
+    pub epsilon: f32,
+    /// The same for the penalty on actions out of [−1, 1].
+    pub epsilon_penalty: f32,
+    /// On the KL divergence of means, per dimension.
+    pub epsilon_mean: f32,
+    /// On that of standard deviations.
+    pub epsilon_stddev: f32,
+}
+
+impl Default for Mpo {
+    /// 0.1, 1e-3, 2.5e-3 and 1e-6.
+    fn default() -> Self {
+        Self { epsilon: 0.1, epsilon_penalty: 1e-3, epsilon_mean: 2.5e-3, epsilon_stddev: 1e-6 }
+    }
+}
+
+/// The dual variables: leaves that are learned beside the policy.
+#[derive(Debug, Clone)]
+pub struct MpoDuals {
+    name: String,
+}
+
+impl MpoDuals {
+    /// Adds the leaves under a name: temperatures begin at 10, multipliers at 10 for means and 1,000 for deviations (all before
+    /// softplus).
+    pub fn new(layout: &mut Layout, name: &str, dimensions: usize) -> Self {
+        let mut leaf = |leaf: &str, len, value| {
+            layout.add(&format!("{name}/{leaf}"), &[len], Init::Constant(value));
+        };
+        leaf("log_temperature", 1, 10.0);
+        leaf("log_penalty_temperature", 1, 10.0);
+        leaf("log_alpha_mean", dimensions, 10.0);
+        leaf("log_alpha_stddev", dimensions, 1000.0);
+        Self { name: name.to_owned() }
+    }
+
+    /// A dual variable: softplus of its leaf.
+    fn get(&self, weights: &Weights<'_>, leaf: &str) -> Tensor<1> {
+        let raw: Tensor<1> = weights.leaf(&format!("{}/{leaf}", self.name));
+        activation::softplus(raw.clamp_min(MIN_RAW), 1.0) + MIN_DUAL
+    }
+}
+
+/// Independent normal distributions, [batch, dimensions].
+#[derive(Debug, Clone)]
+pub struct Gaussians {
+    /// Means.
+    pub mean: Tensor<2>,
+    /// Standard deviations.
+    pub stddev: Tensor<2>,
+}
+
+impl Gaussians {
+    /// ln N(x), of x [samples, batch, dimensions] summed over dimensions: [samples, batch].
+    fn log_prob(&self, x: &Tensor<3>) -> Tensor<2> {
+        let z = (x.clone() - self.mean.clone().unsqueeze()) / self.stddev.clone().unsqueeze();
+        let per_dimension = z.powi_scalar(2) * -0.5 - self.stddev.clone().log().unsqueeze();
+        let half_log_two_pi = 0.918_938_5;
+        (per_dimension - half_log_two_pi).sum_dim(2).squeeze_dim(2)
+    }
+
+    /// KL(self ‖ other) of each dimension, averaged over the batch.
+    fn divergence(&self, other: &Self) -> Tensor<1> {
+        let ratio = (self.stddev.clone() / other.stddev.clone()).powi_scalar(2);
+        let z = ((self.mean.clone() - other.mean.clone()) / other.stddev.clone()).powi_scalar(2);
+        ((ratio.clone() + z - ratio.log() - 1.0) * 0.5).mean_dim(0).squeeze_dim(0)
+    }
+}
+
+/// What the loss is made from, beside the policies.
+#[derive(Debug, Clone, Copy)]
+pub struct MpoBatch<'a> {
+    /// Actions sampled from the target policy, [samples, batch, dimensions].
+    pub actions: &'a [f32],
+    /// Their values, [samples, batch].
+    pub q: &'a [f32],
+    /// Samples per state.
+    pub samples: usize,
+}
+
+/// MPO's loss, on the tape, and its parts.
+#[derive(Debug, Clone)]
+pub struct MpoLoss {
+    /// What is minimised, by the policy's parameters and the dual variables.
+    pub loss: Tensor<1>,
+    /// Its part that fits the policy to the weighted actions.
+    pub policy: f32,
+    /// Its part that moves the temperatures.
+    pub temperature: f32,
+    /// Its part that moves the multipliers.
+    pub alpha: f32,
+    /// KL of the means over its bound, averaged over dimensions.
+    pub kl_mean_rel: f32,
+    /// KL of the standard deviations over its bound, averaged over dimensions.
+    pub kl_stddev_rel: f32,
+}
+
+impl Mpo {
+    /// The loss of a batch of states. `duals` are tracked [`Weights`] with the leaves of `names`; `target` is a constant.
+    pub fn loss(
+        &self,
+        (names, duals): (&MpoDuals, &Weights<'_>),
+        online: &Gaussians,
+        target: &Gaussians,
+        batch: MpoBatch<'_>,
+    ) -> MpoLoss {
+        let [states, dimensions] = online.mean.dims();
+        let actions = tape::constant(batch.actions.to_vec(), [batch.samples, states, dimensions]);
+        let q = tape::constant(batch.q.to_vec(), [batch.samples, states]);
+        let eta = names.get(duals, "log_temperature");
+        let penalty_eta = names.get(duals, "log_penalty_temperature");
+        let cost = out_of_bounds(&actions);
+        let weights = weights(&q, &eta) + weights(&cost, &penalty_eta);
+        let temperature = temperature_loss(&q, eta, self.epsilon)
+            + temperature_loss(&cost, penalty_eta, self.epsilon_penalty);
+        let moved = [
+            Gaussians { mean: online.mean.clone(), stddev: target.stddev.clone() },
+            Gaussians { mean: target.mean.clone(), stddev: online.stddev.clone() },
+        ];
+        let fits = moved.each_ref().map(|policy| fit(&weights, policy.log_prob(&actions)));
+        let policy = fits.into_iter().reduce(|a, b| a + b).expect("two policies");
+        let bounds = [("log_alpha_mean", self.epsilon_mean), ("log_alpha_stddev", self.epsilon_stddev)];
+        let mut loss = policy.clone() + temperature.clone();
+        let (mut alpha_loss, mut relative) = (0.0, [0.0; 2]);
+        for (index, ((leaf, epsilon), policy)) in bounds.into_iter().zip(&moved).enumerate() {
+            let kl = target.divergence(policy);
+            let alpha = names.get(duals, leaf);
+            let dual = (alpha.clone() * (-kl.clone().detach() + epsilon)).sum();
+            relative[index] = scalar(kl.clone().mean()) / epsilon;
+            alpha_loss += scalar(dual.clone());
+            loss = loss + (alpha.detach() * kl).sum() + dual;
+        }
+        let [kl_mean_rel, kl_stddev_rel] = relative;
+        let (policy, temperature) = (scalar(policy), scalar(temperature));
+        MpoLoss { loss, policy, temperature, alpha: alpha_loss, kl_mean_rel, kl_stddev_rel }
+    }
+}
+
+/// −‖a − clip(a, −1, 1)‖₂ of each action.
+fn out_of_bounds(actions: &Tensor<3>) -> Tensor<2> {
+    let beyond = actions.clone() - actions.clone().clamp(-1.0, 1.0);
+    -beyond.powi_scalar(2).sum_dim(2).sqrt().squeeze_dim(2)
+}
+
+/// softmax over samples of q/η, without a gradient.
+fn weights(q: &Tensor<2>, eta: &Tensor<1>) -> Tensor<2> {
+    activation::softmax(q.clone() / eta.clone().unsqueeze(), 0).detach()
+}
+
+/// η·(ε + mean logsumexp(q/η) − ln samples).
+fn temperature_loss(q: &Tensor<2>, eta: Tensor<1>, epsilon: f32) -> Tensor<1> {
+    let [samples, _] = q.dims();
+    let scaled = q.clone() / eta.clone().unsqueeze();
+    let max = scaled.clone().max_dim(0).detach();
+    let total = (scaled - max.clone()).exp().sum_dim(0).log() + max;
+    eta * (total.mean() + (epsilon - super::rows::count(samples).ln()))
+}
+
+/// −mean over states of Σ w·ln π.
+fn fit(weights: &Tensor<2>, log_prob: Tensor<2>) -> Tensor<1> {
+    -(weights.clone() * log_prob).sum_dim(0).mean()
+}
+
+fn scalar(tensor: Tensor<1>) -> f32 {
+    tape::values(tensor)[0]
+}

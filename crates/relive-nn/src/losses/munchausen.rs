@@ -1,0 +1,67 @@
+use super::rows::log_sum_exp;
+
+/// What Munchausen's targets add to those of Q-learning (Vieillard et al. 2020).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Munchausen {
+    /// τ, the temperature of the policies.
+    pub temperature: f32,
+    /// α, how much of the log-policy is added to the reward.
+    pub coefficient: f32,
+    /// The least that τ·ln π may be.
+    pub clip: f32,
+}
+
+impl Default for Munchausen {
+    /// τ 0.03, α 0.9 and a clip at −1, as in the paper. Acme's clip is −1,000.
+    fn default() -> Self {
+        Self { temperature: 0.03, coefficient: 0.9, clip: -1.0 }
+    }
+}
+
+/// `r + α·clip(τ·ln π̄(a|s), clip, 0) + γd·τ·ln Σ exp(q̄(s')/τ)`, π̄ = softmax(q̄/τ), all q̄ of the target network.
+///
+/// `q_tm1` (of s) and `q_t` (of s') are [batch, actions].
+pub fn munchausen_targets(
+    munchausen: Munchausen,
+    (rewards, discounts): (&[f32], &[f32]),
+    actions: &[usize],
+    q_tm1: &[f32],
+    q_t: &[f32],
+) -> Vec<f32> {
+    assert_eq!(q_tm1.len(), q_t.len(), "both q-values are of one batch");
+    let width = q_t.len() / rewards.len().max(1);
+    let Munchausen { temperature, coefficient, clip } = munchausen;
+    let soft_max = |row: &[f32]| {
+        let scaled: Vec<f32> = row.iter().map(|q| q / temperature).collect();
+        temperature * log_sum_exp(&scaled)
+    };
+    let bonus = |row: usize| {
+        let before = &q_tm1[row * width..(row + 1) * width];
+        coefficient * (before[actions[row]] - soft_max(before)).clamp(clip, 0.0)
+    };
+    let after = q_t.chunks_exact(width).map(soft_max);
+    let steps = rewards.iter().zip(discounts).zip(after).enumerate();
+    steps.map(|(row, ((r, d), after))| r + bonus(row) + d * after).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hot_policy_counts_entropy_and_a_cold_one_is_q_learning() {
+        let (rewards, discounts) = (&[1.0_f32][..], &[0.5_f32][..]);
+        let targets = |munchausen| {
+            munchausen_targets(munchausen, (rewards, discounts), &[1], &[0.0, 2.0], &[3.0, 1.0])[0]
+        };
+        let cold = Munchausen { temperature: 1e-3, ..Munchausen::default() };
+        assert!((targets(cold) - 2.5).abs() < 1e-4);
+        // By hand for τ = 1: 1 + 0.9·(2 − ln(1 + e²)) + 0.5·ln(e³ + e).
+        let hot = Munchausen { temperature: 1.0, ..Munchausen::default() };
+        let by_hand = 1.0 - 0.9 * 0.126_928 + 0.5 * 3.126_928;
+        assert!((targets(hot) - by_hand).abs() < 1e-5);
+        // The first action was unlikely: τ·ln π = −2.13 is cut at −1.
+        let cut = munchausen_targets(hot, (rewards, discounts), &[0], &[0.0, 2.0], &[3.0, 1.0])[0];
+        assert!((cut - (1.0 - 0.9 + 0.5 * 3.126_928)).abs() < 1e-5);
+    }
+}

@@ -1,0 +1,21 @@
+/// n-step returns within a sequence: with k = min(n, T − t), `Σ_{i<k} (Π γ)·r_{t+i+1} + (Π_k γ)·v_{t+k}`. Near the end the horizon shrinks,
+/// and the last value bootstraps.
+///
+/// `values[t]` is that of the state that the t-th transition leads to; all slices are of length T.
+///
+/// # Panics
+/// If `n` is 0, or the slices differ in length.
+pub fn n_step_returns(rewards: &[f32], discounts: &[f32], values: &[f32], n: usize) -> Vec<f32> {
+    let steps = rewards.len();
+    assert!(n > 0, "returns of no steps");
+    assert_eq!(
+        (discounts.len(), values.len()),
+        (steps, steps),
+        "rewards, discounts and values are of one length"
+    );
+    let from = |t: usize| {
+        let last = (t + n).min(steps) - 1;
+        (t..=last).rev().fold(values[last], |value, i| rewards[i] + discounts[i] * value)
+    };
+    (0..steps).map(from).collect()
+}

@@ -1,0 +1,31 @@
+use super::rows::argmax;
+use super::{n_step_returns, rescale, unscale};
+
+/// ε of [`rescale`] in R2D2.
+const EPSILON: f32 = 1e-3;
+
+/// R2D2's targets for a sequence of T + 1 states (Kapturowski et al. 2019): n-step returns of rescaled values, double Q, rescaled
+/// again. T of them.
+///
+/// `selector` (of the online network) and `values` (of the target network) are [T + 1, actions], `rewards` and `discounts` of length T.
+pub fn transformed_n_step_targets(
+    selector: &[f32],
+    values: &[f32],
+    rewards: &[f32],
+    discounts: &[f32],
+    n: usize,
+) -> Vec<f32> {
+    assert_eq!(values.len(), selector.len(), "values and selector are of one sequence");
+    let actions = values.len() / (rewards.len() + 1);
+    let next = values.chunks_exact(actions).zip(selector.chunks_exact(actions)).skip(1);
+    let next: Vec<f32> = next.map(|(values, selector)| unscale(values[argmax(selector)], EPSILON)).collect();
+    let returns = n_step_returns(rewards, discounts, &next, n);
+    returns.into_iter().map(|value| rescale(value, EPSILON)).collect()
+}
+
+/// A sequence's priority: `η·max|δ| + (1 − η)·mean|δ|`.
+pub fn sequence_priority(errors: &[f32], eta: f32) -> f32 {
+    let largest = errors.iter().fold(0.0_f32, |max, error| max.max(error.abs()));
+    let mean = errors.iter().map(|error| error.abs()).sum::<f32>() / super::rows::count(errors.len());
+    eta * largest + (1.0 - eta) * mean
+}

@@ -1,0 +1,61 @@
+use super::rows::{argmax, count};
+use super::{huber, huber_slope};
+
+/// `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, the targets of plain Q-learning.
+///
+/// `values` and `selector` are [batch, actions].
+pub fn double_q_targets(rewards: &[f32], discounts: &[f32], values: &[f32], selector: &[f32]) -> Vec<f32> {
+    assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
+    assert_eq!(rewards.len(), discounts.len(), "rewards and discounts are of one batch");
+    let actions = values.len() / rewards.len().max(1);
+    let steps = rewards.iter().zip(discounts);
+    let next = values.chunks_exact(actions).zip(selector.chunks_exact(actions));
+    steps.zip(next).map(|((r, d), (values, selector))| r + d * values[argmax(selector)]).collect()
+}
+
+/// The rows of a batch that a loss looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Selected<'a> {
+    /// The action that was taken, of each row.
+    pub actions: &'a [usize],
+    /// What each row counts, importance weights say. They are not normalised here.
+    pub weights: &'a [f32],
+}
+
+impl Selected<'_> {
+    /// Rows of the batch.
+    pub(super) fn len(self) -> usize {
+        assert_eq!(self.actions.len(), self.weights.len(), "actions and weights are of one batch");
+        self.actions.len()
+    }
+}
+
+/// A loss of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchLoss {
+    /// The mean over the batch, weighted.
+    pub loss: f32,
+    /// Of each row, without its weight: what new priorities are made of. Temporal-difference errors `target − q` for
+    /// [`q_loss`], losses for the others.
+    pub rows: Vec<f32>,
+}
+
+/// `mean wᵢ·Huber(targetᵢ − q(sᵢ, aᵢ))`, with its gradient by the q-values.
+///
+/// `q` and `by_q` are [batch, actions]; `by_q` is overwritten.
+pub fn q_loss(q: &[f32], selected: Selected<'_>, targets: &[f32], kappa: f32, by_q: &mut [f32]) -> BatchLoss {
+    let batch = selected.len();
+    assert_eq!(targets.len(), batch, "a target for each row");
+    assert_eq!(q.len(), by_q.len(), "a gradient for each value");
+    by_q.fill(0.0);
+    let actions = q.len() / batch.max(1);
+    let mut result = BatchLoss { loss: 0.0, rows: Vec::with_capacity(batch) };
+    for (row, target) in targets.iter().enumerate() {
+        let (place, weight) = (row * actions + selected.actions[row], selected.weights[row]);
+        let error = target - q[place];
+        result.loss += weight * huber(error, kappa) / count(batch);
+        by_q[place] = -weight * huber_slope(error, kappa) / count(batch);
+        result.rows.push(error);
+    }
+    result
+}

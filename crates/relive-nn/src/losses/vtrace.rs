@@ -1,0 +1,51 @@
+/// Where V-trace cuts importance ratios.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VTraceClip {
+    /// ρ̄, of temporal differences.
+    pub rho: f32,
+    /// Of the policy gradient's advantages.
+    pub pg_rho: f32,
+    /// c̄, of traces.
+    pub c: f32,
+    /// λ, by which traces are shortened.
+    pub lambda: f32,
+}
+
+impl Default for VTraceClip {
+    /// All 1.
+    fn default() -> Self {
+        Self { rho: 1.0, pg_rho: 1.0, c: 1.0, lambda: 1.0 }
+    }
+}
+
+/// What V-trace gives for a sequence, each of T numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VTrace {
+    /// vs_t − V_t.
+    pub errors: Vec<f32>,
+    /// r_{t+1} + γ_{t+1}·vs_{t+1}.
+    pub q_estimates: Vec<f32>,
+    /// min(ρ̄_pg, ρ_t)·(q_estimate_t − V_t).
+    pub pg_advantages: Vec<f32>,
+}
+
+/// V-trace (Espeholt et al. 2018, eq. 1): `δ_t = min(ρ̄,ρ_t)(r + γV_{t+1} − V_t)`, `(vs−V)_t = δ_t + γ·λ·min(c̄,ρ_t)(vs−V)_{t+1}`.
+///
+/// `values` are V_0..=V_T, the other slices are of length T; `rhos` are π(a_t)/μ(a_t).
+pub fn vtrace(values: &[f32], rewards: &[f32], discounts: &[f32], rhos: &[f32], clip: VTraceClip) -> VTrace {
+    let steps = rewards.len();
+    let lengths = (values.len(), discounts.len(), rhos.len());
+    assert_eq!(lengths, (steps + 1, steps, steps), "values have one more than rewards, the others as many");
+    let mut errors = vec![0.0; steps];
+    let mut error = 0.0;
+    for t in (0..steps).rev() {
+        let delta = rhos[t].min(clip.rho) * (rewards[t] + discounts[t] * values[t + 1] - values[t]);
+        error = delta + discounts[t] * clip.lambda * rhos[t].min(clip.c) * error;
+        errors[t] = error;
+    }
+    let next = |t: usize| values[t + 1] + errors.get(t + 1).unwrap_or(&0.0);
+    let q_estimates: Vec<f32> = (0..steps).map(|t| rewards[t] + discounts[t] * next(t)).collect();
+    let advantage = |t: usize| rhos[t].min(clip.pg_rho) * (q_estimates[t] - values[t]);
+    let pg_advantages = (0..steps).map(advantage).collect();
+    VTrace { errors, q_estimates, pg_advantages }
+}

@@ -1,0 +1,170 @@
+use super::conv::{Conv, ConvShape};
+use super::dense::Dense;
+use super::duelling::Duelling;
+use super::init::LinearInit;
+use super::layer::Layer;
+use super::net::Network;
+use super::norm::LayerNorm;
+use super::plan::Plan;
+use super::stack::Stack;
+use crate::kernels::activation::Activation;
+use crate::kernels::patches::PatchShape;
+use crate::params::Layout;
+
+/// Builds a [`Network`] layer by layer. Leaves are named by the network, the layer's number, and `w`, `b`, `scale` or `offset`.
+#[derive(Debug)]
+pub struct NetworkBuilder<'a> {
+    plan: Plan<'a>,
+    stack: Stack,
+    init: LinearInit,
+    image: Option<(usize, usize, usize)>,
+}
+
+impl<'a> NetworkBuilder<'a> {
+    pub(crate) fn new(layout: &'a mut Layout, name: &str, inputs: usize) -> Self {
+        assert!(inputs > 0, "a network without inputs");
+        let stack = Stack { inputs, layers: Vec::new() };
+        Self { plan: Plan::new(layout, name), stack, init: LinearInit::default(), image: None }
+    }
+
+    /// How linear and convolutional layers from here on begin. Default: [`LinearInit::LecunNormal`].
+    #[must_use]
+    pub fn init(mut self, init: LinearInit) -> Self {
+        self.init = init;
+        self
+    }
+
+    /// A linear layer with biases.
+    #[must_use]
+    pub fn linear(mut self, outputs: usize) -> Self {
+        let (inputs, init) = (self.stack.outputs(), self.init);
+        let layer = Dense::new(&mut self.next(), inputs, outputs, init);
+        self.push(Layer::Dense(layer))
+    }
+
+    /// What follows the last layer's sums.
+    ///
+    /// # Panics
+    /// If there is no layer yet, or the last one is a duelling head.
+    #[must_use]
+    pub fn activation(mut self, activation: Activation) -> Self {
+        let last = self.stack.layers.last_mut().and_then(Layer::activation_mut);
+        *last.expect("an activation follows a linear, convolutional or normalising layer") = activation;
+        self
+    }
+
+    /// Linear layers of these widths, each with the activation.
+    #[must_use]
+    pub fn mlp(self, hidden: &[usize], activation: Activation) -> Self {
+        hidden.iter().fold(self, |builder, width| builder.linear(*width).activation(activation))
+    }
+
+    /// Normalisation of each row (Ba et al. 2016), with scale and offset.
+    #[must_use]
+    pub fn layer_norm(mut self) -> Self {
+        let width = self.stack.outputs();
+        let layer = LayerNorm::new(&mut self.next(), width);
+        self.push(Layer::Norm(layer))
+    }
+
+    /// Acme's LayerNormMLP: linear, normalisation, tanh, then linear layers with ELU between them, and behind the last if
+    /// `activate_final`. All begin uniform with variance (1/3)/fan_out.
+    ///
+    /// # Panics
+    /// If there are no sizes.
+    #[must_use]
+    pub fn layer_norm_mlp(self, sizes: &[usize], activate_final: bool) -> Self {
+        let (first, rest) = sizes.split_first().expect("at least one layer");
+        let before = self.init;
+        let begun = self.init(LinearInit::UniformFanOut { scale: 1.0 / 3.0 }).linear(*first);
+        let begun = begun.layer_norm().activation(Activation::Tanh);
+        let (hidden, last) = rest.split_at(rest.len().saturating_sub(1));
+        let last_activation = if activate_final { Activation::Elu } else { Activation::Identity };
+        begun.mlp(hidden, Activation::Elu).mlp(last, last_activation).init(before)
+    }
+
+    /// Says that rows are images: height, width, channels, channels last.
+    ///
+    /// # Panics
+    /// If rows have another number of numbers.
+    #[must_use]
+    pub fn image(mut self, height: usize, width: usize, channels: usize) -> Self {
+        assert_eq!(height * width * channels, self.stack.outputs(), "an image of as many numbers as a row");
+        self.image = Some((height, width, channels));
+        self
+    }
+
+    /// A convolution without padding, with square kernels and biases.
+    ///
+    /// # Panics
+    /// If the rows are no images, or these are smaller than the kernel.
+    #[must_use]
+    pub fn conv(mut self, filters: usize, kernel: usize, stride: usize) -> Self {
+        let (height, width, channels) = self.image.expect("convolutions follow `image` or each other");
+        assert!(
+            height >= kernel && width >= kernel,
+            "an image of {height} x {width} under a kernel of {kernel}"
+        );
+        let patch = PatchShape { height, width, channels, kernel, stride };
+        let init = self.init;
+        let layer = Conv::new(&mut self.next(), ConvShape { patch, filters }, init);
+        let (rows, columns) = patch.grid();
+        let mut builder = self.push(Layer::Conv(layer));
+        builder.image = Some((rows, columns, filters));
+        builder
+    }
+
+    /// The torso of Mnih et al. 2015 for images of 84 x 84: 32 filters of 8 x 8 at stride 4, 64 of 4 x 4 at 2, 64 of 3 x 3 at 1,
+    /// each with ReLU. 3,136 outputs.
+    #[must_use]
+    pub fn nature_torso(self) -> Self {
+        let layers = [(32, 8, 4), (64, 4, 2), (64, 3, 1)];
+        layers.into_iter().fold(self, |builder, (filters, kernel, stride)| {
+            builder.conv(filters, kernel, stride).activation(Activation::Relu)
+        })
+    }
+
+    /// A duelling head: a value and advantages, each behind hidden layers of their own with ReLU, as `v + a − mean(a)`.
+    #[must_use]
+    pub fn duelling(self, hidden: &[usize], actions: usize) -> Self {
+        self.duelling_atoms(hidden, actions, 1)
+    }
+
+    /// A duelling head that combines each of some numbers per action: the logits of distributions' atoms. Rows go action by action.
+    #[must_use]
+    pub fn duelling_atoms(mut self, hidden: &[usize], actions: usize, atoms: usize) -> Self {
+        let (inputs, init) = (self.stack.outputs(), self.init);
+        let mut plan = self.next();
+        let value = stream(&mut plan.inside("value"), inputs, hidden, atoms, init);
+        let advantage = stream(&mut plan.inside("advantage"), inputs, hidden, actions * atoms, init);
+        self.push(Layer::Duelling(Box::new(Duelling { value, advantage, atoms })))
+    }
+
+    /// The network.
+    pub fn build(self) -> Network {
+        Network::new(self.stack, self.plan.range())
+    }
+
+    fn next(&mut self) -> Plan<'_> {
+        let number = self.stack.layers.len();
+        self.plan.inside(&number.to_string())
+    }
+
+    fn push(mut self, layer: Layer) -> Self {
+        self.stack.layers.push(layer);
+        self.image = None;
+        self
+    }
+}
+
+/// Linear layers with ReLU, and a linear one behind them.
+fn stream(plan: &mut Plan<'_>, inputs: usize, hidden: &[usize], outputs: usize, init: LinearInit) -> Stack {
+    let mut stack = Stack { inputs, layers: Vec::new() };
+    for (number, width) in hidden.iter().chain([&outputs]).enumerate() {
+        let inputs = stack.outputs();
+        let mut layer = Dense::new(&mut plan.inside(&number.to_string()), inputs, *width, init);
+        layer.activation = if number < hidden.len() { Activation::Relu } else { Activation::Identity };
+        stack.layers.push(Layer::Dense(layer));
+    }
+    stack
+}

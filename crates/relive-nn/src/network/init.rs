@@ -1,0 +1,35 @@
+use crate::params::{Distribution, Init};
+
+/// How a linear or convolutional layer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum LinearInit {
+    /// Truncated normal of variance 1/fan_in, biases zero: the default of Haiku and Sonnet, so of Acme's networks, and ours.
+    #[default]
+    LecunNormal,
+    /// Weights and biases uniform in ±1/√fan_in: the default of PyTorch.
+    PyTorch,
+    /// Uniform of variance `scale`/fan_out, biases zero: Acme's LayerNormMLP, with scale 1/3.
+    UniformFanOut {
+        /// Numerator of the variance.
+        scale: f32,
+    },
+    /// Truncated normal of variance `scale`/fan_in, biases zero: with a scale such as 1e-4, heads that begin near zero.
+    NearZero {
+        /// Numerator of the variance.
+        scale: f32,
+    },
+}
+
+impl LinearInit {
+    /// Of weights and of biases.
+    pub(crate) fn leaves(self, fan_in: usize, fan_out: usize) -> (Init, Init) {
+        let zero = Init::Constant(0.0);
+        let scaled = |scale, fan, distribution| Init::VarianceScaling { scale, fan, distribution };
+        match self {
+            Self::LecunNormal => (scaled(1.0, fan_in, Distribution::TruncatedNormal), zero),
+            Self::PyTorch => (Init::PyTorch { fan_in }, Init::PyTorch { fan_in }),
+            Self::UniformFanOut { scale } => (scaled(scale, fan_out, Distribution::Uniform), zero),
+            Self::NearZero { scale } => (scaled(scale, fan_in, Distribution::TruncatedNormal), zero),
+        }
+    }
+}

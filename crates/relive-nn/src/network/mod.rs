@@ -1,0 +1,17 @@
+//! Networks: layers over rows of numbers, forwards and backwards.
+
+mod builder;
+mod conv;
+mod dense;
+mod duelling;
+mod init;
+mod layer;
+mod net;
+mod norm;
+pub(crate) mod pass;
+mod plan;
+mod stack;
+
+pub use builder::NetworkBuilder;
+pub use init::LinearInit;
+pub use net::{Network, Scratch};

@@ -1,0 +1,120 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::builder::NetworkBuilder;
+use super::pass::{Backward, Forward};
+use super::stack::Stack;
+use crate::kernels::buffers::Buffer;
+use crate::params::Params;
+
+/// A feed-forward network: rows of inputs to rows of outputs. It knows sizes and places of its numbers; the numbers themselves are
+/// in [`Params`].
+///
+/// Learners run it [on the tape](crate::tape), everybody else through [`infer`](Self::infer), which records nothing and allocates
+/// nothing.
+///
+/// ```
+/// use relive_nn::{Activation, Key, Layout, Network, Scratch};
+///
+/// let mut layout = Layout::new();
+/// let network = Network::builder(&mut layout, "q", 4).mlp(&[64, 64], Activation::Relu).linear(2).build();
+/// let params = layout.init(Key::from_seed(1));
+/// let mut scratch = Scratch::default();
+/// let q = network.infer(&params, &[0.1, 0.2, 0.3, 0.4], &mut scratch);
+/// assert_eq!(q.len(), 2);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Network {
+    stack: Arc<Stack>,
+    range: Range<usize>,
+}
+
+/// Memory that [`Network::infer`] uses again.
+#[derive(Debug, Default, Clone)]
+pub struct Scratch {
+    trace: Vec<f32>,
+}
+
+impl Network {
+    /// Begins a network whose leaves are added to a layout under a name.
+    ///
+    /// # Panics
+    /// If `inputs` is 0.
+    pub fn builder<'a>(layout: &'a mut crate::Layout, name: &str, inputs: usize) -> NetworkBuilder<'a> {
+        NetworkBuilder::new(layout, name, inputs)
+    }
+
+    pub(crate) fn new(stack: Stack, range: Range<usize>) -> Self {
+        Self { stack: Arc::new(stack), range }
+    }
+
+    /// Numbers of an input row.
+    pub fn inputs(&self) -> usize {
+        self.stack.inputs
+    }
+
+    /// Numbers of an output row.
+    pub fn outputs(&self) -> usize {
+        self.stack.outputs()
+    }
+
+    /// Where its numbers lie among those of its [`Params`].
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// The outputs for any number of input rows, without a tape.
+    ///
+    /// # Panics
+    /// If `x` is not a whole number of rows, or the parameters are of another layout.
+    pub fn infer<'s>(&self, params: &Params, x: &[f32], scratch: &'s mut Scratch) -> &'s [f32] {
+        let batch = self.rows(x);
+        scratch.trace.resize(self.stack.trace_len(batch), 0.0);
+        let weights = &params.values()[self.range()];
+        self.stack.forward(Forward { weights, x, batch }, &mut scratch.trace);
+        self.stack.last(&scratch.trace, batch)
+    }
+
+    /// The gradient by this network's parameters of a loss whose gradient by the outputs is known in closed form. `loss` is given the
+    /// outputs and fills in its gradient by them, row by row. Numbers of the layout that are not this network's get 0.
+    ///
+    /// # Panics
+    /// If `x` is not a whole number of rows, or the parameters are of another layout.
+    pub fn gradient<R>(
+        &self,
+        params: &Params,
+        x: &[f32],
+        loss: impl FnOnce(&[f32], &mut [f32]) -> R,
+    ) -> (R, Vec<f32>) {
+        let batch = self.rows(x);
+        let forward = Forward { weights: &params.values()[self.range()], x, batch };
+        let mut trace = Buffer::take(self.stack.trace_len(batch));
+        self.stack.forward(forward, &mut trace);
+        let outputs = self.stack.last(&trace, batch);
+        let mut dy = Buffer::take(outputs.len());
+        let result = loss(outputs, &mut dy);
+        let mut gradient = vec![0.0; params.values().len()];
+        let dweights = Some(&mut gradient[self.range()]);
+        self.pull_back(Backward { forward, y: &trace, cache: &[], dy: &mut dy, dweights, dx: None });
+        (result, gradient)
+    }
+
+    pub(crate) fn rows(&self, x: &[f32]) -> usize {
+        let (len, width) = (x.len(), self.inputs());
+        assert!(len.is_multiple_of(width), "{len} numbers are no whole number of rows of {width} inputs");
+        len / width
+    }
+
+    pub(crate) fn trace_len(&self, batch: usize) -> usize {
+        self.stack.trace_len(batch)
+    }
+
+    pub(crate) fn trace<'a>(&self, pass: Forward<'_>, trace: &'a mut [f32]) -> &'a [f32] {
+        self.stack.forward(pass, trace);
+        self.stack.last(trace, pass.batch)
+    }
+
+    pub(crate) fn pull_back(&self, pass: Backward<'_>) {
+        self.stack.backward(pass);
+    }
+}

@@ -1,0 +1,62 @@
+//! The state of an optimiser as bytes, all little endian:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4 | `RLO1` |
+//! | 4 | kind: 1 Adam, 2 RMSProp, 3 SGD |
+//! | 8 | steps |
+//! | 8 | numbers in the first array |
+//! | 8 | numbers in the second array |
+//! | 4 each | first array (means, momentum), second array (mean squares), as f32 |
+
+use super::Optimizer;
+use crate::error::Error;
+
+const MAGIC: &[u8; 4] = b"RLO1";
+const HEADER: usize = 32;
+
+pub(super) fn write(tag: u32, from: &Optimizer) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER + 4 * (from.first.len() + from.second.len()));
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&tag.to_le_bytes());
+    for number in [from.steps, from.first.len() as u64, from.second.len() as u64] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(bytemuck::cast_slice(&from.first));
+    bytes.extend_from_slice(bytemuck::cast_slice(&from.second));
+    bytes
+}
+
+pub(super) fn read(bytes: &[u8], tag: u32, into: &mut Optimizer) -> Result<(), Error> {
+    let Some((header, arrays)) = bytes.split_first_chunk::<HEADER>() else {
+        return Err(Error::damaged(format!("{} bytes of optimiser state, at least {HEADER}", bytes.len())));
+    };
+    let (magic, numbers) = header.split_at(8);
+    if &magic[..4] != MAGIC {
+        return Err(Error::damaged("no state of an optimiser: it does not begin with RLO1"));
+    }
+    if magic[4..] != tag.to_le_bytes() {
+        return Err(Error::mismatch("the state is of an optimiser of another kind"));
+    }
+    let number = |index: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&numbers[8 * index..8 * index + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let (steps, first, second) = (number(0), number(1), number(2));
+    if (first, second) != (into.first.len() as u64, into.second.len() as u64) {
+        return Err(Error::mismatch(format!(
+            "the state is for {first} and {second} numbers, this optimiser keeps {} and {}",
+            into.first.len(),
+            into.second.len(),
+        )));
+    }
+    let middle = 4 * into.first.len();
+    if arrays.len() != middle + 4 * into.second.len() {
+        return Err(Error::damaged(format!("{} bytes of arrays behind the header", arrays.len())));
+    }
+    bytemuck::cast_slice_mut::<f32, u8>(&mut into.first).copy_from_slice(&arrays[..middle]);
+    bytemuck::cast_slice_mut::<f32, u8>(&mut into.second).copy_from_slice(&arrays[middle..]);
+    into.steps = steps;
+    Ok(())
+}

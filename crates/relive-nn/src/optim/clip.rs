@@ -1,0 +1,44 @@
+use crate::kernels::wide;
+
+/// Sums are made in this many lanes, so that they are vectorised and still the same on every processor.
+const LANES: usize = 32;
+
+/// The length of all gradients together, ‖g‖₂.
+pub fn global_norm(gradient: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; LANES];
+    wide(|| {
+        let chunks = gradient.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            sums.iter_mut().zip(chunk).for_each(|(sum, g)| *sum += g * g);
+        }
+        sums.iter_mut().zip(rest).for_each(|(sum, g)| *sum += g * g);
+    });
+    sums.iter().sum::<f32>().sqrt()
+}
+
+/// Shortens gradients to at most `max_norm`, all by the same factor: `g·min(1, c/‖g‖)` (Pascanu et al. 2013). Returns the length
+/// that they had.
+pub fn clip_by_global_norm(gradient: &mut [f32], max_norm: f32) -> f32 {
+    let norm = global_norm(gradient);
+    if norm > max_norm {
+        let factor = max_norm / norm;
+        wide(|| gradient.iter_mut().for_each(|g| *g *= factor));
+    }
+    norm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_norm_is_of_all_leaves_together() {
+        // Two leaves of length 3 and 4: each alone is below 4.5, together they are 5 long.
+        let mut gradient = vec![0.0; 100];
+        (gradient[3], gradient[99]) = (3.0, 4.0);
+        assert_eq!(clip_by_global_norm(&mut gradient, 4.5), 5.0);
+        assert!((gradient[3] - 2.7).abs() < 1e-6 && (gradient[99] - 3.6).abs() < 1e-6);
+        assert!((clip_by_global_norm(&mut gradient, 4.5) - 4.5).abs() < 1e-6);
+    }
+}

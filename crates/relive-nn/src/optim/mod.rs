@@ -1,0 +1,10 @@
+//! Optimisers over flat parameters.
+
+mod bytes;
+mod clip;
+mod kinds;
+mod optimizer;
+
+pub use clip::{clip_by_global_norm, global_norm};
+pub use kinds::{Adam, RmsProp, Sgd};
+pub use optimizer::Optimizer;

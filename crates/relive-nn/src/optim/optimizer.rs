@@ -1,0 +1,102 @@
+use super::kinds::{Adam, Kind, RmsProp, Sgd, Step};
+use super::{clip_by_global_norm, global_norm};
+use crate::error::Error;
+use crate::kernels::buffers::Buffer;
+use crate::kernels::wide;
+use crate::params::Params;
+
+/// Changes parameters by gradients, and keeps what it needs for that from step to step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Optimizer {
+    kind: Kind,
+    max_gradient_norm: Option<f32>,
+    pub(super) steps: u64,
+    pub(super) first: Vec<f32>,
+    pub(super) second: Vec<f32>,
+}
+
+impl Optimizer {
+    /// Adam for parameters of this layout.
+    pub fn adam(adam: Adam, params: &Params) -> Self {
+        Self::new(Kind::Adam(adam), params)
+    }
+
+    /// RMSProp for parameters of this layout.
+    pub fn rms_prop(rms_prop: RmsProp, params: &Params) -> Self {
+        Self::new(Kind::RmsProp(rms_prop), params)
+    }
+
+    /// Gradient descent for parameters of this layout.
+    pub fn sgd(sgd: Sgd, params: &Params) -> Self {
+        Self::new(Kind::Sgd(sgd), params)
+    }
+
+    fn new(kind: Kind, params: &Params) -> Self {
+        let len = params.values().len();
+        let state = |kept| if kept { vec![0.0; len] } else { Vec::new() };
+        let (first, second) = kind.keeps();
+        Self { kind, max_gradient_norm: None, steps: 0, first: state(first), second: state(second) }
+    }
+
+    /// Shortens every gradient to at most this length, all leaves together, before it is used.
+    #[must_use]
+    pub fn max_gradient_norm(self, norm: f32) -> Self {
+        Self { max_gradient_norm: Some(norm), ..self }
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Changes parameters against a gradient and counts their version up. Returns the gradient's length before clipping.
+    ///
+    /// # Panics
+    /// If parameters or gradient have another number of numbers than the optimiser was made for.
+    pub fn step(&mut self, params: &mut Params, gradient: &[f32]) -> f32 {
+        let len = params.values().len();
+        assert_eq!(gradient.len(), len, "a gradient for other parameters");
+        assert!(self.fits(len), "the optimiser was made for other parameters than these {len}");
+        self.steps += 1;
+        let norm = match self.max_gradient_norm {
+            Some(max) => {
+                let mut clipped = Buffer::take(len);
+                clipped.copy_from_slice(gradient);
+                let norm = clip_by_global_norm(&mut clipped, max);
+                self.apply(params.values_mut(), &clipped);
+                norm
+            }
+            None => {
+                self.apply(params.values_mut(), gradient);
+                global_norm(gradient)
+            }
+        };
+        params.touch();
+        norm
+    }
+
+    fn fits(&self, len: usize) -> bool {
+        let (first, second) = self.kind.keeps();
+        (!first || self.first.len() == len) && (!second || self.second.len() == len)
+    }
+
+    fn apply(&mut self, params: &mut [f32], gradient: &[f32]) {
+        let (first, second) = (&mut self.first[..], &mut self.second[..]);
+        let step = Step { params, gradient, first, second, number: self.steps };
+        let kind = self.kind;
+        wide(move || kind.step(step));
+    }
+
+    /// All that it keeps from step to step, for a checkpoint. Learning rates and the like are not part of it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        super::bytes::write(self.kind.tag(), self)
+    }
+
+    /// Goes on where [`to_bytes`](Self::to_bytes) was called: the same steps from here on give the same bytes.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or of an optimiser of another kind or for other parameters. Nothing changes then.
+    pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        super::bytes::read(bytes, self.kind.tag(), self)
+    }
+}

@@ -1,0 +1,92 @@
+use crate::random::Stream;
+
+/// How the numbers of a leaf begin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Init {
+    /// All the same number.
+    Constant(f32),
+    /// Uniform in `[-1/√fan_in, 1/√fan_in]`: PyTorch's default for weights and biases of linear and convolutional layers,
+    /// 1/√units for those of an LSTM.
+    PyTorch {
+        /// Inputs of one output.
+        fan_in: usize,
+    },
+    /// Variance `scale / fan`, as in Haiku, Sonnet and TensorFlow.
+    VarianceScaling {
+        /// Numerator of the variance.
+        scale: f32,
+        /// The fan that is counted, of the layer's inputs or outputs.
+        fan: usize,
+        /// The distribution.
+        distribution: Distribution,
+    },
+}
+
+/// What [`Init::VarianceScaling`] draws from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distribution {
+    /// Uniform in `±√(3·variance)`.
+    Uniform,
+    /// Normal cut at two standard deviations, widened so that the variance is right after the cut.
+    TruncatedNormal,
+}
+
+/// The standard deviation of a standard normal that is cut at ±2.
+const TRUNCATED_STDDEV: f64 = 0.879_625_661_034_239_8;
+
+impl Init {
+    pub(crate) fn fill(self, values: &mut [f32], stream: &mut Stream) {
+        match self {
+            Self::Constant(value) => values.fill(value),
+            Self::PyTorch { fan_in } => uniform(values, stream, 1.0 / root(fan_in)),
+            Self::VarianceScaling { scale, fan, distribution } => {
+                let stddev = f64::from(scale).sqrt() / root(fan);
+                match distribution {
+                    Distribution::Uniform => uniform(values, stream, 3.0_f64.sqrt() * stddev),
+                    Distribution::TruncatedNormal => {
+                        let factor = stddev / TRUNCATED_STDDEV;
+                        fill_with(values, || stream.truncated_normal() * factor);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "fans are far below 2^52")]
+fn root(fan: usize) -> f64 {
+    (fan.max(1) as f64).sqrt()
+}
+
+fn uniform(values: &mut [f32], stream: &mut Stream, bound: f64) {
+    fill_with(values, || (2.0 * stream.uniform() - 1.0) * bound);
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "f32 is what parameters are")]
+fn fill_with(values: &mut [f32], mut draw: impl FnMut() -> f64) {
+    values.iter_mut().for_each(|value| *value = draw() as f32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Key;
+
+    fn variance(init: Init) -> (f32, f32) {
+        let mut values = vec![0.0; 50_000];
+        init.fill(&mut values, &mut Key::from_seed(1).stream());
+        let largest = values.iter().fold(0.0_f32, |max, v| max.max(v.abs()));
+        (values.iter().map(|v| v * v).sum::<f32>() / 50_000.0, largest)
+    }
+
+    #[test]
+    fn variances_are_as_asked() {
+        let scaling = |distribution| Init::VarianceScaling { scale: 0.333, fan: 64, distribution };
+        for distribution in [Distribution::Uniform, Distribution::TruncatedNormal] {
+            let (variance, _) = variance(scaling(distribution));
+            assert!((variance / (0.333 / 64.0) - 1.0).abs() < 0.03, "{distribution:?} {variance}");
+        }
+        let (_, largest) = variance(Init::PyTorch { fan_in: 64 });
+        assert!(largest <= 0.125 && largest > 0.124, "{largest}");
+    }
+}

@@ -1,0 +1,99 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Init, Params};
+use crate::limits;
+use crate::random::Key;
+
+/// The leaves of a set of parameters, in the order in which they lie in memory: name, shape and beginning of each.
+///
+/// Layers add their leaves when they are made; after that a layout does not change, and is shared by all [`Params`] of it.
+///
+/// ```
+/// use relive_nn::{Init, Key, Layout};
+///
+/// let mut layout = Layout::new();
+/// layout.add("head/w", &[4, 2], Init::PyTorch { fan_in: 4 });
+/// layout.add("head/b", &[2], Init::Constant(0.0));
+/// let params = layout.init(Key::from_seed(1));
+/// assert_eq!(params.values().len(), 10);
+/// assert_eq!(params.leaf("head/b"), Some(&[0.0, 0.0][..]));
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Layout {
+    leaves: Vec<Leaf>,
+    len: usize,
+}
+
+/// One named array of parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaf {
+    name: String,
+    shape: Vec<usize>,
+    offset: usize,
+    init: Init,
+}
+
+impl Leaf {
+    /// The name, parts separated by `/`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The dimensions, row-major.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Where its numbers lie among all.
+    pub fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.shape.iter().product::<usize>()
+    }
+}
+
+impl Layout {
+    /// A layout without leaves.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a leaf behind those there are, and tells where its numbers lie.
+    ///
+    /// # Panics
+    /// If the name is taken, or a limit of [`limits`] is exceeded.
+    pub fn add(&mut self, name: &str, shape: &[usize], init: Init) -> Range<usize> {
+        assert!(self.leaves.iter().all(|leaf| leaf.name != name), "there are two leaves named {name}");
+        assert!(self.leaves.len() < limits::MAX_LEAVES, "more than {} leaves", limits::MAX_LEAVES);
+        let leaf = Leaf { name: name.to_owned(), shape: shape.to_vec(), offset: self.len, init };
+        let range = leaf.range();
+        assert!(range.end <= limits::MAX_PARAMETERS, "more than {} parameters", limits::MAX_PARAMETERS);
+        self.len = range.end;
+        self.leaves.push(leaf);
+        range
+    }
+
+    /// Numbers of all leaves together.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no numbers.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All leaves in order.
+    pub fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// Parameters as they begin. Each leaf has a random stream of its own, by its name: the same key gives the same numbers
+    /// whatever other leaves there are, on any thread.
+    pub fn init(self, key: Key) -> Params {
+        let mut values = vec![0.0; self.len];
+        for leaf in &self.leaves {
+            leaf.init.fill(&mut values[leaf.range()], &mut key.child(&leaf.name).stream());
+        }
+        Params::new(Arc::new(self), values)
+    }
+}

@@ -1,0 +1,155 @@
+use std::sync::Arc;
+
+use super::Layout;
+use crate::error::Error;
+
+/// Parameters of networks: all numbers in one array of f32, with the names and shapes of a [`Layout`].
+///
+/// Parameters are plain data: they are copied for target networks, sent to actors as [`bytes`](Self::as_bytes), and changed by
+/// an [`Optimizer`](crate::Optimizer). Their [`version`](Self::version) rises with every change that is meant to be seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Params {
+    layout: Arc<Layout>,
+    values: Vec<f32>,
+    version: u64,
+}
+
+impl Params {
+    pub(crate) fn new(layout: Arc<Layout>, values: Vec<f32>) -> Self {
+        Self { layout, values, version: 0 }
+    }
+
+    /// Names and shapes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// All numbers, leaf after leaf.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// All numbers, to be changed in place. The version stays: see [`touch`](Self::touch).
+    pub fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+
+    /// The numbers of the leaf of a name.
+    pub fn leaf(&self, name: &str) -> Option<&[f32]> {
+        let leaf = self.layout.leaves().iter().find(|leaf| leaf.name() == name)?;
+        self.values.get(leaf.range())
+    }
+
+    /// How often the parameters have changed. Actors compare it to know whether to fetch.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Counts a change.
+    pub fn touch(&mut self) {
+        self.version += 1;
+    }
+
+    /// Sets the count of changes, as when parameters are restored.
+    pub fn set_version(&mut self, version: u64) {
+        self.version = version;
+    }
+
+    /// All numbers as little-endian bytes, four for each.
+    pub fn as_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.values)
+    }
+
+    /// Replaces all numbers by those of [`as_bytes`](Self::as_bytes) of parameters with the same layout.
+    ///
+    /// # Errors
+    /// [`Mismatch`](crate::ErrorKind::Mismatch) if there are not as many bytes as the layout has; nothing changes.
+    pub fn set_bytes(&mut self, bytes: &[u8], version: u64) -> Result<(), Error> {
+        let own = bytemuck::cast_slice_mut::<f32, u8>(&mut self.values);
+        if bytes.len() != own.len() {
+            return Err(Error::mismatch(format!(
+                "{} bytes of parameters, but this network has {} ({} leaves); they are of another network",
+                bytes.len(),
+                own.len(),
+                self.layout.leaves().len(),
+            )));
+        }
+        own.copy_from_slice(bytes);
+        self.version = version;
+        Ok(())
+    }
+
+    /// Takes over numbers and version: the hard update of a target network.
+    ///
+    /// # Panics
+    /// If the layouts differ.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.assert_same_layout(other);
+        self.values.copy_from_slice(&other.values);
+        self.version = other.version;
+    }
+
+    /// Moves towards other parameters: `self += tau·(other − self)` (Polyak averaging, Lillicrap et al. 2016), and takes over their
+    /// version.
+    ///
+    /// # Panics
+    /// If the layouts differ.
+    pub fn polyak_from(&mut self, other: &Self, tau: f32) {
+        self.assert_same_layout(other);
+        for (own, new) in self.values.iter_mut().zip(&other.values) {
+            *own += tau * (new - *own);
+        }
+        self.version = other.version;
+    }
+
+    fn assert_same_layout(&self, other: &Self) {
+        let same = Arc::ptr_eq(&self.layout, &other.layout) || self.layout == other.layout;
+        assert!(same, "parameters of another network: {} and {}", self.values.len(), other.values.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::params::Init;
+    use crate::random::Key;
+
+    fn params(seed: u64) -> Params {
+        let mut layout = Layout::new();
+        layout.add("w", &[3, 2], Init::PyTorch { fan_in: 3 });
+        layout.add("b", &[2], Init::Constant(0.5));
+        layout.init(Key::from_seed(seed))
+    }
+
+    #[test]
+    fn bytes_come_back() {
+        let (from, mut to) = (params(1), params(2));
+        assert_ne!(from, to);
+        to.set_bytes(from.as_bytes(), 7).unwrap();
+        assert_eq!(to.values(), from.values());
+        assert_eq!(to.version(), 7);
+        let error = to.set_bytes(&[0; 31], 8).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch);
+        assert!(error.to_string().contains("31 bytes"), "{error}");
+        assert_eq!(to.version(), 7);
+    }
+
+    #[test]
+    fn a_leaf_begins_the_same_whatever_else_there_is() {
+        let mut layout = Layout::new();
+        layout.add("other", &[9], Init::PyTorch { fan_in: 3 });
+        layout.add("w", &[3, 2], Init::PyTorch { fan_in: 3 });
+        assert_eq!(layout.init(Key::from_seed(1)).leaf("w"), params(1).leaf("w"));
+    }
+
+    #[test]
+    fn targets_follow() {
+        let (online, mut target) = (params(1), params(2));
+        let before = target.values()[0];
+        target.polyak_from(&online, 0.25);
+        assert_eq!(target.values()[0], before + 0.25 * (online.values()[0] - before));
+        target.copy_from(&online);
+        assert_eq!(target, online);
+    }
+}
