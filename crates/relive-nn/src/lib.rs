@@ -2,6 +2,7 @@
 //!
 //! * [`Layout`] and [`Params`]: the numbers of networks, flat, with names; begun from a [`Key`], sent as bytes, saved as safetensors.
 //! * [`Network`]: layers over rows of numbers. [`Network::infer`] acts; [`Network::gradient`] and [`tape`] learn.
+//! * [`Lstm`]: over whole sequences, with resets. [`heads`]: bounds of actions, normal distributions.
 //! * [`losses`]: losses, targets and returns as pure functions.
 //! * [`Optimizer`]: Adam, RMSProp and gradient descent over flat parameters, with the gradient's global norm bounded.
 //!
@@ -36,10 +37,13 @@
 compile_error!("parameters are little-endian bytes everywhere in Relive");
 
 mod error;
+pub mod heads;
 mod kernels;
 pub mod limits;
 pub mod losses;
+mod lstm;
 mod network;
+mod observations;
 mod optim;
 mod params;
 mod random;
@@ -47,7 +51,9 @@ pub mod tape;
 
 pub use error::{Error, ErrorKind};
 pub use kernels::activation::Activation;
+pub use lstm::{Lstm, LstmState, Steps};
 pub use network::{LinearInit, Network, NetworkBuilder, Scratch};
+pub use observations::scale_bytes;
 pub use optim::{Adam, Optimizer, RmsProp, Sgd, clip_by_global_norm, global_norm};
 pub use params::{Distribution, Init, Layout, Leaf, Params, safetensors_metadata};
 pub use random::{Key, Stream};

@@ -3,8 +3,9 @@
 mod common;
 
 use common::assert_close;
+use relive_nn::heads::Gaussians;
 use relive_nn::losses::{
-    self, DpgClip, Gaussians, Mpo, MpoBatch, MpoDuals, RetraceSequence, Selected, Support, VTraceClip,
+    self, DpgClip, Mpo, MpoBatch, MpoDuals, RetraceSequence, Selected, Support, VTraceClip,
 };
 use relive_nn::tape::{self, Gradients, Weights};
 use relive_nn::{Key, Layout};

@@ -22,6 +22,12 @@ pub(crate) fn exp(x: f32) -> f32 {
     (p * r * r + r + 1.0) * power
 }
 
+/// 1 / (1 + e⁻ˣ).
+#[inline(always)]
+pub(crate) fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
 /// The hyperbolic tangent: Cephes' polynomial near zero, where the exponential would cancel.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
@@ -35,6 +41,11 @@ pub(crate) fn tanh(x: f32) -> f32 {
     let magnitude = x.abs();
     let far = (1.0 - 2.0 / (exp(2.0 * magnitude) + 1.0)).copysign(x);
     if magnitude < 0.625 { near } else { far }
+}
+
+/// ln(1 + eˣ), exact for large magnitudes.
+pub(crate) fn softplus(x: f32) -> f32 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 #[cfg(test)]
@@ -57,6 +68,8 @@ mod tests {
         check("exp", exp, f64::exp, (-87.0, 88.0), 2.4e-7);
         check("tanh", tanh, f64::tanh, (-20.0, 20.0), 2.4e-7);
         check("tanh", tanh, f64::tanh, (-0.7, 0.7), 2.4e-7);
+        check("sigmoid", sigmoid, |x| 1.0 / (1.0 + (-x).exp()), (-30.0, 30.0), 3.6e-7);
+        check("softplus", softplus, |x| x.max(0.0) + (-x.abs()).exp().ln_1p(), (-30.0, 30.0), 2.4e-7);
         assert_eq!(tanh(0.0), 0.0);
         assert!(exp(-1e9) < 1e-37 && exp(1e9) > 1e38);
     }

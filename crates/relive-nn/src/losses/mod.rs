@@ -30,7 +30,7 @@ pub use categorical::{Support, categorical_double_q_targets, categorical_loss, c
 pub use dpg::{DpgClip, deterministic_policy_gradient};
 pub use huber::{huber, huber_slope};
 pub use importance::importance_weights;
-pub use mpo::{Gaussians, Mpo, MpoBatch, MpoDuals, MpoLoss};
+pub use mpo::{Mpo, MpoBatch, MpoDuals, MpoLoss};
 pub use munchausen::{Munchausen, munchausen_targets};
 pub use off_policy::{RetraceSequence, off_policy_returns, retrace_coefficients, retrace_errors};
 pub use quantile::{quantile_loss, quantile_targets};

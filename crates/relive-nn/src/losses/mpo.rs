@@ -1,6 +1,7 @@
 //! The loss of MPO (Abdolmaleki et al. 2018), with decoupled bounds on means and deviations, and a penalty on actions out of bounds.
 
 use crate::Layout;
+use crate::heads::Gaussians;
 use crate::params::Init;
 use crate::tape::{self, Tensor, Weights, activation};
 
@@ -53,32 +54,6 @@ impl MpoDuals {
     fn get(&self, weights: &Weights<'_>, leaf: &str) -> Tensor<1> {
         let raw: Tensor<1> = weights.leaf(&format!("{}/{leaf}", self.name));
         activation::softplus(raw.clamp_min(MIN_RAW), 1.0) + MIN_DUAL
-    }
-}
-
-/// Independent normal distributions, [batch, dimensions].
-#[derive(Debug, Clone)]
-pub struct Gaussians {
-    /// Means.
-    pub mean: Tensor<2>,
-    /// Standard deviations.
-    pub stddev: Tensor<2>,
-}
-
-impl Gaussians {
-    /// ln N(x), of x [samples, batch, dimensions] summed over dimensions: [samples, batch].
-    fn log_prob(&self, x: &Tensor<3>) -> Tensor<2> {
-        let z = (x.clone() - self.mean.clone().unsqueeze()) / self.stddev.clone().unsqueeze();
-        let per_dimension = z.powi_scalar(2) * -0.5 - self.stddev.clone().log().unsqueeze();
-        let half_log_two_pi = 0.918_938_5;
-        (per_dimension - half_log_two_pi).sum_dim(2).squeeze_dim(2)
-    }
-
-    /// KL(self ‖ other) of each dimension, averaged over the batch.
-    fn divergence(&self, other: &Self) -> Tensor<1> {
-        let ratio = (self.stddev.clone() / other.stddev.clone()).powi_scalar(2);
-        let z = ((self.mean.clone() - other.mean.clone()) / other.stddev.clone()).powi_scalar(2);
-        ((ratio.clone() + z - ratio.log() - 1.0) * 0.5).mean_dim(0).squeeze_dim(0)
     }
 }
 

@@ -33,12 +33,7 @@ impl Dense {
     pub(crate) fn forward(&self, pass: Forward<'_>, y: &mut [f32]) {
         let (weight, bias) = (&pass.weights[self.weight.clone()], &pass.weights[self.bias.clone()]);
         y.chunks_exact_mut(self.outputs).for_each(|row| row.copy_from_slice(bias));
-        if pass.batch <= ROW_BY_ROW {
-            wide(|| row_by_row(pass.x, weight, y, self.outputs));
-        } else {
-            let x = Matrix::new(pass.x, pass.batch, self.inputs);
-            multiply(y, Target::Add, x, Matrix::new(weight, self.inputs, self.outputs));
-        }
+        accumulate(pass.x, (self.inputs, self.outputs), weight, y);
         self.activation.apply(y);
     }
 
@@ -55,6 +50,17 @@ impl Dense {
             let weight = Matrix::new(&weights[self.weight.clone()], self.inputs, self.outputs);
             multiply(dx, Target::Overwrite, dy, weight.transposed());
         }
+    }
+}
+
+/// Adds the product of rows and weights [inputs, outputs] to `y`.
+pub(crate) fn accumulate(x: &[f32], (inputs, outputs): (usize, usize), weight: &[f32], y: &mut [f32]) {
+    let batch = y.len() / outputs;
+    if batch <= ROW_BY_ROW {
+        wide(|| row_by_row(x, weight, y, outputs));
+    } else {
+        let x = Matrix::new(x, batch, inputs);
+        multiply(y, Target::Add, x, Matrix::new(weight, inputs, outputs));
     }
 }
 

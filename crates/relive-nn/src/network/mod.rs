@@ -2,7 +2,7 @@
 
 mod builder;
 mod conv;
-mod dense;
+pub(crate) mod dense;
 mod duelling;
 mod init;
 mod layer;

@@ -32,7 +32,7 @@ pub struct Network {
 /// Memory that [`Network::infer`] uses again.
 #[derive(Debug, Default, Clone)]
 pub struct Scratch {
-    trace: Vec<f32>,
+    pub(crate) trace: Vec<f32>,
 }
 
 impl Network {

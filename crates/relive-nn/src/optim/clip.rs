@@ -21,11 +21,14 @@ pub fn global_norm(gradient: &[f32]) -> f32 {
 /// that they had.
 pub fn clip_by_global_norm(gradient: &mut [f32], max_norm: f32) -> f32 {
     let norm = global_norm(gradient);
-    if norm > max_norm {
-        let factor = max_norm / norm;
-        wide(|| gradient.iter_mut().for_each(|g| *g *= factor));
-    }
+    let factor = clip_factor(norm, max_norm);
+    wide(|| gradient.iter_mut().for_each(|g| *g *= factor));
     norm
+}
+
+/// min(1, c/‖g‖), and 1 for a gradient of zeros.
+pub(super) fn clip_factor(norm: f32, max_norm: f32) -> f32 {
+    if norm > max_norm { max_norm / norm } else { 1.0 }
 }
 
 #[cfg(test)]

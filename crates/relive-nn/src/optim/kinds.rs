@@ -60,6 +60,8 @@ pub(crate) enum Kind {
 pub(crate) struct Step<'a> {
     pub(crate) params: &'a mut [f32],
     pub(crate) gradient: &'a [f32],
+    /// What the gradient is multiplied by.
+    pub(crate) factor: f32,
     /// Running means of gradients or steps, and of squares.
     pub(crate) first: &'a mut [f32],
     pub(crate) second: &'a mut [f32],
@@ -104,6 +106,7 @@ impl Adam {
         let scale = 1.0 / corrected(self.beta2).sqrt();
         let moments = step.first.iter_mut().zip(step.second);
         for ((p, g), (m, v)) in step.params.iter_mut().zip(step.gradient).zip(moments) {
+            let g = g * step.factor;
             *m = self.beta1 * *m + (1.0 - self.beta1) * g;
             *v = self.beta2 * *v + (1.0 - self.beta2) * g * g;
             *p -= rate * *m / (v.sqrt() * scale + self.epsilon);
@@ -127,11 +130,11 @@ impl RmsProp {
         let squares = step.gradient.iter().zip(step.second.iter_mut());
         if self.momentum == 0.0 {
             for (p, (g, v)) in step.params.iter_mut().zip(squares) {
-                *p -= self.learning_rate * self.scaled(*g, v);
+                *p -= self.learning_rate * self.scaled(g * step.factor, v);
             }
         } else {
             for ((p, (g, v)), m) in step.params.iter_mut().zip(squares).zip(step.first) {
-                *m = self.momentum * *m + self.scaled(*g, v);
+                *m = self.momentum * *m + self.scaled(g * step.factor, v);
                 *p -= self.learning_rate * *m;
             }
         }
@@ -148,10 +151,11 @@ impl Sgd {
     #[inline(always)]
     fn step(self, step: Step<'_>) {
         if self.momentum == 0.0 {
-            step.params.iter_mut().zip(step.gradient).for_each(|(p, g)| *p -= self.learning_rate * g);
+            let rate = self.learning_rate * step.factor;
+            step.params.iter_mut().zip(step.gradient).for_each(|(p, g)| *p -= rate * g);
         } else {
             for ((p, g), m) in step.params.iter_mut().zip(step.gradient).zip(step.first) {
-                *m = self.momentum * *m + g;
+                *m = self.momentum * *m + g * step.factor;
                 *p -= self.learning_rate * *m;
             }
         }

@@ -1,7 +1,6 @@
+use super::clip::{clip_factor, global_norm};
 use super::kinds::{Adam, Kind, RmsProp, Sgd, Step};
-use super::{clip_by_global_norm, global_norm};
 use crate::error::Error;
-use crate::kernels::buffers::Buffer;
 use crate::kernels::wide;
 use crate::params::Params;
 
@@ -58,19 +57,9 @@ impl Optimizer {
         assert_eq!(gradient.len(), len, "a gradient for other parameters");
         assert!(self.fits(len), "the optimiser was made for other parameters than these {len}");
         self.steps += 1;
-        let norm = match self.max_gradient_norm {
-            Some(max) => {
-                let mut clipped = Buffer::take(len);
-                clipped.copy_from_slice(gradient);
-                let norm = clip_by_global_norm(&mut clipped, max);
-                self.apply(params.values_mut(), &clipped);
-                norm
-            }
-            None => {
-                self.apply(params.values_mut(), gradient);
-                global_norm(gradient)
-            }
-        };
+        let norm = global_norm(gradient);
+        let factor = self.max_gradient_norm.map_or(1.0, |max| clip_factor(norm, max));
+        self.apply(params.values_mut(), gradient, factor);
         params.touch();
         norm
     }
@@ -80,9 +69,9 @@ impl Optimizer {
         (!first || self.first.len() == len) && (!second || self.second.len() == len)
     }
 
-    fn apply(&mut self, params: &mut [f32], gradient: &[f32]) {
+    fn apply(&mut self, params: &mut [f32], gradient: &[f32], factor: f32) {
         let (first, second) = (&mut self.first[..], &mut self.second[..]);
-        let step = Step { params, gradient, first, second, number: self.steps };
+        let step = Step { params, gradient, factor, first, second, number: self.steps };
         let kind = self.kind;
         wide(move || kind.step(step));
     }

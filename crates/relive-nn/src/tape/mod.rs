@@ -33,7 +33,7 @@
 
 mod gradients;
 mod network;
-mod node;
+pub(crate) mod node;
 mod tensors;
 mod weights;
 

@@ -1,0 +1,124 @@
+use crate::kernels::math;
+use crate::network::{LinearInit, NetworkBuilder};
+use crate::random::Stream;
+use crate::tape::{Tensor, activation};
+
+/// ln √(2π).
+const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
+
+/// Acme's MultivariateNormalDiag head: independent normal distributions whose means and standard deviations a network puts out, as
+/// `softplus(raw)·init_scale/softplus(0) + min_scale`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NormalHead {
+    /// Numbers of an action.
+    pub dimensions: usize,
+    /// Standard deviation at a raw output of 0, where heads begin.
+    pub init_scale: f32,
+    /// The least standard deviation.
+    pub min_scale: f32,
+    /// Whether means are squashed by tanh.
+    pub tanh_mean: bool,
+    /// Whether standard deviations are `init_scale`, whatever the network says.
+    pub fixed_scale: bool,
+}
+
+impl NormalHead {
+    /// With Acme's defaults: 0.3, at least 1e-6, no tanh, learned.
+    pub fn new(dimensions: usize) -> Self {
+        Self { dimensions, init_scale: 0.3, min_scale: 1e-6, tanh_mean: false, fixed_scale: false }
+    }
+
+    /// Adds the linear layer that it reads: means, then raw standard deviations, both near zero.
+    #[must_use]
+    pub fn layer(self, network: NetworkBuilder<'_>) -> NetworkBuilder<'_> {
+        network.init(LinearInit::NearZero { scale: 1e-4 }).linear(2 * self.dimensions)
+    }
+
+    /// The distributions on the tape, from that layer's outputs.
+    pub fn on_tape(self, outputs: Tensor<2>) -> Gaussians {
+        let [batch, _] = outputs.dims();
+        let mean = outputs.clone().slice([0..batch, 0..self.dimensions]);
+        let mean = if self.tanh_mean { mean.tanh() } else { mean };
+        let raw = outputs.slice([0..batch, self.dimensions..2 * self.dimensions]);
+        let stddev = match self.fixed_scale {
+            true => raw.detach() * 0.0 + self.init_scale,
+            false => activation::softplus(raw, 1.0) * self.factor() + self.min_scale,
+        };
+        Gaussians { mean, stddev }
+    }
+
+    /// A sampled action, from one row of that layer's outputs; its log-probability.
+    ///
+    /// # Panics
+    /// If the row does not hold two numbers per dimension.
+    #[expect(clippy::cast_possible_truncation, reason = "f32 is what actions are")]
+    pub fn sample(self, row: &[f32], stream: &mut Stream, action: &mut [f32]) -> f32 {
+        let (means, raws) = self.halves(row);
+        let mut log_prob = 0.0;
+        for ((action, mean), raw) in action.iter_mut().zip(means).zip(raws) {
+            let (mean, stddev, z) = (self.mean(*mean), self.stddev(*raw), stream.normal() as f32);
+            *action = mean + stddev * z;
+            log_prob -= 0.5 * z * z + stddev.ln() + HALF_LOG_TWO_PI;
+        }
+        log_prob
+    }
+
+    /// The most likely action.
+    ///
+    /// # Panics
+    /// If the row does not hold two numbers per dimension.
+    pub fn mode(self, row: &[f32], action: &mut [f32]) {
+        let (means, _) = self.halves(row);
+        action.iter_mut().zip(means).for_each(|(action, mean)| *action = self.mean(*mean));
+    }
+
+    fn halves(self, row: &[f32]) -> (&[f32], &[f32]) {
+        assert_eq!(row.len(), 2 * self.dimensions, "a row of means and raw standard deviations");
+        row.split_at(self.dimensions)
+    }
+
+    fn mean(self, mean: f32) -> f32 {
+        if self.tanh_mean { math::tanh(mean) } else { mean }
+    }
+
+    fn stddev(self, raw: f32) -> f32 {
+        match self.fixed_scale {
+            true => self.init_scale,
+            false => math::softplus(raw) * self.factor() + self.min_scale,
+        }
+    }
+
+    fn factor(self) -> f32 {
+        self.init_scale / std::f32::consts::LN_2
+    }
+}
+
+/// Independent normal distributions on the tape, [batch, dimensions].
+#[derive(Debug, Clone)]
+pub struct Gaussians {
+    /// Means.
+    pub mean: Tensor<2>,
+    /// Standard deviations.
+    pub stddev: Tensor<2>,
+}
+
+impl Gaussians {
+    /// ln N(x) of x [samples, batch, dimensions], summed over dimensions: [samples, batch].
+    pub fn log_prob(&self, x: &Tensor<3>) -> Tensor<2> {
+        let z = (x.clone() - self.mean.clone().unsqueeze()) / self.stddev.clone().unsqueeze();
+        let per_dimension = z.powi_scalar(2) * -0.5 - self.stddev.clone().log().unsqueeze();
+        (per_dimension - HALF_LOG_TWO_PI).sum_dim(2).squeeze_dim(2)
+    }
+
+    /// Entropies, summed over dimensions: [batch, 1].
+    pub fn entropy(&self) -> Tensor<2> {
+        (self.stddev.clone().log() + (0.5 + HALF_LOG_TWO_PI)).sum_dim(1)
+    }
+
+    /// KL(self ‖ other) of each dimension, averaged over the batch.
+    pub fn divergence(&self, other: &Self) -> Tensor<1> {
+        let ratio = (self.stddev.clone() / other.stddev.clone()).powi_scalar(2);
+        let z = ((self.mean.clone() - other.mean.clone()) / other.stddev.clone()).powi_scalar(2);
+        ((ratio.clone() + z - ratio.log() - 1.0) * 0.5).mean_dim(0).squeeze_dim(0)
+    }
+}

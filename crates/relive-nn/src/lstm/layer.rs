@@ -1,0 +1,115 @@
+use std::ops::Range;
+
+use super::kernel::{self, Places, Run};
+use crate::network::Scratch;
+use crate::params::{Distribution, Init, Layout, Params};
+
+/// A long short-term memory (Hochreiter and Schmidhuber 1997) as in Haiku and Sonnet: gates in the order input, cell, forget, output, and
+/// 1 added to the forget gate's sum.
+///
+/// It runs over sequences of rows, the batch of each time step together: row `t·batch + b`. On the tape, by
+/// [`Weights::unroll`](crate::tape::Weights::unroll), a whole sequence is one entry; everywhere else, by [`infer`](Self::infer), it
+/// records nothing.
+#[derive(Debug, Clone)]
+pub struct Lstm {
+    pub(super) places: Places,
+    range: Range<usize>,
+}
+
+/// What an [`Lstm`] remembers from step to step, [batch, units] each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LstmState {
+    /// h, also its last output.
+    pub hidden: Vec<f32>,
+    /// c.
+    pub cell: Vec<f32>,
+}
+
+/// How a sequence lies in its rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Steps<'a> {
+    /// Sequences side by side.
+    pub batch: usize,
+    /// One for each row: whether the state is forgotten before it, as at an episode's first step.
+    pub resets: &'a [bool],
+}
+
+impl Lstm {
+    /// Adds its leaves under a name: `wx` [inputs, 4·units], `wh` [units, 4·units] and `b` [4·units]. Weights begin as a truncated
+    /// normal of variance 1/(inputs + units), biases at zero.
+    ///
+    /// # Panics
+    /// If there are no inputs or units.
+    pub fn new(layout: &mut Layout, name: &str, inputs: usize, units: usize) -> Self {
+        assert!(inputs > 0 && units > 0, "an LSTM of {units} units with {inputs} inputs");
+        let start = layout.len();
+        let fan = inputs + units;
+        let init = Init::VarianceScaling { scale: 1.0, fan, distribution: Distribution::TruncatedNormal };
+        let mut leaf = |leaf: &str, shape: &[usize], init| {
+            let range = layout.add(&format!("{name}/{leaf}"), shape, init);
+            range.start - start..range.end - start
+        };
+        let by_input = leaf("wx", &[inputs, 4 * units], init);
+        let by_hidden = leaf("wh", &[units, 4 * units], init);
+        let bias = leaf("b", &[4 * units], Init::Constant(0.0));
+        Self { places: Places { inputs, units, by_input, by_hidden, bias }, range: start..layout.len() }
+    }
+
+    /// Numbers of an input row.
+    pub fn inputs(&self) -> usize {
+        self.places.inputs
+    }
+
+    /// Numbers of an output row.
+    pub fn units(&self) -> usize {
+        self.places.units
+    }
+
+    /// Where its numbers lie among those of its [`Params`].
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// The state that remembers nothing.
+    pub fn zero_state(&self, batch: usize) -> LstmState {
+        let zeros = vec![0.0; batch * self.units()];
+        LstmState { hidden: zeros.clone(), cell: zeros }
+    }
+
+    /// The outputs for a sequence that goes on from `state`, which becomes that behind its last step. No tape: for acting, burning in
+    /// and target networks.
+    ///
+    /// # Panics
+    /// If rows, resets and state are not of one batch, or the parameters are of another layout.
+    pub fn infer<'s>(
+        &self,
+        params: &Params,
+        x: &[f32],
+        steps: Steps<'_>,
+        state: &mut LstmState,
+        scratch: &'s mut Scratch,
+    ) -> &'s [f32] {
+        self.check(x, steps, state);
+        let rows = steps.resets.len();
+        scratch.trace.resize(rows * self.units() + self.places.trace_len(rows), 0.0);
+        let (y, trace) = scratch.trace.split_at_mut(rows * self.units());
+        let run = Run { weights: &params.values()[self.range()], x, steps };
+        kernel::forward(&self.places, run, state, y, trace);
+        if let Some(last) = y.len().checked_sub(state.hidden.len()) {
+            state.hidden.copy_from_slice(&y[last..]);
+            state.cell.copy_from_slice(self.places.last_cell(trace, rows, steps.batch));
+        }
+        y
+    }
+
+    pub(super) fn check(&self, x: &[f32], steps: Steps<'_>, state: &LstmState) {
+        let (rows, batch) = (steps.resets.len(), steps.batch);
+        assert!(
+            batch > 0 && rows.is_multiple_of(batch),
+            "{rows} rows are no whole number of batches of {batch}"
+        );
+        assert_eq!(x.len(), rows * self.inputs(), "rows of {} inputs, and a reset for each", self.inputs());
+        let sizes = (state.hidden.len(), state.cell.len());
+        assert_eq!(sizes, (batch * self.units(), batch * self.units()), "a state of {batch} rows");
+    }
+}

@@ -1,0 +1,117 @@
+//! The LSTM against the same written with the tensors' own operations, step by step.
+
+mod common;
+
+use common::{assert_close, randoms};
+use relive_nn::tape::{self, Gradients, Tensor, Weights, activation};
+use relive_nn::{Key, Layout, Lstm, LstmState, Params, Scratch, Steps};
+
+const INPUTS: usize = 3;
+const UNITS: usize = 5;
+const BATCH: usize = 6;
+const TIME: usize = 7;
+
+fn lstm() -> (Lstm, Params) {
+    let mut layout = Layout::new();
+    layout.add("something/else", &[4], relive_nn::Init::Constant(1.0));
+    let lstm = Lstm::new(&mut layout, "lstm", INPUTS, UNITS);
+    let mut params = layout.init(Key::from_seed(1));
+    let noise = randoms(params.values().len(), 2);
+    params.values_mut().iter_mut().zip(noise).for_each(|(value, noise)| *value += 0.1 * noise);
+    (lstm, params)
+}
+
+fn state() -> LstmState {
+    LstmState { hidden: randoms(BATCH * UNITS, 5), cell: randoms(BATCH * UNITS, 6) }
+}
+
+/// Some at the first step, some within.
+fn resets() -> Vec<bool> {
+    (0..BATCH * TIME).map(|row| row == 1 || row % 11 == 9).collect()
+}
+
+fn step_by_step(
+    w: &Weights<'_>,
+    x: &Tensor<2>,
+    resets: &[bool],
+    state: &LstmState,
+) -> (Tensor<2>, LstmState) {
+    let (wx, wh, b): (Tensor<2>, Tensor<2>, Tensor<1>) =
+        (w.leaf("lstm/wx"), w.leaf("lstm/wh"), w.leaf("lstm/b"));
+    let shape = [BATCH, UNITS];
+    let mut h = tape::constant(state.hidden.clone(), shape);
+    let mut c = tape::constant(state.cell.clone(), shape);
+    let mut outputs = Vec::new();
+    for (t, resets) in resets.chunks_exact(BATCH).enumerate() {
+        let kept = resets.iter().map(|reset| if *reset { 0.0 } else { 1.0 }).collect();
+        let kept: Tensor<2> = tape::constant(kept, [BATCH, 1]);
+        let x = x.clone().slice([t * BATCH..(t + 1) * BATCH, 0..INPUTS]);
+        let sums = x.matmul(wx.clone()) + (h * kept.clone()).matmul(wh.clone()) + b.clone().unsqueeze();
+        let gate = |n: usize| sums.clone().slice([0..BATCH, n * UNITS..(n + 1) * UNITS]);
+        let (input, candidate) = (activation::sigmoid(gate(0)), gate(1).tanh());
+        let (forget, output) = (activation::sigmoid(gate(2) + 1.0), activation::sigmoid(gate(3)));
+        c = forget * (c * kept) + input * candidate;
+        h = output * c.clone().tanh();
+        outputs.push(h.clone());
+    }
+    let end = LstmState { hidden: tape::values(h), cell: tape::values(c) };
+    (Tensor::cat(outputs, 0), end)
+}
+
+#[test]
+fn a_sequence_is_its_steps() {
+    let (lstm, params) = lstm();
+    let (x, pull) = (randoms(TIME * BATCH * INPUTS, 3), randoms(TIME * BATCH * UNITS, 4));
+    let (resets, begin) = (resets(), state());
+    let steps = Steps { batch: BATCH, resets: &resets };
+    let run = |ours: bool| {
+        let weights = Weights::tracked(&params);
+        let input = tape::variable(x.clone(), [TIME * BATCH, INPUTS]);
+        let y = match ours {
+            true => weights.unroll(&lstm, input.clone(), steps, &begin),
+            false => step_by_step(&weights, &input, &resets, &begin).0,
+        };
+        let mut gradients =
+            Gradients::of(&(y.clone() * tape::constant(pull.clone(), [TIME * BATCH, UNITS])).sum());
+        (tape::values(y), gradients.by_weights(&weights), gradients.by_tensor(&input))
+    };
+    let ((y, by_weights, by_inputs), (their_y, their_weights, their_inputs)) = (run(true), run(false));
+    assert_close("y", &y, &their_y, 1e-6);
+    assert_close("by weights", &by_weights, &their_weights, 1e-5);
+    assert_close("by inputs", &by_inputs, &their_inputs, 1e-5);
+}
+
+#[test]
+fn inference_goes_on_from_its_state() {
+    let (lstm, params) = lstm();
+    let (x, resets) = (randoms(TIME * BATCH * INPUTS, 3), resets());
+    let weights = Weights::frozen(&params);
+    let (y, end) =
+        step_by_step(&weights, &tape::constant(x.clone(), [TIME * BATCH, INPUTS]), &resets, &state());
+    let y = tape::values(y);
+    let (mut whole, mut scratch) = (state(), Scratch::default());
+    let steps = Steps { batch: BATCH, resets: &resets };
+    assert_close("whole", lstm.infer(&params, &x, steps, &mut whole, &mut scratch), &y, 1e-6);
+    assert_close("hidden", &whole.hidden, &end.hidden, 1e-6);
+    assert_close("cell", &whole.cell, &end.cell, 1e-6);
+
+    let mut stepwise = state();
+    for t in 0..TIME {
+        let (from, to) = (t * BATCH, (t + 1) * BATCH);
+        let steps = Steps { batch: BATCH, resets: &resets[from..to] };
+        let found = lstm.infer(&params, &x[from * INPUTS..to * INPUTS], steps, &mut stepwise, &mut scratch);
+        assert_close("step", found, &y[from * UNITS..to * UNITS], 1e-6);
+    }
+    assert_close("stepwise", &stepwise.cell, &whole.cell, 1e-6);
+
+    // One sequence alone, as an actor has it.
+    let mut alone =
+        LstmState { hidden: state().hidden[..UNITS].to_vec(), cell: state().cell[..UNITS].to_vec() };
+    for t in 0..TIME {
+        let row = t * BATCH;
+        let steps = Steps { batch: 1, resets: &resets[row..=row] };
+        let found =
+            lstm.infer(&params, &x[row * INPUTS..(row + 1) * INPUTS], steps, &mut alone, &mut scratch);
+        assert_close("alone", found, &y[row * UNITS..(row + 1) * UNITS], 1e-6);
+    }
+}
