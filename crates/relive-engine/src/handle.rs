@@ -313,7 +313,10 @@ impl TableHandle {
 
     /// Bytes of the table's chunks that are in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        self.front().resident_bytes()
+        match &self.cores {
+            Cores::One(core) => core.resident_bytes(),
+            Cores::Many(group) => group.bytes().resident_bytes(),
+        }
     }
 
     /// Everything there is to say about the table.

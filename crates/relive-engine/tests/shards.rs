@@ -80,7 +80,10 @@ fn inserts_are_confirmed_and_listed_in_their_order() {
         let (_engine, table) = engine(config);
         let keys: Vec<u64> = (0..500).map(|key| key * 7 % 500).collect();
         assert_eq!(insert(&table, keys.iter().map(|&key| common::item(key))).unwrap(), keys);
-        let pages = [table.items(0, 200), table.items(200, 200), table.items(400, 200)];
+        let first = table.items(0, 200);
+        let second = table.items(first.next.unwrap(), 200);
+        let third = table.items(second.next.unwrap(), 200);
+        let pages = [first, second, third];
         let there: Vec<u64> = pages.iter().flat_map(|page| &page.items).map(|item| item.data.key).collect();
         if table.config().shards == 1 {
             assert_eq!(there, keys);
@@ -89,7 +92,7 @@ fn inserts_are_confirmed_and_listed_in_their_order() {
         let is_sorted = |items: &[_]| items.is_sorted_by_key(|item: &ListedItem| item.data.sequence);
         assert!(pages.iter().all(|page| is_sorted(&page.items)));
         assert_eq!(there.iter().collect::<BTreeSet<_>>(), keys.iter().collect());
-        assert_eq!(pages.map(|page| page.next), [Some(200), Some(400), None]);
+        assert_eq!(pages.map(|page| page.items.len()), [200, 200, 100]);
         assert_eq!((table.info().current_size, table.info().inserts), (500, 500));
     });
 }
@@ -245,6 +248,7 @@ fn a_reset_leaves_nothing_but_those_who_wait_and_the_numbers_of_inserts() {
         let (_engine, table) = engine(config.rate_limiter(min_size(30)));
         let mut writer = Writer::new(&table);
         writer.insert(0..20);
+        let first = table.items(0, 20).items[0].data.sequence;
         let mut waiting = table.sample(request(1));
         assert!(poll(&mut waiting).is_pending());
         table.reset().unwrap();
@@ -253,7 +257,7 @@ fn a_reset_leaves_nothing_but_those_who_wait_and_the_numbers_of_inserts() {
         assert_eq!((status.bytes.chunks, status.referenced_bytes, status.waiters.len()), (0, 0, 1));
         writer.insert(0..30);
         assert_eq!(ready(&mut waiting).len(), 1);
-        assert_eq!(table.items(0, 1).items[0].data.sequence, 20);
+        assert!(table.items(0, 1).items[0].data.sequence > first);
     });
 }
 

@@ -8,18 +8,19 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use relive_tensor::Trajectory;
 
-/// Episodes with at least one reference: of the table's own items, or of those of all its shards.
-#[derive(Debug)]
-pub(crate) enum Episodes {
-    Own(References),
-    Shared(Arc<SharedEpisodes>),
+/// Episodes with at least one reference.
+#[derive(Debug, Default)]
+pub(crate) struct Episodes {
+    own: References,
+    /// Where all shards note which of them have an episode: its first reference in each, and its last.
+    shared: Option<Arc<SharedEpisodes>>,
 }
 
 /// References by episode, each item counting once for each of its distinct chunks.
 #[derive(Debug, Default)]
 pub(crate) struct References(HashMap<u64, u64, FixedState>);
 
-/// The episodes of several shards, in stripes: writers are mostly in episodes of their own, and then do not meet.
+/// How many shards have an episode. In stripes: writers are mostly in episodes of their own, and then do not meet.
 #[derive(Debug, Default)]
 pub(crate) struct SharedEpisodes {
     stripes: [Stripe; STRIPES],
@@ -34,29 +35,32 @@ struct Stripe(Mutex<References>);
 const STRIPES: usize = 32;
 
 impl Episodes {
+    pub(crate) fn of_shard(shared: Arc<SharedEpisodes>) -> Self {
+        Self { own: References::default(), shared: Some(shared) }
+    }
+
+    /// Number of episodes: of a shard, those of all.
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Own(references) => references.0.len(),
-            Self::Shared(episodes) => episodes.len(),
-        }
+        self.shared.as_ref().map_or(self.own.0.len(), |shared| shared.len())
     }
 
     pub(crate) fn add(&mut self, trajectory: &Trajectory) {
         for episode in episodes_of(trajectory) {
-            match self {
-                Self::Own(references) => references.add(episode),
-                Self::Shared(episodes) => episodes.stripe(episode).add(episode),
+            let is_first = self.own.add(episode);
+            if let Some(shared) = self.shared.as_ref().filter(|_| is_first) {
+                shared.stripe(episode).add(episode);
             }
         }
     }
 
     /// Returns how many episodes have lost their last reference.
     pub(crate) fn remove(&mut self, trajectory: &Trajectory) -> u64 {
-        let mut remove = |episode| match self {
-            Self::Own(references) => references.remove(episode),
-            Self::Shared(episodes) => episodes.stripe(episode).remove(episode),
+        let Self { own, shared } = self;
+        let remove = |episode| {
+            let is_last = own.remove(episode);
+            is_last && shared.as_ref().is_none_or(|shared| shared.stripe(episode).remove(episode))
         };
-        episodes_of(trajectory).map(|episode| u64::from(remove(episode))).sum()
+        episodes_of(trajectory).map(remove).map(u64::from).sum()
     }
 }
 
@@ -65,8 +69,11 @@ fn episodes_of(trajectory: &Trajectory) -> impl Iterator<Item = u64> {
 }
 
 impl References {
-    fn add(&mut self, episode: u64) {
-        *self.0.entry(episode).or_insert(0) += 1;
+    /// Whether it is the first.
+    fn add(&mut self, episode: u64) -> bool {
+        let count = self.0.entry(episode).or_insert(0);
+        *count += 1;
+        *count == 1
     }
 
     /// Whether it was the last.

@@ -51,6 +51,7 @@ impl Group {
             let listed: Vec<_> = queue.requests.iter().take(MAX_LISTED_WAITERS).map(waiter).collect();
             (listed, queue.requests.len())
         };
+        let bytes = self.bytes();
         let states = self.lock_all();
         let info = self.merged_info(states.iter().map(|state| state.table.info()));
         let sample_shortfall = self.shortfall(info.current_size);
@@ -64,8 +65,7 @@ impl Group {
             sample_shortfall,
             insert_shortfall: states.first().and_then(|state| state.table.insert_shortfall()),
             limiter_cursor: states.iter().map(|state| cursor(state)).sum(),
-            // The shards have one account.
-            bytes: states.first().map(|state| state.table.bytes()).unwrap_or_default(),
+            bytes,
             referenced_bytes: counted(|core| core.shared.referenced_bytes.load(Ordering::Relaxed)),
             undelivered_samples: counted(|core| core.shared.undelivered.load(Ordering::Relaxed)),
             waiters_not_listed: waiting - waiters.len(),

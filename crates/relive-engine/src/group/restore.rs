@@ -27,11 +27,12 @@ impl Group {
         check_order(&config, &content.items)?;
         let parts = split(&config, content)?;
         let held: Vec<u64> = parts.iter().map(|part| part.items.len() as u64).collect();
-        let common = Common::new(Arc::clone(memory.ledger()));
+        let common = Common::new(Arc::clone(memory.ledger()), parts.len());
         let mut freed = Freed::default();
-        let shards = parts.into_iter().zip(divide(config.max_size, &held)).map(|(part, max_size)| {
+        let sizes = divide(config.max_size, &held).into_iter();
+        let shards = parts.into_iter().zip(sizes).enumerate().map(|(shard, (part, max_size))| {
             let rules = rules_of_shard(&config, max_size);
-            Table::restored_shard(rules, &common, part, &mut rng, &mut freed)
+            Table::restored_shard(rules, &common, shard, part, &mut rng, &mut freed)
         });
         let shards = shards.collect::<Result<Vec<_>, _>>()?;
         Ok((Self::of(config, common, shards, rng, memory), freed.len()))

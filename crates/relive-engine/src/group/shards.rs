@@ -7,6 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_table::{
     Common, ConfigError, RateLimiterConfig, Table, TableConfig, TableCounters, TableSnapshot,
 };
+use relive_tensor::AccountSnapshot;
 use smallvec::SmallVec;
 
 use super::place::{divide, shard_of};
@@ -44,10 +45,14 @@ impl Group {
         memory: &Arc<Memory>,
     ) -> Result<Self, ConfigError> {
         config.validate()?;
-        let common = Common::new(Arc::clone(memory.ledger()));
-        let sizes = divide(config.max_size, &vec![0; config.shards as usize]);
-        let shard = |size| Table::shard(rules_of_shard(&config, size), &common);
-        let shards = sizes.into_iter().map(shard).collect::<Result<Vec<_>, _>>()?;
+        let held = vec![0; config.shards as usize];
+        let common = Common::new(Arc::clone(memory.ledger()), held.len());
+        let shard = |(shard, size)| Table::shard(rules_of_shard(&config, size), &common, shard);
+        let shards = divide(config.max_size, &held)
+            .into_iter()
+            .enumerate()
+            .map(shard)
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Self::of(config, common, shards, rng, memory))
     }
 
@@ -112,8 +117,9 @@ impl Group {
             Change { state, after, now }.check_open()?;
         }
         *common = common.emptied();
-        for ((state, after), published) in states.iter_mut().zip(&mut afters).zip(self.published()) {
-            state.table.reset_shard(&common, &mut after.freed);
+        let shards = states.iter_mut().zip(&mut afters).zip(self.published());
+        for (shard, ((state, after), published)) in shards.enumerate() {
+            state.table.reset_shard(&common, shard, &mut after.freed);
             published.publish(&state.table);
         }
         drop(states);
@@ -126,6 +132,11 @@ impl Group {
     pub(crate) fn close(&self) {
         self.close_queue();
         self.cores.iter().for_each(TableCore::close);
+    }
+
+    /// The chunks of all items, each counted once.
+    pub(crate) fn bytes(&self) -> AccountSnapshot {
+        self.common.lock().bytes()
     }
 
     /// What the next of `parts` have of this table, which are the snapshots of its shards.

@@ -59,7 +59,7 @@ impl Table {
     }
 
     /// What the chunks of the items take, each counted once: in memory, on disk, and shared with other tables of the same
-    /// ledger.
+    /// ledger. Of shards only all together can tell, by [`Common::bytes`](crate::Common::bytes).
     pub fn bytes(&self) -> AccountSnapshot {
         self.state.contents.account.snapshot()
     }

@@ -119,11 +119,12 @@ impl Table {
     pub fn restored_shard<R: Rng + ?Sized>(
         config: TableConfig,
         common: &Common,
+        shard: usize,
         snapshot: TableSnapshot,
         rng: &mut R,
         freed: &mut Freed,
     ) -> Result<Self, RestoreError> {
-        Self::shard(config, common)?.with_content(snapshot, rng, freed)
+        Self::shard(config, common, shard)?.with_content(snapshot, rng, freed)
     }
 
     fn with_content<R: Rng + ?Sized>(

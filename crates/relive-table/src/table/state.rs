@@ -75,8 +75,8 @@ impl Contents {
     }
 
     /// Empty contents of a shard.
-    pub(super) fn of_shard(config: &TableConfig, common: &Common) -> Self {
-        Self::counted(config, Arc::clone(&common.account), common.episodes())
+    pub(super) fn of_shard(config: &TableConfig, common: &Common, shard: usize) -> Self {
+        Self::counted(config, common.account(shard), common.episodes())
     }
 
     fn counted(config: &TableConfig, account: Arc<Account>, episodes: Episodes) -> Self {
@@ -171,15 +171,16 @@ impl Table {
         ledger: Arc<Ledger>,
     ) -> Result<Self, ConfigError> {
         let contents = Contents::new(&config, &ledger);
-        Self::of(config, extensions, ledger, contents, Sequence::Own(0))
+        Self::of(config, extensions, ledger, contents, Sequence::default())
     }
 
-    /// One of several tables that together are one: a shard. Its rules are its own, its `max_size` is its share.
+    /// One of several tables that together are one: the shard number `shard`, from 0 on. Its rules are its own, its `max_size`
+    /// is its share.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn shard(config: TableConfig, common: &Common) -> Result<Self, ConfigError> {
-        let contents = Contents::of_shard(&config, common);
+    pub fn shard(config: TableConfig, common: &Common, shard: usize) -> Result<Self, ConfigError> {
+        let contents = Contents::of_shard(&config, common, shard);
         Self::of(config, Vec::new(), Arc::clone(&common.ledger), contents, common.sequence())
     }
 

@@ -14,7 +14,10 @@ use super::{Chunk, Ledger};
 ///
 /// Made by [`Ledger::open_account`]. [`Chunk::hold`] and [`Chunk::release`] keep it, one call for each item and distinct
 /// chunk of it.
+///
+/// Alone in its cache lines: parts of an account count side by side.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Account {
     number: u32,
     chunks: AtomicI64,
@@ -22,6 +25,8 @@ pub struct Account {
     raw_bytes: AtomicI64,
     shared_bytes: AtomicI64,
     spilled_bytes: AtomicI64,
+    /// The account of which this is a part. What is counted for the account as such is counted there.
+    whole: Option<Arc<Account>>,
 }
 
 /// The totals of an [`Account`] at about one moment; each is exact by itself.
@@ -66,7 +71,7 @@ impl Ledger {
     #[must_use]
     pub fn open_account(&self) -> Arc<Account> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % SEVERAL;
-        let account = Arc::new(Account::new(number.max(1)));
+        let account = Arc::new(Account::new(number.max(1), None));
         let mut lists = self.accounts().lock();
         lists.open.retain(|_, account| account.strong_count() > 0);
         lists.open.insert(account.number, Arc::downgrade(&account));
@@ -75,23 +80,42 @@ impl Ledger {
 }
 
 impl Account {
-    fn new(number: u32) -> Self {
+    fn new(number: u32, whole: Option<Arc<Account>>) -> Self {
         let zero = || AtomicI64::new(0);
         let (chunks, encoded_bytes, raw_bytes) = (zero(), zero(), zero());
-        Self { number, chunks, encoded_bytes, raw_bytes, shared_bytes: zero(), spilled_bytes: zero() }
+        let (shared_bytes, spilled_bytes) = (zero(), zero());
+        Self { number, chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes, whole }
     }
 
-    /// The current totals.
+    /// Another part of the same account, for somebody who holds chunks at the same time: to chunks they are one holder, but
+    /// each counts in sums of its own, so that they do not wait for each other. A part may release what another has held. Only
+    /// the sums of all parts together mean something: [`snapshot_of`](Self::snapshot_of).
+    #[must_use]
+    pub fn part(self: &Arc<Self>) -> Arc<Self> {
+        let whole = self.whole.as_ref().unwrap_or(self);
+        Arc::new(Self::new(self.number, Some(Arc::clone(whole))))
+    }
+
+    /// The current totals of an account that has no other parts.
     #[must_use]
     pub fn snapshot(&self) -> AccountSnapshot {
+        Self::snapshot_of(&[self])
+    }
+
+    /// The current totals of an account, given all its parts.
+    #[must_use]
+    pub fn snapshot_of(parts: &[impl std::ops::Deref<Target = Self>]) -> AccountSnapshot {
         // Between two steps of one change a sum may be below zero for an instant.
-        let get = |sum: &AtomicI64| u64::try_from(sum.load(Ordering::Relaxed)).unwrap_or(0);
+        let get = |sum: fn(&Self) -> &AtomicI64| {
+            let total: i64 = parts.iter().map(|part| sum(part).load(Ordering::Relaxed)).sum();
+            u64::try_from(total).unwrap_or(0)
+        };
         AccountSnapshot {
-            chunks: get(&self.chunks),
-            encoded_bytes: get(&self.encoded_bytes),
-            raw_bytes: get(&self.raw_bytes),
-            shared_bytes: get(&self.shared_bytes),
-            spilled_bytes: get(&self.spilled_bytes),
+            chunks: get(|part| &part.chunks),
+            encoded_bytes: get(|part| &part.encoded_bytes),
+            raw_bytes: get(|part| &part.raw_bytes),
+            shared_bytes: get(|part| &part.shared_bytes),
+            spilled_bytes: get(|part| &part.spilled_bytes),
         }
     }
 
