@@ -25,7 +25,28 @@ impl Group {
         confirmations: &Arc<Confirmations>,
         confirmed: &mut Vec<u64>,
     ) -> Result<Accepted, EngineError> {
-        let mut items = items.into_iter().peekable();
+        let mut items = items.into_iter();
+        let Some(first) = items.next() else { return Ok(Accepted::default()) };
+        let accepted = match items.next() {
+            None => self.core_of(first.key).insert([first], who, confirmations, confirmed),
+            Some(second) => {
+                let items = [first, second].into_iter().chain(items);
+                self.insert_several(items, who, confirmations, confirmed)
+            }
+        };
+        // Also those of a stage that was refused in part.
+        self.serve_waiters();
+        accepted
+    }
+
+    fn insert_several(
+        &self,
+        items: impl Iterator<Item = NewItem>,
+        who: &Arc<str>,
+        confirmations: &Arc<Confirmations>,
+        confirmed: &mut Vec<u64>,
+    ) -> Result<Accepted, EngineError> {
+        let mut items = items.peekable();
         let mut accepted = Ok(Accepted::default());
         while let Ok(before) = accepted {
             let Some(first) = items.next() else { break };
@@ -33,8 +54,6 @@ impl Group {
             let inserted = self.insert_stage(stage, who, confirmations, confirmed);
             accepted = inserted.map(|more| before.and(more));
         }
-        // Also those of a stage that was refused in part.
-        self.serve_waiters();
         accepted
     }
 
