@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{bench, checkpoint, info, reset, serve, token};
+use crate::commands::{bench, checkpoint, info, reset, rl, serve, token};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Checkpoint(checkpoint::Options),
     /// Remove all items of a table and set its counters to 0
     Reset(reset::Options),
+    /// Train agents
+    Rl(rl::Options),
     /// Make a token for clients of a server that asks for one
     Token(token::Options),
 }

@@ -18,11 +18,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-client", &["relive-transport", "relive-wire", "relive-engine", "relive-table", "relive-tensor"]),
     ("relive-server", &["relive-engine", "relive-transport", "relive-wire", "relive-table", "relive-tensor"]),
     (
+        "relive-rl",
+        &["relive-client", "relive-engine", "relive-env", "relive-nn", "relive-table", "relive-tensor"],
+    ),
+    (
         "relive-cli",
         &[
             "relive-checkpoint",
             "relive-client",
             "relive-engine",
+            "relive-env",
+            "relive-rl",
             "relive-server",
             "relive-table",
             "relive-tensor",

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod checkpoint;
 pub(crate) mod info;
 pub(crate) mod reset;
+pub(crate) mod rl;
 mod runtime;
 pub(crate) mod serve;
 pub(crate) mod token;

@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::runtime::Builder;
 
 use crate::args::{Args, Command};
-use crate::commands::{bench, checkpoint, info, reset, serve, token};
+use crate::commands::{bench, checkpoint, info, reset, rl, serve, token};
 use crate::failure::{Failure, Kind, Result};
 use crate::logging;
 
@@ -16,7 +16,11 @@ const MAX_THREADS: usize = 2_100;
 pub(crate) fn run(args: Args) -> Result {
     let default_level = match &args.command {
         Command::Serve(_) => "info",
-        Command::Info(_) | Command::Reset(_) | Command::Checkpoint(_) | Command::Token(_) => "warn",
+        Command::Info(_)
+        | Command::Reset(_)
+        | Command::Checkpoint(_)
+        | Command::Token(_)
+        | Command::Rl(_) => "warn",
         // A bench cuts its writers off when the time is over, of which the client warns.
         Command::Bench(_) => "error",
     };
@@ -28,6 +32,7 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Checkpoint(options) => on_runtime(checkpoint::run(options)),
         Command::Reset(options) => on_runtime(reset::run(options)),
         Command::Token(options) => token::run(&options),
+        Command::Rl(options) => rl::run(options),
     }
 }
 

@@ -17,6 +17,8 @@ mod info;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod rl;
+#[cfg(test)]
 mod security;
 mod serve;
 mod spill;

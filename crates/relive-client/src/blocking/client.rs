@@ -9,9 +9,9 @@ use relive_table::CheckpointStatus;
 use relive_tensor::{Nest, Tensor};
 use tokio::runtime::Runtime;
 
-use super::{Sampler, StructuredWriter, TrajectoryWriter};
+use super::{BatchSampler, Sampler, StructuredWriter, TrajectoryWriter};
 use crate::{
-    ClientOptions, Error, ErrorKind, Result, Sample, SamplerOptions, ServerInfo, ServerStatus,
+    BatchOptions, ClientOptions, Error, ErrorKind, Result, Sample, SamplerOptions, ServerInfo, ServerStatus,
     StructuredConfig, StructuredWriterOptions, TrajectoryWriterOptions,
 };
 
@@ -232,6 +232,15 @@ impl Client {
     pub fn sampler(&self, table: &str, options: SamplerOptions) -> Result<Sampler> {
         let _inside = self.runtime.enter();
         Ok(Sampler::new(Arc::clone(&self.runtime), self.inner.sampler(table, options)?))
+    }
+
+    /// A reader of batches.
+    ///
+    /// # Errors
+    /// As [`crate::Client::batch_sampler`].
+    pub fn batch_sampler(&self, table: &str, options: BatchOptions) -> Result<BatchSampler> {
+        let _inside = self.runtime.enter();
+        Ok(BatchSampler::new(Arc::clone(&self.runtime), self.inner.batch_sampler(table, options)?))
     }
 }
 

@@ -8,5 +8,5 @@ mod sampler;
 mod writer;
 
 pub use client::Client;
-pub use sampler::Sampler;
+pub use sampler::{BatchSampler, Sampler};
 pub use writer::{StructuredWriter, TrajectoryWriter};

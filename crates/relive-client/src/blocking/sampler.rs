@@ -5,7 +5,37 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::{Result, Sample};
+use crate::{Result, Sample, SampleBatch};
+
+/// Reads batches of samples of one table; an iterator that ends after `max_batches`. See [`crate::BatchSampler`].
+#[derive(Debug)]
+pub struct BatchSampler {
+    // Dropped before the runtime, whose tasks it ends.
+    inner: crate::BatchSampler,
+    runtime: Arc<Runtime>,
+}
+
+impl BatchSampler {
+    pub(super) fn new(runtime: Arc<Runtime>, inner: crate::BatchSampler) -> BatchSampler {
+        BatchSampler { inner, runtime }
+    }
+
+    /// The next batch, with a time of its own; none waits for ever.
+    ///
+    /// # Errors
+    /// As [`crate::BatchSampler::next`].
+    pub fn next_within(&mut self, timeout: Option<Duration>) -> Option<Result<SampleBatch>> {
+        self.runtime.block_on(self.inner.next_within(timeout))
+    }
+}
+
+impl Iterator for BatchSampler {
+    type Item = Result<SampleBatch>;
+
+    fn next(&mut self) -> Option<Result<SampleBatch>> {
+        self.runtime.block_on(self.inner.next())
+    }
+}
 
 /// Reads samples of one table; an iterator that ends after `max_samples`. See [`crate::Sampler`].
 #[derive(Debug)]

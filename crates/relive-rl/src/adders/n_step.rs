@@ -1,0 +1,123 @@
+//! Rewards over several steps.
+
+use std::collections::VecDeque;
+
+/// What several steps come to.
+///
+/// Of the steps after `s`, with rewards `r₁ … r_k`, discounts `d₁ … d_k` of the environment and the additional discount `g`, the reward is
+/// `r₁ + g·d₁·r₂ + g²·d₁d₂·r₃ + …` and the discount `g^(k−1)·d₁⋯d_k`: one power of `g` is the learner's, whose target is
+/// `reward + g·discount·V` of where they lead.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NStepReturn {
+    /// How many steps.
+    pub steps: usize,
+    /// What they earn.
+    pub reward: f32,
+    /// How much the value of what follows counts.
+    pub discount: f32,
+}
+
+/// The newest steps of an episode, up to `n`.
+#[derive(Debug, Clone)]
+pub(crate) struct NStepWindow {
+    n: usize,
+    additional_discount: f32,
+    steps: VecDeque<(f32, f32)>,
+}
+
+impl NStepWindow {
+    pub(crate) fn new(n: usize, additional_discount: f32) -> Self {
+        Self { n, additional_discount, steps: VecDeque::with_capacity(n) }
+    }
+
+    /// Adds a step; what the window then comes to, which ends with it.
+    pub(crate) fn push(&mut self, reward: f32, discount: f32) -> NStepReturn {
+        if self.steps.len() == self.n {
+            self.steps.pop_front();
+        }
+        self.steps.push_back((reward, discount));
+        self.total()
+    }
+
+    /// Leaves the oldest step out; what is left, unless that was the last.
+    pub(crate) fn shrink(&mut self) -> Option<NStepReturn> {
+        self.steps.pop_front();
+        (!self.steps.is_empty()).then(|| self.total())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.steps.clear();
+    }
+
+    fn total(&self) -> NStepReturn {
+        let mut total = NStepReturn { steps: self.steps.len(), reward: 0.0, discount: 1.0 };
+        for (index, (reward, discount)) in self.steps.iter().enumerate() {
+            if index > 0 {
+                total.discount *= self.additional_discount;
+            }
+            total.reward += total.discount * reward;
+            total.discount *= discount;
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All transitions of an episode, in the order of their making.
+    fn episode(n: usize, g: f32, steps: &[(f32, f32)]) -> Vec<(f32, f32)> {
+        let mut window = NStepWindow::new(n, g);
+        let mut made: Vec<_> =
+            steps.iter().map(|(reward, discount)| window.push(*reward, *discount)).collect();
+        made.extend(std::iter::from_fn(|| window.shrink()));
+        made.iter().map(|made| (made.reward, made.discount)).collect()
+    }
+
+    fn with_rewards(rewards: &[f32], discounts: &[f32]) -> Vec<(f32, f32)> {
+        rewards.iter().copied().zip(discounts.iter().copied()).collect()
+    }
+
+    #[test]
+    fn the_published_examples_hold() {
+        let short = with_rewards(&[1.0; 2], &[1.0, 0.0]);
+        assert_eq!(episode(3, 1.0, &short), [(1.0, 1.0), (2.0, 0.0), (1.0, 0.0)]);
+        let ones = with_rewards(&[1.0; 3], &[0.5, 0.5, 0.0]);
+        assert_eq!(episode(3, 0.4, &ones), [(1.0, 0.5), (1.2, 0.1), (1.24, 0.0), (1.2, 0.0), (1.0, 0.0)]);
+        assert_eq!(episode(2, 1.0, &ones), [(1.0, 0.5), (1.5, 0.25), (1.5, 0.0), (1.0, 0.0)]);
+        let primes = with_rewards(&[2.0, 3.0, 5.0, 7.0], &[1.0, 1.0, 1.0, 0.0]);
+        let expected = [(2.0, 1.0), (3.5, 0.5), (4.75, 0.25), (7.25, 0.0), (8.5, 0.0), (7.0, 0.0)];
+        assert_eq!(episode(3, 0.5, &primes), expected);
+    }
+
+    /// The formula, term by term, in f64.
+    fn naive(g: f64, steps: &[(f32, f32)]) -> (f64, f64) {
+        let discounts = |upto: usize| steps[..upto].iter().map(|(_, d)| f64::from(*d)).product::<f64>();
+        let power = |i: usize| g.powi(i32::try_from(i).unwrap());
+        let terms = (0..steps.len()).map(|i| power(i) * discounts(i) * f64::from(steps[i].0));
+        (terms.sum(), power(steps.len() - 1) * discounts(steps.len()))
+    }
+
+    proptest! {
+        #[test]
+        fn every_window_is_the_formula(
+            n in 1_usize..6,
+            g in 0.0_f32..1.0,
+            steps in prop::collection::vec((-2.0_f32..2.0, 0.0_f32..=1.0), 1..12),
+        ) {
+            let made = episode(n, g, &steps);
+            let count = steps.len();
+            prop_assert_eq!(made.len(), count + n.min(count) - 1);
+            let growing = (1..=count).map(|end| end.saturating_sub(n)..end);
+            let shrinking = (count.saturating_sub(n) + 1..count).map(|start| start..count);
+            for (range, (reward, discount)) in growing.chain(shrinking).zip(made) {
+                let expected = naive(f64::from(g), &steps[range]);
+                prop_assert!((f64::from(reward) - expected.0).abs() < 1e-5);
+                prop_assert!((f64::from(discount) - expected.1).abs() < 1e-5);
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! From views of environments to steps of a writer.
+
+use bytes::Bytes;
+use relive_client::{Nest, Tensor};
+use relive_env::{ArraySpec, View};
+
+use crate::{Result, RlError};
+
+/// Makes tensors of observations or actions.
+#[derive(Debug, Clone)]
+pub(super) struct Rows(Nest<ArraySpec>);
+
+impl Rows {
+    pub(super) fn new(nest: &Nest<ArraySpec>) -> Self {
+        Self(nest.clone())
+    }
+
+    /// What `column` makes of the path of each leaf, in a step that has the nest under `name`.
+    pub(super) fn columns<T>(&self, name: &str, column: impl Fn(&str) -> Result<T>) -> Result<Nest<T>> {
+        let mut leaves = Vec::with_capacity(self.0.len());
+        for (path, _) in self.0.flatten_with_paths() {
+            let path = path.to_string();
+            leaves.push(if path.is_empty() { column(name)? } else { column(&format!("{name}/{path}"))? });
+        }
+        self.0.unflatten(leaves).map_err(|error| RlError::setting("a nest", error, "as its spec says"))
+    }
+
+    /// What is in `view`, which is laid out for the nest.
+    pub(super) fn tensors(&self, view: View<'_>) -> Result<Nest<Tensor>> {
+        let mut index = 0;
+        let mut of_leaf = |spec: &ArraySpec| {
+            let bytes = Bytes::copy_from_slice(view.leaf_bytes(index).unwrap_or_default());
+            index += 1;
+            Tensor::new(spec.dtype, spec.shape.clone(), bytes)
+        };
+        let tensors = self.0.try_map(&mut of_leaf);
+        tensors.map_err(|error| RlError::setting("a value of the environment", error, "as its spec says"))
+    }
+}

@@ -1,0 +1,185 @@
+//! Transitions over several steps.
+
+use std::time::Duration;
+
+use relive_client::blocking::{Client, TrajectoryWriter};
+use relive_client::{Column, ErrorKind, Nest, Tensor, TrajectoryWriterOptions};
+use relive_env::{EnvironmentSpec, TimeStep, View};
+
+use super::Adder;
+use super::n_step::{NStepReturn, NStepWindow};
+use super::row::Rows;
+use crate::{Result, RlError};
+
+/// The columns of a transition, by the names that its items have.
+///
+/// They are `action`, `discount`, `next_observation`, `observation` and `reward`, each a leaf or, where the environment has nests, a nest of
+/// leaves. In batches they come in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransitionColumns {
+    /// Leaves of an action.
+    pub actions: usize,
+    /// Leaves of an observation.
+    pub observations: usize,
+}
+
+impl TransitionColumns {
+    /// The columns for an environment.
+    #[must_use]
+    pub fn of(spec: &EnvironmentSpec) -> Self {
+        Self { actions: spec.actions.len(), observations: spec.observations.len() }
+    }
+
+    /// The first column of the action.
+    #[must_use]
+    pub fn action(self) -> usize {
+        0
+    }
+
+    /// The column of the n-step discount.
+    #[must_use]
+    pub fn discount(self) -> usize {
+        self.actions
+    }
+
+    /// The first column of the observation that the steps lead to.
+    #[must_use]
+    pub fn next_observation(self) -> usize {
+        self.actions + 1
+    }
+
+    /// The first column of the observation that they begin at.
+    #[must_use]
+    pub fn observation(self) -> usize {
+        self.next_observation() + self.observations
+    }
+
+    /// The column of the n-step return.
+    #[must_use]
+    pub fn reward(self) -> usize {
+        self.observation() + self.observations
+    }
+}
+
+/// Writes transitions over up to `n` steps: an item for each step, from the observation `n` steps before, or from the beginning of the
+/// episode, to the newest; and at the end of an episode those over fewer steps that end there, too. An episode of `T` steps gives
+/// `T + min(n, T) − 1` items.
+///
+/// Rewards and discounts are [n-step returns](NStepReturn) in float32.
+pub struct TransitionAdder {
+    writer: TrajectoryWriter,
+    table: String,
+    priority: f64,
+    observations: Rows,
+    actions: Rows,
+    window: NStepWindow,
+    in_episode: bool,
+}
+
+/// For how long the writer waits for confirmations before it is asked again.
+const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl TransitionAdder {
+    /// Items over `n` steps for `table`, whose additional discount is the agent's own.
+    ///
+    /// # Errors
+    /// `n` is 0, or the client cannot make a writer.
+    pub fn new(
+        client: &Client,
+        table: &str,
+        spec: &EnvironmentSpec,
+        n: usize,
+        additional_discount: f32,
+    ) -> Result<TransitionAdder> {
+        let kept = u32::try_from(n).ok().and_then(|n| n.checked_add(1)).filter(|kept| *kept > 1);
+        let kept = kept.ok_or_else(|| RlError::setting("n_step", n, "at least 1"))?;
+        let options = TrajectoryWriterOptions::new(kept).chunk_length(1);
+        Ok(TransitionAdder {
+            writer: client.trajectory_writer(options)?,
+            table: table.to_owned(),
+            priority: 1.0,
+            observations: Rows::new(&spec.observations),
+            actions: Rows::new(&spec.actions),
+            window: NStepWindow::new(n, additional_discount),
+            in_episode: false,
+        })
+    }
+
+    /// Writes an item of the `made.steps` steps before the observation `behind` rows before the newest.
+    fn create_item(&mut self, made: NStepReturn, behind: usize) -> Result<()> {
+        let numbers = [("reward", Tensor::scalar(made.reward)), ("discount", Tensor::scalar(made.discount))];
+        self.writer.append_partial(&Nest::dict(numbers.map(|(name, value)| (name, Nest::Leaf(value)))))?;
+        let end = -1 - position(behind);
+        let start = end - position(made.steps);
+        let history = self.writer.history();
+        let column = |path: &str, at: i64| -> Result<Column> { Ok(history.column(path)?.step(at)?) };
+        let nest = |rows: &Rows, name: &str, at| rows.columns(name, |path| column(path, at));
+        let trajectory = Nest::dict([
+            ("action", nest(&self.actions, "action", start)?),
+            ("discount", Nest::Leaf(column("discount", -1)?)),
+            ("next_observation", nest(&self.observations, "observation", end)?),
+            ("observation", nest(&self.observations, "observation", start)?),
+            ("reward", Nest::Leaf(column("reward", -1)?)),
+        ]);
+        let (writer, table, priority) = (&mut self.writer, &self.table, self.priority);
+        until_there_is_room(|| writer.create_item(table, priority, trajectory.clone()))?;
+        Ok(())
+    }
+
+    /// The items that end with the episode and begin after its first ones.
+    fn shrink(&mut self) -> Result<()> {
+        let mut behind = 0;
+        while let Some(made) = self.window.shrink() {
+            // Each has numbers of its own, in a row that has nothing else.
+            self.writer.append(&Nest::dict::<&str, Nest<Tensor>>([]))?;
+            behind += 1;
+            self.create_item(made, behind)?;
+        }
+        Ok(())
+    }
+}
+
+/// A rate limiter holds actors back for as long as its learner takes; that is what it is for, and the table tells who waits. A table
+/// that is closed ends it.
+fn until_there_is_room<T>(mut call: impl FnMut() -> relive_client::Result<T>) -> Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Timeout => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
+fn position(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+impl Adder for TransitionAdder {
+    fn add_first(&mut self, observation: View<'_>) -> Result<()> {
+        if !self.writer.history().is_empty() {
+            until_there_is_room(|| self.writer.end_episode(true, CONFIRMATION_TIMEOUT))?;
+        }
+        self.window.clear();
+        let observation = self.observations.tensors(observation)?;
+        self.writer.append_partial(&Nest::dict([("observation", observation)]))?;
+        self.in_episode = true;
+        Ok(())
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
+    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
+        if !self.in_episode {
+            return Err(RlError::Order { call: "add", needs: "an episode that has begun with add_first" });
+        }
+        let (action, observation) = (self.actions.tensors(action)?, self.observations.tensors(observation)?);
+        self.writer.append(&Nest::dict([("action", action)]))?;
+        self.writer.append_partial(&Nest::dict([("observation", observation)]))?;
+        let made = self.window.push(step.reward as f32, step.discount as f32);
+        self.create_item(made, 0)?;
+        if step.last() {
+            self.shrink()?;
+            self.in_episode = false;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! A batch of transitions, as a learner wants it.
+
+use bytemuck::cast_slice_mut;
+use relive_client::SampleBatch;
+use relive_tensor::DType;
+
+use crate::adders::TransitionColumns;
+use crate::features::Features;
+use crate::{Result, RlError};
+
+/// The parts of a batch, in memory that is used again.
+#[derive(Debug, Default)]
+pub(super) struct Transitions {
+    pub(super) observations: Vec<f32>,
+    pub(super) actions: Vec<usize>,
+    pub(super) rewards: Vec<f32>,
+    pub(super) discounts: Vec<f32>,
+    pub(super) next_observations: Vec<f32>,
+    pub(super) keys: Vec<u64>,
+    pub(super) probabilities: Vec<f32>,
+    bytes: Vec<u8>,
+}
+
+impl Transitions {
+    /// Takes over what is in `batch`.
+    #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
+    pub(super) fn fill(
+        &mut self,
+        batch: &SampleBatch,
+        columns: TransitionColumns,
+        features: &Features,
+    ) -> Result<()> {
+        let size = batch.len();
+        self.keys.clear();
+        self.probabilities.clear();
+        for info in batch.infos() {
+            self.keys.push(info.key);
+            self.probabilities.push(info.probability as f32);
+        }
+        for numbers in [&mut self.rewards, &mut self.discounts] {
+            numbers.resize(size, 0.0);
+        }
+        batch.gather_into(columns.reward(), cast_slice_mut(&mut self.rewards))?;
+        batch.gather_into(columns.discount(), cast_slice_mut(&mut self.discounts))?;
+        self.fill_actions(batch, columns)?;
+        let (observation, next) = (columns.observation(), columns.next_observation());
+        observations(batch, observation, features, &mut self.bytes, &mut self.observations)?;
+        observations(batch, next, features, &mut self.bytes, &mut self.next_observations)
+    }
+
+    fn fill_actions(&mut self, batch: &SampleBatch, columns: TransitionColumns) -> Result<()> {
+        let layouts = batch.columns()?;
+        let dtype = layouts.get(columns.action()).map(|layout| layout.dtype);
+        let element_bytes = dtype.and_then(|dtype| dtype.size_bytes()).unwrap_or(0);
+        self.bytes.resize(batch.len() * element_bytes, 0);
+        batch.gather_into(columns.action(), &mut self.bytes)?;
+        self.actions.clear();
+        match dtype {
+            Some(DType::Int32) => {
+                let actions = self.bytes.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes));
+                self.actions.extend(actions.map(|action| usize::try_from(action).unwrap_or(usize::MAX)));
+            }
+            Some(DType::Int64) => {
+                let actions = self.bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
+                self.actions.extend(actions.map(|action| usize::try_from(action).unwrap_or(usize::MAX)));
+            }
+            dtype => {
+                let got = dtype.map_or_else(|| "no action".to_owned(), |dtype| format!("actions of {dtype}"));
+                return Err(RlError::Unsuited { expected: "discrete actions", got });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The observations of a batch, whose first leaf is column `first`.
+fn observations(
+    batch: &SampleBatch,
+    first: usize,
+    features: &Features,
+    bytes: &mut Vec<u8>,
+    out: &mut Vec<f32>,
+) -> Result<()> {
+    out.resize(batch.len() * features.width(), 0.0);
+    for (index, leaf_bytes) in features.leaf_bytes().enumerate() {
+        bytes.resize(batch.len() * leaf_bytes, 0);
+        batch.gather_into(first + index, bytes)?;
+        features.write_column(index, bytes, out);
+    }
+    Ok(())
+}

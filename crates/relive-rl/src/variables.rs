@@ -1,0 +1,31 @@
+//! Parameters on their way from a learner to actors.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use relive_nn::Params;
+
+/// Where a learner puts its newest parameters, and actors find them. Cheap to clone; clones share them.
+#[derive(Debug, Clone)]
+pub struct Variables(Arc<Mutex<Arc<Params>>>);
+
+impl Variables {
+    /// Begins with `params`.
+    #[must_use]
+    pub fn new(params: Params) -> Self {
+        Self(Arc::new(Mutex::new(Arc::new(params))))
+    }
+
+    /// The newest.
+    #[must_use]
+    pub fn get(&self) -> Arc<Params> {
+        Arc::clone(&self.0.lock())
+    }
+
+    /// Puts newer ones there.
+    pub fn put(&self, params: Params) {
+        let params = Arc::new(params);
+        // What was there is let go of outside of the lock.
+        let _old = std::mem::replace(&mut *self.0.lock(), params);
+    }
+}
