@@ -98,7 +98,8 @@ impl Setting {
         for _ in 0..=size / (ROUND as u64 * threads) {
             setting.run();
         }
-        (setting.took.clear(), setting.work_ns.clear());
+        setting.took.clear();
+        setting.work_ns.clear();
         setting
     }
 

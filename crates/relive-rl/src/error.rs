@@ -56,7 +56,11 @@ pub enum RlError {
 }
 
 impl RlError {
-    pub(crate) fn setting(name: &'static str, got: impl ToString, expected: &'static str) -> RlError {
+    pub(crate) fn setting(
+        name: &'static str,
+        got: impl std::fmt::Display,
+        expected: &'static str,
+    ) -> RlError {
         RlError::Setting { name, got: got.to_string(), expected }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Checkpoint(options) => on_runtime(checkpoint::run(options)),
         Command::Reset(options) => on_runtime(reset::run(options)),
         Command::Token(options) => token::run(&options),
-        Command::Rl(options) => rl::run(options),
+        Command::Rl(options) => rl::run(&options),
     }
 }
 

@@ -51,7 +51,7 @@ impl Transitions {
     fn fill_actions(&mut self, batch: &SampleBatch, columns: TransitionColumns) -> Result<()> {
         let layouts = batch.columns()?;
         let dtype = layouts.get(columns.action()).map(|layout| layout.dtype);
-        let element_bytes = dtype.and_then(|dtype| dtype.size_bytes()).unwrap_or(0);
+        let element_bytes = dtype.and_then(DType::size_bytes).unwrap_or(0);
         self.bytes.resize(batch.len() * element_bytes, 0);
         batch.gather_into(columns.action(), &mut self.bytes)?;
         self.actions.clear();

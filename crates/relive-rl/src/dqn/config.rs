@@ -141,7 +141,12 @@ impl DqnConfig {
     }
 }
 
-fn check(name: &'static str, value: impl ToString, holds: bool, expected: &'static str) -> Result<()> {
+fn check(
+    name: &'static str,
+    value: impl std::fmt::Display,
+    holds: bool,
+    expected: &'static str,
+) -> Result<()> {
     if holds { Ok(()) } else { Err(RlError::setting(name, value, expected)) }
 }
 

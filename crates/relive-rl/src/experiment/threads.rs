@@ -63,8 +63,7 @@ pub(super) fn run(
         for (number, episode) in told {
             on_episode(&tally.note(number, &episode, progress.learner_steps.load(Ordering::Relaxed)));
         }
-        let acted = acting.into_iter().map(|thread| joined(thread, "an actor"));
-        let acted = acted.fold(Ok(()), |first: Result<()>, next| first.and(next));
+        let acted = acting.into_iter().try_for_each(|thread| joined(thread, "an actor"));
         // The learner may be waiting for experience that does not come any more.
         progress.is_over.store(true, Ordering::Relaxed);
         parts.engine.close();

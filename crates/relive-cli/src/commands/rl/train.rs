@@ -50,7 +50,7 @@ enum Agent {
 }
 
 /// Trains, and prints the final figures.
-pub(crate) fn run(options: Options) -> Result {
+pub(crate) fn run(options: &Options) -> Result {
     let Agent::Dqn = options.agent;
     let config = options.config.as_deref().map_or(Ok(DqnConfig::default()), config_of)?;
     let run =

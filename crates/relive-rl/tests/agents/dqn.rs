@@ -1,19 +1,20 @@
 //! DQN in environments that it can learn.
 
+use relive_rl::Result;
 use relive_rl::dqn::DqnConfig;
 use relive_rl::experiment::{EpisodeReport, RunOptions, Summary, train};
 
-fn run(name: &str, config: &DqnConfig, options: &RunOptions) -> (Summary, Vec<f64>) {
+fn run(name: &str, config: &DqnConfig, options: &RunOptions) -> Result<(Summary, Vec<f64>)> {
     let mut returns = Vec::new();
     let mut note = |episode: &EpisodeReport| returns.push(episode.episode_return);
-    let summary = train(config, options, &|seed| Ok(relive_env::make(name, seed)?), &mut note).unwrap();
-    (summary, returns)
+    let summary = train(config, options, &|seed| Ok(relive_env::make(name, seed)?), &mut note)?;
+    Ok((summary, returns))
 }
 
 #[test]
 fn catch_is_learned_in_one_thread() {
     let options = RunOptions { env_steps: 9_000, seed: 1, actors: 0 };
-    let (summary, _) = run("catch/0", &DqnConfig::default(), &options);
+    let (summary, _) = run("catch/0", &DqnConfig::default(), &options).unwrap();
     assert_eq!((summary.env_steps, summary.episodes), (9_000, 1_000));
     assert!(summary.mean_return_last_100 >= 0.8, "{summary:?}");
     assert!((summary.samples_per_insert - 32.0).abs() < 0.5, "{summary:?}");
@@ -22,7 +23,7 @@ fn catch_is_learned_in_one_thread() {
 #[test]
 fn catch_is_learned_by_actors_beside_a_learner() {
     let options = RunOptions { env_steps: 9_000, seed: 1, actors: 2 };
-    let (summary, returns) = run("catch/0", &DqnConfig::default(), &options);
+    let (summary, returns) = run("catch/0", &DqnConfig::default(), &options).unwrap();
     assert_eq!(u64::try_from(returns.len()), Ok(summary.episodes));
     assert!(summary.mean_return_last_100 >= 0.6, "{summary:?}");
     assert!((summary.samples_per_insert - 32.0).abs() < 3.2, "{summary:?}");
@@ -31,7 +32,7 @@ fn catch_is_learned_by_actors_beside_a_learner() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let config = DqnConfig { batch_size: 16, min_replay_size: 50, ..DqnConfig::default() };
-    let of = |seed| run("catch/0", &config, &RunOptions { env_steps: 900, seed, actors: 0 }).1;
+    let of = |seed| run("catch/0", &config, &RunOptions { env_steps: 900, seed, actors: 0 }).unwrap().1;
     assert_eq!(of(7), of(7));
     assert_ne!(of(7), of(8));
 }
@@ -41,7 +42,7 @@ fn nests_images_and_duelling_heads_are_taken() {
     let config =
         DqnConfig { batch_size: 8, min_replay_size: 20, duelling: true, n_step: 1, ..DqnConfig::default() };
     for name in ["CartPole-v1", "deep_sea/0", "bandit/3", "umbrella_length/1"] {
-        let (summary, _) = run(name, &config, &RunOptions { env_steps: 60, seed: 2, actors: 0 });
+        let (summary, _) = run(name, &config, &RunOptions { env_steps: 60, seed: 2, actors: 0 }).unwrap();
         assert!(summary.learner_steps > 0, "{name}: {summary:?}");
     }
 }
