@@ -19,6 +19,7 @@ from relive import item_selectors as selectors
 from relive import rate_limiters
 from relive._native import __version__
 from relive.batches import Batch, BatchIterator
+from relive.changes import Changed, LoggedChange
 from relive.checkpoints import CheckpointStatus
 from relive.client import Client, ItemInfo
 from relive.errors import DeadlineExceededError, ReverbError
@@ -42,11 +43,13 @@ __all__ = [
     "Batch",
     "BatchIterator",
     "BoundedArraySpec",
+    "Changed",
     "CheckpointStatus",
     "Client",
     "ClientTls",
     "DeadlineExceededError",
     "ItemInfo",
+    "LoggedChange",
     "PatternDataset",
     "ReplaySample",
     "ReverbError",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from relive import _native, nest
 from relive._structures import Structure, packed
 from relive.batches import BatchIterator
+from relive.changes import Changed, LoggedChange
 from relive.checkpoints import CheckpointStatus
 from relive.replay_sample import ReplaySample, SampleInfo
 from relive.reverb_types import TableInfo
@@ -19,6 +20,8 @@ from relive.trajectory_writer import TrajectoryWriter
 from relive.writer import Writer
 
 if TYPE_CHECKING:
+    from relive.rate_limiters import RateLimiter
+    from relive.server import Table
     from relive.structured_writer import StructuredWriter
 
 # Samples that `Client.sample` asks for ahead of the caller.
@@ -351,6 +354,100 @@ class Client:
         """Removes all items of ``table`` and sets its counters to 0."""
         self._native.reset(table, timeout)
 
+    # Changing tables in use.
+
+    def change_table(
+        self,
+        table: str,
+        *,
+        max_size: int | None = None,
+        max_bytes: int | None = None,
+        max_times_sampled: int | None = None,
+        rate_limiter: RateLimiter | None = None,
+        samples_per_insert: float | None = None,
+        min_size_to_sample: int | None = None,
+        min_diff: float | None = None,
+        max_diff: float | None = None,
+        timeout: float | None = None,
+    ) -> Changed:
+        """Changes rules of ``table`` while it is in use, all of them or none; what is not given stays.
+
+        Whoever may go on then does. Items beyond smaller bounds leave by the remover's choice before this returns. The
+        cursor of the rate limiter stays where it is: a new ratio is for inserts to come. The change is logged by the server
+        and in ``changes`` of :meth:`status`.
+
+        Args:
+          table: name of the table.
+          max_size: items that the table keeps.
+          max_bytes: bytes of chunks that the table keeps; 0 takes this bound away.
+          max_times_sampled: samples after which an item is deleted; 0: never.
+          rate_limiter: sets the four bounds that follow, at once.
+          samples_per_insert: samples per insert that the limiter aims at.
+          min_size_to_sample: items that the table must hold before it may be sampled.
+          min_diff: the lowest cursor that a sample may leave behind.
+          max_diff: the highest cursor that an insert may leave behind.
+          timeout: seconds to wait for the server's answer.
+
+        Raises:
+          ValueError: an unknown table, rules out of range, nothing to change.
+          NotImplementedError: the server is not Relive's.
+        """
+        limiter = {} if rate_limiter is None else _bounds(rate_limiter)
+        bounds = {
+            "samples_per_insert": samples_per_insert,
+            "min_size_to_sample": min_size_to_sample,
+            "min_diff": min_diff,
+            "max_diff": max_diff,
+        }
+        limiter.update({name: bound for name, bound in bounds.items() if bound is not None})
+        sizes = {"max_size": max_size, "max_bytes": max_bytes, "max_times_sampled": max_times_sampled}
+        return self._change(table, timeout, **sizes, **limiter)
+
+    def pause_table(
+        self, table: str, *, inserts: bool = True, samples: bool = True, timeout: float | None = None
+    ) -> Changed:
+        """Holds back inserts, samples or both of ``table``: calls wait, and say that the table is paused.
+
+        Raises:
+          As :meth:`change_table`.
+        """
+        return self._change(table, timeout, pause_inserts=inserts or None, pause_samples=samples or None)
+
+    def resume_table(
+        self, table: str, *, inserts: bool = True, samples: bool = True, timeout: float | None = None
+    ) -> Changed:
+        """Lets inserts, samples or both of ``table`` go on.
+
+        Raises:
+          As :meth:`change_table`.
+        """
+        resumed = {"pause_inserts": inserts, "pause_samples": samples}
+        return self._change(table, timeout, **{name: False for name, chosen in resumed.items() if chosen})
+
+    def add_table(self, table: Table, *, timeout: float | None = None) -> None:
+        """Adds an empty table of the rules of ``table`` to the server, which goes on. ``table`` itself stays unused.
+
+        A server that is started again finds the table in its checkpoint, and wants it among its tables, too.
+
+        Raises:
+          ValueError: the server has a table of this name; ``table`` has extensions.
+          NotImplementedError: the server is not Relive's.
+        """
+        self._native.add_table(table.internal_table, timeout)
+
+    def drop_table(self, table: str, *, timeout: float | None = None) -> None:
+        """Drops ``table`` with all its items. Calls that wait for it fail. A server keeps its last table.
+
+        Raises:
+          ValueError: an unknown table, or the only one.
+          NotImplementedError: the server is not Relive's.
+        """
+        self._native.drop_table(table, timeout)
+        self._structures.pop(table, None)
+
+    def _change(self, table: str, timeout: float | None, **change: Any) -> Changed:
+        return Changed._from_native(self._native.change_table(table, {**_NO_CHANGE, **change}, timeout))
+
     # Asking.
 
     def server_info(self, timeout: float | None = None) -> dict[str, TableInfo]:
@@ -371,7 +468,8 @@ class Client:
         ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory); ``max_bytes`` is their bound, ``waiters`` are the
         writers that wait for memory, and ``process_bytes`` is all that the server's process has. ``spill_error`` says why
         chunks could not be moved to disk when that was last tried; it is ``None`` if they can be, or nobody asked for it.
-        ``codecs`` names the codecs that writers may choose.
+        ``codecs`` names the codecs that writers may choose. ``connections`` counts those that are open, and ``changes`` has the
+        last changes of tables in use, the oldest first, as :class:`relive.LoggedChange`.
 
         Raises:
           NotImplementedError: the server is not Relive's.
@@ -379,6 +477,7 @@ class Client:
         status = dict(self._native.status(timeout))
         infos = [TableInfo._from_native(info) for info in status["tables"]]
         status["tables"] = {info.name: info for info in infos}
+        status["changes"] = [LoggedChange(**change) for change in status["changes"]]
         return status
 
     def checkpoint(self, *, timeout: float | None = None) -> str:
@@ -428,6 +527,23 @@ class Client:
             return Structure(signature, is_promised=True)
         named = self._native.structure(info.name, timeout)
         return None if named is None else Structure(named, is_promised=False)
+
+
+# What the compiled half is told of a change, which leaves out nothing.
+_NO_CHANGE: dict[str, Any] = dict.fromkeys((
+    "max_size", "max_bytes", "max_times_sampled", "samples_per_insert", "min_size_to_sample", "min_diff", "max_diff",
+    "pause_inserts", "pause_samples",
+))
+
+
+def _bounds(limiter: RateLimiter) -> dict[str, Any]:
+    """The four bounds of a rate limiter."""
+    return {
+        "samples_per_insert": limiter.samples_per_insert,
+        "min_size_to_sample": limiter.min_size_to_sample,
+        "min_diff": limiter.min_diff,
+        "max_diff": limiter.max_diff,
+    }
 
 
 def _client(

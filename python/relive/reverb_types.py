@@ -80,6 +80,10 @@ class TableInfo:
     """Relive: the encoded bytes in memory."""
     referenced_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: bytes of the stored chunks that the items refer to; a chunk counts once for each item."""
+    inserts_paused: bool | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: whether an operator has paused inserts: they wait, whatever the limiter says."""
+    samples_paused: bool | None = dataclasses.field(default=None, compare=False, repr=False)
+    """Relive: whether an operator has paused samples."""
     undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: samples that were taken for callers that had gone by then."""
 

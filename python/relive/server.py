@@ -268,6 +268,9 @@ class Server:
         read again when it changes. Clients within the process need none.
       open_port: a second port, without TLS and tokens, for dm-reverb's clients, which know neither; 0 takes a free one.
       open_role: what clients may do there: ``"read"``, ``"write"`` or ``"admin"``.
+      http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,
+        ``/readyz``) and a dashboard; port 0 takes a free one, which :attr:`http_address` tells. Whoever reaches it can
+        read names and numbers of the tables, and change nothing.
 
     Raises:
       ValueError: no tables, two of one name, a port that cannot be had, a ``max_bytes`` below 1, a ``spill_dir`` without
@@ -289,6 +292,7 @@ class Server:
         token_file: str | os.PathLike[str] | None = None,
         open_port: int | None = None,
         open_role: str = "write",
+        http: str | None = None,
     ) -> None:
         if not tables:
             raise ValueError("a server needs at least one table")
@@ -308,7 +312,7 @@ class Server:
         }
         security = {"tls": tls, "token_file": token_file, "open_port": open_port, "open_role": open_role}
         natives = [table._native for table in tables]
-        self._native = _native.Server(natives, host, port or 0, checkpoints, memory, security)
+        self._native = _native.Server(natives, host, port or 0, checkpoints, memory, security, http)
 
     @property
     def port(self) -> int:
@@ -319,6 +323,11 @@ class Server:
     def open_port(self) -> int | None:
         """The port without TLS and tokens; ``None`` if there is none."""
         return self._native.open_port
+
+    @property
+    def http_address(self) -> str | None:
+        """Where metrics and the dashboard are, as ``host:port``; ``None`` if they were not asked for."""
+        return self._native.http_address
 
     def stop(self) -> None:
         """Stops serving. Calls that wait get an error; a second stop does nothing.

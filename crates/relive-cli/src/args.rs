@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{bench, checkpoint, info, reset, rl, serve, token};
+use crate::commands::{bench, checkpoint, info, reset, rl, serve, table, token, top};
 use crate::failure::{Failure, Result};
+use crate::logging::LogFormat;
 use crate::output;
 
 /// Where the help shows what all commands have: behind what is their own.
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     /// for `serve`, error for `bench`, warn for the others]
     #[arg(long, global = true, value_name = "LEVEL", display_order = LAST)]
     pub(crate) log_level: Option<String>,
+    /// How to log on stderr: lines for people, or a JSON object a line for programs
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT", display_order = LAST)]
+    pub(crate) log_format: LogFormat,
 }
 
 /// What to do.
@@ -35,6 +39,10 @@ pub(crate) enum Command {
     Bench(bench::Options),
     /// Look at checkpoints, convert and remove them, or have a server write one
     Checkpoint(checkpoint::Options),
+    /// Show a server in a terminal, live
+    Top(top::Options),
+    /// Change the tables of a server in use: sizes, limiters, pauses; add and drop tables
+    Table(table::Options),
     /// Remove all items of a table and set its counters to 0
     Reset(reset::Options),
     /// Train agents

@@ -1,5 +1,6 @@
 //! Logs, on stderr.
 
+use clap::ValueEnum;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
@@ -9,8 +10,18 @@ use crate::output;
 /// The variable that says what is logged when the command line does not.
 const VARIABLE: &str = "RUST_LOG";
 
+/// What a line of the log is.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Text for people
+    #[default]
+    Text,
+    /// A JSON object
+    Json,
+}
+
 /// Starts logging by `asked` (such as `debug` or `relive_server=debug,info`), else by `RUST_LOG`, else by `default`.
-pub(crate) fn start(asked: Option<&str>, default: &str) -> Result {
+pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Result {
     let from_environment = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let (source, text) = match (asked, from_environment) {
         (Some(asked), _) => ("--log-level", asked.to_owned()),
@@ -25,10 +36,12 @@ pub(crate) fn start(asked: Option<&str>, default: &str) -> Result {
         let advice = "use off, error, warn, info, debug, trace, or target=level pairs";
         Failure::usage(format!("{source} {text:?} is not a log filter; {advice}"))
     })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(output::stderr_is_terminal())
-        .init();
+    // It would complain on stderr, and panic where that is closed: a server goes on without a log.
+    let log = tracing_subscriber::fmt().log_internal_errors(false);
+    let log = log.with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(output::stderr_is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
     Ok(())
 }

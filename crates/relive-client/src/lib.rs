@@ -27,8 +27,8 @@ pub use pattern::{
     reference_step,
 };
 pub use relive_table::{
-    CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint,
-    RunningCheckpoint, SavedCheckpoint, TableInfo,
+    Changed, CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint,
+    LoggedChange, Paused, RunningCheckpoint, SavedCheckpoint, TableChange, TableInfo,
 };
 pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Tensor};
 pub use relive_transport::tls;

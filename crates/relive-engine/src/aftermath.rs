@@ -36,7 +36,7 @@ impl Aftermath {
         while let Some((from, effect)) = effects.pop() {
             let Some(peers) = from.shared.peers.get().and_then(std::sync::Weak::upgrade) else { continue };
             let Effect::InsertInto { table: name, item } = effect;
-            let Some(target) = peers.get(&*name) else {
+            let Some(target) = peers.get(&name) else {
                 tracing::warn!(
                     table = from.name(),
                     target = &*name,

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use relive_table::{Snapshot, StoredItem, TableSnapshot};
 
-use crate::Engine;
 use crate::limits::{CAPTURE_BEFORE_YIELD, SLOTS_PER_LOCK};
 use crate::state::State;
 use crate::table_core::{TableCore, wall_clock};
+use crate::{Engine, TableHandle};
 
 /// A snapshot whose items are in no order yet, and what it has cost others.
 pub(crate) struct Captured {
@@ -34,7 +34,8 @@ impl Engine {
     /// The same with the items in no order: sorting them takes as long as collecting them, and wants no lock.
     pub(crate) fn capture(&self) -> Captured {
         let _turn = self.capture_turn().lock();
-        let cores: Vec<TableCore> = self.cores().cloned().collect();
+        let tables = self.tables();
+        let cores: Vec<TableCore> = tables.iter().flat_map(TableHandle::cores).cloned().collect();
         let mut pauses = Pauses::default();
         let end = EndCaptures(&cores);
         let mut parts = cut(&cores, &mut pauses);
@@ -43,7 +44,7 @@ impl Engine {
         }
         drop(end);
         let mut parts = parts.into_iter();
-        let tables = self.tables().iter().filter_map(|table| table.merged(&mut parts)).collect();
+        let tables = tables.iter().filter_map(|table| table.merged(&mut parts)).collect();
         let snapshot = Snapshot { tables, ledger: Arc::clone(self.ledger()) };
         Captured { snapshot, longest_pause: pauses.longest }
     }

@@ -31,7 +31,7 @@ pub(crate) struct Origin<'a> {
 
 impl Change<'_> {
     pub(crate) fn check_open(&self) -> Result<(), EngineError> {
-        if self.state.closed { Err(EngineError::Closed { table: self.name() }) } else { Ok(()) }
+        self.state.ended.as_ref().map_or(Ok(()), |why| Err(why.clone()))
     }
 
     /// Inserts at once if nobody waits before and the limiter allows it; true if so, false if the item waits.
@@ -131,10 +131,10 @@ impl Change<'_> {
         })
     }
 
-    /// Fails everything that waits. Inserts that waited were not confirmed and are not kept.
-    pub(crate) fn close(&mut self) {
-        self.state.closed = true;
-        let closed = EngineError::Closed { table: self.name() };
+    /// Fails everything that waits, and whatever comes later, with `why`. Inserts that waited were not confirmed and are not
+    /// kept.
+    pub(crate) fn end(&mut self, why: &EngineError) {
+        let closed = self.state.ended.insert(why.clone()).clone();
         for waiter in self.state.samples.drain(..) {
             self.after.wakers.extend(waiter.slot.fill(Err(closed.clone())));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use relive_table::{CountError, Shortfall, TableInfo};
+use relive_table::{CountError, Paused, Shortfall, TableInfo};
 use relive_tensor::{AccountSnapshot, Nest};
 
 use crate::limits::MAX_LISTED_WAITERS;
@@ -40,7 +40,7 @@ pub struct WaiterInfo {
 pub struct TableStatus {
     /// Configuration, sizes and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`.
+    /// `inserts * samples_per_insert - samples`, where inserts from before a change of the ratio count with theirs.
     pub limiter_cursor: f64,
     /// The chunks of the items, each counted once.
     pub bytes: AccountSnapshot,
@@ -48,12 +48,18 @@ pub struct TableStatus {
     pub referenced_bytes: u64,
     /// What items look like, as [`columns`](crate::TableHandle::columns) says.
     pub columns: Option<Arc<Nest<()>>>,
+    /// What an operator has paused.
+    pub paused: Paused,
     /// What one insert would wait for now.
     pub insert_shortfall: Option<Shortfall>,
     /// What one sample would wait for now.
     pub sample_shortfall: Option<Shortfall>,
     /// Samples taken for callers that had gone.
     pub undelivered_samples: u64,
+    /// Inserts that wait.
+    pub waiting_inserts: usize,
+    /// Sample requests that wait.
+    pub waiting_samples: usize,
     /// Who waits, inserts before samples, each in order.
     pub waiters: Vec<WaiterInfo>,
     /// Waiters beyond the ones listed.
@@ -93,12 +99,15 @@ impl TableCore {
         TableStatus {
             columns: self.columns(),
             info: state.table.info(),
+            paused: state.table.paused(),
             insert_shortfall: state.table.insert_shortfall(),
             sample_shortfall: state.table.sample_shortfall(),
             limiter_cursor: state.table.rate_limiter().cursor(),
             bytes: state.table.bytes(),
             referenced_bytes: self.shared.referenced_bytes.load(Ordering::Relaxed),
             undelivered_samples: self.shared.undelivered.load(Ordering::Relaxed),
+            waiting_inserts: state.inserts.len(),
+            waiting_samples: state.samples.len(),
             waiters_not_listed: waiting - waiters.len(),
             waiters,
         }

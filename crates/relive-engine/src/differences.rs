@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use relive_table::TableConfig;
+use relive_table::{Paused, TableConfig};
 
 /// A rule of a table that its snapshot and its configuration do not agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,20 @@ pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Diff
         found.push(Difference { table, rule: "signature", stored, given });
     }
     found
+}
+
+/// What is other than before: the rule or what is paused, and its old and its new value.
+pub(crate) fn alterations(
+    old: &TableConfig,
+    was: Paused,
+    new: &TableConfig,
+    is: Paused,
+) -> Vec<(&'static str, String, String)> {
+    let told = |paused| if paused { "paused" } else { "running" }.to_owned();
+    let pauses =
+        [("inserts", told(was.inserts), told(is.inserts)), ("samples", told(was.samples), told(is.samples))];
+    let both = rules(old).into_iter().zip(rules(new)).map(|((rule, old), (_, new))| (rule, old, new));
+    both.chain(pauses).filter(|(_, old, new)| old != new).collect()
 }
 
 /// Every rule but the signature, as text.

@@ -1,7 +1,6 @@
 //! A set of tables under one roof.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rand::rngs::SysRng;
@@ -11,16 +10,14 @@ use relive_table::{ConfigError, Extension, RestoreError, TableConfig};
 use relive_tensor::{ColdStore, Ledger};
 
 use crate::EngineError;
+use crate::catalogue::Catalogue;
 use crate::checkpoint::{Checkpoints, Plan};
 use crate::cold::Cold;
 use crate::handle::TableHandle;
 use crate::limits::{MAX_TABLES, MEMORY_WAIT, MIN_CHECKPOINT_INTERVAL};
 use crate::memory::Memory;
+use crate::operate::ChangeLog;
 use crate::sync::Mutex;
-use crate::table_core::TableCore;
-
-/// The tables by name.
-pub(crate) type Tables = HashMap<String, TableHandle>;
 
 /// The tables of a server, and the account of its chunks. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -31,9 +28,12 @@ pub struct Engine {
 /// What the clones of an engine share.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    tables: Arc<Tables>,
-    order: Vec<TableHandle>,
+    tables: Arc<Catalogue>,
     memory: Arc<Memory>,
+    /// Random streams for tables to come.
+    seeds: Mutex<Xoshiro256PlusPlus>,
+    cold: OnceLock<Arc<Cold>>,
+    changes: ChangeLog,
     /// Held while the tables are captured, which one caller does at a time.
     capture_turn: Mutex<()>,
     checkpoints: Option<Checkpoints>,
@@ -209,17 +209,21 @@ impl EngineBuilder {
         let longest_wait = self.max_bytes_wait.unwrap_or(MEMORY_WAIT);
         let memory = Arc::new(Memory::new(ledger, self.max_bytes, self.cold.is_some(), longest_wait));
         let mut rng = self.seed.map_or_else(seed_from_system, Xoshiro256PlusPlus::seed_from_u64);
-        let mut tables = Tables::with_capacity(self.tables.len());
-        let mut order = Vec::with_capacity(self.tables.len());
+        let mut tables = Vec::with_capacity(self.tables.len());
         for (config, extensions) in self.tables {
-            let name = config.name.clone();
-            let handle = make(config, extensions, Xoshiro256PlusPlus::from_rng(&mut rng), &memory)?;
-            order.push(handle.clone());
-            if tables.insert(name.clone(), handle).is_some() {
-                return Err(BuildError::DuplicateName { name });
-            }
+            tables.push(make(config, extensions, Xoshiro256PlusPlus::from_rng(&mut rng), &memory)?);
         }
-        let engine = Engine::new(tables, order, memory, self.checkpoints.make()?, self.loaded)?;
+        let tables = Catalogue::new(tables)?;
+        let engine = Engine::new(Inner {
+            tables,
+            memory,
+            seeds: Mutex::new(rng),
+            cold: OnceLock::new(),
+            changes: ChangeLog::default(),
+            capture_turn: Mutex::new(()),
+            checkpoints: self.checkpoints.make()?,
+            loaded: self.loaded,
+        })?;
         if let Some(store) = self.cold {
             engine.start_cold(store, self.max_bytes.ok_or(BuildError::NoBudget)?)?;
         }
@@ -238,20 +242,8 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    fn new(
-        tables: Tables,
-        order: Vec<TableHandle>,
-        memory: Arc<Memory>,
-        checkpoints: Option<Checkpoints>,
-        loaded: Option<String>,
-    ) -> Result<Self, BuildError> {
-        let tables = Arc::new(tables);
-        for core in order.iter().flat_map(TableHandle::cores) {
-            // Each core is fresh, so that its cell is empty.
-            let _ = core.shared.peers.set(Arc::downgrade(&tables));
-        }
-        let capture_turn = Mutex::new(());
-        let inner = Arc::new(Inner { tables, order, memory, capture_turn, checkpoints, loaded });
+    fn new(inner: Inner) -> Result<Self, BuildError> {
+        let inner = Arc::new(inner);
         if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
             let started = clock.start(Arc::downgrade(&inner));
             started.map_err(|error| BuildError::Thread { reason: error.to_string() })?;
@@ -265,43 +257,48 @@ impl Engine {
 
     fn start_cold(&self, store: Arc<dyn ColdStore>, budget_bytes: u64) -> Result<(), BuildError> {
         let cold = Cold::new(store, budget_bytes, Arc::clone(self.ledger()));
-        for core in self.cores() {
+        let _ = self.inner.cold.set(Arc::clone(&cold));
+        for core in self.inner.tables.cores() {
             // Each core is fresh, so that its cell is empty.
             let _ = core.shared.cold.set(Arc::clone(&cold));
         }
-        cold.start(self.cores()).map_err(|error| BuildError::Thread { reason: error.to_string() })
+        cold.start(&self.inner.tables).map_err(|error| BuildError::Thread { reason: error.to_string() })
     }
 
     /// The table `name`.
     ///
     /// # Errors
     /// There is none of this name; the error lists those there are.
-    pub fn table(&self, name: &str) -> Result<&TableHandle, EngineError> {
-        self.inner
-            .tables
-            .get(name)
-            .ok_or_else(|| EngineError::UnknownTable { name: shortened(name), known: self.known_names() })
+    pub fn table(&self, name: &str) -> Result<TableHandle, EngineError> {
+        self.inner.tables.get(name).ok_or_else(|| self.inner.tables.unknown(name))
     }
 
-    /// The names of the tables, or of the first of them.
-    fn known_names(&self) -> String {
-        let names: Vec<_> =
-            self.inner.order.iter().take(MAX_NAMES_TOLD).map(|table| shortened(table.name())).collect();
-        match self.inner.order.len().saturating_sub(names.len()) {
-            0 => names.join(", "),
-            more => format!("{} and {more} more", names.join(", ")),
-        }
-    }
-
-    /// Every table, in the order in which they were given.
+    /// Every table that there is at this moment, in the order in which they came: whoever locks several takes them in it.
     #[must_use]
-    pub fn tables(&self) -> &[TableHandle] {
-        &self.inner.order
+    pub fn tables(&self) -> Arc<[TableHandle]> {
+        self.inner.tables.all()
     }
 
-    /// What is behind the tables, always in the same order: whoever locks several takes them in it.
-    pub(crate) fn cores(&self) -> impl Iterator<Item = &TableCore> {
-        self.tables().iter().flat_map(TableHandle::cores)
+    /// Counts how often tables were added and dropped.
+    #[must_use]
+    pub fn tables_version(&self) -> u64 {
+        self.inner.tables.version()
+    }
+
+    pub(crate) fn catalogue(&self) -> &Arc<Catalogue> {
+        &self.inner.tables
+    }
+
+    pub(crate) fn seeds(&self) -> &Mutex<Xoshiro256PlusPlus> {
+        &self.inner.seeds
+    }
+
+    pub(crate) fn cold_tier(&self) -> Option<&Arc<Cold>> {
+        self.inner.cold.get()
+    }
+
+    pub(crate) fn change_log(&self) -> &ChangeLog {
+        &self.inner.changes
     }
 
     /// The account of every live chunk made with it.
@@ -323,23 +320,20 @@ impl Engine {
     }
 
     /// The bound on memory.
-    pub(crate) fn bound(&self) -> &Memory {
+    pub(crate) fn bound(&self) -> &Arc<Memory> {
         &self.inner.memory
     }
 
     /// Closes every table; see [`TableHandle::close`]. Who waits for memory goes on, and finds the tables closed. No
     /// checkpoint is due any more; [`shut_down`](Self::shut_down) writes a last one.
     pub fn close(&self) {
-        self.tables().iter().for_each(TableHandle::close);
+        self.inner.tables.close().iter().for_each(TableHandle::close);
         self.bound().close();
         if let Some(clock) = self.checkpoints().and_then(Checkpoints::clock) {
             clock.stop();
         }
     }
 }
-
-/// Names that an error lists; its text travels in a header.
-const MAX_NAMES_TOLD: usize = 20;
 
 /// Characters of a name that an error shows.
 const MAX_NAME_TOLD: usize = 100;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_table::{InsertError, PriorityError};
+use relive_table::{ConfigError, InsertError, PriorityError};
 
 /// Why an operation did not happen. Nothing of it has happened then, unless the variant says otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -17,6 +17,47 @@ pub enum EngineError {
         name: String,
         /// The tables there are, joined with commas.
         known: String,
+    },
+    /// The table was dropped while the server goes on.
+    #[error("table `{table}` was dropped by an operator")]
+    Dropped {
+        /// The table.
+        table: String,
+    },
+    /// A table of this name is there already.
+    #[error("there is a table `{name}` already; drop it first, or choose another name")]
+    TableExists {
+        /// The name.
+        name: String,
+    },
+    /// More tables than an engine takes.
+    #[error("the server has {limit} tables, which is the limit; drop one first")]
+    TooManyTables {
+        /// The bound.
+        limit: usize,
+    },
+    /// The only table cannot be dropped.
+    #[error("table `{name}` is the only one, and a server needs one; add another one first, or reset it")]
+    LastTable {
+        /// The table.
+        name: String,
+    },
+    /// A table in shards has its rules for good.
+    #[error(
+        "table `{table}` has {shards} shards, and rules of such a table are not changed in use; reset it, drop it and add it \
+         with other rules, or give it shards = 1"
+    )]
+    FixedRules {
+        /// The table.
+        table: String,
+        /// How many.
+        shards: u32,
+    },
+    /// Rules of a table that are out of range.
+    #[error("{source}")]
+    Rules {
+        /// Which, and why.
+        source: ConfigError,
     },
     /// The table was closed: the server is stopping.
     #[error("table `{table}` is closed: the server is stopping")]
@@ -146,16 +187,20 @@ impl EngineError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::UnknownTable { .. } => ErrorKind::NotFound,
+            Self::UnknownTable { .. } | Self::Dropped { .. } => ErrorKind::NotFound,
             Self::Closed { .. } => ErrorKind::Closed,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Priority { .. }
             | Self::Insert { .. }
             | Self::SampleCount { .. }
             | Self::Columns { .. }
+            | Self::Rules { .. }
+            | Self::FixedRules { .. }
+            | Self::TableExists { .. }
+            | Self::LastTable { .. }
             | Self::CheckpointRefused { .. } => ErrorKind::InvalidArgument,
             Self::Checkpoint { .. } => ErrorKind::Internal,
-            Self::QueueFull { .. } | Self::Memory { .. } => ErrorKind::Exhausted,
+            Self::QueueFull { .. } | Self::TooManyTables { .. } | Self::Memory { .. } => ErrorKind::Exhausted,
             Self::Cold { .. } => ErrorKind::DataLoss,
         }
     }

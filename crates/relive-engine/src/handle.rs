@@ -144,6 +144,22 @@ impl TableHandle {
         }
     }
 
+    /// The only core; `None` of a table in shards.
+    pub(crate) fn only(&self) -> Option<&TableCore> {
+        match &self.cores {
+            Cores::One(core) => Some(core),
+            Cores::Many(_) => None,
+        }
+    }
+
+    /// Ends the table for good.
+    pub(crate) fn end(&self, why: &EngineError) {
+        match &self.cores {
+            Cores::One(core) => core.end(why),
+            Cores::Many(group) => group.end(why),
+        }
+    }
+
     /// The core that keeps what the table has once.
     pub(crate) fn front(&self) -> &TableCore {
         match &self.cores {
@@ -163,12 +179,12 @@ impl TableHandle {
         self.front().name()
     }
 
-    /// The configuration the table was made with.
+    /// The rules that the table has now.
     #[must_use]
-    pub fn config(&self) -> &TableConfig {
+    pub fn config(&self) -> Arc<TableConfig> {
         match &self.cores {
             Cores::One(core) => core.config(),
-            Cores::Many(group) => group.config(),
+            Cores::Many(group) => Arc::clone(group.config()),
         }
     }
 

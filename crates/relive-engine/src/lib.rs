@@ -16,6 +16,7 @@
 mod aftermath;
 pub mod batch;
 mod capture;
+mod catalogue;
 mod change;
 mod checkpoint;
 mod cold;
@@ -30,6 +31,7 @@ mod handle;
 pub mod limits;
 mod listing;
 mod memory;
+mod operate;
 mod process;
 mod pump;
 mod request;
@@ -37,6 +39,7 @@ mod restore;
 mod sample;
 mod slot;
 mod state;
+mod survey;
 mod sync;
 mod table_core;
 
@@ -53,3 +56,4 @@ pub use process::process_bytes;
 pub use request::{Accepted, Mutation, SampleRequest};
 pub use restore::{Restored, Rules};
 pub use sample::SampleFuture;
+pub use survey::Surveyed;

@@ -233,7 +233,7 @@ impl Engine {
     }
 
     fn cold(&self) -> Option<&Cold> {
-        self.tables().first().and_then(crate::TableHandle::cold).map(Arc::as_ref)
+        self.cold_tier().map(Arc::as_ref)
     }
 
     fn cold_failure(&self) -> String {
@@ -243,8 +243,9 @@ impl Engine {
 
     /// The tables with the most bytes in memory, as text.
     fn largest_tables(&self) -> String {
+        let all = self.tables();
         let mut tables: Vec<(u64, &str)> =
-            self.tables().iter().map(|table| (table.resident_bytes(), table.name())).collect();
+            all.iter().map(|table| (table.resident_bytes(), table.name())).collect();
         tables.sort_unstable_by(|a, b| b.cmp(a));
         let mut text = String::new();
         for (resident, name) in tables.iter().take(MAX_TABLES_TOLD) {

@@ -23,7 +23,8 @@ pub(crate) struct State {
     pub(crate) inserts: VecDeque<WaitingInsert>,
     pub(crate) samples: VecDeque<WaitingSample>,
     pub(crate) next_sample_id: u64,
-    pub(crate) closed: bool,
+    /// Why nothing goes on any more.
+    pub(crate) ended: Option<EngineError>,
     /// Whether a sample request had to wait since the last new one came; samples carry it.
     pub(crate) rate_limited: bool,
     /// When the lock was last given to whoever had waited for it longest.
@@ -94,7 +95,7 @@ impl State {
             inserts: VecDeque::new(),
             samples: VecDeque::new(),
             next_sample_id: 0,
-            closed: false,
+            ended: None,
             rate_limited: false,
             handed_on_at: Timestamp::EPOCH,
         }

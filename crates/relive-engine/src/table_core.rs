@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 
 use crate::EngineError;
 use crate::aftermath::Aftermath;
+use crate::catalogue::Catalogue;
 use crate::change::{Change, Origin};
 use crate::cold::Cold;
 use crate::columns;
 use crate::confirmations::Confirmations;
-use crate::engine::Tables;
 use crate::group::Published;
 use crate::limits::read_ahead;
 use crate::memory::Memory;
@@ -31,7 +31,7 @@ pub(crate) struct TableCore {
 }
 
 pub(crate) struct Shared {
-    pub(crate) config: Arc<TableConfig>,
+    pub(crate) name: Box<str>,
     pub(crate) state: Mutex<State>,
     /// Encoded bytes that the table's items refer to.
     pub(crate) referenced_bytes: AtomicU64,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     /// The disk tier, if there is one; set once the engine is whole.
     pub(crate) cold: OnceLock<Arc<Cold>>,
     /// The tables that extensions may insert into; set once the engine is whole.
-    pub(crate) peers: OnceLock<Weak<Tables>>,
+    pub(crate) peers: OnceLock<Weak<Catalogue>>,
 }
 
 /// Inserts made under one lock: enough to make the lock cheap, few enough to keep it short.
@@ -72,7 +72,7 @@ impl TableCore {
         let shared = Shared {
             columns_disputed: AtomicBool::new(false),
             columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
-            config: Arc::clone(table.config()),
+            name: table.config().name.as_str().into(),
             state: Mutex::new(State::new(table, rng)),
             published,
             referenced_bytes: AtomicU64::new(bytes),
@@ -85,11 +85,11 @@ impl TableCore {
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.shared.config.name
+        &self.shared.name
     }
 
-    pub(crate) fn config(&self) -> &TableConfig {
-        &self.shared.config
+    pub(crate) fn config(&self) -> Arc<TableConfig> {
+        Arc::clone(self.shared.state.lock().table.config())
     }
 
     /// See [`TableHandle::insert`](crate::TableHandle::insert).
@@ -123,7 +123,8 @@ impl TableCore {
                         accepted.deferred += 1;
                     }
                 }
-                let saturated = change.state.inserts.len() >= read_ahead(self.shared.config.max_size);
+                let saturated =
+                    change.state.inserts.len() >= read_ahead(change.state.table.config().max_size);
                 Ok(Accepted { saturated, ..accepted })
             })?;
         }
@@ -154,7 +155,12 @@ impl TableCore {
 
     /// See [`TableHandle::close`](crate::TableHandle::close).
     pub(crate) fn close(&self) {
-        self.change(|change: &mut Change<'_>| change.close());
+        self.end(&EngineError::Closed { table: self.name().to_owned() });
+    }
+
+    /// Fails everything that waits, and whatever comes later, with `why`.
+    pub(crate) fn end(&self, why: &EngineError) {
+        self.change(|change: &mut Change<'_>| change.end(why));
     }
 
     /// Inserts without anybody waiting for the outcome, giving up after `deadline`.
@@ -217,7 +223,7 @@ impl TableCore {
     }
 
     /// Changes the state under the lock, serves waiters, and does the rest after the lock.
-    fn change<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> R {
+    pub(crate) fn change<R>(&self, act: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let (result, after) = self.locked(act);
         after.settle(self);
         result

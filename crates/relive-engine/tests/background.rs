@@ -43,7 +43,7 @@ fn disk_full() -> Saved {
 
 fn write(engine: &Engine, keys: impl IntoIterator<Item = u64>) {
     let table = engine.table("t").expect("it is there");
-    assert_eq!(Writer::new(table).insert(keys), 0);
+    assert_eq!(Writer::new(&table).insert(keys), 0);
 }
 
 /// A checkpointer that says when it begins, and goes on when it is told to.
@@ -253,7 +253,7 @@ fn the_last_checkpoint_has_everything_and_is_written_once() {
     let engine = builder(|snapshot, _| named(&snapshot)).checkpoint_at_close(true).build().unwrap();
     write(&engine, 0..9);
     let pending = engine.shut_down().expect("it was asked for");
-    let mut writer = Writer::new(engine.table("t").unwrap());
+    let mut writer = Writer::new(&engine.table("t").unwrap());
     let refused =
         writer.table.insert([common::item(9)], &"w".into(), &writer.confirmations, &mut writer.confirmed);
     assert!(refused.is_err(), "the tables are closed");
@@ -289,7 +289,7 @@ fn items_that_change_all_the_time_are_captured_at_one_moment() {
     const ITEMS: u64 = 10_000;
     let tables = ["a", "b"].map(TableConfig::new);
     let engine = tables.into_iter().fold(Engine::builder(), EngineBuilder::table).build().unwrap();
-    for table in engine.tables() {
+    for table in engine.tables().iter() {
         Writer::new(table).insert(0..ITEMS);
     }
     let done = AtomicBool::new(false);
@@ -297,7 +297,7 @@ fn items_that_change_all_the_time_are_captured_at_one_moment() {
         scope.spawn(|| {
             for round in (2..).take_while(|_| !done.load(Ordering::Relaxed)) {
                 for key in 0..ITEMS {
-                    for table in engine.tables() {
+                    for table in engine.tables().iter() {
                         let update = Mutation::Update { key, priority: f64::from(round) };
                         table.mutate([update]).expect("the priority is valid");
                     }

@@ -25,7 +25,7 @@ fn builder(tables: &[TableConfig]) -> EngineBuilder {
 }
 
 fn write(engine: &Engine, table: &str, keys: impl IntoIterator<Item = u64>) -> usize {
-    Writer::new(engine.table(table).expect("tests name tables that are there")).insert(keys)
+    Writer::new(&engine.table(table).expect("tests name tables that are there")).insert(keys)
 }
 
 /// Samples so many items, which must be allowed.
@@ -58,7 +58,7 @@ fn an_engine_of_a_snapshot_goes_on_where_the_other_stood() {
     let restored = builder(&tables).build_from(snapshot, Rules::Stored).unwrap();
     assert_eq!(restored.differences, []);
     let again = restored.engine;
-    for (old, new) in engine.tables().iter().zip(again.tables()) {
+    for (old, new) in engine.tables().iter().zip(again.tables().iter()) {
         let told = |table: &relive_engine::TableHandle| {
             let status = table.status();
             let info = status.info;

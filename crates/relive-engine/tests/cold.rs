@@ -129,7 +129,7 @@ async fn memory_stays_within_the_budget_and_all_comes_back() {
     let disk = Arc::new(MemoryDisk::default());
     let engine = engine(&disk, 16 * ROW_BYTES);
     let table = engine.table("a").unwrap();
-    fill(&engine, table, 0..100);
+    fill(&engine, &table, 0..100);
     disk.wait_for(100 - 16);
     let ledger = engine.ledger().snapshot();
     assert_eq!((ledger.chunks, ledger.encoded_bytes), (100, (100 * ROW_BYTES) as u64));
@@ -151,7 +151,7 @@ async fn what_is_sampled_stays_in_memory_for_as_long_as_somebody_has_it() {
     let disk = Arc::new(MemoryDisk::default());
     let engine = engine(&disk, 16 * ROW_BYTES);
     let table = engine.table("a").unwrap();
-    fill(&engine, table, 0..100);
+    fill(&engine, &table, 0..100);
     disk.wait_for(100 - 16);
     let held = table.sample(request(8)).await.unwrap();
     let is_resident =
@@ -170,7 +170,7 @@ async fn what_is_small_enough_stays_in_memory() {
     let disk = Arc::new(MemoryDisk::default());
     let engine = engine(&disk, 100 * ROW_BYTES);
     let table = engine.table("a").unwrap();
-    fill(&engine, table, 0..50);
+    fill(&engine, &table, 0..50);
     table.sample(request(64)).await.unwrap().iter().for_each(assert_whole);
     assert_eq!((disk.stored.lock().unwrap().len(), disk.fetches.load(Ordering::SeqCst)), (0, 0));
 }
@@ -181,7 +181,7 @@ async fn a_full_disk_loses_nothing_and_is_tried_again() {
     disk.is_full.store(true, Ordering::SeqCst);
     let engine = engine(&disk, 16 * ROW_BYTES);
     let table = engine.table("a").unwrap();
-    fill(&engine, table, 0..100);
+    fill(&engine, &table, 0..100);
     table.sample(request(64)).await.unwrap().iter().for_each(assert_whole);
     assert_eq!(engine.ledger().snapshot().spilled_bytes, 0);
     disk.is_full.store(false, Ordering::SeqCst);
@@ -193,7 +193,7 @@ async fn data_that_cannot_be_read_back_is_an_error_of_that_request() {
     let disk = Arc::new(MemoryDisk::default());
     let engine = engine(&disk, ROW_BYTES);
     let table = engine.table("a").unwrap();
-    fill(&engine, table, 0..50);
+    fill(&engine, &table, 0..50);
     disk.wait_for(49);
     disk.is_broken.store(true, Ordering::SeqCst);
     let error = table.sample(request(64)).await.unwrap_err();
@@ -212,7 +212,7 @@ async fn an_engine_that_is_dropped_takes_its_thread_along() {
     let disk = Arc::new(MemoryDisk::default());
     let held = Arc::downgrade(&disk);
     let engine = engine(&disk, ROW_BYTES);
-    fill(&engine, engine.table("a").unwrap(), 0..20);
+    fill(&engine, &engine.table("a").unwrap(), 0..20);
     disk.wait_for(19);
     drop((engine, disk));
     let deadline = std::time::Instant::now() + LONG;
@@ -227,7 +227,7 @@ async fn a_writer_whose_data_finds_no_place_is_told_why() {
     let disk = Arc::new(MemoryDisk::default());
     disk.is_full.store(true, Ordering::SeqCst);
     let engine = engine(&disk, 16 * ROW_BYTES);
-    fill(&engine, engine.table("a").unwrap(), 0..17);
+    fill(&engine, &engine.table("a").unwrap(), 0..17);
     disk.wait_for_two_refusals();
     let memory = engine.memory();
     assert_eq!(memory.spill_error.as_deref(), Some("disk full"));

@@ -49,7 +49,7 @@ async fn the_first_sample_of_an_item_copies_it_to_another_table() {
         .build()
         .unwrap();
     let from = engine.table("from").unwrap();
-    Writer::new(from).insert([5]);
+    Writer::new(&from).insert([5]);
     for _ in 0..3 {
         from.sample(request(1)).await.unwrap();
     }

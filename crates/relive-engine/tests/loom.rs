@@ -131,7 +131,7 @@ fn a_checkpoint_has_what_was_there_when_it_was_asked_for() {
 
 fn asked_after_a_write(engine: &Engine, key: u64) -> usize {
     let table = engine.table("t").unwrap();
-    Writer::new(table).insert([key]);
+    Writer::new(&table).insert([key]);
     let there = usize::try_from(table.info().current_size).unwrap();
     let saved = block_on(engine.request_checkpoint().unwrap()).unwrap();
     let items = saved.location.parse().unwrap();

@@ -74,12 +74,12 @@ impl Alarm {
 async fn who_waited_in_vain_is_told_what_takes_the_memory() {
     let engine = engine();
     let [small, large] = ["small", "large"].map(|name| engine.table(name).unwrap());
-    insert(small, item(&engine, 1, 300)).unwrap();
-    insert(large, item(&engine, 2, 700)).unwrap();
+    insert(&small, item(&engine, 1, 300)).unwrap();
+    insert(&large, item(&engine, 2, 700)).unwrap();
     let mut gate = engine.memory_gate(&"actor".into());
     assert!(gate.is_open(), "1,000 bytes are not more than 1,000");
     gate.opened(|| 0).await.unwrap();
-    insert(large, item(&engine, 3, 1)).unwrap();
+    insert(&large, item(&engine, 3, 1)).unwrap();
     let started = tokio::time::Instant::now();
     let error = gate.opened(|| 0).await.unwrap_err();
     assert_eq!((error.kind(), started.elapsed()), (ErrorKind::Exhausted, WAIT));
@@ -97,7 +97,7 @@ async fn who_waited_in_vain_is_told_what_takes_the_memory() {
 async fn a_waiter_is_listed_until_it_goes_on_or_gives_up() {
     let engine = engine();
     let table = engine.table("small").unwrap();
-    insert(table, item(&engine, 1, 1_001)).unwrap();
+    insert(&table, item(&engine, 1, 1_001)).unwrap();
     let gates = ["first", "second"].map(|who| engine.memory_gate(&who.into()));
     let [mut first, mut second] = gates;
     assert!(poll(&mut first).is_pending());
@@ -114,7 +114,7 @@ async fn a_waiter_is_listed_until_it_goes_on_or_gives_up() {
     assert!(poll(&mut second).is_ready());
     assert!(engine.memory().waiters.is_empty());
     let given_up = tokio::time::timeout(Duration::from_secs(1), async {
-        insert(table, item(&engine, 2, 2_000)).unwrap();
+        insert(&table, item(&engine, 2, 2_000)).unwrap();
         second.opened(|| 0).await
     });
     assert!(given_up.await.is_err());
@@ -125,8 +125,8 @@ async fn a_waiter_is_listed_until_it_goes_on_or_gives_up() {
 async fn freed_chunks_wake_one_waiter_after_the_other() {
     let engine = engine();
     let table = engine.table("small").unwrap();
-    insert(table, item(&engine, 1, 900)).unwrap();
-    insert(table, item(&engine, 2, 900)).unwrap();
+    insert(&table, item(&engine, 1, 900)).unwrap();
+    insert(&table, item(&engine, 2, 900)).unwrap();
     let alarms = [(); 2].map(|()| Arc::new(Alarm::default()));
     let mut gates = ["a", "b"].map(|who| engine.memory_gate(&who.into()));
     let mut polled = |which: usize| {
@@ -134,7 +134,7 @@ async fn freed_chunks_wake_one_waiter_after_the_other() {
         gates[which].poll_open(&mut Context::from_waker(&waker), || 0).is_ready()
     };
     assert!(!polled(0) && !polled(1));
-    insert(table, item(&engine, 3, 0)).unwrap();
+    insert(&table, item(&engine, 3, 0)).unwrap();
     table.mutate([Mutation::Delete { key: 3 }]).unwrap();
     assert_eq!([0, 1].map(|which: usize| alarms[which].rings()), [0, 0], "there is no room yet");
     table.mutate([Mutation::Delete { key: 1 }]).unwrap();
@@ -164,11 +164,11 @@ async fn chunks_that_no_table_frees_are_noticed_within_milliseconds() {
 async fn what_a_writer_brought_itself_does_not_hold_it_back() {
     let engine = engine();
     let brought = chunk(&engine, 1, 900);
-    insert(engine.table("small").unwrap(), item(&engine, 2, 1_000)).unwrap();
+    insert(&engine.table("small").unwrap(), item(&engine, 2, 1_000)).unwrap();
     let mut gate = engine.memory_gate(&"actor".into());
     assert!(!brought.is_held() && !gate.is_open() && gate.is_open_beside(brought.size_bytes()));
     gate.opened(|| brought.size_bytes()).await.unwrap();
-    insert(engine.table("small").unwrap(), item(&engine, 3, 1)).unwrap();
+    insert(&engine.table("small").unwrap(), item(&engine, 3, 1)).unwrap();
     let mut cx = Context::from_waker(Waker::noop());
     assert!(gate.poll_open(&mut cx, || brought.size_bytes()).is_pending());
 }
@@ -177,14 +177,14 @@ async fn what_a_writer_brought_itself_does_not_hold_it_back() {
 async fn a_closed_engine_holds_nobody_back() {
     let engine = engine();
     let table = engine.table("small").unwrap();
-    insert(table, item(&engine, 1, 2_000)).unwrap();
+    insert(&table, item(&engine, 1, 2_000)).unwrap();
     let mut gate = engine.memory_gate(&"actor".into());
     let alarm = Arc::new(Alarm::default());
     assert!(gate.poll_open(&mut Context::from_waker(&Waker::from(Arc::clone(&alarm))), || 0).is_pending());
     engine.close();
     assert_eq!(alarm.rings(), 1);
     assert!(matches!(poll(&mut gate), Poll::Ready(Ok(()))));
-    let closed = insert(table, item(&engine, 2, 1)).unwrap_err();
+    let closed = insert(&table, item(&engine, 2, 1)).unwrap_err();
     assert_eq!(closed.kind(), ErrorKind::Closed, "the table says it");
 }
 
@@ -203,9 +203,9 @@ fn an_item_over_the_bound_of_its_table_is_refused_before_it_waits() {
     let full = TableConfig::queue("t", 1).max_bytes(100);
     let engine = Engine::builder().table(full).build().unwrap();
     let table = engine.table("t").unwrap();
-    insert(table, item(&engine, 1, 100)).unwrap();
+    insert(&table, item(&engine, 1, 100)).unwrap();
     assert_eq!(table.insert_shortfall().map(|_| ()), Some(()), "the limiter holds inserts back");
-    let error = insert(table, item(&engine, 2, 101)).unwrap_err();
+    let error = insert(&table, item(&engine, 2, 101)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(
         error.to_string(),
@@ -220,11 +220,11 @@ fn a_table_tells_its_bytes() {
     let engine = engine();
     let [small, large] = ["small", "large"].map(|name| engine.table(name).unwrap());
     let both = item(&engine, 1, 400);
-    insert(small, both.clone()).unwrap();
-    insert(small, NewItem { key: 2, ..both.clone() }).unwrap();
-    insert(large, both).unwrap();
-    insert(large, item(&engine, 3, 50)).unwrap();
-    let [a, b] = [small, large].map(|table| table.status().bytes);
+    insert(&small, both.clone()).unwrap();
+    insert(&small, NewItem { key: 2, ..both.clone() }).unwrap();
+    insert(&large, both).unwrap();
+    insert(&large, item(&engine, 3, 50)).unwrap();
+    let [a, b] = [&small, &large].map(|table| table.status().bytes);
     assert_eq!((a.chunks, a.encoded_bytes, a.raw_bytes, a.shared_bytes), (1, 400, 400, 400));
     assert_eq!((b.chunks, b.encoded_bytes, b.shared_bytes, b.resident_bytes()), (2, 450, 400, 450));
     small.reset().unwrap();
@@ -236,7 +236,7 @@ fn a_table_tells_its_bytes() {
 fn a_bound_that_a_snapshot_lacks_is_the_builders() {
     let engine = engine();
     for key in 0..5 {
-        insert(engine.table("small").unwrap(), item(&engine, key, 100)).unwrap();
+        insert(&engine.table("small").unwrap(), item(&engine, key, 100)).unwrap();
     }
     let given = || {
         let builder = Engine::builder().table(TableConfig::new("small").max_bytes(250));

@@ -210,14 +210,14 @@ fn follow(config: &TableConfig, ops: &[Op]) {
                 let size = engine.table("t").expect("it is there").info().current_size;
                 // Where a shard must stay empty because of it, an item leaves.
                 if size < model.items.len() as u64 {
-                    let there = contents(engine.table("t").expect("it is there"));
+                    let there = contents(&engine.table("t").expect("it is there"));
                     model.deletes += i64::try_from(model.items.len() - there.len()).expect("small");
                     model.items.retain(|key, _| there.contains_key(key));
                     assert!(model.items.len() as u64 + u64::from(*shards) > config.max_size);
                 }
             }
         }
-        model.check(engine.table("t").expect("it is there"));
+        model.check(&engine.table("t").expect("it is there"));
     }
 }
 

@@ -389,8 +389,8 @@ fn a_snapshot_fits_any_number_of_shards() {
         assert_eq!(content(&engine), expected, "{shards} shards");
     }
     let table = engine.table("t").unwrap();
-    insert(table, [common::item(1_000)]).unwrap();
-    assert_eq!(listed(table).last().unwrap().0, 1_000);
+    insert(&table, [common::item(1_000)]).unwrap();
+    assert_eq!(listed(&table).last().unwrap().0, 1_000);
 }
 
 #[test]

@@ -22,12 +22,13 @@ use crate::codec;
 use crate::error::{OrRaise, invalid, raise};
 use crate::names;
 use crate::nest;
+use crate::operate::{self, Change};
 use crate::out::Out;
 use crate::sampler::{Sampler, to_python};
 use crate::security::{ClientCertificates, ClientSecurity};
 use crate::server::local_engine;
 use crate::structured::{self, StructuredWriter};
-use crate::table::{info_dict, set_chunks, status_dict, waiter_dict};
+use crate::table::{Table, info_dict, set_chunks, status_dict, waiter_dict};
 use crate::wait;
 use crate::writer::TrajectoryWriter;
 
@@ -231,6 +232,8 @@ impl Client {
         dict.set_item("version", &status.version)?;
         dict.set_item("uptime_s", status.uptime.as_secs_f64())?;
         dict.set_item("codecs", status.codecs.iter().map(Codec::name).collect::<Vec<_>>())?;
+        dict.set_item("connections", status.connections)?;
+        dict.set_item("changes", operate::logged(py, &status.changes)?)?;
         set_chunks(&dict, &status.chunks)?;
         dict.set_item("max_bytes", status.memory.max_bytes)?;
         dict.set_item("process_bytes", status.memory.process_bytes)?;
@@ -271,6 +274,35 @@ impl Client {
     fn reset(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         wait::wait(py, "reset", client.reset_with_timeout(table, timeout))?.or_raise(py)
+    }
+
+    /// Changes rules of a table in use; gives what is other than before, and how many items left.
+    fn change_table<'py>(
+        &self,
+        py: Python<'py>,
+        table: &str,
+        change: Change,
+        timeout: Option<f64>,
+    ) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
+        let call = wait::within("change_table", timeout, client.change_table(table, change.into()));
+        let changed = wait::wait(py, "change_table", call)?.map_err(|failure| failure.raise(py))?;
+        operate::changed(py, &changed)
+    }
+
+    fn add_table(&self, py: Python<'_>, table: &Table, timeout: Option<f64>) -> PyResult<()> {
+        if table.has_extensions() {
+            return Err(PyValueError::new_err("a table that is added to a server in use has no extensions"));
+        }
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
+        let call = wait::within("add_table", timeout, client.add_table(table.config().clone()));
+        wait::wait(py, "add_table", call)?.map_err(|failure| failure.raise(py))
+    }
+
+    fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
+        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
+        let call = wait::within("drop_table", timeout, client.drop_table(table));
+        wait::wait(py, "drop_table", call)?.map_err(|failure| failure.raise(py))
     }
 
     fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {

@@ -21,6 +21,7 @@ mod logs;
 mod module;
 mod names;
 mod nest;
+mod operate;
 mod out;
 mod process;
 mod sampler;

@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use relive_checkpoint::{Root, Tier};
 use relive_engine::{Engine, EngineBuilder};
-use relive_server::{ServerOptions, bind, serve};
+use relive_server::{HttpServer, Monitor, ServerOptions, bind, serve};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
@@ -47,6 +47,7 @@ pub(crate) struct Server {
     root: Arc<Root>,
     tier: Option<Arc<Tier>>,
     running: Mutex<Option<Running>>,
+    http_address: Option<String>,
     ended: watch::Receiver<bool>,
     process: u32,
 }
@@ -89,6 +90,7 @@ impl Memory {
 struct Running {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<std::io::Result<()>>,
+    http: Option<HttpServer>,
 }
 
 #[pymethods]
@@ -96,6 +98,7 @@ impl Server {
     /// Binds `port` of `host` (0: a free one) and serves `tables`, which begin with what the newest checkpoint holds.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
+    #[expect(clippy::too_many_arguments, reason = "the options of a server, named in Python")]
     fn new(
         py: Python<'_>,
         tables: Vec<Py<Table>>,
@@ -104,7 +107,12 @@ impl Server {
         checkpoints: Option<Checkpoints>,
         memory: Memory,
         security: ServerSecurity,
+        http: Option<&str>,
     ) -> PyResult<Server> {
+        let runtime = runtime_of_server()?;
+        let monitor = Monitor::new();
+        let http = http.map(|address| py.detach(|| runtime.block_on(show(address, &monitor)))).transpose()?;
+        let http_address = http.as_ref().map(|http| http.address().to_string());
         let builder = memory.bound(engine_of(&tables)?)?;
         let spill = memory.tier(py)?;
         let tier = spill.as_ref().map(|spill| Arc::clone(&spill.tier));
@@ -112,9 +120,8 @@ impl Server {
             Some(checkpoints) => checkpoints.begin(py, builder, spill)?,
             None => begin_without(builder, spill)?,
         };
-        let runtime = runtime_of_server()?;
         let listener = py.detach(|| runtime.block_on(listen(host, port)))?;
-        for (table, handle) in tables.iter().zip(engine.tables()) {
+        for (table, handle) in tables.iter().zip(engine.tables().iter()) {
             table.get().serve_as(handle)?;
         }
         let port = listener.local_addr()?.port();
@@ -127,7 +134,7 @@ impl Server {
         let (end, ended) = watch::channel(false);
         let served = engine.clone();
         let thread = std::thread::Builder::new().name("relive-server".to_owned()).spawn(move || {
-            let options = ServerOptions::default().drain_timeout(DRAIN);
+            let options = ServerOptions::default().drain_timeout(DRAIN).monitor(monitor);
             let ended = runtime.block_on(serve(entrances, served, options, async { drop(stopped.await) }));
             if let Err(error) = &ended {
                 tracing::error!(target: "relive", "the server on port {port} ended badly: {error}");
@@ -137,8 +144,8 @@ impl Server {
         })?;
         let process = std::process::id();
         LOCAL.lock().get_or_insert_default().insert(port, (process, engine.clone()));
-        let running = Mutex::new(Some(Running { stop, thread }));
-        Ok(Server { port, open_port, engine, root, tier, running, ended, process })
+        let running = Mutex::new(Some(Running { stop, thread, http }));
+        Ok(Server { port, open_port, engine, root, tier, running, http_address, ended, process })
     }
 
     #[getter]
@@ -150,6 +157,12 @@ impl Server {
     #[getter]
     fn open_port(&self) -> Option<u16> {
         self.open_port
+    }
+
+    /// Where metrics and the dashboard are.
+    #[getter]
+    fn http_address(&self) -> Option<&str> {
+        self.http_address.as_deref()
     }
 
     #[getter]
@@ -189,6 +202,7 @@ impl Server {
             self.engine.close();
             drop(running.stop);
             let ended = running.thread.join();
+            drop(running.http);
             // The next server of this folder may be waiting, and this object may be kept for long.
             self.root.release();
             if let Some(tier) = &self.tier {
@@ -236,6 +250,18 @@ fn engine_of(tables: &[Py<Table>]) -> PyResult<EngineBuilder> {
 
 fn runtime_of_server() -> PyResult<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Metrics, health and the dashboard at `address`, `host:port`.
+async fn show(address: &str, monitor: &Monitor) -> PyResult<HttpServer> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        PyValueError::new_err(format!(
+            "http must be an address such as 127.0.0.1:9090, not {address:?}: {why}"
+        ))
+    };
+    let mut found = tokio::net::lookup_host(address).await.map_err(|error| wrong(&error))?;
+    let found = found.next().ok_or_else(|| wrong(&"it has no address"))?;
+    Ok(HttpServer::start(bind(found).await.map_err(invalid)?, monitor.clone())?)
 }
 
 /// Both address families if the machine has both, as dm-reverb does.

@@ -41,6 +41,10 @@ impl Table {
         })
     }
 
+    pub(crate) fn has_extensions(&self) -> bool {
+        !self.extensions.is_empty()
+    }
+
     pub(crate) fn is_served(&self) -> bool {
         self.handle.get().is_some()
     }
@@ -177,6 +181,8 @@ pub(crate) fn status_dict<'py>(py: Python<'py>, status: &TableStatus) -> PyResul
     dict.set_item("shards", status.info.config.shards)?;
     dict.set_item("referenced_bytes", status.referenced_bytes)?;
     set_chunks(&dict, &status.chunks)?;
+    dict.set_item("inserts_paused", status.paused.inserts)?;
+    dict.set_item("samples_paused", status.paused.samples)?;
     dict.set_item("undelivered_samples", status.undelivered_samples)?;
     let waiters =
         status.waiters.iter().map(|waiter| waiter_dict(py, waiter)).collect::<PyResult<Vec<_>>>()?;

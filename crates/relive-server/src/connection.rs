@@ -70,6 +70,7 @@ pub(crate) async fn serve(
     services: Services,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
+    let _count = services.count_connection();
     let Visitor { socket, peer, access } = visitor;
     let opening = open(socket);
     let (socket, greeting) = tokio::select! {

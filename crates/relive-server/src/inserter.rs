@@ -137,12 +137,8 @@ impl Inserter {
     fn insert(&mut self, items: &[PrioritizedItem]) -> Result<(), Status> {
         for run in items.chunk_by(|a, b| a.table == b.table) {
             let Some(first) = run.first() else { continue };
-            let table = self
-                .services
-                .engine()
-                .table(&first.table)
-                .map_err(|error| status::of_engine(&error))?
-                .clone();
+            let table = self.services.engine().table(&first.table);
+            let table = table.map_err(|error| status::of_engine(&error))?;
             let mut unusable = None;
             let items =
                 run.iter().map_while(|message| self.decode(message).map_err(|e| unusable = Some(e)).ok());

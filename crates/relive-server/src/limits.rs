@@ -69,6 +69,36 @@ pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
 /// Chunks of a stream that are looked at for it, every few milliseconds.
 pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 
+/// Connections to metrics and dashboard: some scrapers and many browsers, each with a few.
+pub const MAX_HTTP_CONNECTIONS: usize = 256;
+
+/// Dashboards that are told of the server every second.
+pub const MAX_EVENT_STREAMS: usize = 64;
+
+/// Time for the head of an HTTP request, and for the next request on a connection.
+pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes of a head that are read.
+pub const MAX_HTTP_HEAD_BYTES: usize = 16 << 10;
+
+/// Time after a connection could not be accepted, as if there were no descriptors left.
+pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Time between two events of a dashboard.
+pub const EVENT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time between two points of what a dashboard shows of the past.
+pub const HISTORY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Points that are kept: ten minutes. Those of a hundred tables take 2 MB.
+pub const MAX_HISTORY_POINTS: usize = 300;
+
+/// Tables that a dashboard shows; metrics have all.
+pub const MAX_TABLES_SHOWN: usize = 100;
+
+/// Items that a histogram is made of: enough for its shape, a millisecond's work.
+pub const MAX_SURVEYED_ITEMS: usize = 4_096;
+
 /// Requests of an insert stream that are handled before their confirmations are sent, if they lie ready to be read.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;
 

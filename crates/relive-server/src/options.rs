@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Monitor;
 use crate::limits::MAX_CONNECTIONS;
 
 /// How a server behaves; [`Default`] is right for most.
@@ -14,12 +15,19 @@ pub struct ServerOptions {
     pub drain_timeout: Duration,
     /// Connections open at once; more are refused.
     pub max_connections: usize,
+    /// What is told what the server does, for those who look at it; see [`HttpServer`](crate::HttpServer).
+    pub monitor: Option<Monitor>,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { workers, drain_timeout: Duration::from_secs(5), max_connections: MAX_CONNECTIONS }
+        Self {
+            workers,
+            drain_timeout: Duration::from_secs(5),
+            max_connections: MAX_CONNECTIONS,
+            monitor: None,
+        }
     }
 }
 
@@ -35,6 +43,13 @@ impl ServerOptions {
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
+        self
+    }
+
+    /// Sets [`Self::monitor`].
+    #[must_use]
+    pub fn monitor(mut self, monitor: Monitor) -> Self {
+        self.monitor = Some(monitor);
         self
     }
 

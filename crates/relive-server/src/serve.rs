@@ -43,10 +43,13 @@ pub async fn serve(
     let (local, local_listener) = local();
     let services = Services::new(engine.clone(), local, stopping.clone());
     let mut workers = Workers::start(options.workers)?;
+    let monitor = options.monitor.unwrap_or_default();
+    monitor.begin(services.clone());
     let listeners = Listeners { entrances, local: local_listener };
     let visitors = Visitors { services, stopping, max_connections: options.max_connections };
     let accepted = visitors.accept_until(&listeners, &mut workers, shutdown).await;
     drop(listeners);
+    monitor.stop();
     tracing::info!(connections = workers.connections(), "stopping");
     // Closed tables stay as they are: the last checkpoint is written while connections end.
     let last = engine.shut_down();
@@ -56,6 +59,7 @@ pub async fn serve(
         Some(last) => last.await.map(drop).map_err(io::Error::other),
         None => Ok(()),
     };
+    monitor.end();
     accepted.and(saved)
 }
 

@@ -20,6 +20,10 @@ pub struct CheckpointStatus {
     pub last: Option<FinishedCheckpoint>,
     /// The last that was written: what a restart finds. The same as `last` unless that one failed.
     pub last_saved: Option<FinishedCheckpoint>,
+    /// How many were written since the server began.
+    pub num_saved: u64,
+    /// How many could not be written.
+    pub num_failed: u64,
     /// Time until the next one that nobody has to ask for; `None` if they are not written by the clock.
     pub next_due: Option<Duration>,
     /// Path or URL of the checkpoint with which the server began.

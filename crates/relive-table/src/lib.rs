@@ -6,6 +6,7 @@ pub mod limiter;
 pub mod selector;
 
 mod capture;
+mod change;
 mod checkpoint;
 mod common;
 mod config;
@@ -20,6 +21,7 @@ mod table;
 mod time;
 
 pub use capture::Capture;
+pub use change::{Changed, LoggedChange, TableChange};
 pub use checkpoint::{
     CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint, RunningCheckpoint,
 };
@@ -29,7 +31,9 @@ pub use error::{InsertError, PriorityError};
 pub use extension::{Context, Effect, Extension, InsertOnFirstSample, Metric, PriorityDiffusion, Statistics};
 pub use freed::Freed;
 pub use item::{ItemData, ItemView, NewItem, Sampled};
-pub use limiter::{CountError, ErrorBuffer, RateLimiter, RateLimiterConfig, RateLimiterError, Shortfall};
+pub use limiter::{
+    CountError, ErrorBuffer, Paused, RateLimiter, RateLimiterConfig, RateLimiterError, Shortfall,
+};
 pub use selector::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, Selector, SelectorKind, Slot};
 pub use snapshot::{
     CheckpointCounts, CheckpointProgress, SavedCheckpoint, Snapshot, StoredItem, TableCounters, TableSnapshot,

@@ -100,6 +100,11 @@ fn apply(table: &mut Table, op: &Op, now: Timestamp, rng: &mut Xoshiro256PlusPlu
         Op::Delete(key) => {
             table.delete(key, freed);
         }
+        Op::Change(ref change) => {
+            if table.change(change).is_ok() {
+                table.shrink(usize::MAX, rng, freed);
+            }
+        }
         Op::Reset => table.reset(freed),
     }
     freed.clear();

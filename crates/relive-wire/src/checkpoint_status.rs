@@ -14,7 +14,18 @@ use crate::{WireError, v1};
 /// The message of a status.
 #[must_use]
 pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
-    let CheckpointStatus { at, enabled, running, queued, last, last_saved, next_due, loaded } = status;
+    let CheckpointStatus {
+        at,
+        enabled,
+        running,
+        queued,
+        last,
+        last_saved,
+        next_due,
+        loaded,
+        num_saved,
+        num_failed,
+    } = status;
     v1::CheckpointStatus {
         at_ns: at.as_nanos(),
         enabled: *enabled,
@@ -24,6 +35,8 @@ pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
         last_saved: last_saved.as_ref().filter(|saved| last.as_ref() != Some(saved)).map(finished_to_wire),
         next_due_ms: next_due.map(|due| u64::try_from(due.as_millis()).unwrap_or(u64::MAX)),
         loaded: loaded.clone().unwrap_or_default(),
+        num_saved: *num_saved,
+        num_failed: *num_failed,
     }
 }
 
@@ -42,6 +55,8 @@ pub fn from_wire(message: v1::CheckpointStatus) -> Result<CheckpointStatus, Wire
         last_saved: last_saved.or_else(|| last.clone().filter(|last| last.outcome.is_ok())),
         last,
         next_due: message.next_due_ms.map(Duration::from_millis),
+        num_saved: message.num_saved,
+        num_failed: message.num_failed,
         loaded: Some(message.loaded).filter(|location| !location.is_empty()),
     })
 }
@@ -172,6 +187,8 @@ mod tests {
         let failed = finished(Err("disk full".to_owned()));
         for last in [None, Some(saved()), Some(failed)] {
             let status = CheckpointStatus {
+                num_saved: 3,
+                num_failed: 4,
                 at: Timestamp::from_nanos(99),
                 enabled: true,
                 running: Some(running.clone()),

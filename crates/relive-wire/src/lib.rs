@@ -16,6 +16,7 @@ mod error;
 pub mod item;
 pub mod limits;
 mod nested;
+pub mod operate;
 mod proto;
 mod reader;
 pub mod request;

@@ -12,9 +12,10 @@ pub use relive_client::{
     TrajectoryWriter, TrajectoryWriterOptions, Transport, TransportChoice, Waiter, WaiterOperation, Waits,
     WeakCell, Windows, blocking, note_fork, reference_step,
 };
-pub use relive_server::{ServerOptions, access, tls};
+pub use relive_server::{HttpServer, Monitor, ServerOptions, access, tls};
 pub use relive_table::{
-    CheckpointStatus, ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig, TableInfo,
+    Changed, CheckpointStatus, ErrorBuffer, LoggedChange, Paused, RateLimiterConfig, SelectorKind,
+    TableChange, TableConfig, TableInfo,
 };
 pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Signature, Tensor, TensorSpec};
 pub use server::{Server, ServerBuilder, ServerError};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError};
 use relive_server::access::{Access, Role};
 use relive_server::tls::ServerTls;
-use relive_server::{BindError, Entrance, Entrances, ServerOptions, bind, serve};
+use relive_server::{BindError, Entrance, Entrances, HttpServer, ServerOptions, bind, serve};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -35,6 +35,7 @@ pub struct Server {
     engine: Engine,
     stop: oneshot::Sender<()>,
     task: JoinHandle<io::Result<()>>,
+    http: Option<HttpServer>,
 }
 
 /// Why a server cannot start, or ended badly.
@@ -63,6 +64,7 @@ pub struct ServerBuilder {
     tls: Option<ServerTls>,
     access: Option<Access>,
     open_address: Option<(SocketAddr, Role)>,
+    http: Option<SocketAddr>,
 }
 
 impl Server {
@@ -82,6 +84,12 @@ impl Server {
     #[must_use]
     pub fn open_address(&self) -> Option<SocketAddr> {
         self.open_address
+    }
+
+    /// Where metrics, health and the dashboard are, if [`ServerBuilder::http`] asked for them.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpServer::address)
     }
 
     /// The tables, for use in this process without a connection.
@@ -201,6 +209,26 @@ impl ServerBuilder {
         self
     }
 
+    /// Shows metrics (`/metrics`, for Prometheus), health (`/healthz`, `/readyz`) and a dashboard (`/`) over HTTP at `address`; port
+    /// 0 takes a free one, which [`Server::http_address`] tells. Whoever reaches it can read names and numbers of the tables.
+    ///
+    /// ```
+    /// use relive::{Server, TableConfig};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), relive::ServerError> {
+    /// let any = "127.0.0.1:0".parse().expect("an address");
+    /// let server = Server::builder().table(TableConfig::queue("steps", 100)).http(any).bind(any).await?;
+    /// assert!(server.http_address().is_some());
+    /// server.stop().await
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn http(mut self, address: SocketAddr) -> ServerBuilder {
+        self.http = Some(address);
+        self
+    }
+
     /// How the server behaves.
     #[must_use]
     pub fn options(mut self, options: ServerOptions) -> ServerBuilder {
@@ -213,7 +241,13 @@ impl ServerBuilder {
     /// # Errors
     /// No tables or ones that cannot be, an address that is in use or not this machine's.
     pub async fn bind(self, address: SocketAddr) -> Result<Server, ServerError> {
-        let ServerBuilder { engine, options, tls, access, open_address } = self;
+        let ServerBuilder { engine, options, tls, access, open_address, http } = self;
+        let monitor = options.monitor.clone().unwrap_or_default();
+        let http = match http {
+            Some(address) => Some(HttpServer::start(bind(address).await?, monitor.clone())?),
+            None => None,
+        };
+        let options = options.monitor(monitor);
         let engine = engine.build()?;
         let listener = bind(address).await?;
         let address = listener.local_addr()?;
@@ -230,7 +264,7 @@ impl ServerBuilder {
         let (stop, stopped) = oneshot::channel::<()>();
         let until_stopped = async { drop(stopped.await) };
         let task = tokio::spawn(serve(entrances, engine.clone(), options, until_stopped));
-        Ok(Server { address, open_address, engine, stop, task })
+        Ok(Server { address, open_address, engine, stop, task, http })
     }
 }
 

@@ -7,6 +7,8 @@ pub(crate) mod reset;
 pub(crate) mod rl;
 mod runtime;
 pub(crate) mod serve;
+pub(crate) mod table;
 pub(crate) mod token;
+pub(crate) mod top;
 
 pub(crate) use runtime::run;

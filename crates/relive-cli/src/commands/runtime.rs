@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::runtime::Builder;
 
 use crate::args::{Args, Command};
-use crate::commands::{bench, checkpoint, info, reset, rl, serve, token};
+use crate::commands::{bench, checkpoint, info, reset, rl, serve, table, token, top};
 use crate::failure::{Failure, Kind, Result};
 use crate::logging;
 
@@ -17,19 +17,23 @@ pub(crate) fn run(args: Args) -> Result {
     let default_level = match &args.command {
         Command::Serve(_) => "info",
         Command::Info(_)
+        | Command::Top(_)
         | Command::Reset(_)
+        | Command::Table(_)
         | Command::Checkpoint(_)
         | Command::Token(_)
         | Command::Rl(_) => "warn",
         // A bench cuts its writers off when the time is over, of which the client warns.
         Command::Bench(_) => "error",
     };
-    logging::start(args.log_level.as_deref(), default_level)?;
+    logging::start(args.log_level.as_deref(), default_level, args.log_format)?;
     match args.command {
         Command::Serve(options) => on_runtime(serve::run(options)),
         Command::Info(options) => on_runtime(info::run(options)),
         Command::Bench(options) => on_runtime(bench::run(options)),
         Command::Checkpoint(options) => on_runtime(checkpoint::run(options)),
+        Command::Top(options) => on_runtime(top::run(options)),
+        Command::Table(options) => on_runtime(table::run(options)),
         Command::Reset(options) => on_runtime(reset::run(options)),
         Command::Token(options) => token::run(&options),
         Command::Rl(options) => rl::run(&options),

@@ -8,8 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use relive_checkpoint::Tier;
 use relive_engine::EngineError;
-use relive_server::Engine;
-use relive_server::ServerOptions;
+use relive_server::{Engine, HttpServer, Monitor, ServerOptions};
 use relive_table::TableConfig;
 use relive_tensor::ColdStore;
 
@@ -45,6 +44,10 @@ pub(crate) struct Options {
     /// [default: the configuration's, else none]
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
+    /// IP address and port for metrics, health and the dashboard, as in 127.0.0.1:9090 [default: the configuration's, else
+    /// none]
+    #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
+    http: Option<SocketAddr>,
     #[command(flatten, next_help_heading = "Security")]
     security: ServerSecurity,
     #[command(flatten)]
@@ -54,6 +57,9 @@ pub(crate) struct Options {
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
     let config = config::load(&options.config)?;
+    let monitor = Monitor::new();
+    // Before the tables, so that it can be seen that a checkpoint is being loaded.
+    let http = show(options.http.or(config.http), &monitor).await?;
     let tier = options.tier(&config)?;
     let engine = build(&config, &options, tier.clone())?;
     warn_of_full_memory(&engine);
@@ -68,11 +74,26 @@ pub(crate) async fn run(options: Options) -> Result {
     let entrances = security.entrances(listener).await?;
     announce(address, &config);
     security.warn(address);
-    let served = relive_server::serve(entrances, engine, ServerOptions::default(), signals.first()).await;
+    let options = ServerOptions::default().monitor(monitor);
+    let served = relive_server::serve(entrances, engine, options, signals.first()).await;
+    drop(http);
     if let Some((tier, _)) = tier {
         tier.close();
     }
     served.map_err(ended)
+}
+
+/// Metrics, health and the dashboard, if they are asked for.
+async fn show(address: Option<SocketAddr>, monitor: &Monitor) -> Result<Option<HttpServer>> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
+    let http = HttpServer::start(listener, monitor.clone()).map_err(broken)?;
+    let address = http.address();
+    tracing::info!(%address, "metrics and dashboard at http://{address}/");
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "metrics and dashboard are open to other machines; there is no access control");
+    }
+    Ok(Some(http))
 }
 
 fn build(config: &Config, options: &Options, tier: Option<(Arc<Tier>, u64)>) -> Result<Engine> {

@@ -1,6 +1,6 @@
 //! Addresses to listen on.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// An IP address, in brackets or not, or `localhost`.
 ///
@@ -15,6 +15,15 @@ pub(crate) fn parse_bind(text: &str) -> Result<IpAddr, String> {
     })
 }
 
+/// An IP address or `localhost`, and a port.
+pub(crate) fn parse_socket(text: &str) -> Result<SocketAddr, String> {
+    let parts =
+        text.rsplit_once(':').and_then(|(host, port)| Some((parse_bind(host).ok()?, port.parse().ok()?)));
+    parts.map(|(address, port)| SocketAddr::new(address, port)).ok_or_else(|| {
+        format!("{text:?} is not an IP address and a port; write it as in 127.0.0.1:9090 or [::]:9090")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,6 +35,19 @@ mod tests {
         assert_eq!(parse_bind("[::]"), Ok(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
         assert_eq!(parse_bind("::1"), Ok(IpAddr::V6(Ipv6Addr::LOCALHOST)));
         assert_eq!(parse_bind("localhost"), Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    }
+
+    #[test]
+    fn an_address_with_a_port() {
+        let text = |text| parse_socket(text).map(|address| address.to_string());
+        assert_eq!(text("localhost:9090").as_deref(), Ok("127.0.0.1:9090"));
+        assert_eq!(text("[::1]:0").as_deref(), Ok("[::1]:0"));
+        let error = text("9090").unwrap_err();
+        assert_eq!(
+            error,
+            "\"9090\" is not an IP address and a port; write it as in 127.0.0.1:9090 or [::]:9090"
+        );
+        assert!(text("example.org:1").is_err() && text("::1").is_err() && text("127.0.0.1:70000").is_err());
     }
 
     #[test]

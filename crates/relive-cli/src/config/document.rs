@@ -16,6 +16,7 @@ use crate::security::ServerSecurity;
 pub(super) struct Document {
     pub(super) port: Option<u16>,
     pub(super) bind: Option<String>,
+    pub(super) http: Option<String>,
     pub(super) max_bytes: Option<BytesEntry>,
     pub(super) max_bytes_wait: Option<f64>,
     pub(super) spill_dir: Option<PathBuf>,

@@ -17,7 +17,7 @@ mod textproto;
 mod toml_format;
 mod wording;
 
-pub(crate) use address::parse_bind;
+pub(crate) use address::{parse_bind, parse_socket};
 pub(crate) use load::load;
 pub(crate) use model::Config;
 

@@ -1,6 +1,6 @@
 //! What every format comes to.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(crate) struct Config {
     pub(crate) bind: IpAddr,
     /// Port to listen on; 0 takes a free one.
     pub(crate) port: u16,
+    /// Where metrics and the dashboard are.
+    pub(crate) http: Option<SocketAddr>,
     /// The bytes of chunks that the server keeps in memory.
     pub(crate) max_bytes: Option<u64>,
     /// How long inserts wait for memory.

@@ -165,7 +165,7 @@ fn bad_documents_are_told_with_line_and_key() {
         (
             "prot = 1",
             Some(1),
-            "prot: unknown field `prot`, expected one of `port`, `bind`, `max_bytes`, `max_bytes_wait`, `spill_dir`, `checkpoint_dir`, \
+            "prot: unknown field `prot`, expected one of `port`, `bind`, `http`, `max_bytes`, `max_bytes_wait`, `spill_dir`, `checkpoint_dir`, \
              `checkpoint_every`, `checkpoint_keep`, `checkpoint_format`, `config_from`, `checkpoint_at_shutdown`, `security`, `table`",
         ),
         (
@@ -231,7 +231,7 @@ fn bad_tables_are_told_with_the_key() {
              `max_bytes`, `max_times_sampled`, `rate_limiter`, `shards`, `signature`",
         ),
         (
-            "kind = 'queue'\nmax_size = 9\nshards = 2",
+            "shards = 2\nkind = 'queue'\nmax_size = 9",
             "table[0].shards: table \"t\" cannot have 2 shards: its sampler is Fifo, which looks at all items; take Uniform or \
              Prioritized, or shards = 1",
         ),

@@ -28,6 +28,7 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
         source,
         bind: DEFAULT_BIND,
         port,
+        http: None,
         max_bytes: None,
         max_bytes_wait: None,
         spill_dir: None,

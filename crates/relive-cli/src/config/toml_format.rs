@@ -5,7 +5,7 @@ use super::load::Problem;
 use super::model::{DEFAULT_BIND, DEFAULT_PORT};
 use super::place::{Misfit, Place, line_of};
 use super::wording::plain;
-use super::{Config, bytes, checkpoints, parse_bind, tables};
+use super::{Config, bytes, checkpoints, parse_bind, parse_socket, tables};
 
 /// Reads a TOML document.
 pub(super) fn parse(text: &str) -> Result<Config, Problem> {
@@ -38,10 +38,12 @@ fn config(document: Document) -> Result<Config, Misfit> {
         document.max_bytes_wait.map(|wait| bytes::seconds(wait, &root.key("max_bytes_wait")));
     let checkpoints = checkpoints::keys(&document, &root)?;
     let bind = document.bind.as_deref().map_or(Ok(DEFAULT_BIND), parse_bind);
+    let http = document.http.as_deref().map(parse_socket);
     Ok(Config {
         source: String::new(),
         bind: bind.map_err(|reason| root.key("bind").misfit(reason))?,
         port: document.port.unwrap_or(DEFAULT_PORT),
+        http: http.transpose().map_err(|reason| root.key("http").misfit(reason))?,
         max_bytes: max_bytes.transpose()?,
         max_bytes_wait: max_bytes_wait.transpose()?,
         spill_dir: document.spill_dir,

@@ -79,7 +79,7 @@ async fn json_has_every_field() {
         "episodes": 2, "deleted_episodes": 3, "unique_samples": 3,
         "limiter": {"samples_per_insert": 1.0, "min_size": 1, "min_diff": 0.0, "max_diff": 8.0, "cursor": 2.0},
         "signature": null,
-        "bytes": null, "chunks": null, "undelivered_samples": 0, "waiters": [], "waiters_not_listed": 0,
+        "bytes": null, "chunks": null, "undelivered_samples": 0, "inserts_paused": false, "samples_paused": false, "waiters": [], "waiters_not_listed": 0,
     });
     assert_eq!(queue, expected);
 }

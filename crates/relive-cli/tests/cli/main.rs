@@ -13,6 +13,8 @@ mod checkpoint_support;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod http;
+#[cfg(test)]
 mod info;
 #[cfg(test)]
 mod kills;
@@ -24,4 +26,6 @@ mod serve;
 mod spill;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod table;
 mod usage;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relive_engine::Engine;
-use relive_table::CheckpointStatus;
+use relive_table::{Changed, CheckpointStatus, TableChange, TableConfig};
 use relive_tensor::{Nest, Tensor};
 use tokio::runtime::Runtime;
 
@@ -118,6 +118,46 @@ impl Client {
     /// As [`crate::Client::reset`].
     pub fn reset(&self, table: &str) -> Result<()> {
         self.runtime.block_on(self.inner.reset(table))
+    }
+
+    /// Changes rules of `table` while it is in use.
+    ///
+    /// # Errors
+    /// As [`crate::Client::change_table`].
+    pub fn change_table(&self, table: &str, change: TableChange) -> Result<Changed> {
+        self.runtime.block_on(self.inner.change_table(table, change))
+    }
+
+    /// Holds back inserts, samples or both of `table`.
+    ///
+    /// # Errors
+    /// As [`crate::Client::change_table`].
+    pub fn pause_table(&self, table: &str, inserts: bool, samples: bool) -> Result<Changed> {
+        self.runtime.block_on(self.inner.pause_table(table, inserts, samples))
+    }
+
+    /// Lets inserts, samples or both of `table` go on.
+    ///
+    /// # Errors
+    /// As [`crate::Client::change_table`].
+    pub fn resume_table(&self, table: &str, inserts: bool, samples: bool) -> Result<Changed> {
+        self.runtime.block_on(self.inner.resume_table(table, inserts, samples))
+    }
+
+    /// Adds an empty table.
+    ///
+    /// # Errors
+    /// As [`crate::Client::add_table`].
+    pub fn add_table(&self, config: TableConfig) -> Result<()> {
+        self.runtime.block_on(self.inner.add_table(config))
+    }
+
+    /// Drops `table` with all its items.
+    ///
+    /// # Errors
+    /// As [`crate::Client::drop_table`].
+    pub fn drop_table(&self, table: &str) -> Result<()> {
+        self.runtime.block_on(self.inner.drop_table(table))
     }
 
     /// Makes the server write a checkpoint; gives its path.

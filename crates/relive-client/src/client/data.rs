@@ -129,7 +129,7 @@ impl Client {
             (None, Connection::Remote(_)) => Ok(None),
             (None, Connection::Local(local)) => {
                 let config = local.table("create_item", table)?.config();
-                Ok(Some(self.shared.signatures.add(config)))
+                Ok(Some(self.shared.signatures.add(&config)))
             }
         }
     }

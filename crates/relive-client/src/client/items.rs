@@ -84,7 +84,7 @@ impl Client {
             let table = local.table("get_items", table)?;
             let found = table.get_items(keys).await;
             let found = found.map_err(|error| Error::from_engine("get_items", error))?.into_iter();
-            return Ok(found.map(|item| item.map(|item| Sample::stored(item, table))).collect());
+            return Ok(found.map(|item| item.map(|item| Sample::stored(item, &table))).collect());
         }
         let timeout = self.options().timeout;
         let request =

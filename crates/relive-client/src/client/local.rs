@@ -36,13 +36,15 @@ impl Local {
     }
 
     /// The table `name`, or the error that a server would give for `operation`.
-    pub(crate) fn table(&self, operation: &str, name: &str) -> Result<&TableHandle> {
+    pub(crate) fn table(&self, operation: &str, name: &str) -> Result<TableHandle> {
         self.engine.table(name).map_err(|error| Error::from_engine(operation, error))
     }
 
     pub(super) fn info(&self) -> ServerInfo {
         let tables = self.engine.tables().iter().map(TableHandle::info).collect();
-        ServerInfo::new(self.state_id, tables)
+        let StateId { high, low } = self.state_id;
+        let low = low.wrapping_add(self.engine.tables_version());
+        ServerInfo::new(StateId { high, low }, tables)
     }
 
     pub(super) fn status(&self) -> ServerStatus {
@@ -64,7 +66,7 @@ impl Local {
     }
 
     pub(super) fn reset(&self, table: &str) -> Result<()> {
-        self.table("reset", table)?.reset().map_err(|error| Error::from_engine("reset", error))
+        self.engine.reset_table(table, &self.who).map_err(|error| Error::from_engine("reset", error))
     }
 }
 

@@ -11,6 +11,7 @@ mod items;
 mod local;
 mod memory;
 mod names;
+mod operate;
 mod options;
 mod remote;
 mod status;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relive_engine::{Engine, TableHandle};
-use relive_table::{CheckpointStatus, SelectorKind, Shortfall, TableInfo};
+use relive_table::{CheckpointStatus, LoggedChange, Paused, SelectorKind, TableInfo};
 use relive_tensor::{CodecSet, Nest};
-use relive_wire::{WireError, checkpoint_status, codec, structure, table, v1};
+use relive_wire::{WireError, checkpoint_status, codec, operate, structure, table, v1};
 
 use super::Waits;
 use super::memory::{ChunkTotals, MemoryStatus};
@@ -33,6 +33,10 @@ pub struct ServerStatus {
     pub checkpoints: CheckpointStatus,
     /// The codecs that writers may choose.
     pub codecs: CodecSet,
+    /// Connections open now.
+    pub connections: u64,
+    /// The last changes of tables in use, the oldest first.
+    pub changes: Vec<LoggedChange>,
 }
 
 /// One table and its waiters.
@@ -40,7 +44,8 @@ pub struct ServerStatus {
 pub struct TableStatus {
     /// Configuration, size and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`; the limiter keeps it between `min_diff` and `max_diff`.
+    /// `inserts * samples_per_insert - samples`; the limiter keeps it between `min_diff` and `max_diff`. Inserts from before a
+    /// change of the ratio count with theirs.
     pub limiter_cursor: f64,
     /// Items deleted since the last reset.
     pub deletes: u64,
@@ -58,6 +63,8 @@ pub struct TableStatus {
     pub columns: Option<Arc<Nest<()>>>,
     /// What a sample and an insert would wait for now.
     pub waits: Waits,
+    /// What an operator has paused.
+    pub paused: Paused,
 }
 
 /// What a waiter wants to do.
@@ -111,6 +118,8 @@ impl ServerStatus {
             sample_streams: 0,
             checkpoints: engine.checkpoint_status(),
             codecs: CodecSet::ALL,
+            connections: 0,
+            changes: engine.changes(),
         }
     }
 
@@ -128,6 +137,8 @@ impl ServerStatus {
             sample_streams: message.sample_streams,
             checkpoints: checkpoint_status::from_wire(checkpoints).map_err(senseless_checkpoint)?,
             codecs: codec::known_to_peer(&message.codecs),
+            connections: message.connections,
+            changes: message.changes.into_iter().map(operate::logged_from_wire).collect(),
         })
     }
 }
@@ -148,6 +159,7 @@ impl From<relive_engine::TableStatus> for TableStatus {
             waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
             undelivered_samples: status.undelivered_samples,
             columns: status.columns,
+            paused: status.paused,
             waits: Waits {
                 sample: status.sample_shortfall.map(|missing| missing.to_string()),
                 insert: status.insert_shortfall.map(|missing| missing.to_string()),
@@ -183,6 +195,7 @@ impl TableStatus {
             waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
             waiters_not_listed: message.waiters_not_listed,
             columns: columns.map(Arc::new),
+            paused: Paused { inserts: message.inserts_paused, samples: message.samples_paused },
             undelivered_samples: message.undelivered_samples,
             waits: Waits { sample: text(message.sample_waits_for), insert: text(message.insert_waits_for) },
         })
@@ -216,7 +229,7 @@ impl Waiter {
             who: (*waiter.who).to_owned(),
             waiting: waiter.waiting,
             reason: reason.unwrap_or_else(|| "stands behind others".to_owned()),
-            missing: waiter.shortfall.map_or(0, missing),
+            missing: waiter.shortfall.map_or(0, |missing| missing.missing()),
             wanted: waiter.wanted,
             taken: 0,
         }
@@ -237,14 +250,5 @@ impl Waiter {
             wanted: message.wanted,
             taken: message.taken,
         }
-    }
-}
-
-/// How many inserts, samples or items a shortfall asks for.
-fn missing(shortfall: Shortfall) -> u64 {
-    match shortfall {
-        Shortfall::MinSize { size, required } => u64::try_from(required - size).unwrap_or(0),
-        Shortfall::MinDiff { missing_inserts, .. } => missing_inserts,
-        Shortfall::MaxDiff { missing_samples, .. } => missing_samples,
     }
 }

@@ -61,6 +61,7 @@ impl Engine {
         let now = Instant::now();
         let next_due = checkpoints.clock.as_ref().and_then(|clock| clock.next_due(now));
         let turns = checkpoints.turns.lock();
+        let (num_saved, num_failed) = turns.counts();
         CheckpointStatus {
             at: wall_clock(),
             enabled: true,
@@ -68,6 +69,8 @@ impl Engine {
             queued: turns.is_queued(),
             last: turns.last().cloned(),
             last_saved: turns.last_saved().cloned(),
+            num_saved,
+            num_failed,
             next_due,
             loaded,
         }

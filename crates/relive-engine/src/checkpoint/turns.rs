@@ -19,6 +19,8 @@ pub(super) struct Turns {
     next: Option<Next>,
     last: Option<FinishedCheckpoint>,
     last_saved: Option<FinishedCheckpoint>,
+    num_saved: u64,
+    num_failed: u64,
 }
 
 /// What the thread of a checkpoint needs of its turn.
@@ -79,6 +81,9 @@ impl Turns {
             };
             if outcome.is_ok() {
                 self.last_saved = Some(finished.clone());
+                self.num_saved += 1;
+            } else {
+                self.num_failed += 1;
             }
             self.last = Some(finished);
         }
@@ -115,6 +120,11 @@ impl Turns {
 
     pub(super) fn last(&self) -> Option<&FinishedCheckpoint> {
         self.last.as_ref()
+    }
+
+    /// How many were written, and how many were not.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.num_saved, self.num_failed)
     }
 
     pub(super) fn last_saved(&self) -> Option<&FinishedCheckpoint> {
@@ -169,6 +179,6 @@ mod tests {
         assert_eq!(last.error(), Some("the checkpoint was not written: disk full"));
         assert_eq!((last.took, last.longest_pause), (Duration::from_secs(3), Duration::from_millis(2)));
         let saved = turns.last_saved().and_then(FinishedCheckpoint::saved).expect("one was written");
-        assert_eq!(saved.location, "/c");
+        assert_eq!((saved.location.as_str(), turns.counts()), ("/c", (1, 1)));
     }
 }

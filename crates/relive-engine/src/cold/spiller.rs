@@ -10,8 +10,8 @@ use relive_tensor::{Chunk, ColdStore, Ledger};
 use super::marks::Marks;
 use super::returned::Returned;
 use super::sweep::{Step, Sweep};
+use crate::catalogue::Catalogue;
 use crate::sync::Mutex;
-use crate::table_core::TableCore;
 
 /// Most bytes that are stored at once, which is the size of a file.
 const MAX_STEP_BYTES: u64 = 32 << 20;
@@ -63,13 +63,10 @@ impl Cold {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn start<'a>(
-        self: &Arc<Self>,
-        tables: impl Iterator<Item = &'a TableCore>,
-    ) -> std::io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, tables: &Arc<Catalogue>) -> std::io::Result<()> {
         let weak = Arc::downgrade(self);
         // The tables hold the tier, so that its thread must not hold them.
-        let tables = tables.map(|table| Arc::downgrade(&table.shared)).collect::<Vec<_>>();
+        let tables = Arc::downgrade(tables);
         let run = move || {
             let mut sweep = Sweep::default();
             while let Some(wait) = turn(&weak, &tables, &mut sweep) {
@@ -106,7 +103,7 @@ impl Cold {
     }
 
     /// Stores until memory is within the budget. Tells how long to wait; `None`: until asked.
-    fn work(&self, tables: &[TableCore], sweep: &mut Sweep) -> Option<Duration> {
+    fn work(&self, tables: &Catalogue, sweep: &mut Sweep) -> Option<Duration> {
         self.is_asked.store(false, Ordering::Release);
         let mut idle = 0;
         while self.resident_bytes() > self.marks.end_bytes && !self.is_ended.load(Ordering::Acquire) {
@@ -121,13 +118,13 @@ impl Cold {
 
     /// What is to leave next: of what was never away and of what has come back as much as there is of each, so that neither
     /// keeps its place at the cost of the other.
-    fn step(&self, tables: &[TableCore], sweep: &mut Sweep, is_idle: bool) -> Step {
+    fn step(&self, tables: &Catalogue, sweep: &mut Sweep, is_idle: bool) -> Step {
         let (returned, resident) = (self.returned.size_bytes(), self.resident_bytes());
         let share = part(self.step_bytes, returned, resident);
         let places = if returned > resident / 2 && !is_idle { FEW_PLACES } else { usize::MAX };
         // What has come back is found without the hand, unless somebody else has brought it.
         let is_cold = |chunk: &Chunk| (is_idle || !chunk.is_stored()) && is_cold(chunk);
-        let mut step = sweep.step(tables, self.step_bytes - share, places, is_cold);
+        let mut step = sweep.step(&tables.cores(), self.step_bytes - share, places, is_cold);
         step.extend(self.returned.take(self.step_bytes.saturating_sub(step.bytes)));
         step
     }
@@ -149,11 +146,11 @@ impl Cold {
     }
 
     /// Stores again what lies where most is waste.
-    fn compact(&self, tables: &[TableCore]) -> Option<Duration> {
+    fn compact(&self, tables: &Catalogue) -> Option<Duration> {
         let mut hand = Sweep::default();
         while self.store.is_sparse() && !self.is_ended.load(Ordering::Acquire) {
             let is_misplaced = |chunk: &Chunk| chunk.is_stored() && self.store.is_sparse_around(chunk);
-            let step = hand.step(tables, self.step_bytes, usize::MAX, is_misplaced);
+            let step = hand.step(&tables.cores(), self.step_bytes, usize::MAX, is_misplaced);
             if !self.stores(&step) {
                 return Some(RETRY);
             }
@@ -205,15 +202,9 @@ fn part(whole: u64, of: u64, all: u64) -> u64 {
 }
 
 /// One turn of the thread's work; `None` when it is to end.
-fn turn(
-    cold: &Weak<Cold>,
-    tables: &[Weak<crate::table_core::Shared>],
-    sweep: &mut Sweep,
-) -> Option<Option<Duration>> {
+fn turn(cold: &Weak<Cold>, tables: &Weak<Catalogue>, sweep: &mut Sweep) -> Option<Option<Duration>> {
     let cold = cold.upgrade()?;
-    let tables: Option<Vec<_>> =
-        tables.iter().map(|table| Some(TableCore { shared: table.upgrade()? })).collect();
-    let tables = tables?;
+    let tables = tables.upgrade()?;
     if cold.is_ended.load(Ordering::Acquire) {
         return None;
     }

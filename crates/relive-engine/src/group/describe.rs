@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use relive_table::{CountError, Shortfall, TableInfo};
+use relive_table::{CountError, Paused, Shortfall, TableInfo};
 
 use super::Group;
 use crate::describe::{Operation, TableStatus, WaiterInfo};
@@ -68,6 +68,9 @@ impl Group {
             bytes,
             referenced_bytes: counted(|core| core.shared.referenced_bytes.load(Ordering::Relaxed)),
             undelivered_samples: counted(|core| core.shared.undelivered.load(Ordering::Relaxed)),
+            paused: Paused::default(),
+            waiting_inserts: 0,
+            waiting_samples: waiting,
             waiters_not_listed: waiting - waiters.len(),
             waiters,
             info,

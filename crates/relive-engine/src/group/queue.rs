@@ -153,9 +153,8 @@ impl Group {
     }
 
     /// Fails all who wait, and who comes later.
-    pub(super) fn close_queue(&self) {
+    pub(super) fn end_queue(&self, closed: &EngineError) {
         let mut waiting = self.queue.lock();
-        let closed = EngineError::Closed { table: self.config.name.clone() };
         waiting.ended = Some(closed.clone());
         let requests = std::mem::take(&mut waiting.requests);
         self.queue.tell(&waiting);

@@ -70,7 +70,7 @@ impl Group {
         Self { config: Arc::new(config), cores, queue: Queue::new(), rng, common }
     }
 
-    pub(crate) fn config(&self) -> &TableConfig {
+    pub(crate) fn config(&self) -> &Arc<TableConfig> {
         &self.config
     }
 
@@ -130,8 +130,13 @@ impl Group {
 
     /// See [`TableHandle::close`](crate::TableHandle::close).
     pub(crate) fn close(&self) {
-        self.close_queue();
-        self.cores.iter().for_each(TableCore::close);
+        self.end(&EngineError::Closed { table: self.config.name.clone() });
+    }
+
+    /// Fails everything that waits, and whatever comes later, with `why`.
+    pub(crate) fn end(&self, why: &EngineError) {
+        self.end_queue(why);
+        self.cores.iter().for_each(|core| core.end(why));
     }
 
     /// The chunks of all items, each counted once.

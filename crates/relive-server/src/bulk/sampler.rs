@@ -57,7 +57,7 @@ impl Reader {
         services: &Services,
         peer: Arc<str>,
     ) -> Result<Self, Failure> {
-        let table = services.engine().table(&open.table).map_err(|error| status::of_engine(&error))?.clone();
+        let table = services.engine().table(&open.table).map_err(|error| status::of_engine(&error))?;
         let batch_size = usize::try_from(open.batch_size).unwrap_or(usize::MAX);
         if batch_size == 0 || batch_size > MAX_BULK_SAMPLES {
             let text = format!("batch_size must be between 1 and {MAX_BULK_SAMPLES}, got {batch_size}");

@@ -1,12 +1,12 @@
 //! Describe: the server for people and tools.
 
 use relive_engine::{MemoryStatus, MemoryWaiter, Operation, TableStatus, WaiterInfo, process_bytes};
-use relive_table::{SelectorKind, Shortfall};
+use relive_table::SelectorKind;
 use relive_wire::v1::waiter::Operation as WireOperation;
 use relive_wire::v1::{
     ChunkTotals, DescribeRequest, DescribeResponse, Memory, TableStatus as WireStatus, Waiter,
 };
-use relive_wire::{checkpoint_status, codec, structure, table};
+use relive_wire::{checkpoint_status, codec, operate, structure, table};
 
 use super::Services;
 
@@ -30,6 +30,8 @@ pub(super) fn describe(services: &Services, _request: DescribeRequest) -> Descri
         sample_streams,
         checkpoints: Some(checkpoint_status::to_wire(&services.engine().checkpoint_status())),
         codecs: codec::known(),
+        connections: services.open_connections(),
+        changes: services.engine().changes().iter().map(operate::logged_to_wire).collect(),
     }
 }
 
@@ -78,6 +80,8 @@ fn table_status(status: &TableStatus) -> WireStatus {
         }),
         max_bytes: status.info.config.max_bytes.unwrap_or(0),
         shards: status.info.config.shards,
+        inserts_paused: status.paused.inserts,
+        samples_paused: status.paused.samples,
     }
 }
 
@@ -97,17 +101,9 @@ fn waiter(info: &WaiterInfo) -> Waiter {
         reason: info
             .shortfall
             .map_or_else(|| "stands behind others".to_owned(), |missing| missing.to_string()),
-        missing: info.shortfall.map_or(0, missing),
+        missing: info.shortfall.map_or(0, |missing| missing.missing()),
         wanted: info.wanted,
         taken: 0,
-    }
-}
-
-fn missing(shortfall: Shortfall) -> u64 {
-    match shortfall {
-        Shortfall::MinSize { size, required } => u64::try_from(required - size).unwrap_or(0),
-        Shortfall::MinDiff { missing_inserts, .. } => missing_inserts,
-        Shortfall::MaxDiff { missing_samples, .. } => missing_samples,
     }
 }
 

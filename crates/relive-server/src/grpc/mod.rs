@@ -7,6 +7,7 @@ mod initialize;
 mod insert;
 mod items;
 mod messages;
+mod operate;
 mod replies;
 mod router;
 mod sample;

@@ -16,7 +16,7 @@ use tonic::body::Body;
 use super::insert::InsertSession;
 use super::messages::Messages;
 use super::sample::SampleSession;
-use super::{Services, checkpoint, columns, describe, initialize, items, replies, tables};
+use super::{Services, checkpoint, columns, describe, initialize, items, operate, replies, tables};
 use crate::access::{Access, Role};
 use crate::bulk::negotiate;
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTES};
@@ -87,7 +87,7 @@ async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -
             unary(body, |message| tables::mutate_priorities(&services, &message)).await
         }
         "/deepmind.reverb.ReverbService/Reset" => {
-            unary(body, |message| tables::reset(&services, &message)).await
+            unary(body, |message| tables::reset(&services, &peer, &message)).await
         }
         "/deepmind.reverb.ReverbService/ServerInfo" => {
             unary(body, |message| Ok(tables::server_info(&services, message))).await
@@ -103,6 +103,17 @@ async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -
         "/relive.v1.ReplayService/CheckpointStatus" => {
             unary(body, |message| Ok(checkpoint::checkpoint_status(&services, message))).await
         }
+        "/relive.v1.ReplayService/ChangeTable" => replies::of_result(match message(body).await {
+            Ok(message) => operate::change_table(services, peer, message).await,
+            Err(status) => Err(status),
+        }),
+        "/relive.v1.ReplayService/AddTable" => {
+            unary(body, |message| operate::add_table(&services, &peer, &message)).await
+        }
+        "/relive.v1.ReplayService/DropTable" => replies::of_result(match message(body).await {
+            Ok(message) => operate::drop_table(services, peer, message).await,
+            Err(status) => Err(status),
+        }),
         "/relive.v1.ReplayService/Negotiate" => {
             unary(body, |message| Ok(negotiate(&services, message))).await
         }

@@ -130,7 +130,7 @@ impl SampleSession {
         let timeout = request.rate_limiter_timeout.map(|timeout| timeout.milliseconds).unwrap_or_default();
         let timeout = u64::try_from(timeout).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
         let codecs = codec::known_to_peer(&request.relive_codecs);
-        Ok(Order { table: table.clone(), remaining, timeout, codecs })
+        Ok(Order { table, remaining, timeout, codecs })
     }
 
     fn take_batch(&self, order: Order) -> Work {

@@ -23,16 +23,17 @@ pub(crate) struct Services {
 struct Shared {
     engine: Engine,
     started: Instant,
-    /// Changes with every start, so that clients know when to ask for signatures again.
+    /// Changes with every start, and with every table that comes or goes, so that clients know when to ask for signatures again.
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
     /// Where processes of this machine find the server.
     local: Local,
+    connections: Arc<AtomicU64>,
     insert_streams: Arc<AtomicU64>,
     sample_streams: Arc<AtomicU64>,
 }
 
-/// Counts a stream for as long as it lives.
+/// Counts a connection or a stream for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct StreamCount(Arc<AtomicU64>);
 
@@ -44,6 +45,7 @@ impl Services {
             started: Instant::now(),
             tables_state_id: Uint128 { high: random_u64(), low: random_u64() },
             stopping,
+            connections: Arc::default(),
             insert_streams: Arc::default(),
             sample_streams: Arc::default(),
         };
@@ -63,16 +65,26 @@ impl Services {
         &self.shared.engine
     }
 
-    pub(super) fn started(&self) -> Instant {
+    pub(crate) fn started(&self) -> Instant {
         self.shared.started
     }
 
     pub(super) fn tables_state_id(&self) -> Uint128 {
-        self.shared.tables_state_id
+        let Uint128 { high, low } = self.shared.tables_state_id;
+        Uint128 { high, low: low.wrapping_add(self.shared.engine.tables_version()) }
     }
 
     pub(crate) fn stop(&self) -> Stop {
         Stop::new(self.shared.stopping.clone())
+    }
+
+    pub(crate) fn count_connection(&self) -> StreamCount {
+        StreamCount::new(&self.shared.connections)
+    }
+
+    /// Connections open now.
+    pub(crate) fn open_connections(&self) -> u64 {
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     pub(crate) fn count_insert_stream(&self) -> StreamCount {
@@ -84,7 +96,7 @@ impl Services {
     }
 
     /// Insert streams and sample streams open now.
-    pub(super) fn open_streams(&self) -> (u64, u64) {
+    pub(crate) fn open_streams(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.shared.insert_streams), load(&self.shared.sample_streams))
     }

@@ -1,5 +1,7 @@
 //! MutatePriorities, Reset and ServerInfo.
 
+use std::sync::Arc;
+
 use relive_engine::Mutation;
 use relive_wire::reverb::{
     MutatePrioritiesRequest, MutatePrioritiesResponse, ResetRequest, ResetResponse, ServerInfoRequest,
@@ -26,19 +28,23 @@ pub(super) fn mutate_priorities(
     Ok(MutatePrioritiesResponse {})
 }
 
-pub(super) fn reset(services: &Services, request: &ResetRequest) -> Result<ResetResponse, Status> {
-    services
-        .engine()
-        .table(&request.table)
-        .and_then(relive_engine::TableHandle::reset)
-        .map_err(|error| status::of_engine(&error))?;
-    Ok(ResetResponse {})
+pub(super) fn reset(
+    services: &Services,
+    peer: &Arc<str>,
+    request: &ResetRequest,
+) -> Result<ResetResponse, Status> {
+    let reset = services.engine().reset_table(&request.table, peer);
+    reset.map(|()| ResetResponse {}).map_err(|error| status::of_engine(&error))
 }
 
 pub(super) fn server_info(services: &Services, _request: ServerInfoRequest) -> ServerInfoResponse {
-    let tables = services.engine().tables().iter();
     ServerInfoResponse {
         tables_state_id: Some(services.tables_state_id()),
-        table_info: tables.map(|handle| table::info_to_wire(&handle.info())).collect(),
+        table_info: services
+            .engine()
+            .tables()
+            .iter()
+            .map(|handle| table::info_to_wire(&handle.info()))
+            .collect(),
     }
 }

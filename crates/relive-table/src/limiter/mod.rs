@@ -6,4 +6,4 @@ mod state;
 
 pub use config::{ErrorBuffer, RateLimiterConfig, RateLimiterError};
 pub use shortfall::Shortfall;
-pub use state::{CountError, RateLimiter};
+pub use state::{CountError, Paused, RateLimiter};

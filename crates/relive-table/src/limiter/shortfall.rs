@@ -9,6 +9,11 @@ use super::{RateLimiter, config::as_f64};
 /// The counts hold for the limiter as it stands; whatever happens meanwhile changes them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shortfall {
+    /// An operator has paused the table.
+    Paused {
+        /// `inserts` or `samples`.
+        what: &'static str,
+    },
     /// A sample waits for the table to grow.
     MinSize {
         /// Items in the table.
@@ -37,10 +42,23 @@ pub enum Shortfall {
 }
 
 impl Shortfall {
+    /// How many inserts, samples or items must come first; 0 where no number of them helps.
+    pub fn missing(&self) -> u64 {
+        match *self {
+            Self::Paused { .. } => 0,
+            Self::MinSize { size, required } => u64::try_from(required - size).unwrap_or(0),
+            Self::MinDiff { missing_inserts, .. } => missing_inserts,
+            Self::MaxDiff { missing_samples, .. } => missing_samples,
+        }
+    }
+
     /// What `limiter` lacks for one insert; `None` if it may happen now.
     pub(super) fn of_insert(limiter: &RateLimiter) -> Option<Self> {
         if limiter.allows_inserts(1) {
             return None;
+        }
+        if limiter.paused().inserts {
+            return Some(Self::Paused { what: "inserts" });
         }
         let (cursor, max_diff) = (limiter.cursor(), limiter.config().max_diff);
         let excess = cursor + limiter.config().samples_per_insert - max_diff;
@@ -52,6 +70,9 @@ impl Shortfall {
     pub(super) fn of_sample(limiter: &RateLimiter) -> Option<Self> {
         if limiter.allows_samples(1) {
             return None;
+        }
+        if limiter.paused().samples {
+            return Some(Self::Paused { what: "samples" });
         }
         let required = limiter.config().min_size_to_sample;
         if limiter.size() < required {
@@ -83,6 +104,9 @@ fn least_count(estimate: f64, enough: impl Fn(i64) -> bool) -> u64 {
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Self::Paused { what } => {
+                write!(f, "waits until the table's {what} are resumed: an operator has paused them")
+            }
             Self::MinSize { size, required } => {
                 write!(
                     f,

@@ -22,6 +22,18 @@ pub struct RateLimiter {
     inserts: i64,
     samples: i64,
     deletes: i64,
+    /// What changes of the ratio would have moved the cursor by, and did not.
+    carried: f64,
+    paused: Paused,
+}
+
+/// Which operations of a table an operator has paused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Paused {
+    /// Inserts wait, whatever the bounds say.
+    pub inserts: bool,
+    /// Samples wait, whatever the bounds say.
+    pub samples: bool,
 }
 
 /// A question about fewer than one operation.
@@ -39,7 +51,7 @@ impl RateLimiter {
     /// Bounds that [`RateLimiterConfig::validate`] refuses.
     pub fn new(config: RateLimiterConfig) -> Result<Self, RateLimiterError> {
         config.validate()?;
-        Ok(Self { config, inserts: 0, samples: 0, deletes: 0 })
+        Ok(Self { config, inserts: 0, samples: 0, deletes: 0, carried: 0.0, paused: Paused::default() })
     }
 
     /// The bounds that it keeps.
@@ -67,9 +79,44 @@ impl RateLimiter {
         self.inserts.saturating_sub(self.deletes)
     }
 
-    /// `inserts * samples_per_insert - samples`, which the bounds hold in between.
+    /// `inserts * samples_per_insert - samples`, which the bounds hold in between. Where the ratio was
+    /// [changed](Self::set_config), inserts from before count with the ratio of their time.
     pub fn cursor(&self) -> f64 {
-        as_f64(self.inserts) * self.config.samples_per_insert - as_f64(self.samples)
+        self.cursor_after(self.inserts)
+    }
+
+    fn cursor_after(&self, inserts: i64) -> f64 {
+        as_f64(inserts) * self.config.samples_per_insert - as_f64(self.samples) + self.carried
+    }
+
+    /// Which operations are paused.
+    pub fn paused(&self) -> Paused {
+        self.paused
+    }
+
+    /// Pauses operations, or lets them go on.
+    pub fn set_paused(&mut self, paused: Paused) {
+        self.paused = paused;
+    }
+
+    /// Goes on under other bounds. The counters stay, and the cursor stays where it is: a new ratio is for inserts to come.
+    /// Otherwise a table with a long past would wait for as many operations as the new ratio asks of all of it.
+    ///
+    /// # Errors
+    /// Bounds that [`RateLimiterConfig::validate`] refuses. Nothing has changed.
+    pub fn set_config(&mut self, config: RateLimiterConfig) -> Result<(), RateLimiterError> {
+        config.validate()?;
+        self.carried += as_f64(self.inserts) * (self.config.samples_per_insert - config.samples_per_insert);
+        self.config = config;
+        Ok(())
+    }
+
+    /// The number of samples with which the present ratio alone gives the cursor: what is kept where there is no room for
+    /// more. The same as [`samples`](Self::samples) unless the ratio was changed.
+    pub(crate) fn samples_of_cursor(&self) -> i64 {
+        #[expect(clippy::cast_possible_truncation, reason = "saturates, and counts are whole")]
+        let carried = self.carried.round() as i64;
+        self.samples.saturating_sub(carried).max(0)
     }
 
     /// Whether `count` inserts in a row may happen now. Removals that a full table would make in between, which
@@ -90,15 +137,20 @@ impl RateLimiter {
     }
 
     pub(crate) fn allows_inserts(&self, count: i64) -> bool {
+        if self.paused.inserts {
+            return false;
+        }
         let inserts = self.inserts.saturating_add(count);
         if inserts.saturating_sub(self.deletes) <= self.config.min_size_to_sample {
             return true;
         }
-        as_f64(inserts) * self.config.samples_per_insert - as_f64(self.samples) <= self.config.max_diff
+        self.cursor_after(inserts) <= self.config.max_diff
     }
 
     pub(crate) fn allows_samples(&self, count: i64) -> bool {
-        self.size() >= self.config.min_size_to_sample && self.cursor() - as_f64(count) >= self.config.min_diff
+        !self.paused.samples
+            && self.size() >= self.config.min_size_to_sample
+            && self.cursor() - as_f64(count) >= self.config.min_diff
     }
 
     /// What one insert waits for; `None` if it may happen now.
@@ -126,14 +178,14 @@ impl RateLimiter {
         self.deletes = self.deletes.saturating_add(1);
     }
 
-    /// Sets all counters to 0.
+    /// Sets all counters to 0. What is paused stays so.
     pub fn reset(&mut self) {
-        *self = Self { config: self.config, inserts: 0, samples: 0, deletes: 0 };
+        *self = Self { inserts: 0, samples: 0, deletes: 0, carried: 0.0, ..self.clone() };
     }
 
     /// A limiter of the same bounds with these counts.
     pub(crate) fn with_counters(&self, inserts: i64, samples: i64, deletes: i64) -> Self {
-        Self { config: self.config, inserts, samples, deletes }
+        Self { inserts, samples, deletes, carried: 0.0, ..self.clone() }
     }
 
     /// The limiter after so many more inserts and samples.
@@ -196,6 +248,43 @@ mod tests {
         assert_eq!(limiter.sample_shortfall(), Some(Shortfall::MinSize { size: 0, required: 1 }));
         limiter.reset();
         assert_eq!((limiter.inserts(), limiter.samples(), limiter.deletes()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_new_ratio_counts_from_now_on() {
+        let config = |samples_per_insert| RateLimiterConfig {
+            samples_per_insert,
+            max_diff: 10.0,
+            ..RateLimiterConfig::queue(1)
+        };
+        let mut limiter = limiter(config(2.0));
+        (0..100).for_each(|_| limiter.record_insert());
+        (0..195).for_each(|_| limiter.record_sample());
+        limiter.set_config(config(5.0)).unwrap();
+        assert_eq!((limiter.cursor(), limiter.samples()), (5.0, 195));
+        limiter.record_insert();
+        assert_eq!((limiter.cursor(), limiter.can_insert(1)), (10.0, Ok(false)));
+        assert_eq!(limiter.samples_of_cursor(), 101 * 5 - 10);
+        let again = limiter.with_counters(101, limiter.samples_of_cursor(), 0);
+        assert_eq!(again.cursor(), 10.0, "what is kept leads to the same cursor");
+        let refused = limiter.set_config(RateLimiterConfig { min_size_to_sample: 0, ..config(1.0) });
+        assert_eq!((refused.is_err(), limiter.cursor()), (true, 10.0));
+        limiter.reset();
+        assert_eq!(limiter.cursor(), 0.0);
+    }
+
+    #[test]
+    fn what_is_paused_says_so_and_stays_paused_over_a_reset() {
+        let mut limiter = limiter(RateLimiterConfig::min_size(1).unwrap());
+        limiter.record_insert();
+        limiter.set_paused(Paused { inserts: true, samples: false });
+        assert_eq!(limiter.insert_shortfall(), Some(Shortfall::Paused { what: "inserts" }));
+        assert_eq!(limiter.sample_shortfall(), None);
+        limiter.set_paused(Paused { inserts: false, samples: true });
+        limiter.reset();
+        assert_eq!(limiter.insert_shortfall(), None);
+        let told = limiter.sample_shortfall().unwrap().to_string();
+        assert_eq!(told, "waits until the table's samples are resumed: an operator has paused them");
     }
 
     #[test]

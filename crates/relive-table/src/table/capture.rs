@@ -78,7 +78,7 @@ impl State {
     pub(super) fn counters(&self) -> TableCounters {
         TableCounters {
             inserts: self.limiter.inserts(),
-            samples: self.limiter.samples(),
+            samples: self.limiter.samples_of_cursor(),
             deletes: self.limiter.deletes(),
             deleted_episodes: self.counters.deleted_episodes,
             unique_samples: self.counters.unique_samples,

@@ -25,6 +25,10 @@ pub enum InsertOutcome {
     Updated,
 }
 
+/// Items that an insert evicts at most while a table shrinks, which goes on beside it: far more than it adds, few enough to
+/// keep it short.
+const EVICTIONS_WHILE_SHRINKING: usize = 64;
+
 impl Table {
     /// Inserts an item, and evicts the remover's choices as long as the table then holds more than `max_size` items or
     /// `max_bytes`: the new item itself may be among them. Of an item whose key is there already only the priority is taken.
@@ -50,7 +54,8 @@ impl Table {
         };
         let slot = self.state.add(item, now, admitted);
         self.notify(slot, |extension, context, view| extension.on_insert(context, view));
-        let evicted = self.evict_excess(rng, freed);
+        let most = if self.state.is_shrinking { EVICTIONS_WHILE_SHRINKING } else { usize::MAX };
+        let evicted = self.evict_excess(most, rng, freed);
         self.state.limiter.record_insert();
         Ok(InsertOutcome::Inserted { evicted })
     }
@@ -95,10 +100,15 @@ impl Table {
         admitted.map_err(|source: PriorityError| InsertError::Priority { table: table(), key, source })
     }
 
-    /// Evicts the remover's choices until the table holds no more than it may.
-    pub(super) fn evict_excess<R: Rng + ?Sized>(&mut self, rng: &mut R, freed: &mut Freed) -> Evicted {
+    /// Evicts the remover's choices until the table holds no more than it may, or so many have left.
+    pub(super) fn evict_excess<R: Rng + ?Sized>(
+        &mut self,
+        most: usize,
+        rng: &mut R,
+        freed: &mut Freed,
+    ) -> Evicted {
         let mut evicted = Evicted::new();
-        while self.state.is_over() {
+        while self.state.is_over() && evicted.len() < most {
             let Some(pick) = self.state.contents.remover.pick(rng) else { break };
             evicted.extend(self.remove_slot(pick.slot, freed));
         }

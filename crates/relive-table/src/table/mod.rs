@@ -1,6 +1,7 @@
 //! The table: one file per operation, over the state that they share.
 
 mod capture;
+mod change;
 mod hooks;
 mod info;
 mod insert;

@@ -135,7 +135,7 @@ impl Table {
     ) -> Result<Self, RestoreError> {
         self.state.adopt(snapshot)?;
         self.remove_oversized(freed);
-        self.evict_excess(rng, freed);
+        self.evict_excess(usize::MAX, rng, freed);
         Ok(self)
     }
 

@@ -20,8 +20,7 @@ impl Table {
         let pick = self.state.pick(rng)?;
         let sampled = self.state.take(pick)?;
         self.notify(pick.slot, |extension, context, view| extension.on_sample(context, view));
-        let limit = self.state.config.max_times_sampled;
-        if limit >= 1 && sampled.times_sampled == limit {
+        if self.state.is_last_sample(sampled.times_sampled) {
             self.remove_slot(pick.slot, freed);
         }
         Some(sampled)
@@ -48,6 +47,13 @@ impl Table {
 }
 
 impl State {
+    /// Whether an item leaves with its sample of this number. One that came with a greater number stays, as in dm-reverb,
+    /// unless the limit was changed in use: then it may have come before.
+    fn is_last_sample(&self, times_sampled: i32) -> bool {
+        let limit = self.config.max_times_sampled;
+        limit >= 1 && (times_sampled == limit || self.is_limit_changed && times_sampled > limit)
+    }
+
     /// Chooses an item and counts the sample.
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick> {
         if !self.limiter.allows_samples(1) {

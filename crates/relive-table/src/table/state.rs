@@ -30,6 +30,10 @@ pub(crate) struct State {
     pub(super) counters: Counters,
     /// The numbers of items; not set back by a reset.
     pub(super) sequence: Sequence,
+    /// Whether items still have to leave because the rules were changed.
+    pub(super) is_shrinking: bool,
+    /// Whether `max_times_sampled` was changed in use.
+    pub(super) is_limit_changed: bool,
     /// Somebody who collects what the table held at an earlier moment.
     pub(super) capture: Option<Box<Capture>>,
     /// Where the chunks of the items are counted.
@@ -195,7 +199,17 @@ impl Table {
         let limiter = RateLimiter::new(config.rate_limiter)
             .map_err(|source| ConfigError::RateLimiter { table: config.name.clone(), source })?;
         let (config, counters) = (Arc::new(config), Counters::default());
-        let state = State { config, limiter, contents, counters, sequence, capture: None, ledger };
+        let state = State {
+            config,
+            limiter,
+            contents,
+            counters,
+            sequence,
+            is_shrinking: false,
+            is_limit_changed: false,
+            capture: None,
+            ledger,
+        };
         Ok(Self { state, extensions, requests: Requests::default() })
     }
 

@@ -4,7 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{ErrorBuffer, Freed, NewItem, RateLimiterConfig, Sampled, Table, TableConfig, Timestamp};
+use relive_table::{
+    ErrorBuffer, Freed, NewItem, RateLimiterConfig, Sampled, Table, TableChange, TableConfig, Timestamp,
+};
 use relive_tensor::Chunk;
 use std::sync::Arc;
 
@@ -40,6 +42,8 @@ pub enum Op {
     UpdateMany(Vec<(u64, f64)>),
     /// Delete the item of this key.
     Delete(u64),
+    /// Change the rules.
+    Change(TableChange),
     /// Empty the table.
     Reset,
 }
@@ -72,7 +76,20 @@ fn ops() -> impl Strategy<Value = Op> {
         // More than are worked on side by side.
         5 => vec((keys(), priorities()), 0..150).prop_map(Op::UpdateMany),
         8 => keys().prop_map(Op::Delete),
+        4 => changes().prop_map(Op::Change),
         1 => Just(Op::Reset),
+    ]
+}
+
+/// Mostly of one rule; some that are refused. Nothing stays paused for long.
+fn changes() -> impl Strategy<Value = TableChange> {
+    let pauses = (0_u8..6).prop_map(|n| TableChange::new().pause_inserts(n == 0).pause_samples(n == 1));
+    prop_oneof![
+        3 => (0_u64..9).prop_map(|size| TableChange::new().max_size(size)),
+        2 => (0_u64..120).prop_map(|bytes| TableChange::new().max_bytes((bytes < 100).then_some(bytes))),
+        1 => (-1..4).prop_map(|times| TableChange::new().max_times_sampled(times)),
+        3 => limiters().prop_map(|limiter| TableChange::new().rate_limiter(limiter)),
+        3 => pauses,
     ]
 }
 
@@ -162,10 +179,29 @@ fn step(
             model.update_many(updates, table.update_priorities(updates).map_err(|refused| refused.key));
         }
         Op::Delete(key) => model.delete(key, table.delete(key, freed)),
+        Op::Change(ref change) => {
+            let changed = table.change(change).is_ok();
+            model.change(change, changed, &shrink(table, model, rng, freed));
+        }
         Op::Reset => {
             table.reset(freed);
             model.reset();
         }
     }
     sampled
+}
+
+/// Has items leave one by one, and says which they were.
+fn shrink(
+    table: &mut Table,
+    model: &NaiveTable,
+    rng: &mut Xoshiro256PlusPlus,
+    freed: &mut Freed,
+) -> Vec<u64> {
+    let mut keys = model.keys();
+    let mut left = Vec::new();
+    while table.shrink(1, rng, freed) > 0 {
+        left.extend(keys.extract_if(.., |key| !table.contains(*key)));
+    }
+    left
 }

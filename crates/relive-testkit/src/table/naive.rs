@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use relive_table::{InsertError, InsertOutcome, NewItem, Sampled, Table, TableConfig, Timestamp};
+use relive_table::{
+    InsertError, InsertOutcome, NewItem, Paused, Sampled, Table, TableChange, TableConfig, Timestamp,
+};
 
 use crate::selector::NaiveSelector;
 
@@ -18,6 +20,10 @@ pub struct NaiveTable {
     inserts: i64,
     samples: i64,
     deletes: i64,
+    /// Each insert counts with the ratio of its time.
+    weighted_inserts: f64,
+    paused: Paused,
+    is_limit_changed: bool,
     unique_samples: u64,
     deleted_episodes: u64,
 }
@@ -38,22 +44,37 @@ impl NaiveTable {
         let (sampler, remover) = (NaiveSelector::new(config.sampler), NaiveSelector::new(config.remover));
         let (items, inserts, samples, deletes) = (Vec::new(), 0, 0, 0);
         let (unique_samples, deleted_episodes) = (0, 0);
-        Self { config, items, sampler, remover, inserts, samples, deletes, unique_samples, deleted_episodes }
+        let (weighted_inserts, paused) = (0.0, Paused::default());
+        Self {
+            config,
+            items,
+            sampler,
+            remover,
+            inserts,
+            samples,
+            deletes,
+            weighted_inserts,
+            paused,
+            is_limit_changed: false,
+            unique_samples,
+            deleted_episodes,
+        }
     }
 
     /// Whether the rate limiter lets so many inserts pass.
     pub fn can_insert(&self, count: i64) -> bool {
         let limits = self.config.rate_limiter;
-        self.inserts + count - self.deletes <= limits.min_size_to_sample
-            || float(self.inserts + count) * limits.samples_per_insert - float(self.samples)
-                <= limits.max_diff
+        let cursor = self.weighted_inserts + float(count) * limits.samples_per_insert - float(self.samples);
+        let fits = self.inserts + count - self.deletes <= limits.min_size_to_sample;
+        !self.paused.inserts && (fits || cursor <= limits.max_diff)
     }
 
     /// Whether the rate limiter lets so many samples pass.
     pub fn can_sample(&self, count: i64) -> bool {
         let limits = self.config.rate_limiter;
-        let cursor = float(self.inserts) * limits.samples_per_insert - float(self.samples);
-        self.inserts - self.deletes >= limits.min_size_to_sample && cursor - float(count) >= limits.min_diff
+        let cursor = self.weighted_inserts - float(self.samples);
+        let is_large = self.inserts - self.deletes >= limits.min_size_to_sample;
+        !self.paused.samples && is_large && cursor - float(count) >= limits.min_diff
     }
 
     /// Follows an insert that had this outcome.
@@ -78,6 +99,7 @@ impl NaiveTable {
             self.add(item, now);
             self.evict(&evicted);
             self.inserts += 1;
+            self.weighted_inserts += self.config.rate_limiter.samples_per_insert;
         }
     }
 
@@ -142,7 +164,8 @@ impl NaiveTable {
         assert_eq!(sampled.times_sampled, item.times_sampled, "samples of {}", item.key);
         assert_eq!(sampled.priority.to_bits(), item.priority.to_bits(), "priority of {}", item.key);
         let limit = self.config.max_times_sampled;
-        if limit >= 1 && item.times_sampled == limit {
+        if limit >= 1 && (item.times_sampled == limit || self.is_limit_changed && item.times_sampled > limit)
+        {
             self.remove(sampled.item.key);
         }
     }
@@ -203,9 +226,30 @@ impl NaiveTable {
         self.chunks().values().map(|(episode, _)| *episode).collect()
     }
 
+    /// Follows a change of the rules that was made or refused, and what left the table for it.
+    ///
+    /// # Panics
+    /// If the outcome is wrong, or others had to leave.
+    pub fn change(&mut self, change: &TableChange, changed: bool, left: &[u64]) {
+        let config = change.applied_to(&self.config);
+        assert_eq!(changed, config.validate().is_ok(), "{change:?}");
+        if changed {
+            self.config = config;
+            self.is_limit_changed |= change.max_times_sampled.is_some();
+            self.paused = change.paused(self.paused);
+            self.evict(left);
+        }
+    }
+
+    /// The keys of all items.
+    pub fn keys(&self) -> Vec<u64> {
+        self.items.iter().map(|item| item.key).collect()
+    }
+
     /// Follows a reset.
     pub fn reset(&mut self) {
-        *self = Self::new(self.config.clone());
+        let (paused, is_limit_changed) = (self.paused, self.is_limit_changed);
+        *self = Self { paused, is_limit_changed, ..Self::new(self.config.clone()) };
     }
 
     /// Compares everything that a table shows.

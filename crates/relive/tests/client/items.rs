@@ -128,7 +128,7 @@ async fn many_items_in_one_call() {
             (0..9).map(|i| TrajectoryColumns::from(column.step(i).unwrap())).collect();
         let keys = writer.create_items("t", &[1.0; 9], &trajectories).await.unwrap();
         assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), 9);
-        assert_eq!(writer.create_items("t", &[], &[]).await.unwrap(), []);
+        assert_eq!(writer.create_items("t", &[], &[]).await.unwrap(), [0_u64; 0]);
         let error = writer.create_items("t", &[1.0], &[]).await.unwrap_err();
         assert!(error.to_string().contains("1 priorities for 0 trajectories"), "{error}");
         // One wrong item, and none is made.

@@ -25,6 +25,8 @@ mod memory;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod operate;
+#[cfg(test)]
 mod place;
 #[cfg(test)]
 mod reconnect;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::units::{bytes, count, counted, time};
 
 /// Lines about checkpoints; none for a server that neither writes them nor began with one.
-pub(super) fn lines(status: &CheckpointStatus) -> Vec<String> {
+pub(in crate::commands) fn lines(status: &CheckpointStatus) -> Vec<String> {
     if !status.enabled {
         return status
             .loaded
@@ -76,7 +76,7 @@ fn millis(duration: Duration) -> String {
 
 /// The same for programs.
 #[derive(Serialize)]
-pub(super) struct CheckpointFields<'a> {
+pub(in crate::commands) struct CheckpointFields<'a> {
     enabled: bool,
     running: Option<RunningFields>,
     queued: bool,
@@ -110,7 +110,7 @@ struct FinishedFields<'a> {
     error: Option<&'a str>,
 }
 
-pub(super) fn fields(status: &CheckpointStatus) -> CheckpointFields<'_> {
+pub(in crate::commands) fn fields(status: &CheckpointStatus) -> CheckpointFields<'_> {
     CheckpointFields {
         enabled: status.enabled,
         running: status.running.as_ref().map(running_fields),

@@ -1,6 +1,6 @@
 //! The report for programs. `docs/cli.md` lists the fields.
 
-use relive_client::{Waiter, WaiterOperation};
+use relive_client::{LoggedChange, Waiter, WaiterOperation};
 use serde::Serialize;
 
 use super::checkpoints::{CheckpointFields, fields};
@@ -35,9 +35,11 @@ enum ServerFields<'a> {
         chunks: u64,
         chunk_bytes: u64,
         chunk_bytes_decoded: u64,
-        memory: MemoryFields<'a>,
+        memory: Box<MemoryFields<'a>>,
+        connections: u64,
         insert_streams: u64,
         sample_streams: u64,
+        changes: Vec<ChangeFields<'a>>,
         checkpoints: Box<CheckpointFields<'a>>,
     },
     DmReverb,
@@ -81,8 +83,27 @@ struct DetailFields<'a> {
     bytes: u64,
     chunks: ChunkFields,
     undelivered_samples: u64,
+    inserts_paused: bool,
+    samples_paused: bool,
     waiters: Vec<WaiterFields<'a>>,
     waiters_not_listed: u64,
+}
+
+/// A change of a table in use.
+#[derive(Serialize)]
+struct ChangeFields<'a> {
+    /// Seconds since 1970.
+    at_s: f64,
+    who: &'a str,
+    table: &'a str,
+    what: &'a str,
+    old: &'a str,
+    new: &'a str,
+}
+
+fn change_fields(change: &LoggedChange) -> ChangeFields<'_> {
+    let LoggedChange { at, who, table, what, old, new } = change;
+    ChangeFields { at_s: at.as_nanos() as f64 / 1e9, who, table, what, old, new }
 }
 
 #[derive(Serialize)]
@@ -103,19 +124,29 @@ fn report<'a>(address: &'a str, before: &Snapshot, now: &'a Snapshot) -> Report<
 
 fn server_fields(server: &Server) -> ServerFields<'_> {
     match server {
-        Server::Relive { version, uptime, chunks, memory, insert_streams, sample_streams, checkpoints } => {
-            ServerFields::Relive {
-                version,
-                uptime_s: uptime.as_secs_f64(),
-                chunks: chunks.chunks,
-                chunk_bytes: chunks.encoded_bytes,
-                chunk_bytes_decoded: chunks.raw_bytes,
-                memory: memory_fields(chunks, memory),
-                insert_streams: *insert_streams,
-                sample_streams: *sample_streams,
-                checkpoints: Box::new(fields(checkpoints)),
-            }
-        }
+        Server::Relive {
+            version,
+            uptime,
+            chunks,
+            memory,
+            connections,
+            insert_streams,
+            sample_streams,
+            changes,
+            checkpoints,
+        } => ServerFields::Relive {
+            version,
+            uptime_s: uptime.as_secs_f64(),
+            chunks: chunks.chunks,
+            chunk_bytes: chunks.encoded_bytes,
+            chunk_bytes_decoded: chunks.raw_bytes,
+            memory: Box::new(memory_fields(chunks, memory)),
+            connections: *connections,
+            changes: changes.iter().map(change_fields).collect(),
+            insert_streams: *insert_streams,
+            sample_streams: *sample_streams,
+            checkpoints: Box::new(fields(checkpoints)),
+        },
         Server::Reverb => ServerFields::DmReverb,
     }
 }
@@ -163,6 +194,8 @@ fn detail_fields(details: &Details) -> DetailFields<'_> {
         bytes: details.bytes,
         chunks: chunk_fields(&details.chunks),
         undelivered_samples: details.undelivered_samples,
+        inserts_paused: details.paused.inserts,
+        samples_paused: details.paused.samples,
         waiters: details.waiters.iter().map(waiter_fields).collect(),
         waiters_not_listed: details.waiters_not_listed,
     }

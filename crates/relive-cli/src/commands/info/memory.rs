@@ -8,7 +8,7 @@ use super::snapshot::Table;
 use crate::units::bytes;
 
 /// The line about the memory of a server; who waits for it is told below.
-pub(super) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> String {
+pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> String {
     let mut parts = vec![format!("{} of chunks", bytes(chunks.resident_bytes()))];
     if let Some(limit) = memory.max_bytes {
         parts.push(format!("at most {}", bytes(limit)));
@@ -26,7 +26,7 @@ pub(super) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> String {
 }
 
 /// The bytes of a table, its bound, and where they are, if that is not in memory and for this table alone.
-pub(super) fn of_table(table: &Table) -> Option<String> {
+pub(in crate::commands) fn of_table(table: &Table) -> Option<String> {
     let chunks = &table.details.as_ref()?.chunks;
     let mut text = bytes(chunks.encoded_bytes);
     if let Some(limit) = table.info.config.max_bytes {
@@ -40,7 +40,7 @@ pub(super) fn of_table(table: &Table) -> Option<String> {
 }
 
 #[derive(Serialize)]
-pub(super) struct MemoryFields<'a> {
+pub(in crate::commands) struct MemoryFields<'a> {
     max_bytes: Option<u64>,
     resident_bytes: u64,
     shared_bytes: u64,
@@ -52,7 +52,7 @@ pub(super) struct MemoryFields<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct ChunkFields {
+pub(in crate::commands) struct ChunkFields {
     count: u64,
     encoded_bytes: u64,
     raw_bytes: u64,
@@ -61,7 +61,10 @@ pub(super) struct ChunkFields {
     spilled_bytes: u64,
 }
 
-pub(super) fn memory_fields<'a>(chunks: &ChunkTotals, memory: &'a MemoryStatus) -> MemoryFields<'a> {
+pub(in crate::commands) fn memory_fields<'a>(
+    chunks: &ChunkTotals,
+    memory: &'a MemoryStatus,
+) -> MemoryFields<'a> {
     MemoryFields {
         max_bytes: memory.max_bytes,
         resident_bytes: chunks.resident_bytes(),
@@ -74,7 +77,7 @@ pub(super) fn memory_fields<'a>(chunks: &ChunkTotals, memory: &'a MemoryStatus) 
     }
 }
 
-pub(super) fn chunk_fields(chunks: &ChunkTotals) -> ChunkFields {
+pub(in crate::commands) fn chunk_fields(chunks: &ChunkTotals) -> ChunkFields {
     ChunkFields {
         count: chunks.chunks,
         encoded_bytes: chunks.encoded_bytes,

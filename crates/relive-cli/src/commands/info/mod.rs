@@ -1,14 +1,14 @@
 //! `relive info`: what a server holds, how its limiters stand, and who waits for what.
 
-mod bar;
-mod checkpoints;
+pub(super) mod bar;
+pub(super) mod checkpoints;
 mod json;
-mod memory;
+pub(super) mod memory;
 mod options;
-mod rates;
+pub(super) mod rates;
 mod run;
-mod snapshot;
-mod text;
+pub(super) mod snapshot;
+pub(super) mod text;
 
 pub(crate) use options::Options;
 pub(crate) use run::run;

@@ -4,14 +4,14 @@ use super::snapshot::{Snapshot, Table};
 
 /// Growth of a table's counters per second; none where a counter was reset in between.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rates {
-    pub(super) inserts_per_s: Option<f64>,
-    pub(super) samples_per_s: Option<f64>,
+pub(in crate::commands) struct Rates {
+    pub(in crate::commands) inserts_per_s: Option<f64>,
+    pub(in crate::commands) samples_per_s: Option<f64>,
 }
 
 impl Rates {
     /// The rates of `table`, which is one of `now`.
-    pub(super) fn between(before: &Snapshot, now: &Snapshot, table: &Table) -> Self {
+    pub(in crate::commands) fn between(before: &Snapshot, now: &Snapshot, table: &Table) -> Self {
         let seconds = now.taken_at.saturating_duration_since(before.taken_at).as_secs_f64();
         let earlier = before.table(&table.info.config.name).map(|table| &table.info);
         let rate = |earlier: Option<i64>, later: i64| {

@@ -3,30 +3,32 @@
 use std::time::Duration;
 
 use relive_client::{
-    CheckpointStatus, ChunkTotals, Client, ErrorKind, MemoryStatus, Result, ServerInfo, ServerStatus,
-    TableInfo, TableStatus, Waiter,
+    CheckpointStatus, ChunkTotals, Client, ErrorKind, LoggedChange, MemoryStatus, Paused, Result, ServerInfo,
+    ServerStatus, TableInfo, TableStatus, Waiter,
 };
 use tokio::time::Instant;
 
 /// A server at one moment.
 #[derive(Debug)]
-pub(super) struct Snapshot {
-    pub(super) taken_at: Instant,
-    pub(super) server: Server,
-    pub(super) tables: Vec<Table>,
+pub(in crate::commands) struct Snapshot {
+    pub(in crate::commands) taken_at: Instant,
+    pub(in crate::commands) server: Server,
+    pub(in crate::commands) tables: Vec<Table>,
 }
 
 /// What the server says about itself.
 #[derive(Debug)]
-pub(super) enum Server {
+pub(in crate::commands) enum Server {
     /// Ours.
     Relive {
         version: String,
         uptime: Duration,
         chunks: ChunkTotals,
         memory: Box<MemoryStatus>,
+        connections: u64,
         insert_streams: u64,
         sample_streams: u64,
+        changes: Vec<LoggedChange>,
         checkpoints: Box<CheckpointStatus>,
     },
     /// One that speaks only dm-reverb's protocol, which has no bytes and no waiters.
@@ -35,26 +37,27 @@ pub(super) enum Server {
 
 /// A table.
 #[derive(Debug)]
-pub(super) struct Table {
-    pub(super) info: TableInfo,
-    pub(super) cursor: f64,
-    pub(super) details: Option<Details>,
+pub(in crate::commands) struct Table {
+    pub(in crate::commands) info: TableInfo,
+    pub(in crate::commands) cursor: f64,
+    pub(in crate::commands) details: Option<Details>,
 }
 
 /// What only Relive's servers know of a table.
 #[derive(Debug)]
-pub(super) struct Details {
+pub(in crate::commands) struct Details {
     /// Bytes of chunks, each counted for every item that refers to it.
-    pub(super) bytes: u64,
-    pub(super) chunks: ChunkTotals,
-    pub(super) undelivered_samples: u64,
-    pub(super) waiters: Vec<Waiter>,
-    pub(super) waiters_not_listed: u64,
+    pub(in crate::commands) bytes: u64,
+    pub(in crate::commands) chunks: ChunkTotals,
+    pub(in crate::commands) undelivered_samples: u64,
+    pub(in crate::commands) paused: Paused,
+    pub(in crate::commands) waiters: Vec<Waiter>,
+    pub(in crate::commands) waiters_not_listed: u64,
 }
 
 impl Snapshot {
     /// Asks the server, in the protocol that it speaks.
-    pub(super) async fn take(client: &Client) -> Result<Self> {
+    pub(in crate::commands) async fn take(client: &Client) -> Result<Self> {
         match client.status().await {
             Ok(status) => Ok(Self::of_status(status)),
             Err(error) if error.kind() == ErrorKind::Unimplemented => {
@@ -65,7 +68,7 @@ impl Snapshot {
     }
 
     /// The table of this name.
-    pub(super) fn table(&self, name: &str) -> Option<&Table> {
+    pub(in crate::commands) fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.info.config.name == name)
     }
 
@@ -75,6 +78,8 @@ impl Snapshot {
             uptime: status.uptime,
             chunks: status.chunks,
             memory: Box::new(status.memory),
+            connections: status.connections,
+            changes: status.changes,
             insert_streams: status.insert_streams,
             sample_streams: status.sample_streams,
             checkpoints: Box::new(status.checkpoints),
@@ -83,7 +88,7 @@ impl Snapshot {
         Self { taken_at: Instant::now(), server, tables }
     }
 
-    pub(super) fn of_server_info(info: ServerInfo) -> Self {
+    pub(in crate::commands) fn of_server_info(info: ServerInfo) -> Self {
         let tables = info.tables.into_iter().map(Table::of_info).collect();
         Self { taken_at: Instant::now(), server: Server::Reverb, tables }
     }
@@ -95,13 +100,14 @@ impl Table {
             bytes: status.referenced_bytes,
             chunks: status.chunks,
             undelivered_samples: status.undelivered_samples,
+            paused: status.paused,
             waiters: status.waiters,
             waiters_not_listed: status.waiters_not_listed,
         };
         Self { info: status.info, cursor: status.limiter_cursor, details: Some(details) }
     }
 
-    pub(super) fn of_info(info: TableInfo) -> Self {
+    pub(in crate::commands) fn of_info(info: TableInfo) -> Self {
         let inserts = info.inserts as f64;
         let cursor = inserts * info.config.rate_limiter.samples_per_insert - info.samples as f64;
         Self { info, cursor, details: None }

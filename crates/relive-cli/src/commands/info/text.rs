@@ -1,6 +1,6 @@
 //! The report for people.
 
-use relive_client::Waiter;
+use relive_client::{LoggedChange, Paused, Waiter};
 
 use super::bar::bar;
 use super::checkpoints;
@@ -9,13 +9,16 @@ use super::memory;
 use super::rates::Rates;
 use super::snapshot::{Server, Snapshot, Table};
 use crate::rules::{bounds, selectors};
-use crate::units::{bytes, count, counted, number, plural, rate, time};
+use crate::units::{bytes, count, counted, number, plural, rate, time, utc};
 
 /// Lines about the waiters of a table.
 const SHOWN_GROUPS: usize = 10;
 
+/// Lines about changes of tables in use.
+const SHOWN_CHANGES: usize = 5;
+
 /// The report: a paragraph for the server, and one for each table.
-pub(super) fn report(address: &str, before: &Snapshot, now: &Snapshot) -> String {
+pub(in crate::commands) fn report(address: &str, before: &Snapshot, now: &Snapshot) -> String {
     let mut lines = server(address, &now.server);
     for table in &now.tables {
         lines.push(String::new());
@@ -26,14 +29,25 @@ pub(super) fn report(address: &str, before: &Snapshot, now: &Snapshot) -> String
 
 fn server(address: &str, server: &Server) -> Vec<String> {
     match server {
-        Server::Relive { version, uptime, chunks, memory, insert_streams, sample_streams, checkpoints } => {
+        Server::Relive {
+            version,
+            uptime,
+            chunks,
+            memory,
+            connections,
+            insert_streams,
+            sample_streams,
+            changes,
+            checkpoints,
+        } => {
             let mut lines = vec![
                 format!("Relive {version} at {address}, up {}", time(*uptime)),
                 format!(
-                    "{} of {} ({} decoded); {} and {}",
+                    "{} of {} ({} decoded); {}, {} and {}",
                     counted(chunks.chunks, "chunk"),
                     bytes(chunks.encoded_bytes),
                     bytes(chunks.raw_bytes),
+                    counted(*connections, "connection"),
                     counted(*insert_streams, "insert stream"),
                     counted(*sample_streams, "sample stream"),
                 ),
@@ -43,6 +57,7 @@ fn server(address: &str, server: &Server) -> Vec<String> {
                 lines.extend(waiters(&memory.waiters, memory.waiters_not_listed));
             }
             lines.extend(checkpoints::lines(checkpoints));
+            lines.extend(self::changes(changes));
             lines
         }
         Server::Reverb => {
@@ -51,12 +66,30 @@ fn server(address: &str, server: &Server) -> Vec<String> {
     }
 }
 
+/// The newest changes of tables in use, the newest first.
+fn changes(changes: &[LoggedChange]) -> impl Iterator<Item = String> {
+    changes.iter().rev().take(SHOWN_CHANGES).map(|change| {
+        let LoggedChange { at, who, table, what, old, new } = change;
+        format!("changed {} by {who}: {what} of {table} was {old}, is {new}", utc(*at))
+    })
+}
+
 fn table(table: &Table, rates: Rates) -> Vec<String> {
     let mut lines = vec![headline(table), rules(table), counters(table, rates), limiter(table)];
     if let Some(details) = &table.details {
+        lines.extend(paused(details.paused).map(str::to_owned));
         lines.extend(waiters(&details.waiters, details.waiters_not_listed));
     }
     lines
+}
+
+fn paused(paused: Paused) -> Option<&'static str> {
+    match (paused.inserts, paused.samples) {
+        (true, true) => Some("  paused: inserts and samples"),
+        (true, false) => Some("  paused: inserts"),
+        (false, true) => Some("  paused: samples"),
+        (false, false) => None,
+    }
 }
 
 fn headline(table: &Table) -> String {
@@ -132,7 +165,7 @@ fn cursor(cursor: f64, min: Option<f64>, max: Option<f64>) -> String {
     }
 }
 
-fn waiters(listed: &[Waiter], not_listed: u64) -> Vec<String> {
+pub(in crate::commands) fn waiters(listed: &[Waiter], not_listed: u64) -> Vec<String> {
     let all = u64::try_from(listed.len()).unwrap_or(u64::MAX).saturating_add(not_listed);
     if all == 0 {
         return vec!["  nobody waits".to_owned()];

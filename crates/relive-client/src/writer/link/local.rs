@@ -218,7 +218,7 @@ impl State {
     ) -> Result<()> {
         let Some(first) = run.first() else { return Ok(()) };
         if self.table.as_ref().is_none_or(|table| *table.name() != *first.table) {
-            let found = engine.table(&first.table).cloned();
+            let found = engine.table(&first.table);
             self.table = Some(found.map_err(|error| self.fail(Error::from_engine("insert", error)))?);
         }
         let Some(table) = self.table.clone() else { return Ok(()) };

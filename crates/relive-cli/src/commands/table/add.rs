@@ -1,0 +1,55 @@
+//! `relive table add`: tables of a configuration that a server does not have.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use relive_table::TableConfig;
+
+use crate::config;
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::server::Target;
+use crate::units::count;
+
+/// Options of `relive table add`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// Only these tables of the configuration
+    #[arg(value_name = "TABLE")]
+    tables: Vec<String>,
+    /// Configuration with the new tables, as for `relive serve`; what else it says is not looked at
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Adds the tables that are missing, one after the other.
+pub(super) async fn run(options: Options) -> Result {
+    let wanted = wanted(config::load(&options.config)?.tables, &options)?;
+    let client = options.target.connect().await?;
+    let info = client.server_info().await.map_err(|error| options.target.explain(error))?;
+    for table in wanted {
+        let name = table.name.clone();
+        if info.tables.iter().any(|known| known.config.name == name) {
+            output::line(&format!("table {name} is there already and stays as it is"))?;
+            continue;
+        }
+        let told = format!("table {name} was added, for at most {} items", count(table.max_size));
+        client.add_table(table).await.map_err(|error| options.target.explain(error))?;
+        output::line(&told)?;
+    }
+    Ok(())
+}
+
+/// The tables that are named, or all.
+fn wanted(tables: Vec<TableConfig>, options: &Options) -> Result<Vec<TableConfig>> {
+    let source = options.config.display();
+    let is_unknown = |name: &&String| !tables.iter().any(|table| table.name == **name);
+    if let Some(unknown) = options.tables.iter().find(is_unknown) {
+        let known = tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("{source} has no table {unknown}; it has: {known}")));
+    }
+    let is_wanted = |table: &TableConfig| options.tables.is_empty() || options.tables.contains(&table.name);
+    Ok(tables.into_iter().filter(is_wanted).collect())
+}

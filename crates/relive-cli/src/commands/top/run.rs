@@ -1,0 +1,41 @@
+//! The command: a look for each tick, and keys in between.
+
+use relive_client::Client;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Options;
+use super::state::{END, Top};
+use super::terminal::{Keys, Screen};
+use super::view;
+use crate::commands::info::snapshot::Snapshot;
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// Shows the server until the user has seen enough.
+pub(crate) async fn run(options: Options) -> Result {
+    if !output::stdout_is_terminal() {
+        return Err(Failure::usage(
+            "`relive top` needs a terminal; `relive info --watch` writes to files and pipes",
+        ));
+    }
+    let client = options.target.connect().await?;
+    let first = Snapshot::take(&client).await.map_err(|error| options.target.explain(error))?;
+    let mut top = Top::new(&options.target.address);
+    top.take(Ok(first));
+    let (mut screen, mut keys) = (Screen::take()?, Keys::listen()?);
+    let mut ticks = interval(options.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !top.is_done() {
+        screen.draw(|frame| view::draw(frame, &top))?;
+        tokio::select! {
+            pressed = keys.next() => top.press(pressed.unwrap_or(END)),
+            look = look(&client, &mut ticks) => top.take(look),
+        }
+    }
+    Ok(())
+}
+
+async fn look(client: &Client, ticks: &mut tokio::time::Interval) -> relive_client::Result<Snapshot> {
+    ticks.tick().await;
+    Snapshot::take(client).await
+}

@@ -1,0 +1,125 @@
+//! What is shown, and what keys do to it.
+
+use std::cmp::Ordering;
+
+use ratatui::crossterm::event::KeyCode;
+use relive_client::Error;
+
+use crate::commands::info::rates::Rates;
+use crate::commands::info::snapshot::{Snapshot, Table};
+
+/// A server as it was at the last two looks, and how to show it.
+pub(super) struct Top {
+    pub(super) address: String,
+    before: Option<Snapshot>,
+    now: Option<Snapshot>,
+    /// Why the last look failed.
+    pub(super) trouble: Option<String>,
+    pub(super) sort: Sort,
+    pub(super) is_reversed: bool,
+    selected: usize,
+    is_done: bool,
+}
+
+/// The key that ends it.
+pub(super) const END: KeyCode = KeyCode::Char('q');
+
+/// What tables are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    Name,
+    Inserts,
+    Samples,
+    Bytes,
+    Waiters,
+}
+
+impl Top {
+    pub(super) fn new(address: &str) -> Self {
+        Self {
+            address: address.to_owned(),
+            before: None,
+            now: None,
+            trouble: None,
+            sort: Sort::Name,
+            is_reversed: false,
+            selected: 0,
+            is_done: false,
+        }
+    }
+
+    /// Takes a look over. What was seen before stays while the server is away.
+    pub(super) fn take(&mut self, look: Result<Snapshot, Error>) {
+        match look {
+            Ok(snapshot) => {
+                self.before = self.now.replace(snapshot);
+                self.trouble = None;
+            }
+            Err(error) => self.trouble = Some(error.to_string()),
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    pub(super) fn press(&mut self, key: KeyCode) {
+        match key {
+            END | KeyCode::Esc => self.is_done = true,
+            KeyCode::Char('n') => self.sort = Sort::Name,
+            KeyCode::Char('i') => self.sort = Sort::Inserts,
+            KeyCode::Char('s') => self.sort = Sort::Samples,
+            KeyCode::Char('m') => self.sort = Sort::Bytes,
+            KeyCode::Char('w') => self.sort = Sort::Waiters,
+            KeyCode::Char('r') => self.is_reversed = !self.is_reversed,
+            KeyCode::Down => self.selected = self.selected.saturating_add(1),
+            KeyCode::Up => self.selected = self.selected().saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    pub(super) fn now(&self) -> Option<&Snapshot> {
+        self.now.as_ref()
+    }
+
+    /// The table that is chosen, by its place among [`rows`](Self::rows).
+    pub(super) fn selected(&self) -> usize {
+        let tables = self.now.as_ref().map_or(0, |now| now.tables.len());
+        self.selected.min(tables.saturating_sub(1))
+    }
+
+    /// The tables in their order, with their rates.
+    pub(super) fn rows(&self) -> Vec<(&Table, Rates)> {
+        let Some(now) = &self.now else { return Vec::new() };
+        let before = self.before.as_ref().unwrap_or(now);
+        let mut rows: Vec<_> =
+            now.tables.iter().map(|table| (table, Rates::between(before, now, table))).collect();
+        rows.sort_by(|a, b| self.order(a, b));
+        if self.is_reversed {
+            rows.reverse();
+        }
+        rows
+    }
+
+    /// Names from A on, numbers from the largest on.
+    fn order(&self, (a, a_rates): &(&Table, Rates), (b, b_rates): &(&Table, Rates)) -> Ordering {
+        let rate = |rate: Option<f64>| rate.unwrap_or(0.0);
+        let by_number = match self.sort {
+            Sort::Name => Ordering::Equal,
+            Sort::Inserts => rate(b_rates.inserts_per_s).total_cmp(&rate(a_rates.inserts_per_s)),
+            Sort::Samples => rate(b_rates.samples_per_s).total_cmp(&rate(a_rates.samples_per_s)),
+            Sort::Bytes => bytes(b).cmp(&bytes(a)),
+            Sort::Waiters => waiters(b).cmp(&waiters(a)),
+        };
+        by_number.then_with(|| a.info.config.name.cmp(&b.info.config.name))
+    }
+}
+
+pub(super) fn bytes(table: &Table) -> u64 {
+    table.details.as_ref().map_or(0, |details| details.chunks.encoded_bytes)
+}
+
+pub(super) fn waiters(table: &Table) -> u64 {
+    let of = |listed: usize, more: u64| u64::try_from(listed).unwrap_or(u64::MAX).saturating_add(more);
+    table.details.as_ref().map_or(0, |details| of(details.waiters.len(), details.waiters_not_listed))
+}

@@ -1,0 +1,277 @@
+//! The picture.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState, Wrap};
+
+use super::state::{Sort, Top, bytes as bytes_of, waiters as waiters_of};
+use crate::commands::info::rates::Rates;
+use crate::commands::info::snapshot::{Server, Table};
+use crate::commands::info::{bar::bar, checkpoints, memory, text};
+use crate::rules::bounds;
+use crate::units::{bytes, count, counted, number, time};
+
+const KEYS: &str = "q quit  sort: n name  i inserts  s samples  m bytes  w waiters  r reverse  ↑↓ choose";
+
+/// Lines for the waiters of the chosen table.
+const WAITER_LINES: u16 = 8;
+
+pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
+    let head = head(top);
+    let lines = u16::try_from(head.len()).unwrap_or(u16::MAX);
+    let parts = [
+        Constraint::Length(lines),
+        Constraint::Fill(1),
+        Constraint::Max(WAITER_LINES),
+        Constraint::Length(1),
+    ];
+    let [above, tables, waiters, foot] = Layout::vertical(parts).areas(frame.area());
+    frame.render_widget(Paragraph::new(head), above);
+    grid(frame, top, tables);
+    frame.render_widget(Paragraph::new(details(top)).wrap(Wrap { trim: false }), waiters);
+    let foot_line = match &top.trouble {
+        Some(why) => Line::from(format!("{} is away: {why}", top.address)).fg(Color::Red),
+        None => Line::from(KEYS).dim(),
+    };
+    frame.render_widget(Paragraph::new(foot_line), foot);
+}
+
+fn head(top: &Top) -> Vec<Line<'static>> {
+    match top.now().map(|now| &now.server) {
+        Some(Server::Relive { version, uptime, chunks, memory, connections, checkpoints, .. }) => {
+            let mut lines = vec![
+                Line::from(format!("Relive {version} at {}, up {}", top.address, time(*uptime))).bold(),
+                Line::from(format!(
+                    "{}; {}",
+                    counted(*connections, "connection"),
+                    memory::line(chunks, memory)
+                )),
+            ];
+            lines.extend(checkpoints::lines(checkpoints).into_iter().map(Line::from));
+            lines
+        }
+        Some(Server::Reverb) => vec![Line::from(format!("dm-reverb at {}", top.address)).bold()],
+        None => vec![Line::from(format!("asking {}", top.address))],
+    }
+}
+
+fn grid(frame: &mut Frame<'_>, top: &Top, area: Rect) {
+    let rows = top.rows();
+    let widths = [
+        Constraint::Fill(2),
+        Constraint::Length(14),
+        Constraint::Length(6),
+        Constraint::Length(11),
+        Constraint::Length(9),
+        Constraint::Length(9),
+        Constraint::Length(8),
+        Constraint::Fill(3),
+        Constraint::Length(9),
+    ];
+    let grid = Grid::new(rows.iter().map(|(table, rates)| row(table, *rates)), widths)
+        .header(header(top))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut state = TableState::new().with_selected(Some(top.selected()).filter(|_| !rows.is_empty()));
+    frame.render_stateful_widget(grid, area, &mut state);
+}
+
+fn header(top: &Top) -> Row<'static> {
+    let columns = [
+        ("TABLE", Some(Sort::Name)),
+        ("ITEMS", None),
+        ("FULL", None),
+        ("BYTES", Some(Sort::Bytes)),
+        ("IN/S", Some(Sort::Inserts)),
+        ("OUT/S", Some(Sort::Samples)),
+        ("OUT/IN", None),
+        ("LIMITER", None),
+        ("WAITING", Some(Sort::Waiters)),
+    ];
+    let mark = if top.is_reversed { "▴" } else { "▾" };
+    let title = |(name, sort): (&'static str, Option<Sort>)| {
+        let is_sorted = sort == Some(top.sort);
+        Cell::from(if is_sorted { format!("{name}{mark}") } else { name.to_owned() })
+    };
+    Row::new(columns.map(title)).bold()
+}
+
+fn row(table: &Table, rates: Rates) -> Row<'static> {
+    let info = &table.info;
+    let full = info.current_size as f64 / info.config.max_size.max(1) as f64 * 100.0;
+    let per_second = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| number(rate.round()));
+    let ratio =
+        if info.inserts > 0 { number(info.samples as f64 / info.inserts as f64) } else { "–".into() };
+    let waiting = match waiters_of(table) {
+        0 => Cell::from("0"),
+        waiting => Cell::from(count(waiting)).fg(Color::Yellow),
+    };
+    Row::new([
+        Cell::from(name(table)),
+        Cell::from(count(info.current_size)),
+        Cell::from(format!("{full:.0} %")),
+        Cell::from(table.details.as_ref().map_or_else(|| "–".to_owned(), |_| bytes(bytes_of(table)))),
+        Cell::from(per_second(rates.inserts_per_s)).fg(Color::Blue),
+        Cell::from(per_second(rates.samples_per_s)).fg(Color::Magenta),
+        Cell::from(ratio),
+        Cell::from(limiter(table)),
+        waiting,
+    ])
+}
+
+fn name(table: &Table) -> String {
+    let name = &table.info.config.name;
+    let is_paused =
+        |details: &crate::commands::info::snapshot::Details| details.paused.inserts || details.paused.samples;
+    match table.details.as_ref().is_some_and(is_paused) {
+        true => format!("{name} (paused)"),
+        false => name.clone(),
+    }
+}
+
+/// The cursor between its bounds, where there are two, and in numbers otherwise.
+fn limiter(table: &Table) -> String {
+    match bounds(&table.info.config.rate_limiter) {
+        (Some(min), Some(max)) if (min..=max).contains(&table.cursor) => {
+            format!("{} {}", bar(table.cursor, min, max), number(table.cursor))
+        }
+        (None, None) => "no bounds".to_owned(),
+        (min, max) => {
+            let bound = |bound: Option<f64>| bound.map(number).unwrap_or_default();
+            format!("{} in {}..{}", number(table.cursor), bound(min), bound(max))
+        }
+    }
+}
+
+/// Who waits for the chosen table.
+fn details(top: &Top) -> Vec<Line<'static>> {
+    let rows = top.rows();
+    let Some((table, _)) = rows.get(top.selected()) else { return Vec::new() };
+    let Some(details) = &table.details else { return Vec::new() };
+    let mut lines = vec![Line::from(table.info.config.name.clone()).bold()];
+    lines.extend(text::waiters(&details.waiters, details.waiters_not_listed).into_iter().map(Line::from));
+    lines.truncate(usize::from(WAITER_LINES));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::KeyCode;
+    use relive_client::{Client, ClientOptions, ServerInfo, StateId};
+    use relive_engine::Engine;
+    use relive_table::{TableChange, TableConfig, TableInfo};
+
+    use super::*;
+    use crate::commands::info::snapshot::Snapshot;
+
+    fn of_tables(tables: Vec<TableInfo>) -> Snapshot {
+        Snapshot::of_server_info(ServerInfo { state_id: StateId::default(), tables })
+    }
+
+    fn picture(top: &Top, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, top)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    fn info(config: TableConfig, inserts: i64, samples: i64) -> TableInfo {
+        let size = u64::try_from(inserts).unwrap();
+        TableInfo {
+            config: config.into(),
+            current_size: size,
+            num_episodes: 0,
+            num_deleted_episodes: 0,
+            num_unique_samples: 0,
+            num_refused_requests: 0,
+            inserts,
+            samples,
+            deletes: 0,
+        }
+    }
+
+    /// Two looks at two tables, two seconds apart.
+    fn looked() -> Top {
+        let tables = |more: i64| {
+            of_tables(vec![
+                info(TableConfig::new("alpha"), 10 + more, 2 * more),
+                info(TableConfig::queue("beta", 8), 4, 2),
+            ])
+        };
+        let (mut before, now) = (tables(0), tables(200));
+        before.taken_at = now.taken_at.checked_sub(Duration::from_secs(2)).unwrap();
+        let mut top = Top::new("host:1");
+        top.take(Ok(before));
+        top.take(Ok(now));
+        top
+    }
+
+    #[test]
+    fn tables_are_shown_with_rates_and_limiters() {
+        let text = picture(&looked(), 140, 20);
+        for part in [
+            "dm-reverb at host:1",
+            "TABLE▾",
+            "alpha",
+            "210",
+            "100",
+            "200",
+            "no bounds",
+            "[------|-----",
+            "q quit",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn keys_sort_choose_and_end() {
+        let mut top = looked();
+        let names = |top: &Top| {
+            top.rows().iter().map(|(table, _)| table.info.config.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&top), ["alpha", "beta"]);
+        top.press(KeyCode::Char('r'));
+        assert_eq!(names(&top), ["beta", "alpha"]);
+        top.press(KeyCode::Char('i'));
+        assert_eq!(names(&top), ["beta", "alpha"], "the smallest comes first now");
+        top.press(KeyCode::Char('r'));
+        assert_eq!(names(&top), ["alpha", "beta"]);
+        (0..9).for_each(|_| top.press(KeyCode::Down));
+        assert_eq!(top.selected(), 1);
+        top.press(KeyCode::Up);
+        assert_eq!(top.selected(), 0);
+        top.press(KeyCode::Null);
+        assert!(!top.is_done());
+        top.press(KeyCode::Char('q'));
+        assert!(top.is_done());
+    }
+
+    #[test]
+    fn any_size_can_be_drawn() {
+        let top = looked();
+        for (width, height) in [(1, 1), (2, 1), (3, 40), (200, 2), (20, 5), (300, 100)] {
+            picture(&top, width, height);
+        }
+        picture(&Top::new("host:1"), 80, 24);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_lost_is_told_and_what_was_seen_stays() {
+        let engine = Engine::builder().table(TableConfig::queue("steps", 5)).build().unwrap();
+        engine.change_table("steps", &TableChange::new().pause_inserts(true), &"me".into()).unwrap();
+        let mut top = Top::new("here");
+        top.take(Snapshot::take(&Client::in_process(engine)).await);
+        let text = picture(&top, 140, 20);
+        assert!(text.contains("steps (paused)") && text.contains("0 connections"), "{text}");
+        let options = ClientOptions::default().timeout(Duration::from_millis(50));
+        let nobody = Client::connect_with("127.0.0.1:1", options).unwrap();
+        top.take(Snapshot::take(&nobody).await);
+        let text = picture(&top, 140, 20);
+        assert!(text.contains("here is away: ") && text.contains("steps"), "{text}");
+    }
+}

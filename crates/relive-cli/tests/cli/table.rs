@@ -1,0 +1,89 @@
+//! `relive table` against a running server.
+
+use crate::support::{Served, file, outcome};
+
+const TOML: &str = "[[table]]\nname = 'replay'\n[[table]]\nname = 'queue'\nkind = 'queue'\nmax_size = 10\n";
+
+/// What a command prints that succeeds.
+fn done(args: &[&str]) -> String {
+    let (code, stdout, stderr) = outcome(args);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");
+    stdout
+}
+
+#[test]
+fn rules_are_set_and_told() {
+    let served = Served::start(".toml", TOML);
+    let at = served.address.as_str();
+    let told =
+        done(&["table", "set", at, "replay", "--max-size", "50", "--max-bytes", "2MB", "--min-size", "7"]);
+    let expected = "table replay: max_size was 1000000, is 50\n\
+                    table replay: max_bytes was none, is 2000000\n\
+                    table replay: min_size_to_sample was 1, is 7\n\
+                    table replay: a sample needs 7 more items in the table (has 0, min_size_to_sample is 7)\n";
+    assert_eq!(told, expected);
+    let told = done(&["table", "set", at, "replay", "--max-bytes", "none", "--min-diff", "-5.5"]);
+    assert!(told.starts_with("table replay: max_bytes was 2000000, is none\n"), "{told}");
+    let report: serde_json::Value = serde_json::from_str(&done(&["info", at, "--json"])).unwrap();
+    assert_eq!(report["tables"][1]["limiter"]["min_diff"], -5.5);
+    let changes = report["server"]["changes"].as_array().unwrap();
+    assert_eq!((changes.len(), &changes[0]["new"]), (5, &"50".into()));
+    assert!(done(&["info", at]).contains(": min_diff of replay was "));
+}
+
+#[test]
+fn tables_are_paused_and_resumed() {
+    let served = Served::start(".toml", TOML);
+    let at = served.address.as_str();
+    let told = done(&["table", "pause", at, "replay"]);
+    assert!(told.starts_with("table replay: inserts was running, is paused\n"), "{told}");
+    assert!(done(&["info", at]).contains("  paused: inserts and samples\n"));
+    done(&["table", "resume", at, "replay", "--inserts"]);
+    assert!(done(&["info", at]).contains("  paused: samples\n"));
+    let told = done(&["table", "resume", at, "replay"]);
+    assert!(told.starts_with("table replay: samples was paused, is running\n"), "{told}");
+    assert_eq!(
+        done(&["table", "resume", at, "queue"]).lines().next(),
+        Some("table queue: nothing is other than before")
+    );
+}
+
+#[test]
+fn tables_are_added_and_dropped() {
+    let served = Served::start(".toml", TOML);
+    let at = served.address.as_str();
+    let more = file(".toml", &format!("{TOML}[[table]]\nname = 'a'\n[[table]]\nname = 'b'\nmax_size = 5\n"));
+    let more = more.to_str().unwrap();
+    assert_eq!(
+        done(&["table", "add", at, "--config", more, "b"]),
+        "table b was added, for at most 5 items\n"
+    );
+    let told = done(&["table", "add", at, "--config", more]);
+    assert!(told.contains("table b is there already and stays as it is\n"), "{told}");
+    assert!(told.contains("table a was added, for at most 1,000,000 items\n"), "{told}");
+    assert_eq!(done(&["table", "drop", at, "replay"]), "table replay was dropped\n");
+    let (code, stdout, stderr) = outcome(&["table", "drop", at, "replay"]);
+    assert_eq!((code, stdout.as_str()), (Some(1), ""));
+    assert!(stderr.contains("Priority table replay was not found; this server has: queue, b, a"), "{stderr}");
+}
+
+#[test]
+fn what_makes_no_sense_is_told_in_one_line() {
+    let served = Served::start(".toml", TOML);
+    let at = served.address.as_str();
+    for (args, code, expected) in [
+        (vec!["table", "set", at, "replay"], 2, "nothing to set; give at least one rule"),
+        (
+            vec!["table", "set", at, "replay", "--max-size", "0"],
+            1,
+            "max_size of table \"replay\" must be from 1",
+        ),
+        (vec!["table", "set", at, "replay", "--max-bytes", "many"], 2, "is no number of bytes"),
+        (vec!["table", "pause", at, "replay", "--inserts", "--samples"], 2, "cannot be used with"),
+        (vec!["table", "pause", at, "none"], 1, "Priority table none was not found"),
+    ] {
+        let (got, stdout, stderr) = outcome(&args);
+        assert_eq!((got, stdout.as_str(), stderr.lines().count()), (Some(code), "", 1), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+}

@@ -1,0 +1,7 @@
+//! `/metrics`: what the server counts anyway, in Prometheus' format.
+
+mod page;
+mod server;
+mod tables;
+
+pub(super) use page::metrics;

@@ -1,0 +1,114 @@
+//! The page as a whole, and what there is of every process.
+
+use axum::extract::State;
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue};
+
+use super::{server, tables};
+use crate::monitor::look::{Look, unix_seconds};
+use crate::monitor::prometheus::{self, Page};
+use crate::monitor::router::View;
+use crate::monitor::state::Phase;
+
+pub(in crate::monitor) async fn metrics(
+    State(view): State<View>,
+) -> ([(HeaderName, HeaderValue); 1], String) {
+    let text = render(&Look::at(&view.monitor));
+    ([(CONTENT_TYPE, HeaderValue::from_static(prometheus::CONTENT_TYPE))], text)
+}
+
+fn render(look: &Look) -> String {
+    let mut page = Page::default();
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    page.gauge("relive_build_info", "Always 1; the label has the version.").with(&version, 1_u64);
+    page.gauge("relive_ready", "Whether clients are served.").is(look.phase == Phase::Serving);
+    process(&mut page, look);
+    if let Some(server) = &look.server {
+        server::put(&mut page, server, unix_seconds(look.at));
+        tables::put(&mut page, &server.tables);
+    }
+    page.into_text()
+}
+
+/// By the names that Prometheus' own libraries use.
+fn process(page: &mut Page, look: &Look) {
+    let process = &look.process;
+    let begun = unix_seconds(look.started);
+    page.gauge("process_start_time_seconds", "When the server began, since 1970.").is(begun);
+    page.gauge("process_resident_memory_bytes", "Memory of the process.").maybe(process.resident_bytes);
+    page.counter("process_cpu_seconds_total", "Processor time of all threads.").maybe(process.cpu_seconds);
+    page.gauge("process_open_fds", "Open files and sockets.").maybe(process.open_files);
+    page.gauge("process_max_fds", "How many the system allows.").maybe(process.max_files);
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+    use relive_table::{TableChange, TableConfig};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::bulk::Local;
+    use crate::grpc::Services;
+    use crate::monitor::Monitor;
+
+    fn text(engine: &Engine) -> String {
+        let monitor = Monitor::new();
+        let (_stop, stopping) = watch::channel(false);
+        monitor.begin(Services::new(engine.clone(), Local::default(), stopping));
+        render(&Look::at(&monitor))
+    }
+
+    #[test]
+    fn a_server_that_has_not_begun_tells_of_its_process() {
+        let text = render(&Look::at(&Monitor::new()));
+        assert!(
+            text.contains("\nrelive_ready 0\n") && text.contains("\nprocess_start_time_seconds 1"),
+            "{text}"
+        );
+        assert!(!text.contains("relive_table"), "{text}");
+    }
+
+    #[test]
+    fn every_table_has_its_numbers() {
+        let queue = TableConfig::queue("a \"queue\"", 5).max_bytes(1_000);
+        let engine = Engine::builder().table(queue).table(TableConfig::new("b")).build().unwrap();
+        engine.change_table("b", &TableChange::new().pause_samples(true), &"me".into()).unwrap();
+        let text = text(&engine);
+        for line in [
+            "relive_ready 1",
+            "relive_connections 0",
+            "relive_streams{kind=\"insert\"} 0",
+            "relive_table_items{table=\"b\"} 0",
+            "relive_table_max_items{table=\"a \\\"queue\\\"\"} 5",
+            "relive_table_max_bytes{table=\"a \\\"queue\\\"\"} 1000",
+            "relive_inserts_total{table=\"b\"} 0",
+            "relive_limiter_max_diff{table=\"a \\\"queue\\\"\"} 5",
+            "relive_limiter_max_diff{table=\"b\"} +Inf",
+            "relive_table_paused{table=\"b\",operation=\"sample\"} 1",
+            "relive_table_paused{table=\"b\",operation=\"insert\"} 0",
+            "relive_checkpoints_total{outcome=\"failed\"} 0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("relive_table_max_bytes{table=\"b\"}"), "it has no such bound");
+    }
+
+    #[test]
+    fn each_metric_stands_together_and_has_a_unit() {
+        let engine = Engine::builder().table(TableConfig::new("t")).build().unwrap();
+        let text = text(&engine);
+        let names: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+        let mut once = names.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), names.len(), "{names:?}");
+        for sample in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = sample.split(['{', ' ']).next().unwrap();
+            assert!(names.contains(&name), "{sample}");
+            let value = sample.rsplit(' ').next().unwrap();
+            assert!(matches!(value, "+Inf" | "-Inf") || value.parse::<f64>().is_ok(), "{sample}");
+        }
+    }
+}

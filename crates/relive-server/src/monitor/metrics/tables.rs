@@ -1,0 +1,131 @@
+//! The tables: a sample of each metric for every one.
+
+use relive_engine::{Operation, TableStatus};
+
+use crate::monitor::look::BEYOND_REACH;
+use crate::monitor::prometheus::{Page, Value};
+
+pub(super) fn put(page: &mut Page, tables: &[TableStatus]) {
+    sizes(page, tables);
+    bytes(page, tables);
+    counters(page, tables);
+    limiter(page, tables);
+    waiters(page, tables);
+}
+
+fn sizes(page: &mut Page, tables: &[TableStatus]) {
+    let mut gauge = |name, help, of: &dyn Fn(&TableStatus) -> Option<u64>| each(page, name, help, tables, of);
+    gauge("relive_table_items", "Items in the table.", &|it| Some(it.info.current_size));
+    gauge("relive_table_max_items", "Items that it keeps.", &|it| Some(it.info.config.max_size));
+    gauge("relive_table_max_bytes", "Stored bytes that it keeps.", &|it| it.info.config.max_bytes);
+    gauge("relive_table_episodes", "Episodes that items are of.", &|it| Some(it.info.num_episodes));
+    gauge("relive_table_chunks", "Chunks that items refer to.", &|it| Some(it.bytes.chunks));
+}
+
+fn bytes(page: &mut Page, tables: &[TableStatus]) {
+    let mut gauge = |name, help, of: &dyn Fn(&TableStatus) -> u64| {
+        each(page, name, help, tables, &|it| Some(of(it)));
+    };
+    gauge("relive_table_encoded_bytes", "Stored bytes of these chunks.", &|it| it.bytes.encoded_bytes);
+    gauge("relive_table_raw_bytes", "Their bytes once decoded.", &|it| it.bytes.raw_bytes);
+    gauge("relive_table_resident_bytes", "Stored bytes in memory.", &|it| it.bytes.resident_bytes());
+    gauge("relive_table_spilled_bytes", "Stored bytes on disk.", &|it| it.bytes.spilled_bytes);
+    gauge("relive_table_shared_bytes", "Stored bytes that another table has, too.", &|it| {
+        it.bytes.shared_bytes
+    });
+    gauge(
+        "relive_table_referenced_bytes",
+        "Stored bytes, counted for each item that refers to them.",
+        &|it| it.referenced_bytes,
+    );
+}
+
+fn each<V: Into<Value>>(
+    page: &mut Page,
+    name: &'static str,
+    help: &str,
+    tables: &[TableStatus],
+    of: &dyn Fn(&TableStatus) -> Option<V>,
+) {
+    let mut family = page.gauge(name, help);
+    for table in tables {
+        if let Some(value) = of(table) {
+            family.with(&[("table", &table.info.config.name)], value);
+        }
+    }
+}
+
+/// All count from the table's beginning or its last reset.
+fn counters(page: &mut Page, tables: &[TableStatus]) {
+    let mut counter = |name, help, of: &dyn Fn(&TableStatus) -> i64| {
+        let mut family = page.counter(name, help);
+        tables.iter().for_each(|table| family.with(&[("table", &table.info.config.name)], of(table)));
+    };
+    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    counter("relive_inserts_total", "Inserts of new items.", &|it| it.info.inserts);
+    counter("relive_samples_total", "Samples.", &|it| it.info.samples);
+    counter("relive_deletes_total", "Items that left, for whatever reason.", &|it| it.info.deletes);
+    counter("relive_unique_samples_total", "Items that were sampled at least once.", &|it| {
+        signed(it.info.num_unique_samples)
+    });
+    counter("relive_deleted_episodes_total", "Times that an episode lost its last data.", &|it| {
+        signed(it.info.num_deleted_episodes)
+    });
+    counter("relive_undelivered_samples_total", "Samples whose caller had gone.", &|it| {
+        signed(it.undelivered_samples)
+    });
+}
+
+fn limiter(page: &mut Page, tables: &[TableStatus]) {
+    let mut gauge = |name, help, of: &dyn Fn(&TableStatus) -> f64| {
+        each(page, name, help, tables, &|it| Some(of(it)));
+    };
+    let cursor = "Inserts times samples per insert, less samples; each insert with the ratio of its time.";
+    gauge("relive_limiter_cursor", cursor, &|it| it.limiter_cursor);
+    let limits = |it: &TableStatus| it.info.config.rate_limiter;
+    gauge("relive_limiter_min_diff", "Samples wait below this cursor.", &|it| bound(limits(it).min_diff));
+    gauge("relive_limiter_max_diff", "Inserts wait above this cursor.", &|it| bound(limits(it).max_diff));
+    gauge("relive_limiter_samples_per_insert", "The ratio that the limiter aims at.", &|it| {
+        limits(it).samples_per_insert
+    });
+    gauge("relive_limiter_min_items", "Items from which on samples pass.", &|it| {
+        limits(it).min_size_to_sample as f64
+    });
+}
+
+/// Bounds that no cursor reaches, such as dm-reverb's of 1e300, are none.
+fn bound(diff: f64) -> f64 {
+    if diff.abs() < BEYOND_REACH { diff } else { diff.signum() * f64::INFINITY }
+}
+
+fn waiters(page: &mut Page, tables: &[TableStatus]) {
+    let operations = [("insert", Operation::Insert), ("sample", Operation::Sample)];
+    let mut put = |name, help, of: &dyn Fn(&TableStatus, Operation) -> f64| {
+        let mut family = page.gauge(name, help);
+        for table in tables {
+            for (label, operation) in operations {
+                let labels = [("table", table.info.config.name.as_str()), ("operation", label)];
+                family.with(&labels, of(table, operation));
+            }
+        }
+    };
+    put("relive_table_waiters", "Calls that wait.", &|table, operation| match operation {
+        Operation::Insert => table.waiting_inserts as f64,
+        Operation::Sample => table.waiting_samples as f64,
+    });
+    put(
+        "relive_table_longest_wait_seconds",
+        "How long the first of them has waited.",
+        &|table, operation| {
+            let first = table.waiters.iter().find(|waiter| waiter.operation == operation);
+            first.map_or(0.0, |waiter| waiter.waiting.as_secs_f64())
+        },
+    );
+    put("relive_table_paused", "Whether an operator has paused the operation.", &|table, operation| {
+        let paused = match operation {
+            Operation::Insert => table.paused.inserts,
+            Operation::Sample => table.paused.samples,
+        };
+        f64::from(u8::from(paused))
+    });
+}

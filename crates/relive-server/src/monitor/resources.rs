@@ -1,0 +1,47 @@
+//! The dashboard's files, which are part of the program.
+
+use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderName, StatusCode};
+
+/// Nothing comes from elsewhere, nothing is run that is not one of these files, and nobody frames the page.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const SCRIPTS: [(&str, &str); 5] = [
+    ("dashboard.js", include_str!("page/dashboard.js")),
+    ("charts.js", include_str!("page/charts.js")),
+    ("limiter.js", include_str!("page/limiter.js")),
+    ("table.js", include_str!("page/table.js")),
+    ("format.js", include_str!("page/format.js")),
+];
+
+pub(super) async fn page() -> Response {
+    file("text/html; charset=utf-8", include_str!("page/index.html"))
+}
+
+pub(super) async fn style() -> Response {
+    file("text/css; charset=utf-8", include_str!("page/dashboard.css"))
+}
+
+pub(super) async fn script(Path(name): Path<String>) -> Response {
+    match SCRIPTS.iter().find(|(known, _)| *known == name) {
+        Some((_, text)) => file("text/javascript; charset=utf-8", text),
+        None => (StatusCode::NOT_FOUND, "there is no such page\n").into_response(),
+    }
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    let headers: [(HeaderName, &str); 5] = [
+        (CONTENT_TYPE, kind),
+        // The page and its scripts belong together, and a new server may have others.
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+    ];
+    (headers, text).into_response()
+}

@@ -1,0 +1,90 @@
+//! A server as its operators see it, from before it has tables until after its last connection.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+
+use crate::grpc::Services;
+
+/// The view of a server that an [`HttpServer`](super::HttpServer) shows. Cheap to clone.
+///
+/// Made before the server: while tables are still being loaded, `/readyz` says so. [`serve`](crate::serve) takes it in
+/// [`ServerOptions::monitor`](crate::ServerOptions::monitor) and keeps it up to date.
+#[derive(Debug, Clone)]
+pub struct Monitor {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    started: SystemTime,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    services: Option<Services>,
+}
+
+/// What a server is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Starting,
+    Serving,
+    Stopping,
+}
+
+impl Phase {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Serving => "serving",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+impl Default for Monitor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Monitor {
+    /// The view of a server that has not begun yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let state = Mutex::new(State { phase: Phase::Starting, services: None });
+        Self { shared: Arc::new(Shared { started: SystemTime::now(), state }) }
+    }
+
+    /// The server serves.
+    pub(crate) fn begin(&self, services: Services) {
+        *self.shared.state.lock() = State { phase: Phase::Serving, services: Some(services) };
+    }
+
+    /// The server takes no more calls.
+    pub(crate) fn stop(&self) {
+        self.shared.state.lock().phase = Phase::Stopping;
+    }
+
+    /// The server is gone. Its tables are not kept by who looked at them.
+    pub(crate) fn end(&self) {
+        let services = self.shared.state.lock().services.take();
+        drop(services);
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.shared.state.lock().phase
+    }
+
+    pub(crate) fn services(&self) -> Option<Services> {
+        self.shared.state.lock().services.clone()
+    }
+
+    pub(crate) fn started(&self) -> SystemTime {
+        self.shared.started
+    }
+}

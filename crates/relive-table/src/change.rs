@@ -1,0 +1,134 @@
+//! What may change about a table while it is in use.
+
+use crate::{Paused, RateLimiterConfig, TableConfig, Timestamp};
+
+/// Some rules of a table, to be changed together while it is in use; what is not set stays.
+///
+/// ```
+/// use relive_table::{TableChange, TableConfig};
+/// let change = TableChange::new().max_size(500).pause_inserts(true);
+/// let config = change.applied_to(&TableConfig::new("replay"));
+/// assert_eq!((config.max_size, config.max_times_sampled), (500, 0));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableChange {
+    /// Items beyond a smaller one leave by the remover's choice.
+    pub max_size: Option<u64>,
+    /// The same for bytes; `Some(None)` takes the bound away.
+    pub max_bytes: Option<Option<u64>>,
+    /// Items that were sampled so often already leave with their next sample.
+    pub max_times_sampled: Option<i32>,
+    /// Counts for inserts from now on; see [`RateLimiter::set_config`](crate::RateLimiter::set_config).
+    pub samples_per_insert: Option<f64>,
+    /// Items that the table must hold before it may be sampled.
+    pub min_size_to_sample: Option<i64>,
+    /// The lowest cursor that a sample may leave behind.
+    pub min_diff: Option<f64>,
+    /// The highest cursor that an insert may leave behind.
+    pub max_diff: Option<f64>,
+    /// Whether inserts wait, whatever the rate limiter says.
+    pub pause_inserts: Option<bool>,
+    /// Whether samples wait, whatever the rate limiter says.
+    pub pause_samples: Option<bool>,
+}
+
+/// Something that was changed about a table while it was in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedChange {
+    /// When, by the clock of the server.
+    pub at: Timestamp,
+    /// Who asked for it: a peer's address, or a process.
+    pub who: String,
+    /// Name of the table.
+    pub table: String,
+    /// A rule as it is called in configurations, or one of `inserts`, `samples`, `table`, `items`.
+    pub what: String,
+    /// What it was before.
+    pub old: String,
+    /// What it is since.
+    pub new: String,
+}
+
+/// What a change of a table's rules did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// The rules that are other than before.
+    pub changes: Vec<LoggedChange>,
+    /// Items that left because of smaller bounds.
+    pub evicted: u64,
+}
+
+impl TableChange {
+    /// Changes nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the number of items that the table keeps.
+    pub fn max_size(mut self, max_size: u64) -> Self {
+        self.max_size = Some(max_size);
+        self
+    }
+
+    /// Sets the bytes that the table keeps, or takes this bound away.
+    pub fn max_bytes(mut self, max_bytes: impl Into<Option<u64>>) -> Self {
+        self.max_bytes = Some(max_bytes.into());
+        self
+    }
+
+    /// Sets after how many samples an item is deleted; below 1: never.
+    pub fn max_times_sampled(mut self, max_times_sampled: i32) -> Self {
+        self.max_times_sampled = Some(max_times_sampled);
+        self
+    }
+
+    /// Sets all four bounds of the rate limiter.
+    pub fn rate_limiter(mut self, limiter: RateLimiterConfig) -> Self {
+        let RateLimiterConfig { samples_per_insert, min_size_to_sample, min_diff, max_diff } = limiter;
+        self.samples_per_insert = Some(samples_per_insert);
+        self.min_size_to_sample = Some(min_size_to_sample);
+        self.min_diff = Some(min_diff);
+        self.max_diff = Some(max_diff);
+        self
+    }
+
+    /// Pauses inserts, or lets them go on.
+    pub fn pause_inserts(mut self, pause: bool) -> Self {
+        self.pause_inserts = Some(pause);
+        self
+    }
+
+    /// Pauses samples, or lets them go on.
+    pub fn pause_samples(mut self, pause: bool) -> Self {
+        self.pause_samples = Some(pause);
+        self
+    }
+
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The rules with these changes, unchecked.
+    pub fn applied_to(&self, config: &TableConfig) -> TableConfig {
+        let (limiter, mut changed) = (config.rate_limiter, config.clone());
+        changed.max_size = self.max_size.unwrap_or(config.max_size);
+        changed.max_bytes = self.max_bytes.unwrap_or(config.max_bytes);
+        changed.max_times_sampled = self.max_times_sampled.unwrap_or(config.max_times_sampled);
+        changed.rate_limiter = RateLimiterConfig {
+            samples_per_insert: self.samples_per_insert.unwrap_or(limiter.samples_per_insert),
+            min_size_to_sample: self.min_size_to_sample.unwrap_or(limiter.min_size_to_sample),
+            min_diff: self.min_diff.unwrap_or(limiter.min_diff),
+            max_diff: self.max_diff.unwrap_or(limiter.max_diff),
+        };
+        changed
+    }
+
+    /// What is paused with these changes.
+    pub fn paused(&self, before: Paused) -> Paused {
+        Paused {
+            inserts: self.pause_inserts.unwrap_or(before.inserts),
+            samples: self.pause_samples.unwrap_or(before.samples),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Changing the rules of a table in use.
+
+use std::sync::Arc;
+
+use rand_core::Rng;
+
+use crate::{ConfigError, Freed, Paused, Table, TableChange};
+
+impl Table {
+    /// Changes the rules, all or none of them. Counters and the rate limiter's cursor stay.
+    ///
+    /// Items beyond smaller bounds are still there afterwards: [`shrink`](Self::shrink) has them leave, some at a time.
+    ///
+    /// # Errors
+    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses. Nothing has changed.
+    pub fn change(&mut self, change: &TableChange) -> Result<(), ConfigError> {
+        let state = &mut self.state;
+        let config = change.applied_to(&state.config);
+        config.validate()?;
+        let limited = state.limiter.set_config(config.rate_limiter);
+        limited.map_err(|source| ConfigError::RateLimiter { table: config.name.clone(), source })?;
+        state.limiter.set_paused(change.paused(state.limiter.paused()));
+        state.is_limit_changed |= change.max_times_sampled.is_some();
+        state.config = Arc::new(config);
+        state.is_shrinking = state.is_over();
+        Ok(())
+    }
+
+    /// Evicts up to `most` items that are beyond the bounds since they were [changed](Self::change), by the remover's choice.
+    /// Returns how many; fewer than `most` were all.
+    pub fn shrink<R: Rng + ?Sized>(&mut self, most: usize, rng: &mut R, freed: &mut Freed) -> usize {
+        let evicted = self.evict_excess(most, rng, freed).len();
+        self.state.is_shrinking = self.state.is_over();
+        evicted
+    }
+
+    /// Which operations are paused.
+    pub fn paused(&self) -> Paused {
+        self.state.limiter.paused()
+    }
+}

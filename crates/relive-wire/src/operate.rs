@@ -1,0 +1,169 @@
+//! Changes of tables in use, in messages.
+
+use std::sync::Arc;
+
+use relive_table::{Changed, LoggedChange, SelectorKind, TableChange, TableConfig, TableInfo, Timestamp};
+
+use crate::v1::{AddTableRequest, ChangeTableRequest, ChangeTableResponse};
+use crate::{WireError, table, v1};
+
+/// The request for a change of `table`.
+#[must_use]
+pub fn change_to_wire(table: &str, change: &TableChange) -> ChangeTableRequest {
+    ChangeTableRequest {
+        table: table.to_owned(),
+        max_size: change.max_size,
+        max_bytes: change.max_bytes.map(Option::unwrap_or_default),
+        max_times_sampled: change.max_times_sampled,
+        samples_per_insert: change.samples_per_insert,
+        min_size_to_sample: change.min_size_to_sample,
+        min_diff: change.min_diff,
+        max_diff: change.max_diff,
+        pause_inserts: change.pause_inserts,
+        pause_samples: change.pause_samples,
+    }
+}
+
+/// The change that a request asks for.
+#[must_use]
+pub fn change_from_wire(message: &ChangeTableRequest) -> TableChange {
+    TableChange {
+        max_size: message.max_size,
+        max_bytes: message.max_bytes.map(bound),
+        max_times_sampled: message.max_times_sampled,
+        samples_per_insert: message.samples_per_insert,
+        min_size_to_sample: message.min_size_to_sample,
+        min_diff: message.min_diff,
+        max_diff: message.max_diff,
+        pause_inserts: message.pause_inserts,
+        pause_samples: message.pause_samples,
+    }
+}
+
+/// The answer to a change.
+#[must_use]
+pub fn changed_to_wire(changed: &Changed) -> ChangeTableResponse {
+    let changes = changed.changes.iter().map(logged_to_wire).collect();
+    ChangeTableResponse { changes, evicted: changed.evicted }
+}
+
+/// What an answer says about a change.
+#[must_use]
+pub fn changed_from_wire(message: ChangeTableResponse) -> Changed {
+    let changes = message.changes.into_iter().map(logged_from_wire).collect();
+    Changed { changes, evicted: message.evicted }
+}
+
+/// The message of a change that was made.
+#[must_use]
+pub fn logged_to_wire(change: &LoggedChange) -> v1::LoggedChange {
+    let LoggedChange { at, who, table, what, old, new } = change.clone();
+    v1::LoggedChange { at_ns: at.as_nanos(), who, table, what, old, new }
+}
+
+/// The change that was made, of a message.
+#[must_use]
+pub fn logged_from_wire(message: v1::LoggedChange) -> LoggedChange {
+    let v1::LoggedChange { at_ns, who, table, what, old, new } = message;
+    LoggedChange { at: Timestamp::from_nanos(at_ns), who, table, what, old, new }
+}
+
+/// The request for a new table.
+#[must_use]
+pub fn add_to_wire(config: &TableConfig) -> AddTableRequest {
+    let is_special = |kind| kind == SelectorKind::WithoutReplacement;
+    AddTableRequest {
+        sampler_without_replacement: is_special(config.sampler),
+        remover_without_replacement: is_special(config.remover),
+        max_bytes: config.max_bytes.unwrap_or_default(),
+        shards: config.shards,
+        table: Some(table::info_to_wire(&empty(config))),
+    }
+}
+
+/// The table that a request asks for, unchecked.
+///
+/// # Errors
+/// Selectors that are not set, signatures that cannot be read.
+pub fn add_from_wire(message: &AddTableRequest) -> Result<TableConfig, WireError> {
+    let info = table::info_from_wire(message.table.as_ref().unwrap_or(&Default::default()))?;
+    let mut config = Arc::unwrap_or_clone(info.config);
+    config.max_bytes = bound(message.max_bytes);
+    config.shards = message.shards.max(1);
+    if message.sampler_without_replacement {
+        config.sampler = SelectorKind::WithoutReplacement;
+    }
+    if message.remover_without_replacement {
+        config.remover = SelectorKind::WithoutReplacement;
+    }
+    Ok(config)
+}
+
+fn bound(bytes: u64) -> Option<u64> {
+    Some(bytes).filter(|bytes| *bytes > 0)
+}
+
+fn empty(config: &TableConfig) -> TableInfo {
+    TableInfo {
+        config: Arc::new(config.clone()),
+        current_size: 0,
+        num_episodes: 0,
+        num_deleted_episodes: 0,
+        num_unique_samples: 0,
+        num_refused_requests: 0,
+        inserts: 0,
+        samples: 0,
+        deletes: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_table::RateLimiterConfig;
+
+    use super::*;
+
+    #[test]
+    fn a_change_comes_back_as_it_was() {
+        let limiter = RateLimiterConfig {
+            samples_per_insert: 2.0,
+            min_size_to_sample: 3,
+            min_diff: -1.5,
+            max_diff: 9.0,
+        };
+        let all = TableChange::new().rate_limiter(limiter).max_size(7).max_bytes(8).max_times_sampled(-1);
+        let all = all.pause_inserts(true).pause_samples(false);
+        for change in [TableChange::new(), TableChange::new().max_bytes(None), all] {
+            let message = change_to_wire("t", &change);
+            assert_eq!((message.table.as_str(), change_from_wire(&message)), ("t", change));
+        }
+    }
+
+    #[test]
+    fn what_was_changed_comes_back_as_it_was() {
+        let text = |text: &str| text.to_owned();
+        let change = LoggedChange {
+            at: Timestamp::from_nanos(5),
+            who: text("me"),
+            table: text("t"),
+            what: text("max_size"),
+            old: text("1"),
+            new: text("2"),
+        };
+        let changed = Changed { changes: vec![change], evicted: 4 };
+        assert_eq!(changed_from_wire(changed_to_wire(&changed)), changed);
+    }
+
+    #[test]
+    fn a_new_table_keeps_all_its_rules() {
+        let config = TableConfig::new("t")
+            .sampler(SelectorKind::WithoutReplacement)
+            .remover(SelectorKind::Prioritized { exponent: 0.5 })
+            .max_size(9)
+            .max_bytes(1_000)
+            .max_times_sampled(3)
+            .rate_limiter(RateLimiterConfig::queue(4));
+        assert_eq!(add_from_wire(&add_to_wire(&config)).unwrap(), config);
+        assert!(add_from_wire(&AddTableRequest::default()).is_err());
+    }
+}

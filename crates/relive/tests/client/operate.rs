@@ -1,0 +1,105 @@
+//! Tables of a server in use are changed, over the network and within the process.
+
+use relive::{ErrorKind, TableChange, TableConfig};
+
+use crate::common::{TestServer, leaf};
+
+async fn start() -> TestServer {
+    TestServer::start([TableConfig::new("replay"), TableConfig::queue("queue", 3)]).await
+}
+
+#[tokio::test]
+async fn a_change_takes_effect_and_is_told_with_who_made_it() {
+    let server = start().await;
+    for client in [server.client(), server.client_in_process()] {
+        client.reset("replay").await.unwrap();
+        for item in 0..10_i64 {
+            client.insert(&leaf(item), &[("replay", 1.0)]).await.unwrap();
+        }
+        let change = TableChange::new().max_size(4).max_bytes(1_000).max_times_sampled(2);
+        let changed = client.change_table("replay", change).await.unwrap();
+        let told: Vec<_> = changed.changes.iter().map(|it| (it.what.as_str(), it.new.as_str())).collect();
+        assert_eq!(told, [("max_size", "4"), ("max_bytes", "1000"), ("max_times_sampled", "2")]);
+        assert_eq!(changed.evicted, 6);
+        let status = client.status().await.unwrap();
+        let config = &status.table("replay").unwrap().info.config;
+        assert_eq!((config.max_size, config.max_bytes, config.max_times_sampled), (4, Some(1_000), 2));
+        assert!(status.changes.ends_with(&changed.changes), "{:?}", status.changes);
+        let back = TableChange::new().max_size(1_000_000).max_bytes(None).max_times_sampled(0);
+        client.change_table("replay", back).await.unwrap();
+    }
+    let who: Vec<_> = server.engine().changes().into_iter().map(|change| change.who).collect();
+    assert!(who.first().unwrap().starts_with("127.0.0.1:"), "{who:?}");
+    assert_eq!(who.last(), Some(&format!("process {}", std::process::id())));
+}
+
+#[tokio::test]
+async fn paused_calls_wait_and_say_so() {
+    let server = start().await;
+    for client in server.every_client() {
+        client.insert(&leaf(1_i64), &[("replay", 1.0)]).await.unwrap();
+        client.pause_table("replay", false, true).await.unwrap();
+        let sampling = client.clone();
+        let sample = tokio::spawn(async move { sampling.sample("replay", 1).await });
+        let waits = loop {
+            let status = client.status().await.unwrap();
+            let table = status.table("replay").unwrap();
+            assert_eq!((table.paused.inserts, table.paused.samples), (false, true));
+            if let Some(waiter) = table.waiters.first() {
+                break waiter.reason.clone();
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(waits, "waits until the table's samples are resumed: an operator has paused them");
+        client.insert(&leaf(2_i64), &[("replay", 1.0)]).await.unwrap();
+        let resumed = client.resume_table("replay", true, true).await.unwrap();
+        assert_eq!(resumed.changes.len(), 1, "inserts were not paused");
+        assert_eq!(sample.await.unwrap().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn tables_come_and_go() {
+    let server = start().await;
+    for client in [server.client(), server.client_in_process()] {
+        let before = client.server_info().await.unwrap();
+        client.add_table(TableConfig::queue("new", 5)).await.unwrap();
+        let info = client.server_info().await.unwrap();
+        assert_ne!(info.state_id, before.state_id, "clients know that what they know has changed");
+        assert_eq!(info.tables.len(), 3);
+        client.insert(&leaf(1_i64), &[("new", 1.0)]).await.unwrap();
+        let twice = client.add_table(TableConfig::queue("new", 5)).await.unwrap_err();
+        assert_eq!(twice.kind(), ErrorKind::InvalidArgument);
+        assert!(twice.to_string().contains("there is a table `new` already"), "{twice}");
+        let waiting = client.clone();
+        let waiter = tokio::spawn(async move { waiting.sample("new", 1).await });
+        assert_eq!(waiter.await.unwrap().unwrap().len(), 1);
+        let waiting = client.clone();
+        let waiter = tokio::spawn(async move { waiting.sample("new", 1).await });
+        while client.status().await.unwrap().table("new").unwrap().waiters.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        client.drop_table("new").await.unwrap();
+        let gone = waiter.await.unwrap().unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
+        assert!(gone.to_string().contains("was dropped by an operator"), "{gone}");
+        assert_eq!(client.drop_table("new").await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_changes_nothing() {
+    let server = start().await;
+    for client in [server.client(), server.client_in_process()] {
+        let nothing = client.change_table("replay", TableChange::new()).await.unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::InvalidArgument);
+        let bad = TableChange { samples_per_insert: Some(0.0), ..TableChange::new().max_size(5) };
+        let bad = client.change_table("replay", bad).await.unwrap_err();
+        assert!(bad.to_string().contains("samples_per_insert must be a finite number above 0"), "{bad}");
+        let unknown = client.change_table("none", TableChange::new().max_size(5)).await.unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::NotFound);
+        let invalid = client.add_table(TableConfig::new("x").max_size(0)).await.unwrap_err();
+        assert_eq!(invalid.kind(), ErrorKind::InvalidArgument);
+    }
+    assert_eq!(server.engine().changes(), []);
+}
