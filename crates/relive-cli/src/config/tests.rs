@@ -231,7 +231,7 @@ fn bad_tables_are_told_with_the_key() {
              `max_bytes`, `max_times_sampled`, `rate_limiter`, `shards`, `signature`",
         ),
         (
-            "kind = 'queue'\nmax_size = 9\nshards = 2",
+            "shards = 2\nkind = 'queue'\nmax_size = 9",
             "table[0].shards: table \"t\" cannot have 2 shards: its sampler is Fifo, which looks at all items; take Uniform or \
              Prioritized, or shards = 1",
         ),
