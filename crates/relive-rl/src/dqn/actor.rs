@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relive_env::{TimeStep, View, ViewMut};
-use relive_nn::{Params, Scratch, Stream};
+use relive_nn::{Params, Scratch, Stream, losses};
 
 use super::QNetwork;
 use crate::adders::Adder;
@@ -64,11 +64,7 @@ impl DqnActor {
         }
         self.network.features.write(observation, &mut self.row);
         let values = self.network.network.infer(&self.params, &self.row, &mut self.scratch);
-        let greatest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let ties = values.iter().filter(|value| **value >= greatest).count();
-        let chosen = if ties > 1 { self.stream.below(ties) } else { 0 };
-        let best = values.iter().enumerate().filter(|(_, value)| **value >= greatest).nth(chosen);
-        best.map_or(0, |(action, _)| action)
+        losses::greedy(values, &mut self.stream)
     }
 }
 

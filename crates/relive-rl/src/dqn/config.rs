@@ -110,7 +110,10 @@ impl DqnConfig {
     /// The replay table for an agent that paces itself: nobody is ever held back.
     #[must_use]
     pub fn unpaced_table(&self) -> TableConfig {
-        self.table()
+        TableConfig::new(TABLE)
+            .sampler(SelectorKind::Prioritized { exponent: self.priority_exponent })
+            .remover(SelectorKind::Fifo)
+            .max_size(self.max_replay_size)
     }
 
     /// The replay table for actors and a learner that the table keeps in step: `samples_per_insert` transitions are sampled for each one
@@ -130,14 +133,7 @@ impl DqnConfig {
         );
         let limiter = limiter
             .map_err(|error| RlError::setting("samples_per_insert", error, "a ratio that can be kept"))?;
-        Ok(self.table().rate_limiter(limiter))
-    }
-
-    fn table(&self) -> TableConfig {
-        TableConfig::new(TABLE)
-            .sampler(SelectorKind::Prioritized { exponent: self.priority_exponent })
-            .remover(SelectorKind::Fifo)
-            .max_size(self.max_replay_size)
+        Ok(self.unpaced_table().rate_limiter(limiter))
     }
 }
 

@@ -49,7 +49,7 @@ pub enum TokensError {
     },
 }
 
-/// The tokens that a server takes, as they stand in a file. A running server [follows](Self::follow) the file's changes.
+/// The tokens that a server takes, as they stand in a file. A running server follows the file's changes.
 #[derive(Debug)]
 pub struct Tokens {
     path: PathBuf,
