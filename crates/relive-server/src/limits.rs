@@ -44,6 +44,10 @@ pub const MAX_SHARED_PIECES_PER_CONNECTION: usize = 256;
 /// Samples that are sent one by one go out in frames of about this size.
 pub const SAMPLES_FRAME_BYTES: u64 = 64 << 20;
 
+/// Parts of a batch that are sent from where they are stored, if that is as they are, have at least this size: copying less costs
+/// less than naming its place to the system.
+pub const MIN_STORED_PART_BYTES: usize = 4 << 10;
+
 /// Memory for putting batches together that a connection keeps.
 pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
 

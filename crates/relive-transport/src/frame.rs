@@ -249,6 +249,25 @@ impl FrameWriter {
         self.send(&mut [IoSlice::new(&header), IoSlice::new(head), IoSlice::new(body)]).await
     }
 
+    /// Writes a frame whose body lies in several places.
+    ///
+    /// # Errors
+    /// As [`send_frame`](Self::send_frame).
+    pub async fn send_parts<'a>(
+        &self,
+        kind: FrameKind,
+        head: &'a [u8],
+        body: impl IntoIterator<Item = &'a [u8]>,
+    ) -> io::Result<()> {
+        let body: Vec<IoSlice<'_>> = body.into_iter().map(IoSlice::new).collect();
+        let len = body.iter().map(|part| part.len()).sum();
+        let header = FrameHeader::new(kind, head.len(), len).map_err(io::Error::other)?.encode();
+        let mut parts = Vec::with_capacity(2 + body.len());
+        parts.extend([IoSlice::new(&header), IoSlice::new(head)]);
+        parts.extend(body);
+        self.send(&mut parts).await
+    }
+
     /// Writes `bytes`, a descriptor with the first of them.
     ///
     /// # Errors

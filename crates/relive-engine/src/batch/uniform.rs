@@ -153,7 +153,8 @@ fn fill(samples: &[Sampled], target: Target<'_>) -> Result<(), ChunkFault> {
     Ok(())
 }
 
-fn encoded(sample: &Sampled, column: usize) -> Option<EncodedTensor<'_>> {
+/// A column of a sample that is one slice.
+pub(super) fn encoded(sample: &Sampled, column: usize) -> Option<EncodedTensor<'_>> {
     let slice = sample.item.trajectory.only_slice(column)?;
     slice.chunk.encoded(slice.index)
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
-use relive_engine::batch::{Batch, BatchError};
+use relive_engine::batch::{Batch, BatchError, PlainColumn};
 use relive_table::Sampled;
 use relive_tensor::CodecSet;
 use relive_transport::Frames;
@@ -17,7 +17,7 @@ use tonic::Status;
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
 use crate::grpc::status;
-use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, SAMPLES_FRAME_BYTES};
+use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, MIN_STORED_PART_BYTES, SAMPLES_FRAME_BYTES};
 
 /// Sends batches over a connection.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Sender {
     }
 
     async fn send_shared(&mut self, frames: &Frames, mut plan: Plan, mut slot: Slot) -> Result<(), Failure> {
-        plan.write(slot.memory.bytes_mut())?;
+        plan.write(slot.memory.bytes_mut(), |_| true)?;
         plan.head.slot = Some(slot.number);
         if let Some(descriptor) = slot.descriptor.take() {
             announce(frames, &slot, &descriptor).await?;
@@ -121,11 +121,14 @@ impl Sender {
 
     async fn send_inline(&mut self, frames: &Frames, plan: Plan) -> Result<(), Failure> {
         if self.data.len() < plan.len {
-            self.data.resize(plan.len, 0);
+            // Zeros that nobody writes to take no memory: what is sent from where it is stored leaves its place untouched.
+            self.data = vec![0; plan.len];
         }
+        let stored = plan.stored_columns();
         let data = self.data.get_mut(..plan.len).unwrap_or_default();
-        plan.write(data)?;
-        frames.send_frame(FrameKind::Batch, &plan.head.encode_to_vec(), data).await?;
+        plan.write(data, |column| stored.iter().all(|(other, _)| *other != column))?;
+        let head = plan.head.encode_to_vec();
+        frames.writer().send_parts(FrameKind::Batch, &head, plan.body(data, &stored)).await?;
         if self.data.len() > MAX_KEPT_BATCH_BYTES {
             self.data = Vec::new();
         }
@@ -188,8 +191,27 @@ impl Plan {
         Ok(Self { batch, head, columns, len })
     }
 
-    /// Puts the batch together in memory of at least its size.
-    fn write(&self, data: &mut [u8]) -> Result<(), Failure> {
+    /// The columns that can be sent from where they are stored, by their numbers.
+    fn stored_columns(&self) -> Vec<(usize, PlainColumn<'_>)> {
+        let stored = |column| Some((column, self.batch.plain_column(column, MIN_STORED_PART_BYTES)?));
+        (0..self.columns.len()).filter_map(stored).collect()
+    }
+
+    /// The batch in its order: what lies in `data`, and instead of the places of stored columns what they consist of.
+    fn body<'a>(&self, data: &'a [u8], stored: &'a [(usize, PlainColumn<'_>)]) -> Vec<&'a [u8]> {
+        let (mut parts, mut passed) = (Vec::new(), 0);
+        for (column, plain) in stored {
+            let Some(range) = self.columns.get(*column) else { continue };
+            parts.push(data.get(passed..range.start).unwrap_or_default());
+            parts.extend(plain.parts());
+            passed = range.end;
+        }
+        parts.push(data.get(passed..).unwrap_or_default());
+        parts
+    }
+
+    /// Puts the batch together in memory of at least its size: its head, and the columns that are asked for.
+    fn write(&self, data: &mut [u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Failure> {
         let infos = self.batch.samples().iter().map(|sampled| BatchInfo {
             key: sampled.item.key,
             probability: sampled.probability,
@@ -212,7 +234,9 @@ impl Plan {
         for (column, range) in self.columns.iter().enumerate() {
             let (_, after) = rest.split_at_mut_checked(range.start - passed).unwrap_or_default();
             let (target, after) = after.split_at_mut_checked(range.len()).unwrap_or_default();
-            targets.push((column, target));
+            if is_wanted(column) {
+                targets.push((column, target));
+            }
             (rest, passed) = (after, range.end);
         }
         self.batch.gather_into(targets).map_err(|error| damaged(&error))

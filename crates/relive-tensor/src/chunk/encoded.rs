@@ -81,15 +81,29 @@ impl EncodedTensor<'_> {
     /// # Errors
     /// [`ChunkFault`] if bytes of a bool tensor are no bools.
     pub fn copy_plain_rows(&self, first: u32, dst: &mut [u8]) -> Option<Result<(), ChunkFault>> {
+        let (plain, row_bytes) = self.plain()?;
+        let start = row_bytes.checked_mul(usize::try_from(first).ok()?)?;
+        dst.copy_from_slice(plain.get(start..start.checked_add(dst.len())?)?);
+        Some(check_bytes(self.dtype, dst).map_err(ChunkFault::from))
+    }
+
+    /// Rows where they lie, if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. `None` also for bools, whose bytes
+    /// have to be looked at.
+    #[must_use]
+    pub fn plain_rows(&self, first: u32, rows: u32) -> Option<&[u8]> {
+        let (plain, row_bytes) = self.plain().filter(|_| self.dtype != DType::Bool)?;
+        let at = |row: u32| row_bytes.checked_mul(usize::try_from(row).ok()?);
+        plain.get(at(first)?..at(first.checked_add(rows)?)?)
+    }
+
+    /// The elements as they are stored, if they are stored as they are, and the bytes of a row.
+    fn plain(&self) -> Option<(&[u8], usize)> {
         if self.delta_encoded && delta::applies(self.dtype, self.shape) {
             return None;
         }
         let size = usize::try_from(self.size_bytes()?).ok()?;
         let rows = usize::try_from(self.shape.rows()?).ok()?;
-        let start = size.checked_div(rows)?.checked_mul(usize::try_from(first).ok()?)?;
-        let plain = self.codec.plain(&self.payload, size)?;
-        dst.copy_from_slice(plain.get(start..start.checked_add(dst.len())?)?);
-        Some(check_bytes(self.dtype, dst).map_err(ChunkFault::from))
+        Some((self.codec.plain(&self.payload, size)?, size.checked_div(rows)?))
     }
 
     /// Decodes a tensor of fixed-size elements straight into all of `dst`.
@@ -183,10 +197,13 @@ mod tests {
         assert_eq!(block.copy_plain_rows(1, &mut two), Some(Ok(())));
         assert_eq!(two, [3, 4, 5, 6]);
         assert_eq!(block.copy_plain_rows(2, &mut two), None, "there is one row left");
+        assert_eq!(block.plain_rows(1, 2), Some(&[3, 4, 5, 6][..]));
+        assert_eq!((block.plain_rows(2, 2), block.plain_rows(u32::MAX, 2)), (None, None));
         // A literal of one byte, which is repeated five times.
         let compressed = tensor(&shape, &[6, 0, 7, 0b0000_0101, 1]);
         let mut all = [0; 6];
         assert_eq!(compressed.copy_plain_rows(0, &mut all), None);
+        assert_eq!(compressed.plain_rows(0, 3), None);
         assert_eq!(compressed.decode_into(&mut all), Ok(()));
         assert_eq!(all, [7; 6]);
         let differences = EncodedTensor { delta_encoded: true, ..block };
@@ -194,6 +211,7 @@ mod tests {
         let bools = EncodedTensor { dtype: DType::Bool, delta_encoded: false, ..differences };
         assert!(matches!(bools.copy_plain_rows(0, &mut all), Some(Err(_))));
         assert_eq!(bools.copy_plain_rows(0, &mut [0; 1]), Some(Ok(())), "the first byte is one");
+        assert_eq!(bools.plain_rows(0, 1), None, "nobody has looked whether they are bools");
     }
 
     #[test]

@@ -232,3 +232,67 @@ async fn samples_that_do_not_fit_together_are_named() {
         }
     }
 }
+
+/// Numbers that do not compress, another array for each seed.
+fn noise(seed: u64, len: u32) -> Tensor {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let numbers: Vec<u64> = (0..len).map(|_| next()).collect();
+    Tensor::from_slice(&numbers, [len]).unwrap()
+}
+
+fn large_step(number: u64) -> [(&'static str, Tensor); 4] {
+    [
+        ("even", Tensor::from_slice(&[number; 1000], [1000]).unwrap()),
+        ("flags", Tensor::from_bools(&[number.is_multiple_of(2); 5000], [5000]).unwrap()),
+        ("noise", noise(number, 1000)),
+        ("number", Tensor::scalar(number)),
+    ]
+}
+
+#[tokio::test]
+async fn large_rows_that_do_not_compress_come_from_where_they_are_stored() {
+    let server = start().await;
+    for chunk_length in [1, 3] {
+        let options = TrajectoryWriterOptions::new(6).chunk_length(chunk_length);
+        let mut writer = server.client().trajectory_writer(options).unwrap();
+        for number in 0..24 {
+            let step = large_step(number).map(|(name, tensor)| (name, Nest::Leaf(tensor)));
+            writer.append(&dict(&step)).unwrap();
+            if number % 4 == 3 {
+                // Every other item is longer by a step, so that a batch of two is ragged.
+                let steps = -2 - i64::try_from(number / 4 % 2).unwrap()..-1;
+                let history = writer.history();
+                let column = |name| history.column(name).unwrap().slice(steps.clone()).unwrap();
+                let columns = ["even", "flags", "noise", "number"].map(column).into();
+                create(&mut writer, columns).await;
+            }
+        }
+        writer.close().await.unwrap();
+        for client in server.every_client() {
+            for first in [0, 8, 16] {
+                let batch = batch(&client, 2).await;
+                let steps: Vec<u64> = [first + 2, first + 5, first + 6].into();
+                for (column, name) in (0..).zip(["even", "flags", "noise", "number"]) {
+                    assert_eq!(batch.rows_per_sample(column).unwrap(), [1, 2]);
+                    let of_step = |number| large_step(number).into_iter().find(|(other, _)| *other == name);
+                    let rows: Vec<Vec<u8>> = steps
+                        .iter()
+                        .map(|&step| of_step(step).unwrap().1.bytes().unwrap().to_vec())
+                        .collect();
+                    let row_bytes = rows[0].len();
+                    let (mut out, mut mask) = (vec![0xee; 4 * row_bytes], [0xee; 4]);
+                    batch.gather_padded_into(column, 2, &mut out, &mut mask).unwrap();
+                    assert_eq!(mask, [1, 0, 1, 1]);
+                    let expected = [rows[0].clone(), vec![0; row_bytes], rows[1].clone(), rows[2].clone()];
+                    assert_eq!(out, expected.concat(), "column {name} from step {first} on");
+                }
+            }
+        }
+    }
+}
