@@ -14,6 +14,7 @@ mod phases;
 mod process;
 mod python;
 mod s3;
+mod soak;
 mod test;
 mod tidy;
 mod wheel;
@@ -41,6 +42,8 @@ enum Command {
     Interop(interop::Options),
     /// Measure our server and package beside dm-reverb's and other replay buffers, and print the ratios
     Bench(bench::Options),
+    /// Keep a server under load, kills, cut connections and garbage, and check that no confirmed item is lost
+    Soak(soak::Options),
     /// Run what has to pass before a merge: tests, formatting, lints, docs, interop
     Ci,
     /// Check the rules of the house that the compiler cannot: layers, sizes, absences
@@ -64,6 +67,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test => test::run(&root),
         Command::Interop(options) => interop::run(&root, &options),
         Command::Bench(options) => bench::run(&root, &options),
+        Command::Soak(options) => soak::run(&root, &options),
         Command::Ci => ci::run(&root),
         Command::Tidy => tidy::run(&root),
     }

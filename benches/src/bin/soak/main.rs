@@ -1,0 +1,59 @@
+//! A server under everything at once for as long as asked: writers, samplers, updates, deletions, checkpoints, kills, cut
+//! connections, slow readers and garbage, held against a model that knows every confirmed item.
+//!
+//! ```console
+//! $ cargo xtask soak --minutes 30
+//! ```
+//!
+//! Arguments: the server's program, a folder for its checkpoints, `--minutes N` (2), `--seed S` (1), `--json FILE`. In the first
+//! three fifths of the time the server is killed again and again; in the rest it stays up, and its memory must stay what it is.
+//! Ends with a report, and with a failure if a confirmed item was lost or wrong, if the server panicked or ended by itself, or if
+//! its memory drifted.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the report is the purpose of the program")]
+
+mod arguments;
+mod content;
+mod model;
+mod proxy;
+mod report;
+mod roles;
+mod server;
+mod world;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use arguments::Arguments;
+use world::World;
+
+/// Whatever went wrong: it ends the program.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything held.
+async fn run(words: &[String]) -> Outcome<bool> {
+    let arguments = Arguments::parse(words)?;
+    let world = Arc::new(World::create(&arguments).await?);
+    println!("soak: {} minutes, seed {}, server at {}", arguments.minutes, arguments.seed, world.address());
+    let ended = roles::run(&world, &arguments).await;
+    world.server.kill();
+    let report = report::Report::of(&world, ended.as_ref().err().map(ToString::to_string));
+    println!("{report}");
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, report.json())?;
+    }
+    Ok(report.holds())
+}

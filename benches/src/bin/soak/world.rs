@@ -1,0 +1,116 @@
+//! What all roles share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use relive_client::{Client, ClientOptions, ErrorKind, TransportChoice};
+
+use crate::Outcome;
+use crate::arguments::Arguments;
+use crate::model::Model;
+use crate::proxy::Proxy;
+use crate::server::Server;
+
+pub(crate) const TABLE: &str = "soak";
+
+/// Longer than a server takes to come back.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longer than any call waits.
+const MAX_MICROS: u64 = 600_000_000;
+
+pub(crate) struct World {
+    pub(crate) model: Model,
+    pub(crate) server: Server,
+    /// Cuts connections.
+    pub(crate) rough: Proxy,
+    /// Takes its time.
+    pub(crate) slow: Proxy,
+    pub(crate) inserts: Latency,
+    pub(crate) samples: Latency,
+    pub(crate) counts: Counts,
+    /// Memory of the server since it is not killed any more: when, and bytes.
+    pub(crate) memory: Mutex<Vec<(Instant, u64)>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) kills: AtomicU64,
+    pub(crate) cuts: AtomicU64,
+    pub(crate) garbage: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) streamed: AtomicU64,
+    /// Calls that have failed, as calls may while the server is away or a connection is cut.
+    pub(crate) failed: AtomicU64,
+}
+
+/// How long calls took that no kill and no cut has met.
+pub(crate) struct Latency(Mutex<Histogram<u64>>);
+
+impl Latency {
+    fn new() -> Outcome<Latency> {
+        Ok(Latency(Mutex::new(Histogram::new_with_max(MAX_MICROS, 3)?)))
+    }
+
+    pub(crate) fn record(&self, since: Instant) {
+        let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(micros.min(MAX_MICROS));
+    }
+
+    /// Milliseconds at the median, at 99 % and at most.
+    pub(crate) fn milliseconds(&self) -> [f64; 3] {
+        let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let micros = [histogram.value_at_quantile(0.5), histogram.value_at_quantile(0.99), histogram.max()];
+        micros.map(|micros| Duration::from_micros(micros).as_secs_f64() * 1e3)
+    }
+}
+
+impl World {
+    pub(crate) async fn create(arguments: &Arguments) -> Outcome<World> {
+        let server = Server::start(&arguments.server, &arguments.folder).await?;
+        Ok(World {
+            model: Model::default(),
+            rough: Proxy::start(server.address.clone(), false).await?,
+            slow: Proxy::start(server.address.clone(), true).await?,
+            server,
+            inserts: Latency::new()?,
+            samples: Latency::new()?,
+            counts: Counts::default(),
+            memory: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.server.address
+    }
+
+    pub(crate) fn client(&self, way: TransportChoice) -> Outcome<Client> {
+        connect(self.address(), way)
+    }
+
+    /// A client whose connections are cut.
+    pub(crate) fn rough_client(&self) -> Outcome<Client> {
+        connect(&self.rough.address, TransportChoice::Tcp)
+    }
+
+    pub(crate) fn slow_client(&self) -> Outcome<Client> {
+        connect(&self.slow.address, TransportChoice::Tcp)
+    }
+
+    /// Counts a call that has failed for a server that is away or a connection that was cut. There is no other good reason.
+    pub(crate) fn failed(&self, error: &(dyn std::error::Error + 'static)) {
+        let kind = error.downcast_ref::<relive_client::Error>().map(relive_client::Error::kind);
+        match kind {
+            Some(ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Cancelled) => {
+                self.counts.failed.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => self.model.fault(format!("a call has failed: {error}")),
+        }
+    }
+}
+
+fn connect(address: &str, way: TransportChoice) -> Outcome<Client> {
+    Ok(Client::connect_with(address, ClientOptions::default().timeout(PATIENCE).transport(way))?)
+}

@@ -1,0 +1,44 @@
+//! `cargo xtask soak`: our server under everything at once, for as long as asked.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::binary::{self, Profile};
+use crate::{process, workspace};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How long
+    #[arg(long, default_value_t = 30.0)]
+    minutes: f64,
+    /// What the chances follow from: which items, when the server is killed, when connections are cut
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the figures to this file, too
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Use the profile of the tests, which is built sooner, instead of what is shipped
+    #[arg(long)]
+    dev: bool,
+}
+
+/// Builds server and soak, and runs them. Checkpoints and the server's log go to `target/soak/`.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let profile = if options.dev { Profile::Dev } else { Profile::Release };
+    let server = binary::build(root, "relive-cli", "relive", profile)?;
+    let soak = binary::build(root, "relive-benches", "soak", profile)?;
+    let folder = workspace::metadata(root)?.target_directory.join("soak").into_std_path_buf();
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    let mut command = Command::new(soak);
+    command.arg(server).arg(folder);
+    command.args(["--minutes", &options.minutes.to_string(), "--seed", &options.seed.to_string()]);
+    if let Some(json) = &options.json {
+        command.arg("--json").arg(json);
+    }
+    process::run(&mut command)
+}
