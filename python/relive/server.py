@@ -268,6 +268,7 @@ class Server:
         read again when it changes. Clients within the process need none.
       open_port: a second port, without TLS and tokens, for dm-reverb's clients, which know neither; 0 takes a free one.
       open_role: what clients may do there: ``"read"``, ``"write"`` or ``"admin"``.
+      max_connections: connections open at once; more are closed as they come. Readers and writers of a client have one each.
       http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,
         ``/readyz``) and a dashboard; port 0 takes a free one, which :attr:`http_address` tells. Whoever reaches it can
         read names and numbers of the tables, and change nothing.
@@ -292,6 +293,7 @@ class Server:
         token_file: str | os.PathLike[str] | None = None,
         open_port: int | None = None,
         open_role: str = "write",
+        max_connections: int = 20_000,
         http: str | None = None,
     ) -> None:
         if not tables:
@@ -310,7 +312,15 @@ class Server:
             "max_bytes_wait": max_bytes_wait,
             "spill_dir": None if spill_dir is None else os.fspath(spill_dir),
         }
-        security = {"tls": tls, "token_file": token_file, "open_port": open_port, "open_role": open_role}
+        if max_connections < 1:
+            raise ValueError(f"max_connections must be at least 1, but it is {max_connections}")
+        security = {
+            "tls": tls,
+            "token_file": token_file,
+            "open_port": open_port,
+            "open_role": open_role,
+            "max_connections": max_connections,
+        }
         natives = [table._native for table in tables]
         self._native = _native.Server(natives, host, port or 0, checkpoints, memory, security, http)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from conftest import PATIENCE_S
 
 import relive
-from relive.errors import PermissionDeniedError
+from relive.errors import DeadlineExceededError, PermissionDeniedError, UnavailableError
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 SERVER = relive.ServerTls(cert=CERTIFICATES / "server.pem", key=CERTIFICATES / "server-key.pem")
@@ -134,3 +135,15 @@ def test_what_cannot_be_used_is_told(tmp_path: Path, token_file: Path) -> None:
         relive.Server([table()], token_file=token_file)
     with pytest.raises(ValueError, match="'root' is no role|\"root\" is no role"):
         relive.Server([table()], open_port=0, open_role="root")
+
+
+def test_connections_beyond_the_limit_are_closed() -> None:
+    with pytest.raises(ValueError, match="max_connections must be at least 1, but it is 0"):
+        relive.Server([table()], max_connections=0)
+    server = relive.Server([table()], host="127.0.0.1", max_connections=1)
+    with socket.create_connection(("127.0.0.1", server.port)):
+        client = relive.Client(f"127.0.0.1:{server.port}")
+        with pytest.raises((UnavailableError, DeadlineExceededError)):
+            client.server_info(timeout=1)
+    assert "table" in client.server_info(timeout=PATIENCE_S)
+    server.stop()

@@ -1,6 +1,7 @@
 //! TLS and tokens, as the command line and the configuration give them.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use relive_client::ClientOptions;
 use relive_client::tls::{ClientTls, Identity};
 use relive_server::access::{Access, Role, Tokens};
 use relive_server::tls::ServerTls;
-use relive_server::{Entrance, Entrances};
+use relive_server::{Entrance, Entrances, ServerOptions};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
@@ -42,6 +43,9 @@ pub(crate) struct ServerSecurity {
     #[arg(long, value_name = "ROLE", value_parser = role, requires = "plaintext")]
     #[serde(default, deserialize_with = "role_of_text")]
     plaintext_role: Option<Role>,
+    /// Connections open at once; more are closed as they come [default: 20000]
+    #[arg(long, value_name = "N")]
+    max_connections: Option<NonZeroUsize>,
 }
 
 /// What somebody may do, by its name.
@@ -64,6 +68,7 @@ impl ServerSecurity {
             token_file: self.token_file.or(config.token_file),
             plaintext: self.plaintext.or(config.plaintext),
             plaintext_role: self.plaintext_role.or(config.plaintext_role),
+            max_connections: self.max_connections.or(config.max_connections),
         }
     }
 
@@ -84,6 +89,14 @@ impl ServerSecurity {
         let role = self.plaintext_role.unwrap_or(Role::Write);
         tracing::warn!(%address, %role, "listening for everybody, without TLS and tokens");
         Ok(entrances.and(Entrance::from(listener).access(Access::Everybody(role))))
+    }
+
+    /// `options` with the bounds that are given.
+    pub(crate) fn bound(&self, options: ServerOptions) -> ServerOptions {
+        match self.max_connections {
+            Some(connections) => options.max_connections(connections.get()),
+            None => options,
+        }
     }
 
     fn tls(&self) -> Result<Option<ServerTls>> {

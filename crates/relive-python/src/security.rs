@@ -9,7 +9,7 @@ use relive_client::ClientOptions;
 use relive_client::tls::{ClientTls, Identity, TlsError};
 use relive_server::access::{Access, Role, Tokens};
 use relive_server::tls::ServerTls;
-use relive_server::{Entrance, Entrances};
+use relive_server::{Entrance, Entrances, ServerOptions};
 use tokio::net::TcpListener;
 
 /// What a server asks of its clients.
@@ -20,6 +20,7 @@ pub(crate) struct ServerSecurity {
     token_file: Option<PathBuf>,
     open_port: Option<u16>,
     open_role: String,
+    max_connections: Option<usize>,
 }
 
 /// Files in PEM.
@@ -31,6 +32,14 @@ struct ServerCertificates {
 }
 
 impl ServerSecurity {
+    /// `options` with the bounds that are given.
+    pub(crate) fn bound(&self, options: ServerOptions) -> ServerOptions {
+        match self.max_connections {
+            Some(connections) => options.max_connections(connections),
+            None => options,
+        }
+    }
+
     /// The entrances of a server, of which `listener` is the first, and the port of the one that is open to everybody, at which
     /// `listen` listens.
     pub(crate) fn entrances(

@@ -125,6 +125,7 @@ impl Server {
             table.get().serve_as(handle)?;
         }
         let port = listener.local_addr()?.port();
+        let options = security.bound(ServerOptions::default().drain_timeout(DRAIN).monitor(monitor));
         let (entrances, open_port) = {
             let _inside = runtime.enter();
             security
@@ -134,7 +135,6 @@ impl Server {
         let (end, ended) = watch::channel(false);
         let served = engine.clone();
         let thread = std::thread::Builder::new().name("relive-server".to_owned()).spawn(move || {
-            let options = ServerOptions::default().drain_timeout(DRAIN).monitor(monitor);
             let ended = runtime.block_on(serve(entrances, served, options, async { drop(stopped.await) }));
             if let Err(error) = &ended {
                 tracing::error!(target: "relive", "the server on port {port} ended badly: {error}");

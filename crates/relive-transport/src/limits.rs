@@ -32,6 +32,9 @@ pub(crate) const KEEP_ALIVE_PROBES: u32 = 4;
 /// Memory that is taken for a body on its announcement alone.
 pub(crate) const TRUSTED_BYTES: usize = 2 << 20;
 
+/// Enciphered bytes that are taken from the system at once.
+pub(crate) const TLS_READ_BYTES: usize = 128 << 10;
+
 /// Bytes that are enciphered and wait for the system to take them, beyond which a writer waits.
 pub(crate) const TLS_SEND_BUFFER_BYTES: usize = 256 << 10;
 

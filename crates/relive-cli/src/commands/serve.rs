@@ -74,7 +74,7 @@ pub(crate) async fn run(options: Options) -> Result {
     let entrances = security.entrances(listener).await?;
     announce(address, &config);
     security.warn(address);
-    let options = ServerOptions::default().monitor(monitor);
+    let options = security.bound(ServerOptions::default().monitor(monitor));
     let served = relive_server::serve(entrances, engine, options, signals.first()).await;
     drop(http);
     if let Some((tier, _)) = tier {

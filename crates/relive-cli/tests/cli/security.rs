@@ -86,3 +86,17 @@ fn an_entrance_for_everybody_is_a_second_one() {
     assert_eq!(outcome(&["reset", &open, "replay"]).0, Some(6));
     assert_eq!(outcome(&["info", &served.address]).0, Some(6));
 }
+
+#[test]
+fn connections_beyond_the_limit_are_closed_and_come_in_again_later() {
+    let served = Served::start_with(".toml", "[[table]]\nname = 't'\n", &["--max-connections", "1"]);
+    let first = std::net::TcpStream::connect(&served.address).unwrap();
+    let (code, _, error) = outcome(&["info", &served.address]);
+    assert!(code == Some(3) && error.contains(&served.address), "{code:?}: {error}");
+    drop(first);
+    // The server takes a moment to notice.
+    let let_in = |_: &usize| outcome(&["info", &served.address]).0 == Some(0);
+    assert!((0..500).any(|attempt| let_in(&attempt)), "nobody comes in any more");
+    let (code, _, error) = outcome(&["serve", "--config", "x.toml", "--max-connections", "0"]);
+    assert!(code == Some(2) && error.contains("--max-connections"), "{code:?}: {error}");
+}

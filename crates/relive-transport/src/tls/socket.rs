@@ -8,13 +8,21 @@ use rustls::{ClientConnection, Connection, ServerConnection};
 use tokio::net::TcpStream;
 
 use super::{ClientTls, ServerTls};
-use crate::limits::{TLS_SEND_BUFFER_BYTES, VERDICT_TIMEOUT};
+use crate::limits::{TLS_READ_BYTES, TLS_SEND_BUFFER_BYTES, VERDICT_TIMEOUT};
 
 /// A TCP socket with TLS on it. The lock is held while bytes are moved and enciphered, never while anybody waits.
 #[derive(Debug)]
 pub struct TlsSocket {
     tcp: TcpStream,
-    session: Mutex<Connection>,
+    session: Mutex<Session>,
+}
+
+/// TLS, and what came and was not taken by it yet. It takes 4 KiB at once, which would be a system call each.
+#[derive(Debug)]
+struct Session {
+    tls: Connection,
+    came: Vec<u8>,
+    taken: usize,
 }
 
 impl TlsSocket {
@@ -53,23 +61,23 @@ impl TlsSocket {
     async fn verdict(&self) -> io::Result<()> {
         loop {
             self.tcp.readable().await?;
-            match receive(&mut self.session(), &self.tcp) {
+            match self.session().receive(&self.tcp) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 said => return said.map(drop),
             }
         }
     }
 
-    async fn shake_hands(tcp: TcpStream, mut session: Connection) -> io::Result<Self> {
-        session.set_buffer_limit(Some(TLS_SEND_BUFFER_BYTES));
-        let socket = Self { tcp, session: Mutex::new(session) };
+    async fn shake_hands(tcp: TcpStream, mut tls: Connection) -> io::Result<Self> {
+        tls.set_buffer_limit(Some(TLS_SEND_BUFFER_BYTES));
+        let socket = Self { tcp, session: Mutex::new(Session { tls, came: Vec::new(), taken: 0 }) };
         loop {
             socket.flush().await?;
-            if !socket.session().is_handshaking() {
+            if !socket.session().tls.is_handshaking() {
                 return Ok(socket);
             }
             socket.tcp.readable().await?;
-            match receive(&mut socket.session(), &socket.tcp) {
+            match socket.session().receive(&socket.tcp) {
                 Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, ENDED_EARLY)),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -84,7 +92,7 @@ impl TlsSocket {
 
     /// Waits until something can be read: what is deciphered already, or bytes of which something may come.
     pub(crate) async fn readable(&self) -> io::Result<()> {
-        if has_plaintext(&mut self.session()) {
+        if self.session().has_something() {
             return Ok(());
         }
         self.tcp.readable().await
@@ -93,12 +101,12 @@ impl TlsSocket {
     /// Looks at what came without taking it.
     pub(crate) fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut session = self.session();
-        while !has_plaintext(&mut session) {
-            if receive(&mut session, &self.tcp)? == 0 {
+        while !session.has_plaintext() {
+            if session.receive(&self.tcp)? == 0 {
                 return Ok(0);
             }
         }
-        let mut reader = session.reader();
+        let mut reader = session.tls.reader();
         let seen = reader.fill_buf()?;
         let taken = seen.len().min(buffer.len());
         for (to, from) in buffer.iter_mut().zip(seen) {
@@ -111,17 +119,15 @@ impl TlsSocket {
         let mut session = self.session();
         let mut read = 0;
         while let Some(rest) = buffer.get_mut(read..).filter(|rest| !rest.is_empty()) {
-            match session.reader().read(rest) {
+            match session.tls.reader().read(rest) {
                 Ok(0) => return Ok(read),
                 Ok(more) => read += more,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    match receive(&mut session, &self.tcp) {
-                        Ok(0) => return Ok(read),
-                        Ok(_) => {}
-                        Err(error) if read == 0 => return Err(error),
-                        Err(_) => return Ok(read),
-                    }
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match session.receive(&self.tcp) {
+                    Ok(0) => return Ok(read),
+                    Ok(_) => {}
+                    Err(error) if read == 0 => return Err(error),
+                    Err(_) => return Ok(read),
+                },
                 // Everything that goes over this says itself where it ends.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(read),
                 Err(error) => return Err(error),
@@ -132,9 +138,9 @@ impl TlsSocket {
 
     pub(crate) fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut session = self.session();
-        send(&mut session, &self.tcp)?;
-        let written = session.writer().write_vectored(parts)?;
-        match send(&mut session, &self.tcp) {
+        session.send(&self.tcp)?;
+        let written = session.tls.writer().write_vectored(parts)?;
+        match session.send(&self.tcp) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(written),
         }
@@ -169,7 +175,7 @@ impl TlsSocket {
 
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            let sent = send(&mut self.session(), &self.tcp);
+            let sent = self.session().send(&self.tcp);
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready!(self.tcp.poll_write_ready(cx))?;
@@ -182,52 +188,69 @@ impl TlsSocket {
     /// Tells the other side that this was the end, as far as the system takes it.
     pub(crate) fn say_goodbye(&self) {
         let mut session = self.session();
-        session.send_close_notify();
+        session.tls.send_close_notify();
         // One that is broken has ended.
-        let _ = send(&mut session, &self.tcp);
+        let _ = session.send(&self.tcp);
     }
 
-    fn session(&self) -> MutexGuard<'_, Connection> {
+    fn session(&self) -> MutexGuard<'_, Session> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 const ENDED_EARLY: &str = "the connection ended during the TLS handshake";
 
-fn has_plaintext(session: &mut Connection) -> bool {
-    session.reader().fill_buf().is_ok_and(|bytes| !bytes.is_empty())
-}
-
-/// Takes what came, and answers what asks for it. 0 at the end.
-fn receive(session: &mut Connection, tcp: &TcpStream) -> io::Result<usize> {
-    let read = session.read_tls(&mut Raw(tcp))?;
-    let processed = session.process_new_packets();
-    match send(session, tcp) {
-        Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-        _ => {}
+impl Session {
+    fn has_plaintext(&mut self) -> bool {
+        self.tls.reader().fill_buf().is_ok_and(|bytes| !bytes.is_empty())
     }
-    processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    Ok(read)
-}
 
-/// Sends what is enciphered.
-fn send(session: &mut Connection, tcp: &TcpStream) -> io::Result<()> {
-    while session.wants_write() {
-        session.write_tls(&mut Raw(tcp))?;
+    /// Whether reading may get something without waiting for the other side.
+    fn has_something(&mut self) -> bool {
+        self.taken < self.came.len() || self.has_plaintext()
     }
-    Ok(())
+
+    /// Deciphers some of what came, and answers what asks for it. 0 at the end.
+    fn receive(&mut self, tcp: &TcpStream) -> io::Result<usize> {
+        if self.taken == self.came.len() {
+            self.fetch(tcp)?;
+        }
+        let read = self.tls.read_tls(&mut self.came.get(self.taken..).unwrap_or_default())?;
+        self.taken += read;
+        if self.taken == self.came.len() {
+            // Idle connections keep no memory for it.
+            (self.came, self.taken) = (Vec::new(), 0);
+        }
+        let processed = self.tls.process_new_packets();
+        match self.send(tcp) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+        processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(read)
+    }
+
+    /// Takes over what the system has; nothing at the end.
+    fn fetch(&mut self, tcp: &TcpStream) -> io::Result<()> {
+        let mut came = Vec::with_capacity(TLS_READ_BYTES);
+        tcp.try_read_buf(&mut came)?;
+        (self.came, self.taken) = (came, 0);
+        Ok(())
+    }
+
+    /// Sends what is enciphered.
+    fn send(&mut self, tcp: &TcpStream) -> io::Result<()> {
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut Sending(tcp))?;
+        }
+        Ok(())
+    }
 }
 
 /// The enciphered bytes, without waiting.
-struct Raw<'a>(&'a TcpStream);
+struct Sending<'a>(&'a TcpStream);
 
-impl Read for Raw<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.try_read(buffer)
-    }
-}
-
-impl Write for Raw<'_> {
+impl Write for Sending<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }
