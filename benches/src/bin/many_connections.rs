@@ -5,13 +5,16 @@
 //! $ cargo run --release -p relive-benches --bin many_connections -- localhost:8000 weights 2000 60
 //! ```
 //!
-//! Arguments: address, table, clients, seconds. Every client inserts one item of 400 bytes and samples one, a second
-//! after the other. Prints what was done, and each error.
+//! Arguments: address, table, clients, seconds, and how many more clients are there that have asked once and do nothing (0). Every
+//! other client inserts one item of 400 bytes and samples one, a second after the other. Prints what was done, how long the samples
+//! took, and each error.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use relive_client::{Client, Nest, Result, SamplerOptions, Tensor, TrajectoryWriterOptions};
+use hdrhistogram::Histogram;
+use relive_client::{Client, Nest, Result, Tensor, TrajectoryWriterOptions};
 use tokio::task::LocalSet;
 
 const PAUSE: Duration = Duration::from_secs(1);
@@ -27,15 +30,21 @@ struct Done {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [address, table, clients, seconds] = args.as_slice() else {
-        return Err("usage: many_connections ADDRESS TABLE CLIENTS SECONDS".into());
+    let [address, table, clients, seconds, idle @ ..] = args.as_slice() else {
+        return Err("usage: many_connections ADDRESS TABLE CLIENTS SECONDS [IDLE]".into());
     };
+    let idle: u32 = idle.first().map_or(Ok(0), |text| text.parse())?;
     let (address, table): (Rc<str>, Rc<str>) = (address.as_str().into(), table.as_str().into());
     let (clients, seconds): (u32, u64) = (clients.parse()?, seconds.parse()?);
+    let silent = connect(&address, idle).await?;
+    println!("{} clients that do nothing are connected", silent.len());
     let until = Instant::now() + Duration::from_secs(seconds);
     let tasks = LocalSet::new();
-    let spawn =
-        |number| tasks.spawn_local(client(Rc::clone(&address), Rc::clone(&table), number, clients, until));
+    let latency = Rc::new(RefCell::new(Histogram::new(3)?));
+    let spawn = |number| {
+        let (address, table, latency) = (Rc::clone(&address), Rc::clone(&table), Rc::clone(&latency));
+        tasks.spawn_local(client(address, table, number, clients, until, latency))
+    };
     let running: Vec<_> = (0..clients).map(spawn).collect();
     let (mut total, mut errors) = (Done::default(), 0);
     tasks
@@ -62,16 +71,38 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         "{clients} clients, {seconds} s: {} inserted, {} sampled, {errors} errors",
         total.inserted, total.sampled
     );
+    let latency = latency.borrow();
+    let [median, most, max] =
+        [latency.value_at_quantile(0.5), latency.value_at_quantile(0.99), latency.max()]
+            .map(|micros| micros as f64 / 1e3);
+    println!("sample: median {median:.1} ms, 99 % {most:.1} ms, longest {max:.1} ms");
+    drop(silent);
     Ok(())
 }
 
+/// Clients that have asked the server something and stay connected.
+async fn connect(address: &str, clients: u32) -> Result<Vec<Client>> {
+    let mut connected = Vec::new();
+    for _ in 0..clients {
+        let client = Client::connect(address)?;
+        client.server_info().await?;
+        connected.push(client);
+    }
+    Ok(connected)
+}
+
 /// One client. They start spread over the first second, so that the load is even.
-async fn client(address: Rc<str>, table: Rc<str>, number: u32, clients: u32, until: Instant) -> Result<Done> {
+async fn client(
+    address: Rc<str>,
+    table: Rc<str>,
+    number: u32,
+    clients: u32,
+    until: Instant,
+    latency: Rc<RefCell<Histogram<u64>>>,
+) -> Result<Done> {
     tokio::time::sleep(PAUSE * number / clients).await;
     let client = Client::connect(&address)?;
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1))?;
-    let mut sampler =
-        client.sampler(&table, SamplerOptions::default().max_in_flight_samples_per_worker(1))?;
     let step = Nest::List(vec![Nest::Leaf(
         Tensor::from_slice(&[f32::from_bits(number); 100], [100]).expect("100 values"),
     )]);
@@ -82,10 +113,13 @@ async fn client(address: Rc<str>, table: Rc<str>, number: u32, clients: u32, unt
         writer.create_item(&table, 1.0, [newest]).await?;
         writer.flush(LIMIT).await?;
         done.inserted += 1;
-        if let Some(sample) = sampler.next_with_timeout(LIMIT).await {
-            sample?.columns()?;
+        let asked = Instant::now();
+        for sample in client.sample_with_timeout(&table, 1, LIMIT).await? {
+            sample.columns()?;
             done.sampled += 1;
         }
+        // A histogram that grows takes any number.
+        let _ = latency.borrow_mut().record(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
         tokio::time::sleep(PAUSE).await;
     }
     writer.close().await?;
