@@ -1,32 +1,65 @@
-//! `cargo xtask demo`: the whole way of the data, with a real environment.
+//! `cargo xtask demo`: an agent that learns before your eyes.
 
+use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::binary::Profile;
-use crate::python::PACKAGE;
-use crate::{process, wheel};
+use crate::binary::{self, Profile};
+use crate::process;
+
+/// The environment. A pole can be kept up for 500 steps at most.
+const ENVIRONMENT: &str = "CartPole-v1";
+
+/// What the trained agent must earn on average.
+const ENOUGH: f64 = 400.0;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How long the actors play, in seconds
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
-    seconds: u32,
-    /// How many actor processes play
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Everything random follows from it
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// How many actors play
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     actors: u32,
+    /// Most steps in the environment, of all actors together; it ends when the last 20 episodes earn 450
+    #[arg(long, default_value_t = 100_000)]
+    steps: u32,
 }
 
-/// Prepares Python, builds and installs the package, and hands over to `demo/cartpole.py`.
+/// Builds the program, trains with it, and checks that what was learned is good.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    // Python first: when it is missing, nobody should wait for a build to hear of it.
-    let python = PACKAGE.python(root)?;
-    wheel::install(root, &python, Profile::Release)?;
-    let mut command = Command::new(python);
-    command.current_dir(root).arg("demo/cartpole.py");
-    command.args(["--seconds", &options.seconds.to_string(), "--actors", &options.actors.to_string()]);
-    process::run(&mut command)
+    let program = binary::build(root, "relive-cli", "relive", Profile::Release)?;
+    let folder = root.join("target/demo");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let (figures, curve) = (folder.join("figures.json"), folder.join("learning-curve.png"));
+    let mut command = Command::new(program);
+    command.current_dir(root).args(["rl", "train", "dqn", "--env", ENVIRONMENT, "--http", "127.0.0.1:0"]);
+    command.args(["--seed", &options.seed.to_string(), "--actors", &options.actors.to_string()]);
+    command.args(["--steps", &options.steps.to_string(), "--until", "450", "--evaluate-every", "5000"]);
+    // The bar needs a terminal.
+    let logs = if stderr().is_terminal() { "jsonl" } else { "jsonl,terminal" };
+    command.args(["--logs", logs]);
+    for (option, path) in [("--log-dir", &folder), ("--plot", &curve), ("--json", &figures)] {
+        command.arg(option).arg(path);
+    }
+    println!("a replay server, {} actors, a DQN learner and an evaluator, in one process:", options.actors);
+    process::run(&mut command)?;
+    let earned = evaluator_return(&figures)?;
+    println!("learning curve: {}", curve.display());
+    ensure!(earned >= ENOUGH, "the trained agent earns {earned:.1} on average, less than {ENOUGH}");
+    println!("the trained agent earns {earned:.1} of 500 on average, without exploring");
+    Ok(())
+}
+
+fn evaluator_return(figures: &Path) -> Result<f64> {
+    let text =
+        std::fs::read_to_string(figures).with_context(|| format!("{} was not written", figures.display()))?;
+    let figures: serde_json::Value = serde_json::from_str(&text)?;
+    figures["evaluator_return"].as_f64().context("the figures have no evaluator_return")
 }

@@ -34,7 +34,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start a server, let CartPole actors write to it through the Python package, and sample back
+    /// Train an agent on CartPole with two actors, a learner and an evaluator, and draw its learning curve
     Demo(demo::Options),
     /// Run all tests: units, docs, integration, loom, the tidy rules, and those of the Python package
     Test,

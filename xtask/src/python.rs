@@ -24,7 +24,7 @@ pub(crate) struct Environment {
 pub(crate) const INTEROP: Environment =
     Environment { folder: ".venv", requirements: "interop/requirements.txt", size: "2.5 GB" };
 
-/// What the Python package needs to be built: for the demo.
+/// What the Python package needs to be built: for the comparison with others.
 pub(crate) const PACKAGE: Environment =
     Environment { folder: ".venv-package", requirements: "python/requirements.txt", size: "150 MB" };
 

@@ -8,13 +8,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = arguments.next().unwrap_or_else(|| "catch/0".to_owned());
     let mut number = |default| arguments.next().map_or(Ok(default), |text| text.parse::<u64>());
     let (env_steps, seed, actors) = (number(9_000)?, number(1)?, number(0)?);
-    let options = RunOptions { env_steps, seed, actors: usize::try_from(actors)? };
+    let options = RunOptions { env_steps, seed, actors: usize::try_from(actors)?, ..RunOptions::default() };
     let config = DqnConfig::default();
-    let summary = train(&config, &options, &|seed| Ok(relive_env::make(&name, seed)?), &mut |_| {})?;
+    let trained = train(&config, &options, &|seed| Ok(relive_env::make(&name, seed)?), &mut |_| {})?;
     let RunOptions { seed, actors, .. } = options;
     #[expect(clippy::print_stdout, reason = "an example")]
     {
-        println!("{name}, seed {seed}, {actors} actors: {summary:?}");
+        println!("{name}, seed {seed}, {actors} actors: {:?}", trained.summary);
     }
     Ok(())
 }

@@ -61,6 +61,11 @@ impl<E: Environment, A: Actor> EnvironmentLoop<E, A> {
         &self.environment
     }
 
+    /// The environment, between episodes.
+    pub fn environment_mut(&mut self) -> &mut E {
+        &mut self.environment
+    }
+
     /// The actor.
     pub fn actor_mut(&mut self) -> &mut A {
         &mut self.actor

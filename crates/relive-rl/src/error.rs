@@ -1,8 +1,10 @@
 //! What can go wrong between an agent, its environment and its replay.
 
+use relive_checkpoint::Error as CheckpointError;
 use relive_client::Error as ReplayError;
 use relive_engine::BuildError;
 use relive_env::EnvError;
+use relive_nn::Error as NetworkError;
 use thiserror::Error;
 
 /// A result whose error is [`RlError`].
@@ -47,6 +49,38 @@ pub enum RlError {
         /// What there is.
         got: String,
     },
+    /// A saved state that is of something else, or damaged.
+    #[error("the saved state of {what} cannot be restored: {reason}")]
+    State {
+        /// Whose state it should be.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A checkpoint of a run cannot be written or read.
+    #[error("checkpoint: {0}")]
+    Checkpoint(#[from] CheckpointError),
+    /// Saved parameters that are damaged, or of another network.
+    #[error("parameters: {0}")]
+    Parameters(#[from] NetworkError),
+    /// A file that is no saved policy.
+    #[error("not a saved policy: {reason}")]
+    Policy {
+        /// Why not.
+        reason: String,
+    },
+    /// A file that cannot be read or written.
+    #[error("{path}: {error}")]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The run was [told to stop](crate::experiment::Stop).
+    #[error("the run was told to stop")]
+    Stopped,
     /// An actor's thread has panicked; the panic was printed.
     #[error("the thread of {who} ended with a panic")]
     Panicked {
@@ -56,11 +90,19 @@ pub enum RlError {
 }
 
 impl RlError {
+    pub(crate) fn file(path: &std::path::Path, error: std::io::Error) -> RlError {
+        RlError::File { path: path.display().to_string(), error }
+    }
+
     pub(crate) fn setting(
         name: &'static str,
         got: impl std::fmt::Display,
         expected: &'static str,
     ) -> RlError {
         RlError::Setting { name, got: got.to_string(), expected }
+    }
+
+    pub(crate) fn state(what: &'static str, reason: impl std::fmt::Display) -> RlError {
+        RlError::State { what, reason: reason.to_string() }
     }
 }

@@ -1,9 +1,10 @@
 //! Observations as rows of numbers.
 
 use bytemuck::pod_read_unaligned;
-use relive_env::{EnvironmentSpec, View};
+use relive_env::{ArraySpec, View};
 use relive_tensor::DType;
 
+use crate::dqn::LeafShape;
 use crate::{Result, RlError};
 
 /// Flattens observations: all elements of all leaves, in their order, as float32.
@@ -21,20 +22,25 @@ struct Leaf {
 }
 
 impl Features {
-    /// For the observations of an environment.
+    /// For observations of these leaves.
     ///
     /// # Errors
-    /// They have leaves that are not numbers.
-    pub fn of(spec: &EnvironmentSpec) -> Result<Features> {
-        let mut leaves = Vec::new();
-        for spec in spec.observations.leaves() {
-            let dtype = spec.dtype;
+    /// There are leaves that are not numbers, or not of one size.
+    pub fn of_leaves(shapes: &[LeafShape]) -> Result<Features> {
+        let mut leaves = Vec::with_capacity(shapes.len());
+        for shape in shapes {
+            let dtype = shape.dtype;
             let element_bytes = dtype.size_bytes().filter(|_| is_number(dtype)).ok_or_else(|| {
-                RlError::Unsuited { expected: "observations of real numbers", got: format!("one of {dtype}") }
+                let place =
+                    if shape.path.is_empty() { String::new() } else { format!(" at `{}`", shape.path) };
+                let got = format!("one of {dtype}{place}");
+                RlError::Unsuited { expected: "observations of real numbers of up to 64 bits", got }
             })?;
+            let spec = ArraySpec::new(&shape.path, dtype, shape.dims.as_slice());
             leaves.push(Leaf { dtype, element_bytes, elements: spec.num_elements()? });
         }
-        let width = leaves.iter().map(|leaf| leaf.elements).sum();
+        let width = leaves.iter().try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.elements));
+        let width = width.ok_or_else(|| RlError::setting("observations", "beyond counting", "smaller"))?;
         Ok(Features { leaves, width })
     }
 

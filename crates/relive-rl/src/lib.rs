@@ -4,15 +4,22 @@
 pub mod adders;
 pub mod dqn;
 pub mod experiment;
+pub mod limits;
+pub mod logging;
+pub mod remote;
+pub mod values;
 
 mod actor;
+mod agent;
 mod environment_loop;
 mod error;
 mod features;
+mod state;
 mod variables;
 
-pub use actor::{Actor, Learner};
+pub use actor::{Actor, Learner, Saveable};
+pub use agent::{Agent, Pace, Place, Purpose};
 pub use environment_loop::{EnvironmentLoop, Episode, Observer};
 pub use error::{Result, RlError};
 pub use features::Features;
-pub use variables::Variables;
+pub use variables::{VariableSource, Variables};

@@ -5,7 +5,18 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use relive_nn::Params;
 
-/// Where a learner puts its newest parameters, and actors find them. Cheap to clone; clones share them.
+use crate::Result;
+
+/// Where actors find a learner's parameters.
+pub trait VariableSource: Send + Sync {
+    /// The newest.
+    ///
+    /// # Errors
+    /// They cannot be had.
+    fn newest(&self) -> Result<Arc<Params>>;
+}
+
+/// Where a learner puts its newest parameters, for actors in the same process. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
 pub struct Variables(Arc<Mutex<Arc<Params>>>);
 
@@ -27,5 +38,11 @@ impl Variables {
         let params = Arc::new(params);
         // What was there is let go of outside of the lock.
         let _old = std::mem::replace(&mut *self.0.lock(), params);
+    }
+}
+
+impl VariableSource for Variables {
+    fn newest(&self) -> Result<Arc<Params>> {
+        Ok(self.get())
     }
 }

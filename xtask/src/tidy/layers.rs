@@ -19,7 +19,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-server", &["relive-engine", "relive-transport", "relive-wire", "relive-table", "relive-tensor"]),
     (
         "relive-rl",
-        &["relive-client", "relive-engine", "relive-env", "relive-nn", "relive-table", "relive-tensor"],
+        &[
+            "relive-checkpoint",
+            "relive-client",
+            "relive-engine",
+            "relive-env",
+            "relive-nn",
+            "relive-table",
+            "relive-tensor",
+        ],
     ),
     (
         "relive-cli",

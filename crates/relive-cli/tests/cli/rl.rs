@@ -1,6 +1,38 @@
 //! Agents.
 
-use crate::support::{file, outcome};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Served, command, file, outcome, signal};
+
+/// A folder of its own that is not there yet.
+fn folder() -> PathBuf {
+    let path = file(".run", "");
+    std::fs::remove_file(&path).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Settings with which learning is quick.
+fn small() -> PathBuf {
+    file(".toml", "batch_size = 16\nmin_replay_size = 50\nhidden = [8]\n")
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Runs the program, which must succeed; what it prints.
+fn succeeds(args: &[&str]) -> String {
+    let (code, stdout, stderr) = outcome(args);
+    assert_eq!(code, Some(0), "{args:?}: {stderr}");
+    stdout
+}
 
 #[test]
 fn an_agent_is_trained_and_its_figures_written() {
@@ -12,7 +44,7 @@ fn an_agent_is_trained_and_its_figures_written() {
     let (code, stdout, stderr) = outcome(&args);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     assert!(stdout.starts_with("catch/0: mean return "), "{stdout}");
-    let figures: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    let figures: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     assert_eq!(figures["env_steps"], 207, "23 episodes of 9 steps");
     assert_eq!(figures["episodes"], 23);
     for key in ["mean_return_last_100", "learner_steps", "env_steps_per_s", "samples_per_insert"] {
@@ -36,4 +68,182 @@ fn what_cannot_be_trained_is_told() {
     let (code, _, stderr) = outcome(&["rl", "train", "dqn", "--env", "Pendulum-v1"]);
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("one discrete action"), "{stderr}");
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on_with_the_same_numbers() {
+    let config = small();
+    let run = |folder: &Path| {
+        let (json, policy) = (folder.with_extension("json"), folder.with_extension("safetensors"));
+        let paths = [&config, &json, &policy, folder].map(|path| text(path).to_owned());
+        let [config, json, policy, folder] = &paths;
+        let args =
+            ["rl", "train", "dqn", "--env", "catch/0", "--steps", "9000", "--config", config, "--json", json];
+        let more = ["--policy", policy, "--checkpoint-dir", folder, "--checkpoint-every", "300"];
+        [&args[..], &more[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (whole, killed) = (folder(), folder());
+    for (folder, times) in [(&whole, 0), (&killed, 2)] {
+        let args = run(folder);
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        for before in 0..times {
+            let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            wait_for_another_checkpoint(folder, before, &mut child);
+            signal(&child, "KILL");
+            assert!(!child.wait().unwrap().success(), "it was killed on its way");
+        }
+        succeeds(&args);
+    }
+    let [a, b] = [&whole, &killed].map(|folder| json(&folder.with_extension("json")));
+    for key in ["mean_return_last_100", "episodes", "env_steps", "learner_steps", "samples_per_insert"] {
+        assert_eq!(a[key], b[key], "{key}");
+    }
+    let [a, b] = [&whole, &killed].map(|folder| std::fs::read(folder.with_extension("safetensors")).unwrap());
+    assert!(a == b, "the trained policies differ");
+}
+
+/// Checkpoints have names that rise; each start of a run has made one more than there was before.
+fn wait_for_another_checkpoint(folder: &Path, before: usize, child: &mut Child) {
+    let newest = |folder: &Path| {
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.filter(|name| !name.to_string_lossy().starts_with('.')).max()
+    };
+    let first = newest(folder);
+    assert_eq!(first.is_some(), before > 0);
+    while newest(folder) == first {
+        assert!(child.try_wait().unwrap().is_none(), "the run has ended before it was killed");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn processes_train_around_a_server() {
+    let server = Served::start(".toml", "[[table]]\nname = \"unused\"\n");
+    let (config, figures) = (small(), folder());
+    let common = |what: &'static str| {
+        let args =
+            ["rl", what, "dqn", "--server", &server.address, "--env", "catch/0", "--config", text(&config)];
+        args.map(str::to_owned).to_vec()
+    };
+    let spawn = |args: &[String], more: &[&str]| {
+        let args: Vec<_> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let others = [
+        spawn(&common("actor"), &[]),
+        spawn(&common("actor"), &["--number", "1"]),
+        spawn(&common("evaluator"), &["--episodes", "5"]),
+    ];
+    let learner = spawn(&common("learner"), &["--steps", "4000", "--json", text(&figures)]);
+    let output = learner.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures = json(&figures);
+    assert!(figures["env_steps"].as_u64().unwrap() >= 4_000, "{figures}");
+    let ratio = figures["samples_per_insert"].as_f64().unwrap();
+    assert!((ratio - 32.0).abs() < 3.2, "{figures}");
+    for other in others {
+        let output = other.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).starts_with("catch/0: "));
+    }
+}
+
+#[test]
+fn a_sweep_is_drawn() {
+    let (config, out) = (small(), folder());
+    let (out, config) = (text(&out), text(&config));
+    let stdout = succeeds(&[
+        "rl",
+        "sweep",
+        "dqn",
+        "--env",
+        "catch/0,bandit/3",
+        "--seeds",
+        "2",
+        "--steps",
+        "200",
+        "--config",
+        config,
+        "--out",
+        out,
+        "--evaluate-every",
+        "100",
+    ]);
+    assert_eq!(stdout.lines().count(), 4, "{stdout}");
+    let about = json(&Path::new(out).join("dqn-bandit_3-2/run.json"));
+    assert_eq!((&about["environment"], &about["seed"]), (&"bandit/3".into(), &2.into()));
+    assert!(about["evaluator_return"].is_number());
+    for (name, begin, more) in [
+        ("curves.png", &b"\x89PNG"[..], &[][..]),
+        ("curves.svg", b"<svg", &["--of", "evaluator", "--x", "learner-steps", "--smooth", "1"]),
+        ("radar.svg", b"<svg", &["--picture", "radar"]),
+    ] {
+        let path = folder().with_extension(name);
+        assert_eq!(
+            succeeds(&[&["rl", "plot", out, "--out", text(&path)], more].concat()).trim(),
+            text(&path)
+        );
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(bytes.starts_with(begin), "{name}");
+        if name == "radar.svg" {
+            assert!(String::from_utf8(bytes).unwrap().contains("exploration"));
+        }
+    }
+}
+
+#[test]
+fn a_run_leaves_logs_a_curve_and_shows_its_tables() {
+    let (config, out) = (small(), folder());
+    let curve = out.join("curve.svg");
+    let (code, stdout, stderr) = outcome(&[
+        "rl",
+        "train",
+        "dqn",
+        "--env",
+        "CartPole-v1",
+        "--preset",
+        "acme",
+        "--config",
+        text(&config),
+        "--steps",
+        "1000",
+        "--actors",
+        "2",
+        "--http",
+        "127.0.0.1:0",
+        "--evaluate-every",
+        "500",
+        "--evaluate-episodes",
+        "2",
+        "--log-dir",
+        text(&out),
+        "--logs",
+        "csv,jsonl,tensorboard",
+        "--plot",
+        text(&curve),
+        "--until",
+        "10",
+    ]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.starts_with("dashboard at http://127.0.0.1:"), "{stderr}");
+    assert!(stdout.contains("without exploring"), "{stdout}");
+    for name in ["actor.csv", "actor.jsonl", "evaluator.jsonl", "curve.svg"] {
+        assert!(out.join(name).is_file(), "{name}");
+    }
+    assert!(json(&out.join("run.json"))["until_env_steps"].as_u64().unwrap() < 1_000);
+}
+
+#[test]
+fn options_that_need_others_say_so() {
+    for (more, expected) in [
+        (&["--http", "127.0.0.1:0"][..], "--http needs --actors"),
+        (&["--plot", "x.png"], "--log-dir"),
+        (&["--checkpoint-dir", "x", "--checkpoint-every", "0"], "at least 1"),
+    ] {
+        let (code, _, stderr) = outcome(&[&["rl", "train", "dqn", "--env", "catch/0"], more].concat());
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+    let (code, _, stderr) = outcome(&["rl", "plot", env!("CARGO_TARGET_TMPDIR"), "--out", "x.gif"]);
+    assert!(matches!(code, Some(1 | 2)), "{stderr}");
 }

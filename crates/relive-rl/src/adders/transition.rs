@@ -126,6 +126,11 @@ impl TransitionAdder {
         Ok(())
     }
 
+    /// Returns when all items of the episode are in the table.
+    fn end_episode(&mut self) -> Result<()> {
+        until_there_is_room(|| self.writer.end_episode(true, CONFIRMATION_TIMEOUT))
+    }
+
     /// The items that end with the episode and begin after its first ones.
     fn shrink(&mut self) -> Result<()> {
         let mut behind = 0;
@@ -156,8 +161,8 @@ fn position(rows: usize) -> i64 {
 
 impl Adder for TransitionAdder {
     fn add_first(&mut self, observation: View<'_>) -> Result<()> {
-        if !self.writer.history().is_empty() {
-            until_there_is_room(|| self.writer.end_episode(true, CONFIRMATION_TIMEOUT))?;
+        if self.in_episode {
+            self.end_episode()?;
         }
         self.window.clear();
         let observation = self.observations.tensors(observation)?;
@@ -179,6 +184,7 @@ impl Adder for TransitionAdder {
         if step.last() {
             self.shrink()?;
             self.in_episode = false;
+            self.end_episode()?;
         }
         Ok(())
     }

@@ -1,15 +1,10 @@
 //! The settings of a DQN agent.
 
-use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, RlError};
-
-/// The table that DQN's transitions are in.
-pub(crate) const TABLE: &str = "replay";
-
-/// Samples per insert may differ from what is asked for by this share of what the smallest replay allows.
-const RATIO_TOLERANCE: f64 = 0.1;
+use super::DqnLoss;
+use crate::values::{Experience, check};
+use crate::{Agent, Result};
 
 /// The settings of a DQN agent. The defaults are those that Acme's agent has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +42,12 @@ pub struct DqnConfig {
     pub hidden: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
+    /// What the network's outputs are, and what they are drawn to.
+    pub loss: DqnLoss,
+    /// Atoms of a categorical distribution, or quantiles.
+    pub atoms: usize,
+    /// The outermost atoms of a categorical distribution.
+    pub value_range: [f32; 2],
 }
 
 impl Default for DqnConfig {
@@ -68,6 +69,9 @@ impl Default for DqnConfig {
             max_gradient_norm: None,
             hidden: vec![50, 50],
             duelling: false,
+            loss: DqnLoss::DoubleQ,
+            atoms: 51,
+            value_range: [-10.0, 10.0],
         }
     }
 }
@@ -78,72 +82,36 @@ impl DqnConfig {
     /// # Errors
     /// The first that is not.
     pub fn validate(&self) -> Result<()> {
-        let share = |name, value: f64| check(name, value, (0.0..=1.0).contains(&value), "from 0 to 1");
+        Agent::validate(self)
+    }
+
+    /// Those beyond [`Experience`].
+    pub(super) fn validate_own(&self) -> Result<()> {
         let positive = |name, value: f64| check(name, value, value > 0.0 && value.is_finite(), "above 0");
-        let whole = |name, value: usize| check(name, value, value >= 1, "at least 1");
-        whole("batch_size", self.batch_size)?;
-        whole("n_step", self.n_step)?;
-        whole("min_replay_size", self.min_replay_size)?;
-        positive("samples_per_insert", self.samples_per_insert)?;
-        share("discount", f64::from(self.discount))?;
-        share("epsilon", self.epsilon)?;
-        share("importance_exponent", f64::from(self.importance_exponent))?;
+        let exponent = self.importance_exponent;
+        check("importance_exponent", exponent, (0.0..=1.0).contains(&exponent), "from 0 to 1")?;
         positive("learning_rate", f64::from(self.learning_rate))?;
         positive("huber", f64::from(self.huber))?;
         positive("max_abs_reward", f64::from(self.max_abs_reward))?;
         self.max_gradient_norm.map_or(Ok(()), |norm| positive("max_gradient_norm", f64::from(norm)))?;
-        check(
-            "target_update_period",
-            self.target_update_period,
-            self.target_update_period >= 1,
-            "at least 1",
-        )?;
-        let fits = u64::try_from(self.min_replay_size).is_ok_and(|least| least <= self.max_replay_size);
-        check("max_replay_size", self.max_replay_size, fits, "at least min_replay_size")
+        let period = self.target_update_period;
+        check("target_update_period", period, period >= 1, "at least 1")
     }
 
-    /// Steps before learning begins: at least a batch.
-    pub(crate) fn steps_before_learning(&self) -> u64 {
-        self.min_replay_size.max(self.batch_size) as u64
-    }
-
-    /// The replay table for an agent that paces itself: nobody is ever held back.
+    /// How it acts, and what its replay is.
     #[must_use]
-    pub fn unpaced_table(&self) -> TableConfig {
-        TableConfig::new(TABLE)
-            .sampler(SelectorKind::Prioritized { exponent: self.priority_exponent })
-            .remover(SelectorKind::Fifo)
-            .max_size(self.max_replay_size)
+    pub fn experience(&self) -> Experience {
+        Experience {
+            batch_size: self.batch_size,
+            samples_per_insert: self.samples_per_insert,
+            n_step: self.n_step,
+            discount: self.discount,
+            min_replay_size: self.min_replay_size,
+            max_replay_size: self.max_replay_size,
+            priority_exponent: self.priority_exponent,
+            epsilon: self.epsilon,
+        }
     }
-
-    /// The replay table for actors and a learner that the table keeps in step: `samples_per_insert` transitions are sampled for each one
-    /// inserted.
-    ///
-    /// # Errors
-    /// A ratio that no table can keep.
-    pub fn paced_table(&self) -> Result<TableConfig> {
-        let least = i64::try_from(self.min_replay_size.max(self.batch_size)).unwrap_or(i64::MAX);
-        #[expect(clippy::cast_precision_loss, reason = "a tolerance")]
-        let buffer = RATIO_TOLERANCE * self.samples_per_insert * least as f64;
-        let buffer = buffer.max(2.0 * self.samples_per_insert.max(self.batch_size as f64));
-        let limiter = RateLimiterConfig::sample_to_insert_ratio(
-            self.samples_per_insert,
-            least,
-            ErrorBuffer::Around(buffer),
-        );
-        let limiter = limiter
-            .map_err(|error| RlError::setting("samples_per_insert", error, "a ratio that can be kept"))?;
-        Ok(self.unpaced_table().rate_limiter(limiter))
-    }
-}
-
-fn check(
-    name: &'static str,
-    value: impl std::fmt::Display,
-    holds: bool,
-    expected: &'static str,
-) -> Result<()> {
-    if holds { Ok(()) } else { Err(RlError::setting(name, value, expected)) }
 }
 
 #[cfg(test)]
@@ -153,7 +121,9 @@ mod tests {
     #[test]
     fn the_defaults_can_be() {
         assert!(DqnConfig::default().validate().is_ok());
-        assert!(DqnConfig::default().paced_table().is_ok());
+        assert!(DqnConfig::default().experience().table().is_ok());
+        let (ours, general) = (DqnConfig::default().experience(), Experience::default());
+        assert_eq!(ours, general);
     }
 
     #[test]

@@ -1,35 +1,160 @@
 //! One thread that acts and learns in turn.
 
-use super::options::{MakeEnvironment, RunOptions};
+use relive_env::{Environment, State};
+use relive_table::Snapshot;
+
+use super::evaluator::Evaluator;
+use super::options::{MakeEnvironment, RunOptions, is_due};
 use super::pacing::Pacing;
-use super::run::{Parts, environment_seed};
-use super::summary::{EpisodeReport, Summary, Tally};
-use crate::dqn::DqnConfig;
-use crate::{Actor, EnvironmentLoop, Learner, Result};
+use super::parts::{Episodes, Parts, Who};
+use super::report::Report;
+use super::run::Trained;
+use super::saved::{self, Folder};
+use super::tally::Tally;
+use crate::{Actor, Agent, Learner, Pace, Result, RlError, Saveable, state};
+
+/// Learner steps from one report to the next.
+pub(crate) const LEARNER_REPORT_EVERY: u64 = 100;
 
 pub(super) fn run(
-    config: &DqnConfig,
+    agent: &dyn Agent,
     options: &RunOptions,
     make_environment: &MakeEnvironment<'_>,
-    on_episode: &mut dyn FnMut(&EpisodeReport),
-) -> Result<Summary> {
-    let environment = make_environment(environment_seed(options, 0))?;
-    let spec = environment.spec().clone();
-    let parts = Parts::new(config, options, &spec, config.unpaced_table())?;
-    let mut learner = parts.learner(0)?;
-    let actor = parts.actor(0, learner.variables())?;
-    let mut episodes = EnvironmentLoop::new(environment, actor)?;
-    let (mut pacing, mut tally) = (Pacing::new(config), Tally::new());
-    while tally.env_steps() < options.env_steps {
+    on_report: &mut dyn FnMut(&Report),
+) -> Result<Trained> {
+    let folder = options.checkpoints.as_ref().map(Folder::open).transpose()?;
+    let snapshot = folder.as_ref().map_or(Ok(None), Folder::load)?;
+    let begin = |snapshot| Local::begin(agent, options, make_environment, snapshot);
+    let mut run = begin(snapshot)?;
+    let mut was_shown = false;
+    while run.tally.env_steps() < options.env_steps {
+        let before = run.tally.env_steps();
+        match run.episode(options, on_report) {
+            Err(RlError::Stopped) => break,
+            played => played?,
+        }
+        let now = run.tally.env_steps();
+        was_shown = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
+        if was_shown {
+            run.evaluate(on_report)?;
+        }
+        if let Some(folder) = folder.as_ref().filter(|folder| is_due(folder.every(), before, now)) {
+            // Whoever goes on and whoever resumes go through the same door, and so on with the same numbers.
+            let snapshot = run.checkpoint(folder)?;
+            run = begin(Some(snapshot))?;
+        }
+    }
+    if !was_shown {
+        run.evaluate(on_report)?;
+    }
+    Ok(run.trained())
+}
+
+/// A run between two checkpoints.
+struct Local<'a> {
+    parts: Parts<'a>,
+    learner: Box<dyn Learner>,
+    episodes: Episodes,
+    evaluator: Option<Evaluator>,
+    pacing: Pacing,
+    tally: Tally,
+}
+
+impl<'a> Local<'a> {
+    fn begin(
+        agent: &'a dyn Agent,
+        options: &RunOptions,
+        make_environment: &MakeEnvironment<'_>,
+        snapshot: Option<Snapshot>,
+    ) -> Result<Local<'a>> {
+        let parts = Parts::new(agent, options, make_environment, false, snapshot)?;
+        let learner = parts.learner(0)?;
+        let episodes = parts.episodes(Who::Actor(0), make_environment, learner.variables())?;
+        let evaluator = options.evaluation.map(|evaluation| {
+            let episodes = parts.episodes(Who::Evaluator, make_environment, learner.variables())?;
+            Ok::<_, RlError>(Evaluator::new(evaluation, episodes))
+        });
+        let evaluator = evaluator.transpose()?;
+        let (pacing, tally) = (Pacing::new(agent.pace()), Tally::new());
+        let mut run = Local { parts, learner, episodes, evaluator, pacing, tally };
+        if let Some(state) = saved::get(&run.parts.client)? {
+            run.restore(&state)?;
+        }
+        Ok(run)
+    }
+
+    fn episode(&mut self, options: &RunOptions, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
+        let Local { learner, episodes, pacing, tally, .. } = self;
         let episode = episodes.run_episode(|actor| {
+            options.stop.check()?;
             let due = pacing.observed();
             for _ in 0..due {
                 learner.step()?;
+                tally.note_learner_step();
+                if tally.learner_steps().is_multiple_of(LEARNER_REPORT_EVERY) {
+                    on_report(&Report::Learner(tally.learner_report(learner.as_ref())));
+                }
             }
             if due > 0 { actor.update(true) } else { Ok(()) }
         })?;
-        on_episode(&tally.note(0, &episode, learner.steps()));
+        on_report(&Report::Actor(tally.note(0, &episode)));
+        Ok(())
     }
-    let learned_from = tally.env_steps().saturating_sub(config.steps_before_learning());
-    Ok(tally.summary(learner.steps(), config.batch_size, learned_from))
+
+    fn evaluate(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
+        let Local { evaluator, tally, .. } = self;
+        let Some(evaluator) = evaluator else { return Ok(()) };
+        evaluator.run(|episode| on_report(&Report::Evaluator(tally.note_evaluation(episode))))
+    }
+
+    /// Writes a checkpoint; what it holds.
+    fn checkpoint(&mut self, folder: &Folder) -> Result<Snapshot> {
+        let mut sections = vec![self.learner.save()];
+        let evaluator = self.evaluator.as_mut().map(Evaluator::episodes_mut);
+        for episodes in [Some(&mut self.episodes), evaluator].into_iter().flatten() {
+            sections.push(episodes.actor_mut().save());
+            let unsaved = || RlError::Unsuited {
+                expected: "an environment that can be saved, since there are to be checkpoints",
+                got: "none of its state to tell".to_owned(),
+            };
+            sections.push(episodes.environment_mut().save().ok_or_else(unsaved)?);
+        }
+        let state = state::save(|state| self.visit(state, &mut sections));
+        saved::put(&self.parts.client, &state)?;
+        folder.save(&self.parts.engine)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut sections = Vec::new();
+        state::restore("a run", bytes, |state| self.visit(state, &mut sections))?;
+        let mut sections = sections.iter();
+        if let Some(learner) = sections.next() {
+            self.learner.restore(learner)?;
+        }
+        let evaluator = self.evaluator.as_mut().map(Evaluator::episodes_mut);
+        for episodes in [Some(&mut self.episodes), evaluator].into_iter().flatten() {
+            // Of a run with threads, or without an evaluator, there is no state of theirs.
+            let (Some(actor), Some(environment)) = (sections.next(), sections.next()) else { break };
+            episodes.actor_mut().restore(actor)?;
+            episodes.environment_mut().restore(environment)?;
+            episodes.actor_mut().update(true)?;
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, state: &mut State<'_>, sections: &mut Vec<Vec<u8>>) {
+        saved::visit_sections(state, sections);
+        self.tally.visit(state);
+        self.pacing.visit(state);
+    }
+
+    fn trained(self) -> Trained {
+        let Pace { batch_size, min_observations, .. } = self.parts.agent.pace();
+        let learned_from = self.tally.env_steps().saturating_sub(min_observations);
+        Trained {
+            summary: self.tally.summary(batch_size, learned_from),
+            params: self.learner.variables().get(),
+            spec: self.parts.spec,
+        }
+    }
 }

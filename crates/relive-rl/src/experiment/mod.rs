@@ -1,12 +1,21 @@
 //! Runs of an agent in an environment.
 
-mod local;
+mod evaluator;
+pub(crate) mod local;
 mod options;
 mod pacing;
+pub(crate) mod parts;
+mod progress;
+mod report;
 mod run;
+pub(crate) mod saved;
+mod stop;
 mod summary;
-mod threads;
+pub(crate) mod tally;
+pub(crate) mod threads;
 
-pub use options::{MakeEnvironment, RunOptions};
-pub use run::train;
-pub use summary::{EpisodeReport, Summary};
+pub use options::{Checkpoints, Evaluation, MakeEnvironment, RunOptions, Watch};
+pub use report::{EpisodeReport, LearnerReport, Report};
+pub use run::{Trained, train};
+pub use stop::Stop;
+pub use summary::Summary;

@@ -1,6 +1,8 @@
 //! How much is learned between two steps, where one thread does both.
 
-use crate::dqn::DqnConfig;
+use relive_env::State;
+
+use crate::Pace;
 
 /// Learner steps by counting observations: none before there are enough, then one for every so many observations, or several for each.
 #[derive(Debug)]
@@ -18,14 +20,19 @@ impl Pacing {
         clippy::cast_precision_loss,
         reason = "the whole part of a positive ratio"
     )]
-    pub(super) fn new(config: &DqnConfig) -> Pacing {
-        let observations_per_step = config.batch_size as f64 / config.samples_per_insert;
+    pub(super) fn new(pace: Pace) -> Pacing {
+        let observations_per_step = pace.batch_size as f64 / pace.samples_per_insert;
         let (per_step, steps_at_once) = if observations_per_step > 1.0 {
             (observations_per_step as u64, 1)
         } else {
             (1, (1.0 / observations_per_step) as u64)
         };
-        Pacing { observations: 0, before_learning: config.steps_before_learning(), per_step, steps_at_once }
+        Pacing { observations: 0, before_learning: pace.min_observations, per_step, steps_at_once }
+    }
+
+    /// What a checkpoint keeps of it.
+    pub(super) fn visit(&mut self, state: &mut State<'_>) {
+        state.field(&mut self.observations);
     }
 
     /// Learner steps that are due after another observation.
@@ -41,8 +48,7 @@ mod tests {
     use super::*;
 
     fn due(batch_size: usize, samples_per_insert: f64, observations: usize) -> Vec<u64> {
-        let config = DqnConfig { batch_size, samples_per_insert, min_replay_size: 4, ..DqnConfig::default() };
-        let mut pacing = Pacing::new(&config);
+        let mut pacing = Pacing::new(Pace { batch_size, samples_per_insert, min_observations: 4 });
         (0..observations).map(|_| pacing.observed()).collect()
     }
 

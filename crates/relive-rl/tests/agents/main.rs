@@ -4,3 +4,9 @@
 mod adders;
 #[cfg(test)]
 mod dqn;
+#[cfg(test)]
+mod logging;
+#[cfg(test)]
+mod policy;
+#[cfg(test)]
+mod resume;

@@ -1,6 +1,15 @@
 //! `relive rl`: agents.
 
+mod agent;
+mod board;
+mod bsuite_log;
+mod figures;
 mod options;
+mod plot;
+mod processes;
+mod runs;
+mod shown;
+mod sweep;
 mod train;
 
 pub(crate) use options::{Options, run};

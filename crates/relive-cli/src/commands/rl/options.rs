@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::train;
+use super::{plot, processes, sweep, train};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -18,10 +18,25 @@ pub(crate) struct Options {
 enum What {
     /// Train an agent in an environment
     Train(train::Options),
+    /// Train an agent in several environments with several seeds, some runs at a time
+    Sweep(sweep::Options),
+    /// Learn from what the actors of a server write to it
+    Learner(processes::LearnerOptions),
+    /// Act in an environment for a learner elsewhere
+    Actor(processes::ActorOptions),
+    /// Show what a learner elsewhere has learned so far
+    Evaluator(processes::EvaluatorOptions),
+    /// Draw the learning curves of runs, or bsuite's radar
+    Plot(plot::Options),
 }
 
 pub(crate) fn run(options: &Options) -> Result {
     match &options.what {
         What::Train(options) => train::run(options),
+        What::Sweep(options) => sweep::run(options),
+        What::Learner(options) => processes::learner(options),
+        What::Actor(options) => processes::actor(options),
+        What::Evaluator(options) => processes::evaluator(options),
+        What::Plot(options) => plot::run(options),
     }
 }

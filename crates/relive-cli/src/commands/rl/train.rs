@@ -1,129 +1,179 @@
 //! `relive rl train`: an agent that learns, with its progress.
 
-use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use clap::Args;
 use relive_env::EnvError;
 use relive_rl::RlError;
-use relive_rl::dqn::DqnConfig;
-use relive_rl::experiment::{EpisodeReport, RunOptions, Summary, train};
+use relive_rl::dqn::{DqnConfig, Policy};
+use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions, Stop, train};
+use relive_rl::logging::{Logger, Loggers};
 
+use super::agent::AgentOptions;
+use super::board::Board;
+use super::figures::{Figures, Watcher};
+use super::plot;
+use super::runs::{self, About, LogFormat};
+use super::shown::Shown;
+use crate::config;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
-
-/// Episodes that the return shown is the mean of.
-const SHOWN_EPISODES: usize = 20;
 
 /// Options of `relive rl train`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The agent
-    #[arg(value_enum)]
-    agent: Agent,
+    #[command(flatten)]
+    agent: AgentOptions,
     /// The environment: an identifier of bsuite, such as catch/0, or a classic control task, such as CartPole-v1
     #[arg(long, value_name = "NAME")]
     env: String,
-    /// Steps in the environment, of all actors together
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    steps: u64,
     /// Everything random follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Threads that act beside the one that learns; 0: one thread does both in turn
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]
     actors: u8,
-    /// Settings of the agent (TOML), as in `batch_size = 64`; what is not there is Acme's default
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    evaluate: Evaluate,
+    #[command(flatten)]
+    saved: Saved,
     /// Where the final figures go
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Folder for what the run tells on its way, for `relive rl plot` and others
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+    /// How that is written down
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
+    logs: Vec<LogFormat>,
+    /// Draws the run's learning curve in the end: a .png or .svg file; needs --log-dir
+    #[arg(long, value_name = "FILE", requires = "log_dir")]
+    plot: Option<PathBuf>,
+    /// IP address and port of a dashboard of the replay table, as in 127.0.0.1:9090; needs --actors
+    #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
+    http: Option<SocketAddr>,
 }
 
-/// An agent's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Agent {
-    /// Deep Q-network: double Q-learning, transitions over several steps, prioritised replay
-    Dqn,
+/// When a run ends.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Length {
+    /// Steps in the environment, of all actors together
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(super) steps: u64,
+    /// Ends after so many episodes, if that is earlier
+    #[arg(long, value_name = "N")]
+    pub(super) episodes: Option<u64>,
+    /// Ends when the mean return of the last 20 episodes is as high
+    #[arg(long, value_name = "RETURN")]
+    pub(super) until: Option<f64>,
+}
+
+/// When the agent shows what it has learned.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Evaluate {
+    /// Plays without exploring after every so many steps, and at the end
+    #[arg(long, value_name = "STEPS")]
+    evaluate_every: Option<u64>,
+    /// Episodes of an evaluation
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    evaluate_episodes: u64,
+}
+
+impl Evaluate {
+    pub(super) fn options(&self) -> Option<Evaluation> {
+        self.evaluate_every.map(|every| Evaluation { every, episodes: self.evaluate_episodes })
+    }
+}
+
+/// What is left on disk.
+#[derive(Debug, Clone, Args)]
+struct Saved {
+    /// Folder for checkpoints of the whole run, which goes on from the newest if there is one
+    #[arg(long, value_name = "DIR")]
+    checkpoint_dir: Option<PathBuf>,
+    /// Steps from one checkpoint to the next
+    #[arg(long, value_name = "STEPS", default_value_t = 10_000, requires = "checkpoint_dir")]
+    checkpoint_every: u64,
+    /// Where the trained policy goes (safetensors)
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
 }
 
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
-    let Agent::Dqn = options.agent;
-    let config = options.config.as_deref().map_or(Ok(DqnConfig::default()), config_of)?;
-    let run =
-        RunOptions { env_steps: options.steps, seed: options.seed, actors: usize::from(options.actors) };
-    let make = |seed| Ok(relive_env::make(&options.env, seed)?);
-    let mut shown = Shown::new(options.steps);
-    let summary = train(&config, &run, &make, &mut |episode| shown.note(episode))?;
-    shown.finish();
-    if let Some(path) = &options.json {
-        write_json(path, &summary)?;
+    let config = options.agent.settings(&options.env)?;
+    let board = options.board()?;
+    let (run, about) = (options.run(board.as_ref()), options.about());
+    let loggers = match &options.log_dir {
+        Some(folder) => runs::begin(folder, &about, &options.logs)?,
+        None => Loggers::new(),
+    };
+    let figures = options.train(&config, &run, loggers)?;
+    if let Some(folder) = &options.log_dir {
+        runs::end(folder, &about, &figures)?;
+        options.plot.as_ref().map_or(Ok(()), |file| plot::curves(std::slice::from_ref(folder), file))?;
     }
-    output::line(&told(&options.env, &summary))?;
+    if let Some(path) = &options.json {
+        figures.write(path, "--json")?;
+    }
+    output::line(&figures.told(&options.env))?;
     Ok(())
 }
 
-fn config_of(path: &Path) -> Result<DqnConfig> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
-    toml::from_str(&text).map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message())))
-}
-
-fn write_json(path: &Path, summary: &Summary) -> Result {
-    let json = serde_json::to_string_pretty(summary).map_err(|error| Failure::text(Kind::Runtime, error))?;
-    std::fs::write(path, json + "\n")
-        .map_err(|error| Failure::text(Kind::Runtime, format!("--json {}: {error}", path.display())))
-}
-
-fn told(environment: &str, summary: &Summary) -> String {
-    let Summary {
-        mean_return_last_100,
-        episodes,
-        env_steps,
-        learner_steps,
-        env_steps_per_s,
-        samples_per_insert,
-    } = summary;
-    format!(
-        "{environment}: mean return {mean_return_last_100:.3} over the last 100 of {episodes} episodes; {env_steps} steps \
-         ({env_steps_per_s:.0}/s), {learner_steps} learner steps, {samples_per_insert:.1} samples per insert"
-    )
-}
-
-/// How a run goes, on stderr if that is a terminal.
-struct Shown {
-    bar: ProgressBar,
-    last: VecDeque<f64>,
-}
-
-impl Shown {
-    fn new(steps: u64) -> Shown {
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}")
-            .expect("the template is well-formed");
-        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr()).with_style(style);
-        Shown { bar, last: VecDeque::new() }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "rates for people")]
-    fn note(&mut self, episode: &EpisodeReport) {
-        self.last.push_back(episode.episode_return);
-        if self.last.len() > SHOWN_EPISODES {
-            self.last.pop_front();
+impl Options {
+    fn board(&self) -> Result<Option<Board>> {
+        let Some(address) = self.http else { return Ok(None) };
+        if self.actors == 0 {
+            return Err(Failure::usage("--http needs --actors: one thread alone has nothing to wait for"));
         }
-        let mean = self.last.iter().sum::<f64>() / self.last.len() as f64;
-        let rate = episode.env_steps as f64 / episode.seconds.max(f64::MIN_POSITIVE);
-        self.bar.set_position(episode.env_steps);
-        self.bar.set_message(format!(
-            "episode {}: return {mean:.2}, {rate:.0} steps/s, {} learner steps",
-            episode.episode, episode.learner_steps
-        ));
+        let board = Board::start(address)?;
+        board.announce();
+        Ok(Some(board))
     }
 
-    fn finish(&self) {
-        self.bar.finish_and_clear();
+    fn about(&self) -> About {
+        let (agent, environment) = (self.agent.name().to_owned(), self.env.clone());
+        About { agent, environment, seed: self.seed, actors: usize::from(self.actors) }
+    }
+
+    fn run(&self, board: Option<&Board>) -> RunOptions {
+        let checkpoints = self.saved.checkpoint_dir.clone();
+        RunOptions {
+            env_steps: self.length.steps,
+            seed: self.seed,
+            actors: usize::from(self.actors),
+            stop: Stop::new(),
+            evaluation: self.evaluate.options(),
+            checkpoints: checkpoints.map(|folder| Checkpoints { folder, every: self.saved.checkpoint_every }),
+            watch: board.map(Board::watch),
+        }
+    }
+
+    fn train(&self, config: &DqnConfig, run: &RunOptions, mut loggers: Loggers) -> Result<Figures> {
+        let make = |seed| Ok(relive_env::make(&self.env, seed)?);
+        let shown = Shown::new(self.length.steps);
+        let mut watcher = Watcher::new(self.length.until, self.length.episodes, run.stop.clone());
+        let mut unlogged = None;
+        let trained = train(config, run, &make, &mut |report: &Report| {
+            watcher.note(report);
+            shown.note(report, &watcher);
+            if let Err(error) = loggers.write(report) {
+                // A run without its log is not what was asked for.
+                unlogged.get_or_insert(error);
+                run.stop.stop();
+            }
+        });
+        shown.finish();
+        let trained = trained?;
+        unlogged.map_or(Ok(()), Err)?;
+        loggers.flush()?;
+        if let Some(path) = &self.saved.policy {
+            Policy::of(&trained, config)?.save(path)?;
+        }
+        Ok(watcher.figures(trained.summary))
     }
 }
 

@@ -8,27 +8,34 @@ use crate::adders::TransitionColumns;
 use crate::features::Features;
 use crate::{Result, RlError};
 
-/// The parts of a batch, in memory that is used again.
+/// A batch of transitions over several steps, in memory that is used again.
 #[derive(Debug, Default)]
-pub(super) struct Transitions {
-    pub(super) observations: Vec<f32>,
-    pub(super) actions: Vec<usize>,
-    pub(super) rewards: Vec<f32>,
-    pub(super) discounts: Vec<f32>,
-    pub(super) next_observations: Vec<f32>,
+pub struct Transitions {
+    /// Where they begin: [batch, width of the features].
+    pub observations: Vec<f32>,
+    /// What was done there: [batch].
+    pub actions: Vec<usize>,
+    /// What that earned until they end, each step discounted: [batch].
+    pub rewards: Vec<f32>,
+    /// How much the value of where they end counts, the agent's own discount for the last step included: [batch].
+    pub discounts: Vec<f32>,
+    /// Where they end: [batch, width of the features].
+    pub next_observations: Vec<f32>,
+    /// How likely each was to be sampled: [batch].
+    pub probabilities: Vec<f32>,
     pub(super) keys: Vec<u64>,
-    pub(super) probabilities: Vec<f32>,
     bytes: Vec<u8>,
 }
 
 impl Transitions {
-    /// Takes over what is in `batch`.
+    /// Takes over what is in `batch`, of an agent with this discount.
     #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
     pub(super) fn fill(
         &mut self,
         batch: &SampleBatch,
         columns: TransitionColumns,
         features: &Features,
+        discount: f32,
     ) -> Result<()> {
         let size = batch.len();
         self.keys.clear();
@@ -42,6 +49,7 @@ impl Transitions {
         }
         batch.gather_into(columns.reward(), cast_slice_mut(&mut self.rewards))?;
         batch.gather_into(columns.discount(), cast_slice_mut(&mut self.discounts))?;
+        self.discounts.iter_mut().for_each(|of_steps| *of_steps *= discount);
         self.fill_actions(batch, columns)?;
         let (observation, next) = (columns.observation(), columns.next_observation());
         observations(batch, observation, features, &mut self.bytes, &mut self.observations)?;

@@ -1,0 +1,117 @@
+//! What a run came to, for people and for programs.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use relive_rl::experiment::{Report, Stop, Summary};
+use serde::Serialize;
+
+use crate::failure::{Failure, Kind, Result};
+
+/// Episodes that the mean of `--until` is over.
+pub(super) const UNTIL_EPISODES: usize = 20;
+
+/// The final figures of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Figures {
+    #[serde(flatten)]
+    pub(super) summary: Summary,
+    /// The mean return of the last evaluation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) evaluator_return: Option<f64>,
+    /// Steps after which the mean return was what `--until` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) until_env_steps: Option<u64>,
+}
+
+/// Looks at a run's reports for what its figures need, and ends it where it is to be ended.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    until: Option<f64>,
+    max_episodes: Option<u64>,
+    stop: Stop,
+    last: VecDeque<f64>,
+    evaluations: (u64, Vec<f64>),
+    until_env_steps: Option<u64>,
+}
+
+impl Watcher {
+    pub(super) fn new(until: Option<f64>, max_episodes: Option<u64>, stop: Stop) -> Watcher {
+        let (last, evaluations) = (VecDeque::new(), (0, Vec::new()));
+        Watcher { until, max_episodes, stop, last, evaluations, until_env_steps: None }
+    }
+
+    pub(super) fn note(&mut self, report: &Report) {
+        match report {
+            Report::Actor(episode) => {
+                self.last.push_back(episode.episode_return);
+                if self.last.len() > UNTIL_EPISODES {
+                    self.last.pop_front();
+                }
+                let reached = self.until.is_some_and(|until| self.mean() >= until);
+                if reached && self.last.len() == UNTIL_EPISODES && self.until_env_steps.is_none() {
+                    self.until_env_steps = Some(episode.env_steps);
+                    self.stop.stop();
+                }
+                if self.max_episodes.is_some_and(|most| episode.episode >= most) {
+                    self.stop.stop();
+                }
+            }
+            Report::Evaluator(episode) => {
+                if self.evaluations.0 != episode.env_steps {
+                    self.evaluations = (episode.env_steps, Vec::new());
+                }
+                self.evaluations.1.push(episode.episode_return);
+            }
+            Report::Learner(_) => {}
+        }
+    }
+
+    /// The mean return of the newest episodes.
+    pub(super) fn mean(&self) -> f64 {
+        mean(self.last.iter().copied())
+    }
+
+    /// The mean return of the newest evaluation.
+    pub(super) fn evaluator_return(&self) -> Option<f64> {
+        (!self.evaluations.1.is_empty()).then(|| mean(self.evaluations.1.iter().copied()))
+    }
+
+    pub(super) fn figures(&self, summary: Summary) -> Figures {
+        let (evaluator_return, until_env_steps) = (self.evaluator_return(), self.until_env_steps);
+        Figures { summary, evaluator_return, until_env_steps }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1) as f64;
+    values.sum::<f64>() / count
+}
+
+impl Figures {
+    pub(super) fn told(&self, environment: &str) -> String {
+        let Summary {
+            mean_return_last_100,
+            episodes,
+            env_steps,
+            learner_steps,
+            env_steps_per_s,
+            samples_per_insert,
+        } = &self.summary;
+        let mut text = format!(
+            "{environment}: mean return {mean_return_last_100:.3} over the last 100 of {episodes} episodes; {env_steps} \
+             steps ({env_steps_per_s:.0}/s), {learner_steps} learner steps, {samples_per_insert:.1} samples per insert"
+        );
+        if let Some(mean) = self.evaluator_return {
+            text += &format!("; {mean:.3} without exploring");
+        }
+        text
+    }
+
+    pub(super) fn write(&self, path: &Path, flag: &str) -> Result {
+        let json = serde_json::to_string_pretty(self).map_err(|error| Failure::text(Kind::Runtime, error))?;
+        std::fs::write(path, json + "\n")
+            .map_err(|error| Failure::text(Kind::Runtime, format!("{flag} {}: {error}", path.display())))
+    }
+}

@@ -1,0 +1,84 @@
+//! Pictures in files.
+
+use std::fmt::Display;
+use std::io::BufWriter;
+use std::path::Path;
+
+use plotters::coord::Shift;
+use plotters::prelude::{BitMapBackend, DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend, WHITE};
+use plotters::style::{FontStyle, RGBColor, register_font};
+
+use crate::failure::{Failure, Kind, Result};
+
+/// Pixels of a picture.
+const SIZE: (u32, u32) = (960, 600);
+
+/// Colours that people with any kind of colour vision can tell apart (Okabe and Ito 2008).
+pub(super) const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(60, 60, 60),
+];
+
+/// The font of all text.
+pub(super) const FONT: &str = "sans-serif";
+
+/// Something that can be drawn.
+pub(super) trait Drawing {
+    fn draw<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+    ) -> std::result::Result<(), Box<dyn std::error::Error>>
+    where
+        B::ErrorType: 'static;
+}
+
+/// Draws into a file, of the kind that its name says.
+pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
+    // The program's own font, so that pictures are the same on every machine.
+    register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
+        .map_err(|_| Failure::text(Kind::Runtime, "the font of pictures is damaged"))?;
+    let failed = |error: &dyn Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
+    let bytes = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => svg(drawing),
+        Some("png") => png(drawing),
+        _ => return Err(Failure::usage(format!("{}: pictures are .png or .svg", path.display()))),
+    };
+    std::fs::write(path, bytes.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
+}
+
+type Drawn = std::result::Result<Vec<u8>, Box<dyn std::error::Error>>;
+
+fn svg(drawing: &impl Drawing) -> Drawn {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        drawing.draw(&area)?;
+        area.present()?;
+    }
+    Ok(text.into_bytes())
+}
+
+fn png(drawing: &impl Drawing) -> Drawn {
+    let (width, height) = SIZE;
+    let mut pixels = vec![0; width as usize * height as usize * 3];
+    {
+        let area = BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        drawing.draw(&area)?;
+        area.present()?;
+    }
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(BufWriter::new(&mut bytes), width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&pixels)?;
+    writer.finish()?;
+    Ok(bytes)
+}

@@ -1,0 +1,65 @@
+//! What is to be drawn.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::curve::{Axis, Who};
+use super::{canvas, curve, curves as drawing, radar};
+use crate::commands::rl::runs;
+use crate::failure::Result;
+use crate::output;
+
+/// Options of `relive rl plot`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Folders of runs (--log-dir of `relive rl train`), or folders of such folders (--out of `relive rl sweep`)
+    #[arg(value_name = "RUNS", required = true)]
+    runs: Vec<PathBuf>,
+    /// The picture: a .png or .svg file
+    #[arg(long, value_name = "FILE", default_value = "curves.png")]
+    out: PathBuf,
+    /// What to draw
+    #[arg(long, value_enum, default_value_t = Picture::Curves)]
+    picture: Picture,
+    /// What learning is shown against
+    #[arg(long, value_enum, default_value_t = Axis::Steps)]
+    x: Axis,
+    /// Whose episodes are shown: while exploring, or without
+    #[arg(long, value_enum, default_value_t = Who::Actor)]
+    of: Who,
+    /// Episodes that each point is the mean of
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    smooth: u16,
+}
+
+/// A kind of picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Picture {
+    /// Learning curves: the mean over seeds, and between the lowest and the highest a band
+    Curves,
+    /// bsuite's radar: what agents are good at
+    Radar,
+}
+
+/// Draws, and prints where the picture is.
+pub(crate) fn run(options: &Options) -> Result {
+    match options.picture {
+        Picture::Curves => {
+            let runs = runs::find(&options.runs)?;
+            let groups = curve::groups(&runs, options.of, options.x, usize::from(options.smooth))?;
+            canvas::draw(&options.out, &drawing::Curves { groups, axis: options.x, who: options.of })?;
+        }
+        Picture::Radar => canvas::draw(&options.out, &radar::Radar::of(&runs::find(&options.runs)?)?)?,
+    }
+    output::line(&format!("{}", options.out.display()))?;
+    Ok(())
+}
+
+/// Draws the learning curves of runs.
+pub(crate) fn curves(folders: &[PathBuf], out: &Path) -> Result {
+    let runs = runs::find(folders)?;
+    let (axis, who) = (Axis::Steps, Who::Actor);
+    let groups = curve::groups(&runs, who, axis, 20)?;
+    canvas::draw(out, &drawing::Curves { groups, axis, who })
+}

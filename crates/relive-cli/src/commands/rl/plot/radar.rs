@@ -1,0 +1,112 @@
+//! bsuite's radar: a corner for each of its tags.
+
+use std::f64::consts::TAU;
+use std::path::PathBuf;
+
+use plotters::coord::Shift;
+use plotters::prelude::{
+    BLACK, ChartBuilder, Color, DrawingArea, DrawingBackend, IntoFont, PathElement, Polygon,
+    SeriesLabelPosition, Text, WHITE,
+};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use relive_env::bsuite::{self, BsuiteId, Run, Tag};
+
+use super::canvas::{COLOURS, Drawing, FONT};
+use crate::commands::rl::runs::About;
+use crate::failure::{Failure, Kind, Result};
+
+/// Scores of agents by tag.
+pub(super) struct Radar {
+    agents: Vec<(String, Vec<(Tag, f64)>)>,
+}
+
+impl Radar {
+    /// From the logs of bsuite in the folders of runs.
+    pub(super) fn of(runs: &[(PathBuf, About)]) -> Result<Radar> {
+        let mut logs: Vec<(String, Vec<Run>)> = Vec::new();
+        for (folder, about) in runs {
+            let Ok(id) = about.environment.parse::<BsuiteId>() else { continue };
+            let path = folder.join(id.csv_file_name());
+            let failed = |error: &dyn std::fmt::Display| {
+                Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
+            };
+            let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
+            let rows = bsuite::read_csv(&text).map_err(|error| failed(&error))?;
+            match logs.iter_mut().find(|(agent, _)| *agent == about.agent) {
+                Some((_, runs)) => runs.push(Run { id, rows }),
+                None => logs.push((about.agent.clone(), vec![Run { id, rows }])),
+            }
+        }
+        if logs.is_empty() {
+            return Err(Failure::usage(
+                "there are no runs in environments of bsuite; `relive rl sweep` makes some",
+            ));
+        }
+        let mut agents = Vec::new();
+        for (agent, runs) in logs {
+            let summary = bsuite::summarize(&runs).map_err(|error| Failure::text(Kind::Runtime, error))?;
+            agents.push((agent, summary.tags));
+        }
+        Ok(Radar { agents })
+    }
+}
+
+/// Where a score is, on the ray of a tag.
+#[expect(clippy::cast_precision_loss, reason = "tags are few")]
+fn place(index: usize, score: f64) -> (f64, f64) {
+    let angle = TAU * (0.25 - index as f64 / Tag::ALL.len() as f64);
+    (score * angle.cos(), score * angle.sin())
+}
+
+impl Drawing for Radar {
+    fn draw<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+    ) -> std::result::Result<(), Box<dyn std::error::Error>>
+    where
+        B::ErrorType: 'static,
+    {
+        let mut chart = ChartBuilder::on(area)
+            .margin(20)
+            .caption("bsuite: scores by what is asked for", (FONT, 24).into_font())
+            .build_cartesian_2d(-2.1..2.1, -1.25..1.25)?;
+        let corners = Tag::ALL.len();
+        for share in [0.25, 0.5, 0.75, 1.0] {
+            let ring: Vec<_> = (0..=corners).map(|index| place(index, share)).collect();
+            chart.draw_series(std::iter::once(PathElement::new(ring, BLACK.mix(0.15))))?;
+        }
+        for (index, tag) in Tag::ALL.into_iter().enumerate() {
+            let ray = vec![(0.0, 0.0), place(index, 1.0)];
+            chart.draw_series(std::iter::once(PathElement::new(ray, BLACK.mix(0.15))))?;
+            let (x, y) = place(index, 1.08);
+            let side = if x > 0.1 {
+                HPos::Left
+            } else if x < -0.1 {
+                HPos::Right
+            } else {
+                HPos::Center
+            };
+            let style = (FONT, 16).into_font().color(&BLACK).pos(Pos::new(side, VPos::Center));
+            chart.draw_series(std::iter::once(Text::new(tag.name(), (x, y), style)))?;
+        }
+        for ((agent, scores), colour) in self.agents.iter().zip(COLOURS.iter().cycle()) {
+            let score = |tag| scores.iter().find(|(of, _)| *of == tag).map_or(0.0, |(_, score)| *score);
+            let mut outline: Vec<_> =
+                Tag::ALL.into_iter().enumerate().map(|(index, tag)| place(index, score(tag))).collect();
+            chart.draw_series(std::iter::once(Polygon::new(outline.clone(), colour.mix(0.2))))?;
+            outline.extend(outline.first().copied());
+            chart
+                .draw_series(std::iter::once(PathElement::new(outline, colour.stroke_width(2))))?
+                .label(agent.clone())
+                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(2)));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.2))
+            .label_font((FONT, 16).into_font())
+            .draw()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! `relive rl learner`, `actor` and `evaluator`: a run as several processes around a server.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use relive_client::ClientOptions;
+use relive_client::blocking::Client;
+use relive_rl::dqn::{DqnConfig, Policy};
+use relive_rl::experiment::{Report, Stop};
+use relive_rl::logging::{Logger, Loggers};
+use relive_rl::remote::{RemoteActor, RemoteLearner, act, evaluate, is_over, learn};
+
+use super::agent::AgentOptions;
+use super::figures::Watcher;
+use super::runs::{self, About, LogFormat};
+use super::shown::Shown;
+use super::train::Length;
+use crate::failure::{Failure, Kind, Result};
+use crate::output;
+use crate::security::ClientSecurity;
+
+/// What all processes of a run must be told alike.
+#[derive(Debug, Clone, Args)]
+struct Common {
+    #[command(flatten)]
+    agent: AgentOptions,
+    /// Address of the server with the run's tables, host:port
+    #[arg(long, value_name = "ADDR")]
+    server: String,
+    /// The environment: an identifier of bsuite, such as catch/0, or a classic control task, such as CartPole-v1
+    #[arg(long, value_name = "NAME")]
+    env: String,
+    /// Everything random follows from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    security: ClientSecurity,
+}
+
+impl Common {
+    fn client(&self) -> Result<Client> {
+        let options = self.security.apply(ClientOptions::default())?;
+        Client::connect_with(&self.server, options)
+            .map_err(|error| Failure::usage(format!("--server {}: {error}", self.server)))
+    }
+
+    fn settings(&self) -> Result<DqnConfig> {
+        self.agent.settings(&self.env)
+    }
+}
+
+/// Options of `relive rl learner`.
+#[derive(Debug, Args)]
+pub(crate) struct LearnerOptions {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    length: Length,
+    /// Where the final figures go
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Folder for what the run tells on its way, for `relive rl plot` and others
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+    /// How that is written down
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
+    logs: Vec<LogFormat>,
+    /// Where the trained policy goes (safetensors)
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+}
+
+/// Learns, and prints the final figures.
+pub(crate) fn learner(options: &LearnerOptions) -> Result {
+    let LearnerOptions { common, length, .. } = options;
+    let (config, client, stop) = (common.settings()?, common.client()?, Stop::new());
+    let (agent, environment) = (common.agent.name().to_owned(), common.env.clone());
+    let about = About { agent, environment, seed: common.seed, actors: 0 };
+    let mut loggers = match &options.log_dir {
+        Some(folder) => runs::begin(folder, &about, &options.logs)?,
+        None => Loggers::new(),
+    };
+    let make = |seed| Ok(relive_env::make(&common.env, seed)?);
+    let run = RemoteLearner {
+        agent: &config,
+        client: &client,
+        seed: common.seed,
+        env_steps: length.steps,
+        stop: &stop,
+    };
+    let shown = Shown::new(length.steps);
+    let mut watcher = Watcher::new(length.until, length.episodes, stop.clone());
+    let mut unlogged = None;
+    let trained = learn(&run, &make, &mut |report: &Report| {
+        watcher.note(report);
+        shown.note(report, &watcher);
+        if let Err(error) = loggers.write(report) {
+            unlogged.get_or_insert(error);
+            stop.stop();
+        }
+    });
+    shown.finish();
+    let trained = trained?;
+    unlogged.map_or(Ok(()), Err)?;
+    loggers.flush()?;
+    if let Some(path) = &options.policy {
+        Policy::of(&trained, &config)?.save(path)?;
+    }
+    let figures = watcher.figures(trained.summary);
+    if let Some(folder) = &options.log_dir {
+        runs::end(folder, &about, &figures)?;
+    }
+    if let Some(path) = &options.json {
+        figures.write(path, "--json")?;
+    }
+    output::line(&figures.told(&common.env))?;
+    Ok(())
+}
+
+/// Options of `relive rl actor`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ActorOptions {
+    #[command(flatten)]
+    common: Common,
+    /// Tells it from the other actors of the run
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    number: u16,
+}
+
+/// Plays until the learner has enough.
+pub(crate) fn actor(options: &ActorOptions) -> Result {
+    let (client, config) = (options.common.client()?, options.common.settings()?);
+    let (tell, told) = channel();
+    let acting = (client.clone(), options.clone());
+    thread::spawn(move || {
+        let (client, options) = acting;
+        // Nobody listens any more when the run is over.
+        let _ = tell.send(play(&options, &config, &client));
+    });
+    // The table may hold the actor back when the learner has ended: it does not wait for that.
+    let played = loop {
+        match told.recv_timeout(LOOK_EVERY) {
+            Ok(played) => break played?,
+            Err(RecvTimeoutError::Timeout) if has_ended(&client)? => {
+                break told.recv_timeout(PATIENCE).unwrap_or(Ok(None))?;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::text(Kind::Runtime, "the actor ended with a panic"));
+            }
+        }
+    };
+    let environment = &options.common.env;
+    output::line(&match played {
+        Some((episodes, steps)) => format!("{environment}: {episodes} episodes, {steps} steps"),
+        None => format!("{environment}: the run is over"),
+    })?;
+    Ok(())
+}
+
+/// Time between two looks whether the learner has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// For how long an actor may go on when it has.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn has_ended(client: &Client) -> Result<bool> {
+    // Without a learner yet there is nothing to be over.
+    let tables = client.server_info().map_err(Failure::from)?.tables;
+    let is_there = tables.iter().any(|table| table.config.name == "variables" && table.current_size > 0);
+    Ok(is_there && is_over(client)?)
+}
+
+/// Episodes and steps that were played.
+fn play(options: &ActorOptions, config: &DqnConfig, client: &Client) -> Result<Option<(u64, u64)>> {
+    let common = &options.common;
+    let run = RemoteActor { agent: config, client, seed: common.seed, stop: &Stop::new() };
+    let make = |seed| Ok(relive_env::make(&common.env, seed)?);
+    let (mut episodes, mut steps) = (0, 0);
+    act(&run, usize::from(options.number), &make, &mut |episode| {
+        episodes += 1;
+        steps += episode.length;
+    })?;
+    Ok(Some((episodes, steps)))
+}
+
+/// Options of `relive rl evaluator`.
+#[derive(Debug, Args)]
+pub(crate) struct EvaluatorOptions {
+    #[command(flatten)]
+    common: Common,
+    /// Episodes that show in the end what was learned
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    episodes: u64,
+}
+
+/// Plays without exploring until the learner has ended, and then shows what was learned.
+pub(crate) fn evaluator(options: &EvaluatorOptions) -> Result {
+    let EvaluatorOptions { common, episodes } = options;
+    let (config, client, stop) = (common.settings()?, common.client()?, Stop::new());
+    let run = RemoteActor { agent: &config, client: &client, seed: common.seed, stop: &stop };
+    let make = |seed| Ok(relive_env::make(&common.env, seed)?);
+    let (mut last, mut sum) = (0_u32, 0.0);
+    evaluate(&run, *episodes, &make, &mut |episode, is_last| {
+        if is_last {
+            last += 1;
+            sum += episode.episode_return;
+        }
+    })?;
+    let mean = sum / f64::from(last.max(1));
+    output::line(&format!("{}: mean return {mean:.3} over {last} episodes without exploring", common.env))?;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! The folder of a run: what it is, what it came to, and what it told on the way.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use relive_rl::logging::{CsvLogger, JsonLinesLogger, Loggers, TensorBoardLogger, TerminalLogger};
+use serde::{Deserialize, Serialize};
+
+use super::figures::Figures;
+use crate::failure::{Failure, Kind, Result};
+
+/// The file that says what a run is.
+pub(super) const ABOUT: &str = "run.json";
+
+/// Time from one line on stderr to the next.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// How what a run tells is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// actor.csv, evaluator.csv, learner.csv
+    Csv,
+    /// The same as lines of JSON, which `relive rl plot` reads
+    Jsonl,
+    /// A file of events for TensorBoard
+    Tensorboard,
+    /// A line on stderr now and then
+    Terminal,
+}
+
+/// What a run is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct About {
+    pub(super) agent: String,
+    pub(super) environment: String,
+    pub(super) seed: u64,
+    pub(super) actors: usize,
+}
+
+/// With what it came to.
+#[derive(Serialize)]
+struct Ended<'a> {
+    #[serde(flatten)]
+    about: &'a About,
+    #[serde(flatten)]
+    figures: &'a Figures,
+}
+
+/// Makes the folder, with what the run is.
+pub(super) fn begin(folder: &Path, about: &About, formats: &[LogFormat]) -> Result<Loggers> {
+    std::fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
+    write(&folder.join(ABOUT), about)?;
+    let mut loggers = Loggers::new();
+    for format in formats {
+        match format {
+            LogFormat::Csv => loggers.add(CsvLogger::new(folder)?),
+            LogFormat::Jsonl => loggers.add(JsonLinesLogger::new(folder)?),
+            LogFormat::Tensorboard => loggers.add(TensorBoardLogger::new(folder)?),
+            LogFormat::Terminal => loggers.add(TerminalLogger::new(std::io::stderr(), LINE_EVERY)),
+        }
+    }
+    Ok(loggers)
+}
+
+/// Adds what the run came to.
+pub(super) fn end(folder: &Path, about: &About, figures: &Figures) -> Result {
+    write(&folder.join(ABOUT), &Ended { about, figures })
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    std::fs::write(path, text + "\n").map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
+}
+
+/// All runs in folders, and in the folders right inside of these.
+pub(super) fn find(folders: &[PathBuf]) -> Result<Vec<(PathBuf, About)>> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let inside = std::fs::read_dir(folder)
+            .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+        let mut candidates: Vec<PathBuf> = inside.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        candidates.sort();
+        candidates.insert(0, folder.clone());
+        let runs = candidates.into_iter().filter(|candidate| candidate.join(ABOUT).is_file());
+        for run in runs {
+            let path = run.join(ABOUT);
+            let unread = |error: &dyn std::fmt::Display| {
+                Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
+            };
+            let text = std::fs::read_to_string(&path).map_err(|error| unread(&error))?;
+            let about = serde_json::from_str(&text).map_err(|error| unread(&error))?;
+            found.push((run, about));
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::usage("there are no runs there; `relive rl train --log-dir DIR` makes some"));
+    }
+    Ok(found)
+}

@@ -1,0 +1,162 @@
+//! The counters of a run.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use relive_env::State;
+
+use super::report::{EpisodeReport, LearnerReport};
+use super::summary::Summary;
+use crate::{Episode, Learner};
+
+/// Episodes that the mean return is of.
+const LAST_EPISODES: usize = 100;
+
+/// Counts episodes and steps.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    started: Instant,
+    seconds_before: f64,
+    last_returns: VecDeque<f64>,
+    episodes: u64,
+    env_steps: u64,
+    evaluations: u64,
+    learner_steps: u64,
+    learner_walltime_s: f64,
+    last_learner_step: Option<Instant>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        Tally {
+            started: Instant::now(),
+            seconds_before: 0.0,
+            last_returns: VecDeque::new(),
+            episodes: 0,
+            env_steps: 0,
+            evaluations: 0,
+            learner_steps: 0,
+            learner_walltime_s: 0.0,
+            last_learner_step: None,
+        }
+    }
+
+    pub(crate) fn env_steps(&self) -> u64 {
+        self.env_steps
+    }
+
+    pub(crate) fn learner_steps(&self) -> u64 {
+        self.learner_steps
+    }
+
+    /// An actor has played an episode.
+    pub(crate) fn note(&mut self, actor: usize, episode: &Episode) -> EpisodeReport {
+        self.episodes += 1;
+        self.env_steps += episode.length;
+        self.last_returns.push_back(episode.episode_return);
+        if self.last_returns.len() > LAST_EPISODES {
+            self.last_returns.pop_front();
+        }
+        self.report(actor, self.episodes, episode)
+    }
+
+    /// The evaluator has played one.
+    pub(crate) fn note_evaluation(&mut self, episode: &Episode) -> EpisodeReport {
+        self.evaluations += 1;
+        self.report(0, self.evaluations, episode)
+    }
+
+    /// The learner has made a step. The time before its first one, in which it waits for experience, does not count.
+    pub(crate) fn note_learner_step(&mut self) {
+        let now = Instant::now();
+        if let Some(last) = self.last_learner_step {
+            self.learner_walltime_s += now.duration_since(last).as_secs_f64();
+        }
+        self.last_learner_step = Some(now);
+        self.learner_steps += 1;
+    }
+
+    pub(crate) fn learner_report(&self, learner: &dyn Learner) -> LearnerReport {
+        LearnerReport {
+            learner_steps: self.learner_steps,
+            env_steps: self.env_steps,
+            walltime_s: self.learner_walltime_s,
+            seconds: self.seconds(),
+            metrics: learner.metrics(),
+        }
+    }
+
+    fn report(&self, actor: usize, number: u64, episode: &Episode) -> EpisodeReport {
+        EpisodeReport {
+            actor,
+            episode: number,
+            episode_length: episode.length,
+            episode_return: episode.episode_return,
+            env_steps: self.env_steps,
+            learner_steps: self.learner_steps,
+            seconds: self.seconds(),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts for people")]
+    pub(crate) fn summary(&self, batch_size: usize, inserts: u64) -> Summary {
+        let samples = self.learner_steps as f64 * batch_size as f64;
+        let returns = &self.last_returns;
+        Summary {
+            mean_return_last_100: returns.iter().sum::<f64>() / returns.len().max(1) as f64,
+            episodes: self.episodes,
+            env_steps: self.env_steps,
+            learner_steps: self.learner_steps,
+            env_steps_per_s: self.env_steps as f64 / self.seconds().max(f64::MIN_POSITIVE),
+            samples_per_insert: if inserts == 0 { 0.0 } else { samples / inserts as f64 },
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds_before + self.elapsed().as_secs_f64()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// What a checkpoint keeps of it.
+    pub(crate) fn visit(&mut self, state: &mut State<'_>) {
+        let mut seconds = self.seconds();
+        state.field(&mut seconds);
+        (self.seconds_before, self.started) = (seconds, Instant::now());
+        let mut returns = u64::try_from(self.last_returns.len()).unwrap_or(0);
+        state.field(&mut returns);
+        let returns = usize::try_from(returns).unwrap_or(LAST_EPISODES).min(LAST_EPISODES);
+        self.last_returns.resize(returns, 0.0);
+        state.fields(self.last_returns.make_contiguous());
+        let counts =
+            [&mut self.episodes, &mut self.env_steps, &mut self.evaluations, &mut self.learner_steps];
+        counts.into_iter().for_each(|count| state.field(count));
+        state.field(&mut self.learner_walltime_s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state;
+
+    #[test]
+    fn a_saved_tally_goes_on() {
+        let mut tally = Tally::new();
+        for number in 0..150_u32 {
+            let episode_return = f64::from(number);
+            let duration = Duration::ZERO;
+            tally.note(0, &Episode { length: 3, episode_return, duration, metrics: Vec::new() });
+            tally.note_learner_step();
+        }
+        let bytes = state::save(|state| tally.visit(state));
+        let mut resumed = Tally::new();
+        state::restore("a tally", &bytes, |state| resumed.visit(state)).unwrap();
+        let (of, resumed) = (tally.summary(4, 450), resumed.summary(4, 450));
+        assert_eq!(resumed.mean_return_last_100, 99.5);
+        assert_eq!((of.episodes, of.env_steps, of.learner_steps), (150, 450, 150));
+        assert_eq!(Summary { env_steps_per_s: of.env_steps_per_s, ..resumed }, of);
+    }
+}

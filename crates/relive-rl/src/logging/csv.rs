@@ -1,0 +1,34 @@
+//! Tables for spreadsheets.
+
+use std::path::Path;
+
+use super::Logger;
+use super::logger::Files;
+use crate::Result;
+use crate::experiment::Report;
+
+/// Writes `actor.csv`, `evaluator.csv` and `learner.csv` in a folder, each with a header; files that are there are appended to.
+#[derive(Debug)]
+pub struct CsvLogger(Files);
+
+impl CsvLogger {
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn new(folder: impl AsRef<Path>) -> Result<CsvLogger> {
+        Ok(CsvLogger(Files::new(folder.as_ref(), "csv")?))
+    }
+}
+
+impl Logger for CsvLogger {
+    fn write(&mut self, report: &Report) -> Result<()> {
+        let values = report.values();
+        let row = |cells: Vec<String>| cells.join(",");
+        let header = || row(values.iter().map(|(name, _)| (*name).to_owned()).collect()) + "\n";
+        let line = row(values.iter().map(|(_, value)| value.to_string()).collect());
+        self.0.line(report.label(), header, &line)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+}

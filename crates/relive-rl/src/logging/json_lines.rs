@@ -1,0 +1,35 @@
+//! Lines for programs.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::Logger;
+use super::logger::Files;
+use crate::Result;
+use crate::experiment::Report;
+
+/// Writes `actor.jsonl`, `evaluator.jsonl` and `learner.jsonl` in a folder, an object a line; files that are there are appended to.
+#[derive(Debug)]
+pub struct JsonLinesLogger(Files);
+
+impl JsonLinesLogger {
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn new(folder: impl AsRef<Path>) -> Result<JsonLinesLogger> {
+        Ok(JsonLinesLogger(Files::new(folder.as_ref(), "jsonl")?))
+    }
+}
+
+impl Logger for JsonLinesLogger {
+    fn write(&mut self, report: &Report) -> Result<()> {
+        // What is no number in JSON becomes null.
+        let values = report.values().into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
+        let line = Value::Object(values.collect::<Map<_, _>>()).to_string();
+        self.0.line(report.label(), String::new, &line)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+}

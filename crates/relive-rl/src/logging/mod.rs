@@ -1,0 +1,13 @@
+//! What a run tells, written down: as CSV, as lines of JSON, for TensorBoard, or for people.
+
+mod csv;
+mod json_lines;
+mod logger;
+mod tensorboard;
+mod terminal;
+
+pub use csv::CsvLogger;
+pub use json_lines::JsonLinesLogger;
+pub use logger::{Logger, Loggers};
+pub use tensorboard::TensorBoardLogger;
+pub use terminal::TerminalLogger;

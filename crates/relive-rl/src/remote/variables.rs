@@ -1,0 +1,122 @@
+//! Parameters in a table.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use relive_client::blocking::Client;
+use relive_client::{Nest, Tensor};
+use relive_nn::Params;
+
+use super::tables::{is_timeout, wait_for_learner};
+use crate::experiment::Stop;
+use crate::variables::VariableSource;
+use crate::{Result, RlError};
+
+/// The table whose one item are the newest parameters.
+pub(super) const TABLE: &str = "variables";
+
+/// How old parameters may be before newer ones are fetched.
+const FETCH_EVERY: Duration = Duration::from_millis(100);
+
+/// Waiting for an item that is there.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Puts parameters in the place of those before.
+pub(super) fn put(client: &Client, params: &Params, is_over: bool) -> Result<()> {
+    let bytes = params.as_bytes();
+    let length = u32::try_from(bytes.len()).map_err(|error| RlError::state("parameters", error))?;
+    let values = Tensor::from_slice(bytes, [length]).map_err(|error| RlError::state("parameters", error))?;
+    let step = Nest::dict([
+        ("is_over", Nest::Leaf(Tensor::scalar(u8::from(is_over)))),
+        ("params", Nest::Leaf(values)),
+        ("version", Nest::Leaf(Tensor::scalar(params.version()))),
+    ]);
+    Ok(client.insert(&step, &[(TABLE, 1.0)])?)
+}
+
+/// Whether the learner whose parameters are on a server has all steps that it wants.
+///
+/// # Errors
+/// The server cannot be reached, or has no such parameters.
+pub fn is_over(client: &Client) -> Result<bool> {
+    let samples = match client.sample_with_timeout(TABLE, 1, PATIENCE) {
+        Err(error) if is_timeout(&error) => return Ok(false),
+        samples => samples?,
+    };
+    let Some(sample) = samples.first() else { return Ok(false) };
+    let flag = sample.columns()?.first().map(Tensor::to_vec::<u8>);
+    let flag = flag.transpose().map_err(|error| RlError::state("parameters", error))?;
+    Ok(flag.is_some_and(|flag| flag.first() == Some(&1)))
+}
+
+/// The parameters of a learner elsewhere, fetched at most ten times a second.
+pub struct RemoteVariables {
+    client: Client,
+    newest: Mutex<Newest>,
+}
+
+struct Newest {
+    params: Arc<Params>,
+    is_over: bool,
+    at: Instant,
+}
+
+impl RemoteVariables {
+    /// Waits until there is a learner; `like` has the layout of its parameters.
+    ///
+    /// # Errors
+    /// The server cannot be reached, the learner's parameters are of another layout, or `stop` was told.
+    pub fn connect(client: &Client, like: Params, stop: &Stop) -> Result<RemoteVariables> {
+        wait_for_learner(client, stop)?;
+        let mut newest = Newest { params: Arc::new(like), is_over: false, at: Instant::now() };
+        newest.fetch(client)?;
+        Ok(RemoteVariables { client: client.clone(), newest: Mutex::new(newest) })
+    }
+
+    /// Whether the learner has all steps that it wants.
+    ///
+    /// # Errors
+    /// As [`newest`](VariableSource::newest).
+    pub fn is_over(&self) -> Result<bool> {
+        self.newest()?;
+        Ok(self.newest.lock().is_over)
+    }
+}
+
+impl VariableSource for RemoteVariables {
+    fn newest(&self) -> Result<Arc<Params>> {
+        let mut newest = self.newest.lock();
+        if newest.at.elapsed() >= FETCH_EVERY {
+            newest.fetch(&self.client)?;
+        }
+        Ok(Arc::clone(&newest.params))
+    }
+}
+
+impl Newest {
+    fn fetch(&mut self, client: &Client) -> Result<()> {
+        self.at = Instant::now();
+        let samples = match client.sample_with_timeout(TABLE, 1, PATIENCE) {
+            // The learner is putting newer ones there, and this is the moment in between.
+            Err(error) if is_timeout(&error) => return Ok(()),
+            samples => samples?,
+        };
+        let Some(sample) = samples.first() else { return Ok(()) };
+        let columns = sample.columns()?;
+        let [is_over, params, version] = columns.as_slice() else {
+            return Err(RlError::state("parameters", format_args!("{} columns, not 3", columns.len())));
+        };
+        let damaged = |error: relive_tensor::TensorError| RlError::state("parameters", error);
+        self.is_over = is_over.to_vec::<u8>().map_err(damaged)?.first() == Some(&1);
+        let version = version.to_vec::<u64>().map_err(damaged)?.first().copied().unwrap_or_default();
+        if version == self.params.version() && version > 0 {
+            return Ok(());
+        }
+        let bytes = params.to_vec::<u8>().map_err(damaged)?;
+        let mut params = Params::clone(&self.params);
+        params.set_bytes(&bytes, version)?;
+        self.params = Arc::new(params);
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! What loggers leave in their folder.
+
+use relive_rl::experiment::{EpisodeReport, LearnerReport, Report};
+use relive_rl::logging::{CsvLogger, JsonLinesLogger, Logger, Loggers, TensorBoardLogger, TerminalLogger};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn actor(env_steps: u64) -> Report {
+    Report::Actor(EpisodeReport {
+        actor: 0,
+        episode: env_steps / 9,
+        episode_length: 9,
+        episode_return: -0.5,
+        env_steps,
+        learner_steps: 1,
+        seconds: 0.25,
+    })
+}
+
+fn learner() -> Report {
+    let metrics = vec![("loss", 0.125)];
+    Report::Learner(LearnerReport { learner_steps: 2, env_steps: 18, walltime_s: 0.1, seconds: 0.5, metrics })
+}
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn reports_are_in_all_files_and_appended_when_a_run_is_resumed() {
+    let folder = std::env::temp_dir().join(format!("relive-logs-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    for steps in [9, 18] {
+        let mut loggers = Loggers::new();
+        loggers.add(CsvLogger::new(&folder).unwrap());
+        loggers.add(JsonLinesLogger::new(&folder).unwrap());
+        loggers.add(TensorBoardLogger::new(&folder).unwrap());
+        loggers.write(&actor(steps)).unwrap();
+        loggers.write(&learner()).unwrap();
+        loggers.flush().unwrap();
+    }
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert_eq!(
+        text("actor.csv"),
+        "actor,episode,episode_length,episode_return,env_steps,learner_steps,seconds\n\
+         0,1,9,-0.5,9,1,0.25\n0,2,9,-0.5,18,1,0.25\n"
+    );
+    let last: serde_json::Value =
+        serde_json::from_str(text("learner.jsonl").lines().last().unwrap()).unwrap();
+    assert_eq!((&last["loss"], &last["learner_steps"]), (&0.125.into(), &2.0.into()));
+    let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let events = names.filter(|name| name.to_str().unwrap().starts_with("events.out.tfevents.")).count();
+    assert_eq!(events, 2);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn people_get_a_line_now_and_then() {
+    let shared = Shared::default();
+    let mut terminal = TerminalLogger::new(shared.clone(), Duration::from_secs(3_600));
+    for report in [actor(9), actor(18), learner(), learner()] {
+        terminal.write(&report).unwrap();
+    }
+    terminal.flush().unwrap();
+    let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(
+        lines[0]
+            .starts_with("[actor] actor = 0 | episode = 1 | episode length = 9 | episode return = -0.500")
+    );
+    assert!(lines[1].ends_with("loss = 0.125"), "{text}");
+}
