@@ -26,6 +26,7 @@ from relive.errors import DeadlineExceededError, ReverbError
 from relive.replay_sample import ReplaySample, SampleInfo
 from relive.security import ClientTls, ServerTls
 from relive.server import Server, Table
+from relive.servers import ServerChange, ServerState
 from relive.specs import ArraySpec, BoundedArraySpec
 from relive.trajectory_writer import TrajectoryColumn, TrajectoryWriter
 from relive.writer import Writer
@@ -55,6 +56,8 @@ __all__ = [
     "ReverbError",
     "SampleInfo",
     "Server",
+    "ServerChange",
+    "ServerState",
     "ServerTls",
     "StructuredWriter",
     "TFClient",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from relive import errors, nest, specs
 from relive.client import Client
 from relive.replay_sample import ReplaySample, SampleInfo
+from relive.servers import joined
 from relive.specs import ArraySpec
 
 _log = logging.getLogger("relive")
@@ -54,7 +55,7 @@ class SampleDataset:
 
     def __init__(
         self,
-        server_address: str | Client,
+        server_address: str | Sequence[str] | Client,
         table: str,
         dtypes: Any,
         shapes: Any,
@@ -67,7 +68,7 @@ class SampleDataset:
         """Nothing is connected before the dataset is iterated.
 
         Args:
-          server_address: the server, ``host:port``, or a client of it.
+          server_address: the server, ``host:port``, or many as :class:`relive.Client` takes them, or a client.
           table: the table.
           dtypes: a nest of data types, one per column; the data of samples gets its structure, with tuples for lists.
           shapes: a nest of the same structure of shapes, ``None`` for sizes that are not known.
@@ -96,7 +97,7 @@ class SampleDataset:
     @classmethod
     def from_table_signature(
         cls: type[_Self],
-        server_address: str | Client,
+        server_address: str | Sequence[str] | Client,
         table: str,
         max_in_flight_samples_per_worker: int,
         num_workers_per_iterator: int = -1,
@@ -172,7 +173,7 @@ class SampleDataset:
         from relive._tf.specs import dtypes_and_shapes
 
         made = datasets.TimestepDataset if self._timesteps else datasets.TrajectoryDataset
-        address = self._address if isinstance(self._address, str) else self._address.server_address
+        address = self._address.server_address if isinstance(self._address, Client) else joined(self._address)
         options = self._options
         return made(
             address,
@@ -236,7 +237,7 @@ def _check_positive(name: str, value: int) -> None:
         raise ValueError(f"{name} ({value}) must be a positive integer or -1")
 
 
-def _client(server: str | Client) -> Client:
+def _client(server: str | Sequence[str] | Client) -> Client:
     return server if isinstance(server, Client) else Client(server)
 
 

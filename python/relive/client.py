@@ -16,6 +16,7 @@ from relive.checkpoints import CheckpointStatus
 from relive.replay_sample import ReplaySample, SampleInfo
 from relive.reverb_types import TableInfo
 from relive.security import ClientTls
+from relive.servers import ServerChange, ServerState, joined
 from relive.trajectory_writer import TrajectoryWriter
 from relive.writer import Writer
 
@@ -42,7 +43,11 @@ class ItemInfo(NamedTuple):
 
 
 class Client:
-    """A client of the server at ``server_address``, ``host:port``.
+    """A client of the server at ``server_address``, ``host:port``, or of many servers.
+
+    Many servers are given as a list of addresses, as one string with commas between them, or as ``dns:///name:port`` for all addresses
+    that a name has. They then are as one: see ``docs/many-servers.md``. A server that is away is left out until it answers
+    again, and no call waits for it; :meth:`servers` and :meth:`server_changes` tell.
 
     Nothing is connected before the first call. ``transport`` is the way to the server: ``"in-process"`` for one of this
     process, which is reached through memory; ``"shm"`` for one of this machine and user, whose batches come in memory that is
@@ -63,15 +68,15 @@ class Client:
 
     def __init__(
         self,
-        server_address: str,
+        server_address: str | Sequence[str],
         *,
         transport: str = "auto",
         timeout: float | None = None,
         token: str | None = None,
         tls: ClientTls | None = None,
     ) -> None:
-        self._server_address = server_address
-        self._arguments = (server_address, transport, timeout, token, tls)
+        self._server_address = joined(server_address)
+        self._arguments = (self._server_address, transport, timeout, token, tls)
         self._native = _native.Client(*self._arguments)
         self._structures: dict[str, Structure] = {}
 
@@ -83,7 +88,7 @@ class Client:
 
     @property
     def server_address(self) -> str:
-        """The address as it was given."""
+        """The address as it was given; those of many servers with commas between."""
         return self._server_address
 
     @property
@@ -96,6 +101,30 @@ class Client:
           FailedPreconditionError: the way that was asked for does not lead to the server.
         """
         return self._native.transport
+
+    # Many servers.
+
+    def servers(self) -> list[ServerState]:
+        """How each of many servers stands now; nothing for a client of one, which watches nothing."""
+        return [ServerState._make(state) for state in self._native.servers()]
+
+    def server_changes(self) -> list[ServerChange]:
+        """The last 256 times that one of many servers was left out or taken back, the oldest first.
+
+        They are also in the log of :mod:`logging` (logger ``relive``), as warnings when a server is left out.
+        """
+        return [ServerChange._make(change) for change in self._native.server_changes()]
+
+    def server(self, address: str) -> Client:
+        """A client of one of many servers alone, by its address as :meth:`servers` tells it.
+
+        Raises:
+          ValueError: the client has no server there.
+        """
+        known = [state.address for state in self.servers()]
+        if address not in known:
+            raise ValueError(f"there is no server at {address!r}; the servers are {known}")
+        return _client(address, *self._arguments[1:])
 
     # Writing.
 

@@ -10,6 +10,7 @@ mod deadline;
 mod error;
 mod give_up;
 mod history;
+mod many;
 mod pattern;
 mod sampler;
 mod writer;
@@ -22,6 +23,7 @@ pub use client::{
 };
 pub use error::{Error, ErrorKind, Result};
 pub use history::{CellState, Column, ColumnHistory, History, WeakCell};
+pub use many::{PartialFailure, ServerChange, ServerEvent, ServerStanding, ServerState};
 pub use pattern::{
     Comparison, Condition, Operand, OperandBuilder, PatternNode, PriorityFn, SourceColumn, StructuredConfig,
     reference_step,

@@ -15,6 +15,7 @@ use relive_client::{
 use relive_engine::Engine;
 use relive_tensor::Codec;
 
+use crate::address;
 use crate::array;
 use crate::batch::{BatchIterator, Calls};
 use crate::checkpoint_status;
@@ -27,15 +28,13 @@ use crate::out::Out;
 use crate::sampler::{Sampler, to_python};
 use crate::security::{ClientCertificates, ClientSecurity};
 use crate::server::local_engine;
+use crate::servers;
 use crate::structured::{self, StructuredWriter};
 use crate::table::{Table, info_dict, set_chunks, status_dict, waiter_dict};
 use crate::wait;
 use crate::writer::TrajectoryWriter;
 
-/// Names of this machine that mean this very process may serve the address.
-const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"];
-
-/// A client of one server.
+/// A client of one server, or of many.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Client {
     address: String,
@@ -100,8 +99,11 @@ impl Client {
     /// The connection, made anew after a fork and when a server begins or ends in this process.
     pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
         let process = std::process::id();
-        let local =
-            self.choice.may_be_in_process().then(|| self.local_port().and_then(local_engine)).flatten();
+        let local = self
+            .choice
+            .may_be_in_process()
+            .then(|| address::local_port(&self.address).and_then(local_engine))
+            .flatten();
         let mut connected = self.connected.lock();
         if let Some(current) = &*connected
             && current.process == process
@@ -165,11 +167,6 @@ impl Client {
     fn limit(&self, timeout: Option<f64>) -> PyResult<Duration> {
         if timeout.is_some() { seconds(timeout) } else { Ok(self.timeout) }
     }
-
-    fn local_port(&self) -> Option<u16> {
-        let (host, port) = self.address.rsplit_once(':')?;
-        LOCAL_HOSTS.contains(&host).then(|| port.parse().ok()).flatten()
-    }
 }
 
 /// Seconds as a duration; none and infinity mean for ever.
@@ -198,7 +195,7 @@ impl Client {
         tls: Option<ClientCertificates>,
     ) -> PyResult<Client> {
         Ok(Client {
-            address: single_address(address).to_owned(),
+            address: address::of_one_server(address).to_owned(),
             choice: Choice::named(transport)?,
             timeout: seconds(timeout)?,
             security: ClientSecurity::new(token, tls)?,
@@ -215,6 +212,16 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::FailedPrecondition => Err(raise(py, &error)),
             found => Ok(found.unwrap_or_else(|_| client.transport()).to_string()),
         }
+    }
+
+    /// Of many servers, how each stands; of one, nothing.
+    fn servers(&self, py: Python<'_>) -> PyResult<Vec<servers::State>> {
+        Ok(servers::states(&self.connect(py)?))
+    }
+
+    /// Servers that were left out or taken back.
+    fn server_changes(&self, py: Python<'_>) -> PyResult<Vec<servers::Change>> {
+        Ok(servers::changes(&self.connect(py)?))
     }
 
     /// The tables, each as what `TableInfo` is made of.
@@ -556,11 +563,4 @@ fn positive(value: i64) -> Option<usize> {
 
 fn no_server<'r>() -> wait::Reason<'r> {
     Box::pin(std::future::ready("no server answers".to_owned()))
-}
-
-/// Addresses of one server in gRPC's notation, without it.
-fn single_address(address: &str) -> &str {
-    let prefixes = ["dns:///", "ipv4:", "ipv6:"];
-    let found = prefixes.iter().find_map(|prefix| address.strip_prefix(prefix));
-    found.filter(|rest| !rest.contains(',')).unwrap_or(address)
 }

@@ -3,6 +3,7 @@
 //! Nothing here holds a lock of the engine or of a writer while it waits for the interpreter, and every call that can
 //! wait lets go of the interpreter meanwhile (`wait`).
 
+mod address;
 mod allocator;
 mod array;
 mod batch;
@@ -27,6 +28,7 @@ mod process;
 mod sampler;
 mod security;
 mod server;
+mod servers;
 mod spec;
 mod structured;
 mod table;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Served, file, outcome};
+use crate::support::{Served, command, file, outcome};
 
 const TOML: &str = "[[table]]\nname = 'replay'\nmax_size = 50\n";
 
@@ -15,7 +15,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server whose log nobody reads any further, and the address of its dashboard.
 fn serve(config: &str, more: &[&str]) -> (Served, String) {
-    let mut served = Served::start_with(".toml", config, more);
+    with_http(Served::start_with(".toml", config, more))
+}
+
+/// The same, started by the whole command.
+pub(crate) fn serve_with_http(args: &[&str]) -> (Served, String) {
+    with_http(Served::spawn(&mut command(args)))
+}
+
+fn with_http(mut served: Served) -> (Served, String) {
     let log = BufReader::new(served.child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let shown =
         log.filter_map(|line| Some(line.split_once("dashboard at http://")?.1.split_once('/')?.0.to_owned()));
@@ -31,7 +39,7 @@ fn ask(address: &str, path: &str) -> TcpStream {
 }
 
 /// Head and body of an answer.
-fn get(address: &str, path: &str) -> (String, String) {
+pub(crate) fn get(address: &str, path: &str) -> (String, String) {
     let mut text = String::new();
     ask(address, path).read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();

@@ -13,6 +13,8 @@ mod checkpoint_support;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod deploy;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod info;

@@ -16,7 +16,8 @@ use super::{BatchOptions, SampleBatch};
 use crate::bulk::{BulkFeed, Next};
 use crate::client::{Client, Connection, Remote, Transport};
 use crate::deadline::Deadline;
-use crate::sampler::{LocalFeed, RemoteFeed};
+use crate::many::ManyFeed;
+use crate::sampler::{LocalFeed, RemoteFeed, Streams};
 use crate::{Error, ErrorKind, Result, Sample};
 
 /// Reads batches of samples of one table.
@@ -53,9 +54,9 @@ pub struct BatchSampler {
 enum Source {
     /// Whole batches of a server.
     Bulk(BulkFeed),
-    /// Samples of a server that speaks gRPC only.
+    /// Samples of a server that speaks gRPC only, or of many servers.
     Remote {
-        feed: RemoteFeed,
+        feed: Streams,
         /// Samples that the feed may fetch or has fetched, and that are not in `ready` yet.
         granted: usize,
         /// Samples that came and are in no batch yet.
@@ -74,6 +75,12 @@ impl BatchSampler {
         let batches_ahead = options.batches_ahead(client.transport());
         let source = match client.connection() {
             Connection::Remote(_) => bulk(client, table, options, batches_ahead),
+            Connection::Many(many) => {
+                let granted = batches_ahead * options.batch_size;
+                let (streams, patience) = (options.of_streams(0), patience(client, options));
+                let feed = ManyFeed::new(many, table, &streams, granted, patience)?;
+                Source::Remote { feed: Streams::Many(Box::new(feed)), granted, ready: VecDeque::new() }
+            }
             Connection::Local(local) => {
                 let table = local.table("sample", table)?.clone();
                 Source::Local { feed: LocalFeed::new(table, Arc::clone(local.who())), ready: Vec::new() }
@@ -300,7 +307,7 @@ fn grpc(
     let granted = (options.batches_ahead(Transport::Tcp) * options.batch_size).saturating_sub(ready.len());
     let streams = options.of_streams(ready.len());
     let feed = RemoteFeed::new(remote, table, &streams, granted, patience(client, options));
-    Source::Remote { feed, granted, ready }
+    Source::Remote { feed: Streams::One(feed), granted, ready }
 }
 
 /// How long a server may be away.

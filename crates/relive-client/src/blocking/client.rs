@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 
 use super::{BatchSampler, Sampler, StructuredWriter, TrajectoryWriter};
 use crate::{
-    BatchOptions, ClientOptions, Error, ErrorKind, Result, Sample, SamplerOptions, ServerInfo, ServerStatus,
-    StructuredConfig, StructuredWriterOptions, TrajectoryWriterOptions,
+    BatchOptions, ClientOptions, Error, ErrorKind, Result, Sample, SamplerOptions, ServerChange, ServerInfo,
+    ServerState, ServerStatus, StructuredConfig, StructuredWriterOptions, TrajectoryWriterOptions,
 };
 
 /// Threads of a client's runtime: one can decode messages while the other waits for the socket.
@@ -56,6 +56,43 @@ impl Client {
             crate::Client::connect_with(address, options)?
         };
         Ok(Client { runtime: Arc::new(runtime), inner })
+    }
+
+    /// A client of all servers at `addresses` as if they were one.
+    ///
+    /// # Errors
+    /// As [`crate::Client::connect_many`], and `Internal` when the system gives no threads.
+    pub fn connect_many<A: AsRef<str>>(addresses: &[A]) -> Result<Client> {
+        Client::connect_many_with(addresses, ClientOptions::default())
+    }
+
+    /// [`connect_many`](Self::connect_many) with other than the default options.
+    ///
+    /// # Errors
+    /// As [`connect_many`](Self::connect_many).
+    pub fn connect_many_with<A: AsRef<str>>(addresses: &[A], options: ClientOptions) -> Result<Client> {
+        let runtime = runtime()?;
+        let inner = {
+            let _inside = runtime.enter();
+            crate::Client::connect_many_with(addresses, options)?
+        };
+        Ok(Client { runtime: Arc::new(runtime), inner })
+    }
+
+    /// The servers of a client of many; see [`crate::Client::servers`].
+    pub fn servers(&self) -> Vec<ServerState> {
+        self.inner.servers()
+    }
+
+    /// Servers that were left out or taken back; see [`crate::Client::server_changes`].
+    pub fn server_changes(&self) -> Vec<ServerChange> {
+        self.inner.server_changes()
+    }
+
+    /// A client of one of many servers, by its address.
+    pub fn server(&self, address: &str) -> Option<Client> {
+        let inner = self.inner.server(address)?;
+        Some(Client { runtime: Arc::clone(&self.runtime), inner })
     }
 
     /// A client of tables of this process.

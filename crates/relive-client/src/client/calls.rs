@@ -36,6 +36,7 @@ impl Client {
     pub async fn server_info_with_timeout(&self, timeout: Duration) -> Result<ServerInfo> {
         let info = match self.connection() {
             Connection::Local(local) => local.info(),
+            Connection::Many(many) => many.server_info(timeout).await?,
             Connection::Remote(remote) => {
                 let answer = self.call("server_info", timeout, || {
                     let mut stub = remote.stub();
@@ -63,6 +64,7 @@ impl Client {
     pub async fn status_with_timeout(&self, timeout: Duration) -> Result<ServerStatus> {
         match self.connection() {
             Connection::Local(local) => Ok(local.status()),
+            Connection::Many(many) => many.status(timeout).await,
             Connection::Remote(remote) => {
                 let answer = self.call("status", timeout, || {
                     let mut stub = remote.own_stub();
@@ -101,6 +103,7 @@ impl Client {
     ) -> Result<()> {
         let remote = match self.connection() {
             Connection::Local(local) => return local.mutate(table, updates, deletes),
+            Connection::Many(many) => return many.mutate(table, updates, deletes, timeout).await,
             Connection::Remote(remote) => remote,
         };
         let request = MutatePrioritiesRequest {
@@ -131,6 +134,7 @@ impl Client {
     pub async fn reset_with_timeout(&self, table: &str, timeout: Duration) -> Result<()> {
         let remote = match self.connection() {
             Connection::Local(local) => return local.reset(table),
+            Connection::Many(many) => return many.reset(table, timeout).await,
             Connection::Remote(remote) => remote,
         };
         let request = ResetRequest { table: table.to_owned() };
@@ -159,6 +163,7 @@ impl Client {
     pub async fn checkpoint_with_timeout(&self, timeout: Duration) -> Result<String> {
         let remote = match self.connection() {
             Connection::Local(local) => return self.local_checkpoint(local.engine(), timeout).await,
+            Connection::Many(many) => return many.checkpoint(timeout).await,
             Connection::Remote(remote) => remote,
         };
         let answer = self.call("checkpoint", timeout, || {
@@ -194,6 +199,7 @@ impl Client {
     pub async fn checkpoint_status_with_timeout(&self, timeout: Duration) -> Result<CheckpointStatus> {
         let remote = match self.connection() {
             Connection::Local(local) => return Ok(local.engine().checkpoint_status()),
+            Connection::Many(many) => return many.checkpoint_status(timeout).await,
             Connection::Remote(remote) => remote,
         };
         let answer = self.call("checkpoint_status", timeout, || {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::AUTHORIZATION;
@@ -64,12 +65,15 @@ pub(crate) struct TlsTarget {
     /// `host:port`.
     pub(crate) authority: String,
     pub(crate) tls: ClientTls,
+    /// The name that the server's certificate is held against, if it is not the host.
+    pub(crate) name: Option<Arc<str>>,
 }
 
 impl TlsTarget {
     /// A connection, after the handshake.
     pub(crate) async fn connect(&self, purpose: Purpose) -> io::Result<Socket> {
         let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
+        let host = self.name.as_deref().unwrap_or(host);
         let socket = TcpStream::connect(&self.authority).await?;
         Socket::connect_tls(socket, host, &self.tls, purpose).await
     }

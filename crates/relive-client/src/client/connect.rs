@@ -10,6 +10,7 @@ use super::remote::Remote;
 use super::{ClientOptions, Proposals, Transport};
 use crate::Result;
 use crate::bulk::Dialer;
+use crate::many::{self, Many};
 use crate::writer::SignatureCache;
 
 /// A client of one replay server: Relive's or dm-reverb's over TCP, or tables in this very process.
@@ -41,7 +42,7 @@ pub(super) struct Shared {
     pub(super) options: ClientOptions,
     connection: Connection,
     pub(super) signatures: SignatureCache,
-    pub(super) proposals: Proposals,
+    pub(super) proposals: Arc<Proposals>,
 }
 
 /// The way to the tables.
@@ -50,11 +51,16 @@ pub(crate) enum Connection {
     Remote(Box<Remote>),
     /// Tables of this process.
     Local(Local),
+    /// Many servers, each with a client of its own.
+    Many(Arc<Many>),
 }
 
 impl Client {
     /// A client of the server at `address`: `host:port` or `http://host:port`. Must be called inside a Tokio runtime;
     /// [`blocking::Client`](crate::blocking::Client) needs none.
+    ///
+    /// A list with commas, `host1:port,host2:port`, and a name whose addresses are all servers, `dns:///name:port`, make a client of
+    /// [many servers](Self::connect_many).
     ///
     /// # Errors
     /// `InvalidArgument` for an address that cannot be one. Whether a server is there shows with the first call.
@@ -67,8 +73,16 @@ impl Client {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub fn connect_with(address: &str, options: ClientOptions) -> Result<Client> {
+        if many::is_many(address) {
+            return Client::connect_many_with(&[address], options);
+        }
+        Client::connect_one(address, options)
+    }
+
+    /// A client of one server, whatever the address looks like.
+    pub(crate) fn connect_one(address: &str, options: ClientOptions) -> Result<Client> {
         let connection = Connection::Remote(Box::new(Remote::new(address, &options)?));
-        Ok(Client::with_connection(connection, options))
+        Ok(Client::with_connection(connection, options, Arc::default()))
     }
 
     /// A client of the tables of `engine`, without a network. Once the engine is closed, calls fail with `Cancelled`.
@@ -89,11 +103,15 @@ impl Client {
 
     /// [`in_process`](Self::in_process) with other than the default options, of which only the timeout has a meaning.
     pub fn in_process_with(engine: Engine, options: ClientOptions) -> Client {
-        Client::with_connection(Connection::Local(Local::new(engine)), options)
+        Client::with_connection(Connection::Local(Local::new(engine)), options, Arc::default())
     }
 
-    fn with_connection(connection: Connection, options: ClientOptions) -> Client {
-        let (signatures, proposals) = (SignatureCache::default(), Proposals::default());
+    pub(super) fn with_connection(
+        connection: Connection,
+        options: ClientOptions,
+        proposals: Arc<Proposals>,
+    ) -> Client {
+        let signatures = SignatureCache::default();
         Client { shared: Arc::new(Shared { options, connection, signatures, proposals }) }
     }
 
@@ -105,6 +123,7 @@ impl Client {
                 remote.routes().known().map_or(Transport::Tcp, |dialer| dialer.transport())
             }
             Connection::Local(_) => Transport::InProcess,
+            Connection::Many(many) => many.transport(),
         }
     }
 
@@ -113,6 +132,9 @@ impl Client {
     /// # Errors
     /// The server is away; `FailedPrecondition` if the way that the options ask for does not lead to it.
     pub async fn negotiate(&self) -> Result<Transport> {
+        if let Connection::Many(many) = self.connection() {
+            return many.negotiate().await;
+        }
         let dialer = self.route().await?;
         Ok(dialer.map_or_else(|| self.transport(), |dialer| dialer.transport()))
     }
@@ -138,15 +160,16 @@ impl Client {
                 let options = self.options();
                 remote.routes().find(remote, options.transport, options.connect_timeout).await
             }
-            Connection::Local(_) => Ok(None),
+            Connection::Local(_) | Connection::Many(_) => Ok(None),
         }
     }
 
-    /// The address as a URI; `in-process` for tables of this process.
+    /// The address as a URI; `in-process` for tables of this process; the addresses as they were given of many servers.
     pub fn address(&self) -> &str {
         match self.connection() {
             Connection::Remote(remote) => remote.uri(),
             Connection::Local(_) => Transport::InProcess.text(),
+            Connection::Many(many) => many.text(),
         }
     }
 

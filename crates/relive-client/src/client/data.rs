@@ -126,7 +126,7 @@ impl Client {
     pub(crate) fn known_signature(&self, table: &str) -> Result<Option<Arc<TableSignature>>> {
         match (self.shared.signatures.get(table), self.connection()) {
             (Some(known), _) => Ok(Some(known)),
-            (None, Connection::Remote(_)) => Ok(None),
+            (None, Connection::Remote(_) | Connection::Many(_)) => Ok(None),
             (None, Connection::Local(local)) => {
                 let config = local.table("create_item", table)?.config();
                 Ok(Some(self.shared.signatures.add(&config)))

@@ -41,7 +41,7 @@ impl ServerInfo {
         Ok(ServerInfo::new(StateId { high: id.high, low: id.low }, tables))
     }
 
-    pub(super) fn new(state_id: StateId, mut tables: Vec<TableInfo>) -> ServerInfo {
+    pub(crate) fn new(state_id: StateId, mut tables: Vec<TableInfo>) -> ServerInfo {
         tables.sort_unstable_by(|a, b| a.config.name.cmp(&b.config.name));
         ServerInfo { state_id, tables }
     }

@@ -53,6 +53,7 @@ impl Client {
     pub async fn items(&self, table: &str, from: u64, limit: usize) -> Result<ItemPage> {
         let remote = match self.connection() {
             Connection::Remote(remote) => remote,
+            Connection::Many(many) => return many.items(table, from, limit).await,
             Connection::Local(local) => {
                 let page = local.table("items", table)?.items(from, limit);
                 return Ok(ItemPage {
@@ -80,6 +81,9 @@ impl Client {
     /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Unavailable` when the server goes away
     /// meanwhile, `Timeout` after the client's time.
     pub async fn get_items(&self, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
+        if let Connection::Many(many) = self.connection() {
+            return many.get_items(table, keys).await;
+        }
         if let Connection::Local(local) = self.connection() {
             let table = local.table("get_items", table)?;
             let found = table.get_items(keys).await;

@@ -9,6 +9,7 @@ mod data;
 mod info;
 mod items;
 mod local;
+mod many;
 mod memory;
 mod names;
 mod operate;

@@ -53,6 +53,7 @@ impl Client {
     ) -> Result<bool> {
         let remote = match self.connection() {
             Connection::Local(local) => return local.name_columns(table, structure),
+            Connection::Many(many) => return many.name_columns(table, structure, timeout).await,
             Connection::Remote(remote) => remote,
         };
         let structure = Some(structure::to_wire(structure));
@@ -93,6 +94,9 @@ impl Client {
         if let Connection::Local(local) = self.connection() {
             return Ok(local.table("column_names", table)?.columns().as_deref().cloned());
         }
+        if let Connection::Many(many) = self.connection() {
+            return many.column_names(table).await;
+        }
         let status = match self.status().await {
             Err(error) if error.kind() == ErrorKind::Unimplemented => return Ok(None),
             status => status?,
@@ -112,8 +116,12 @@ impl Client {
 
     /// Makes a proposal; what comes of it matters to nobody who writes.
     pub(crate) async fn propose(&self, proposal: &Proposal) {
+        self.propose_within(proposal, PROPOSAL_TIMEOUT.min(self.options().timeout)).await;
+    }
+
+    /// [`propose`](Self::propose) with a time of its own.
+    pub(crate) async fn propose_within(&self, proposal: &Proposal, timeout: Duration) {
         let Proposal { table, structure } = proposal;
-        let timeout = PROPOSAL_TIMEOUT.min(self.options().timeout);
         match self.name_columns_with_timeout(table, structure, timeout).await {
             Ok(true) => {}
             Ok(false) => tracing::debug!(%table, "the table knows its columns by other names"),

@@ -38,6 +38,7 @@ impl Client {
             return Err(Error::invalid("change_table: nothing is to be changed; set at least one rule"));
         }
         let remote = match self.connection() {
+            Connection::Many(many) => return many.change_table(table, &change).await,
             Connection::Local(local) => {
                 let changed = local.engine().change_table(table, &change, local.who());
                 return changed.map_err(refused("change_table"));
@@ -76,6 +77,7 @@ impl Client {
     pub async fn add_table(&self, config: TableConfig) -> Result<()> {
         config.validate().map_err(|error| Error::invalid(format!("add_table: {error}")))?;
         let remote = match self.connection() {
+            Connection::Many(many) => return many.add_table(config).await,
             Connection::Local(local) => {
                 return local.engine().add_table(config, local.who()).map_err(refused("add_table"));
             }
@@ -96,6 +98,7 @@ impl Client {
     /// after the client's time.
     pub async fn drop_table(&self, table: &str) -> Result<()> {
         let remote = match self.connection() {
+            Connection::Many(many) => return many.drop_table(table).await,
             Connection::Local(local) => {
                 return local.engine().drop_table(table, local.who()).map_err(refused("drop_table"));
             }

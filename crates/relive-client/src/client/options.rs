@@ -28,6 +28,9 @@ pub struct ClientOptions {
     pub(crate) transport: TransportChoice,
     pub(crate) token: Option<Arc<str>>,
     pub(crate) tls: Option<ClientTls>,
+    /// The name that certificates are held against, if the address has another.
+    pub(crate) tls_name: Option<Arc<str>>,
+    pub(crate) answer_timeout: Duration,
 }
 
 /// The token stays out of logs.
@@ -48,6 +51,23 @@ impl ClientOptions {
 
     /// Default of [`connect_timeout`](Self::connect_timeout).
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// Default of [`answer_timeout`](Self::answer_timeout).
+    pub const DEFAULT_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+    /// How long one of many servers may leave the question for its tables unanswered before it is left out; 1 s. A connection that
+    /// breaks or is refused is noticed at once. Of a single server it has no meaning.
+    #[must_use]
+    pub fn answer_timeout(mut self, timeout: Duration) -> ClientOptions {
+        self.answer_timeout = timeout;
+        self
+    }
+
+    /// The same for an address of a server whose certificate is for `name`.
+    pub(crate) fn tls_name(mut self, name: &str) -> ClientOptions {
+        self.tls_name = Some(Arc::from(name));
+        self
+    }
 
     /// How long a call may take that is not given a timeout of its own; 30 s.
     #[must_use]
@@ -121,6 +141,8 @@ impl Default for ClientOptions {
             transport: TransportChoice::Auto,
             token: None,
             tls: None,
+            tls_name: None,
+            answer_timeout: Self::DEFAULT_ANSWER_TIMEOUT,
         }
     }
 }

@@ -119,7 +119,8 @@ fn tls_target(address: &Address, options: &ClientOptions) -> Result<Option<TlsTa
         Some(tls) => tls.clone(),
         None => ClientTls::new(None, None).map_err(|error| Error::invalid(error.to_string()))?,
     };
-    Ok(Some(TlsTarget { authority: address.authority().to_owned(), tls }))
+    let name = options.tls_name.clone();
+    Ok(Some(TlsTarget { authority: address.authority().to_owned(), tls, name }))
 }
 
 /// The header that shows a token.

@@ -26,6 +26,9 @@ impl Client {
                 insert: table.insert_shortfall().map(|missing| missing.to_string()),
             });
         }
+        if let Connection::Many(many) = self.connection() {
+            return many.waits(table).await;
+        }
         let status = self.status().await?;
         status.table(table).map(|table| table.waits.clone()).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("waits: Priority table {table} was not found"))

@@ -14,6 +14,7 @@ mod shared;
 #[cfg(test)]
 mod shared_model;
 mod stream;
+mod streams;
 mod worker;
 
 pub use call::SampleCall;
@@ -27,3 +28,4 @@ pub(crate) use local::LocalFeed;
 pub(crate) use remote::RemoteFeed;
 pub(crate) use sample::SampleData;
 pub(crate) use stream::{Responses, end_of_message};
+pub(crate) use streams::Streams;

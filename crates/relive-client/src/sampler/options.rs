@@ -104,6 +104,15 @@ impl SamplerOptions {
         self.max_in_flight.saturating_mul(self.useful_workers())
     }
 
+    /// How one of so many servers is read, where how much of it is said elsewhere. Each may have twice its even share in flight.
+    pub(crate) fn of_a_lane(&self, servers: usize) -> SamplerOptions {
+        let servers = servers.max(1);
+        let workers = self.num_workers.div_ceil(servers);
+        let all = self.capacity().saturating_mul(2).div_ceil(servers);
+        let max_in_flight = all.div_ceil(workers).clamp(1, MAX_IN_FLIGHT);
+        SamplerOptions { num_workers: workers, max_in_flight, max_samples: None, ..*self }
+    }
+
     /// As many workers as there is work for.
     pub(crate) fn useful_workers(&self) -> usize {
         let needed = self.max_samples.map_or(usize::MAX, |samples| (samples / self.max_in_flight).max(1));

@@ -12,9 +12,11 @@ use futures_core::Stream;
 
 use super::local::LocalFeed;
 use super::remote::RemoteFeed;
+use super::streams::Streams;
 use super::{Sample, SamplerOptions};
 use crate::client::{Client, Connection};
 use crate::deadline::Deadline;
+use crate::many::ManyFeed;
 use crate::{Error, ErrorKind, Result};
 
 /// Reads samples of one table, some of them ahead of their use.
@@ -47,8 +49,8 @@ pub struct Sampler {
 
 /// Where the samples come from.
 enum Feed {
-    Remote {
-        feed: RemoteFeed,
+    Streams {
+        feed: Streams,
         /// Credits of samples that the caller took.
         credits: usize,
     },
@@ -67,7 +69,12 @@ impl Sampler {
             Connection::Remote(remote) => {
                 let patience = options.unavailable_timeout.unwrap_or(client.options().timeout);
                 let feed = RemoteFeed::new(remote, table, options, options.capacity(), patience);
-                Feed::Remote { feed, credits: 0 }
+                Feed::Streams { feed: Streams::One(feed), credits: 0 }
+            }
+            Connection::Many(many) => {
+                let patience = options.unavailable_timeout.unwrap_or(client.options().timeout);
+                let feed = ManyFeed::new(many, table, options, options.capacity(), patience)?;
+                Feed::Streams { feed: Streams::Many(Box::new(feed)), credits: 0 }
             }
             Connection::Local(local) => {
                 let feed = LocalFeed::new(local.table("sample", table)?.clone(), Arc::clone(local.who()));
@@ -80,7 +87,7 @@ impl Sampler {
     /// The table that is read.
     pub fn table(&self) -> &str {
         match &self.feed {
-            Feed::Remote { feed, .. } => feed.table(),
+            Feed::Streams { feed, .. } => feed.table(),
             Feed::Local { feed, .. } => feed.table().name(),
         }
     }
@@ -161,7 +168,7 @@ impl Feed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<()>>> {
         match self {
-            Feed::Remote { feed, credits } => feed.poll_take(std::mem::take(credits), into, cx),
+            Feed::Streams { feed, credits } => feed.poll_take(std::mem::take(credits), into, cx),
             Feed::Local { left: Some(0), .. } => Poll::Ready(None),
             Feed::Local { feed, timeout, left } => {
                 let taken =
@@ -176,7 +183,7 @@ impl Feed {
 
     /// Lets the workers know what was taken, not each time.
     fn count_taken(&mut self) {
-        let Feed::Remote { feed, credits } = self else { return };
+        let Feed::Streams { feed, credits } = self else { return };
         *credits += 1;
         if *credits >= feed.credit_batch() {
             feed.give_back(std::mem::take(credits));

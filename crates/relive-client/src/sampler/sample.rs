@@ -17,9 +17,13 @@ use crate::{Error, ErrorKind, Result};
 pub struct SampleInfo {
     /// The item's key, by which its priority is changed and it is deleted.
     pub key: u64,
-    /// How likely this item was to be sampled, 1 for deterministic samplers.
+    /// How likely this item was to be sampled, 1 for deterministic samplers. Of many servers: by all of them together, which is the
+    /// probability at its server times the one with which that server was drawn.
+    ///
+    /// A server is drawn in proportion to the number of items of its table or, if its sampler is prioritized, to the sum of
+    /// its priorities raised to their power, as the newest sample of it tells.
     pub probability: f64,
-    /// Items in the table, this one included.
+    /// Items in the table, this one included; of many servers, in the tables of all that take part.
     pub table_size: u64,
     /// The item's priority.
     pub priority: f64,
@@ -69,6 +73,13 @@ impl Sample {
 
     pub(crate) fn arrived(batch: &Arc<Arrived>, at: usize, info: SampleInfo) -> Sample {
         Sample { info, data: SampleData::Arrived { batch: Arc::clone(batch), at } }
+    }
+
+    /// Takes note that its table is one of several: an item of all comes from this one with the probability `share`, and the
+    /// others have `others` items.
+    pub(crate) fn became_one_of_more(&mut self, share: f64, others: u64) {
+        self.info.probability *= share;
+        self.info.table_size = self.info.table_size.saturating_add(others);
     }
 
     pub(crate) fn data(&self) -> &SampleData {

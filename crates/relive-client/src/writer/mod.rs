@@ -9,6 +9,7 @@ mod append_error;
 mod cells;
 mod column_state;
 mod create;
+mod destination;
 mod encode;
 mod flat_step;
 mod in_flight;

@@ -12,54 +12,92 @@ use relive_wire::reverb::InsertStreamRequest;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tonic::Status;
 
+use super::destination::{Destination, Target};
 use super::link::RemoteLink;
 use super::names::MAX_HOLD;
+use crate::Error;
 use crate::backoff::Backoff;
 use crate::bulk::{Dialer, ItemConnection, MOST_SILENT_CONNECTIONS};
 use crate::client::{Client, Stub};
 use crate::error::is_transient_status;
-use crate::{Error, Result};
+use crate::many::Place;
+
+/// Why a stream ended too early.
+enum Broken {
+    Status(Status),
+    Permanent(Error),
+}
+
+impl From<Status> for Broken {
+    fn from(status: Status) -> Broken {
+        Broken::Status(status)
+    }
+}
 
 /// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
 const LINGER: Duration = Duration::from_millis(1);
 
 /// Opens streams until the writer is done or the server refuses for good.
-pub(crate) async fn run(link: Arc<RemoteLink>, mut stub: Stub, client: Client, codec: Option<Codec>) {
+pub(crate) async fn run(link: Arc<RemoteLink>, mut destination: Destination, codec: Option<Codec>) {
     let mut backoff = Backoff::new();
     let mut stream = link.next_stream();
-    let mut way = Way::default();
     while link.wait_for_work().await {
         let started = Instant::now();
-        let dialer = match way.dialer(&client).await {
-            Ok(dialer) => dialer,
-            Err(error) => return link.fail(error),
+        let target = destination.next(&link).await;
+        let ended = tokio::select! {
+            biased;
+            ended = to_target(&link, stream, &target, destination.way(&target), codec) => ended,
+            () = target.left_out() => Err(Broken::Status(Status::unavailable("the server is left out"))),
         };
-        let ended = match (client.check_codec(codec).await, dialer) {
-            (Err(status), _) => Err(status),
-            (Ok(()), Some(dialer)) => bulk_stream(&link, stream, &dialer, &mut way).await,
-            (Ok(()), None) => one_stream(&link, stream, &mut stub).await,
-        };
+        let old = link.leave_stream();
         stream = link.next_stream();
+        if let Some(old) = old {
+            // The transport keeps a stream as long as its outgoing half is open.
+            old.wake();
+        }
         let is_broken = ended.is_err();
         if is_broken {
-            client.forget_route();
+            target.client.forget_route();
         }
         match ended {
-            Err(status) if !is_transient_status(&status) => {
-                link.fail(Error::from_status("insert", status));
-                return;
+            Err(Broken::Permanent(error)) => return link.fail(error),
+            Err(Broken::Status(status)) if !is_transient_status(&status) => {
+                return link.fail(Error::from_status(&target.operation(), status));
             }
-            Err(status) => {
+            Err(Broken::Status(status)) => {
                 tracing::debug!(%status, "insert stream broke");
                 link.stream_broke(&status);
+                if let Some(place) = &target.place {
+                    place.broke(status.message());
+                }
             }
             Ok(()) => {}
         }
+        let is_alone = target.place.is_none();
+        let Target { client, .. } = target;
         sleep(backoff.wait_after(started.elapsed())).await;
-        if is_broken {
+        if is_broken && is_alone {
             propose_again(&client).await;
         }
     }
+}
+
+/// One stream, by the way that there is.
+async fn to_target(
+    link: &Arc<RemoteLink>,
+    stream: u64,
+    target: &Target,
+    way: &mut Way,
+    codec: Option<Codec>,
+) -> Result<(), Broken> {
+    let dialer = way.dialer(&target.client).await.map_err(Broken::Permanent)?;
+    target.client.check_codec(codec).await?;
+    match (dialer, &target.stub) {
+        (Some(dialer), _) => bulk_stream(link, stream, target, &dialer, way).await?,
+        (None, Some(stub)) => one_stream(link, stream, target, stub.clone()).await?,
+        (None, None) => {}
+    }
+    Ok(())
 }
 
 /// Tells the server again what items look like: it may have begun anew.
@@ -74,11 +112,16 @@ async fn propose_again(client: &Client) {
 }
 
 /// One stream from its opening to its end.
-async fn one_stream(link: &Arc<RemoteLink>, stream: u64, stub: &mut Stub) -> Result<(), Status> {
-    let requests = Requests::new(Arc::clone(link), stream);
+async fn one_stream(
+    link: &Arc<RemoteLink>,
+    stream: u64,
+    target: &Target,
+    mut stub: Stub,
+) -> Result<(), Status> {
+    let requests = Requests::new(Arc::clone(link), stream, target.place.clone());
     let mut confirmations = stub.insert_stream(requests).await?.into_inner();
     while let Some(response) = confirmations.message().await? {
-        link.confirm(&response.keys);
+        confirm(link, target, &response.keys);
     }
     Ok(())
 }
@@ -87,25 +130,35 @@ async fn one_stream(link: &Arc<RemoteLink>, stream: u64, stub: &mut Stub) -> Res
 async fn bulk_stream(
     link: &Arc<RemoteLink>,
     stream: u64,
+    target: &Target,
     dialer: &Dialer,
     way: &mut Way,
 ) -> Result<(), Status> {
     let mut connection = ItemConnection::open(dialer).await?;
-    let ended = connection.run(Requests::new(Arc::clone(link), stream), |keys| link.confirm(keys)).await;
+    let requests = Requests::new(Arc::clone(link), stream, target.place.clone());
+    let ended = connection.run(requests, |keys| confirm(link, target, keys)).await;
     way.note(connection.has_spoken() || ended.is_ok());
     ended
 }
 
+/// Takes in confirmations.
+fn confirm(link: &RemoteLink, target: &Target, keys: &[u64]) {
+    link.confirm(keys);
+    if let Some(place) = &target.place {
+        place.has_items(keys);
+    }
+}
+
 /// Which way items go.
 #[derive(Debug, Default)]
-struct Way {
+pub(super) struct Way {
     /// Connections in a row that were taken and ended without an answer.
     silent: usize,
 }
 
 impl Way {
     /// The bulk path, if there is one. As long as it is not known, items go by gRPC, which knows how to wait for a server.
-    async fn dialer(&self, client: &Client) -> Result<Option<Dialer>> {
+    async fn dialer(&self, client: &Client) -> crate::Result<Option<Dialer>> {
         if self.silent >= MOST_SILENT_CONNECTIONS {
             return Ok(None);
         }
@@ -131,6 +184,8 @@ struct Requests {
     /// Runs from when the stream ran empty after a request.
     linger: Pin<Box<Sleep>>,
     state: Activity,
+    /// Of many servers, which.
+    place: Option<Arc<Place>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -144,8 +199,8 @@ enum Activity {
 }
 
 impl Requests {
-    fn new(link: Arc<RemoteLink>, stream: u64) -> Requests {
-        Requests { link, stream, linger: Box::pin(sleep(LINGER)), state: Activity::Idle }
+    fn new(link: Arc<RemoteLink>, stream: u64, place: Option<Arc<Place>>) -> Requests {
+        Requests { link, stream, linger: Box::pin(sleep(LINGER)), state: Activity::Idle, place }
     }
 
     /// Whether the timer will wake this stream again.
@@ -166,6 +221,9 @@ impl Stream for Requests {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<InsertStreamRequest>> {
         let this = self.get_mut();
+        if this.place.as_ref().is_some_and(|place| place.should_move()) {
+            return Poll::Ready(None);
+        }
         let lingers = this.poll_linger(cx);
         let request = this.link.poll_request(this.stream, lingers, cx);
         if matches!(request, Poll::Ready(Some(_))) {

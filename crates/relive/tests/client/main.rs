@@ -21,6 +21,8 @@ mod limits;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod many;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod names;

@@ -5,6 +5,7 @@
 //! ([`stream::OwnStream`]), which the caller's thread drives. Idle ones are kept ([`pool::StreamPool`]).
 
 mod local;
+mod many;
 mod pool;
 mod remote;
 mod sample_call;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::local::LocalCall;
+use super::many::ManyCall;
 use super::remote::RemoteCall;
 use crate::client::{Client, Connection};
 use crate::{Error, Result, Sample};
@@ -40,6 +41,7 @@ pub struct SampleCall {
 enum Inner {
     Remote(Box<RemoteCall>),
     Local(LocalCall),
+    Many(Box<ManyCall>),
 }
 
 /// What a call is to bring.
@@ -63,6 +65,7 @@ impl SampleCall {
         match &mut self.inner {
             Inner::Remote(call) => call.wait(at_most),
             Inner::Local(call) => call.wait(at_most),
+            Inner::Many(call) => call.wait(at_most),
         }
     }
 
@@ -100,6 +103,7 @@ impl Client {
         let wish = Wish { table: table.to_owned(), samples: num_samples, timeout };
         let inner = match self.connection() {
             Connection::Remote(_) => Inner::Remote(Box::new(RemoteCall::new(self.clone(), wish))),
+            Connection::Many(many) => Inner::Many(Box::new(ManyCall::new(many, wish)?)),
             Connection::Local(local) => {
                 let handle = local.table("sample", table)?.clone();
                 Inner::Local(LocalCall::new(handle, Arc::clone(local.who()), wish))
@@ -114,6 +118,7 @@ impl fmt::Debug for SampleCall {
         let wish = match &self.inner {
             Inner::Remote(call) => call.wish(),
             Inner::Local(call) => call.wish(),
+            Inner::Many(call) => call.wish(),
         };
         f.debug_struct("SampleCall").field("wish", wish).finish_non_exhaustive()
     }

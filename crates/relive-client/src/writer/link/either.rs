@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::{Limits, LocalLink, RemoteLink};
 use crate::Result;
 use crate::client::{Client, Connection, Proposal};
+use crate::writer::destination::Destination;
 use crate::writer::encode::Target;
 use crate::writer::item::PendingItem;
 use crate::writer::names::MAX_HOLD;
@@ -39,13 +40,20 @@ impl Link {
         match client.connection() {
             Connection::Local(local) => Link::Local(Box::new(LocalLink::new(local, limits))),
             Connection::Remote(remote) => {
-                let link = Arc::new(RemoteLink::new(limits));
-                let runtime = Handle::current();
-                let task =
-                    runtime.spawn(stream::run(Arc::clone(&link), remote.stub(), client.clone(), codec));
-                Link::Remote { link, runtime, task }
+                let way = Destination::one(client, remote);
+                Link::remote(Handle::current(), way, limits, codec)
+            }
+            Connection::Many(many) => {
+                let way = Destination::many(Arc::clone(many));
+                Link::remote(many.runtime(), way, limits, codec)
             }
         }
+    }
+
+    fn remote(runtime: Handle, way: Destination, limits: Limits, codec: Option<Codec>) -> Link {
+        let link = Arc::new(RemoteLink::new(limits));
+        let task = runtime.spawn(stream::run(Arc::clone(&link), way, codec));
+        Link::Remote { link, runtime, task }
     }
 
     /// What becomes of chunks on this way.
@@ -101,7 +109,7 @@ impl Link {
                     tracing::debug!(table = %proposal.table, %error, "the columns of a table were not named");
                 }
             }
-            (Link::Local(_), Connection::Remote(_)) => {}
+            (Link::Local(_), Connection::Remote(_) | Connection::Many(_)) => {}
         }
     }
 

@@ -209,6 +209,11 @@ impl RemoteLink {
         }
     }
 
+    /// The outgoing half of the present stream, to be woken once there is a new one: it ends then.
+    pub(crate) fn leave_stream(&self) -> Option<Waker> {
+        self.state.lock().idle_stream.take()
+    }
+
     /// Leaves the present stream for a new one, whose number it gives: what was not confirmed is to be sent again.
     pub(crate) fn next_stream(&self) -> u64 {
         let mut state = self.state.lock();
