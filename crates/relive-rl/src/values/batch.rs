@@ -11,17 +11,17 @@ use crate::{Result, RlError};
 /// A batch of transitions over several steps, in memory that is used again.
 #[derive(Debug, Default)]
 pub struct Transitions {
-    /// Where they begin: [batch, width of the features].
+    /// Where they begin: `[batch, width of the features]`.
     pub observations: Vec<f32>,
-    /// What was done there: [batch].
+    /// What was done there: `[batch]`.
     pub actions: Vec<usize>,
-    /// What that earned until they end, each step discounted: [batch].
+    /// What that earned until they end, each step discounted: `[batch]`.
     pub rewards: Vec<f32>,
-    /// How much the value of where they end counts, the agent's own discount for the last step included: [batch].
+    /// How much the value of where they end counts, the agent's own discount for the last step included: `[batch]`.
     pub discounts: Vec<f32>,
-    /// Where they end: [batch, width of the features].
+    /// Where they end: `[batch, width of the features]`.
     pub next_observations: Vec<f32>,
-    /// How likely each was to be sampled: [batch].
+    /// How likely each was to be sampled: `[batch]`.
     pub probabilities: Vec<f32>,
     pub(super) keys: Vec<u64>,
     bytes: Vec<u8>,
