@@ -26,6 +26,12 @@ impl<'a> View<'a> {
         Self { places, bytes, row }
     }
 
+    /// A row without leaves.
+    #[must_use]
+    pub fn empty() -> View<'static> {
+        View { places: &[], bytes: &[], row: 0 }
+    }
+
     /// How many leaves there are.
     #[must_use]
     pub fn num_leaves(&self) -> usize {

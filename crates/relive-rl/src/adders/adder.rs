@@ -2,7 +2,7 @@
 
 use relive_env::{TimeStep, View};
 
-use crate::Result;
+use crate::{Result, RlError};
 
 /// Writes the steps of an actor as items.
 ///
@@ -19,4 +19,21 @@ pub trait Adder: Send {
     /// # Errors
     /// [`Order`](crate::RlError::Order) without an episode that has begun; it cannot be written.
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()>;
+
+    /// [`add`](Self::add) with what the actor has besides, such as the state of a recurrent network before the action.
+    ///
+    /// # Errors
+    /// As `add`, and for other extras than those that the adder was made for; most are for none.
+    fn add_with_extras(
+        &mut self,
+        action: View<'_>,
+        step: TimeStep,
+        observation: View<'_>,
+        extras: View<'_>,
+    ) -> Result<()> {
+        match extras.num_leaves() {
+            0 => self.add(action, step, observation),
+            leaves => Err(RlError::setting("extras", format!("{leaves} leaves"), "none at all")),
+        }
+    }
 }

@@ -50,16 +50,39 @@ impl NStepWindow {
     }
 
     fn total(&self) -> NStepReturn {
-        let mut total = NStepReturn { steps: self.steps.len(), reward: 0.0, discount: 1.0 };
-        for (index, (reward, discount)) in self.steps.iter().enumerate() {
-            if index > 0 {
-                total.discount *= self.additional_discount;
-            }
-            total.reward += total.discount * reward;
-            total.discount *= discount;
-        }
-        total
+        total(self.steps.iter().copied(), self.additional_discount)
     }
+}
+
+impl NStepReturn {
+    /// Of these rewards and discounts, one of each for every step.
+    ///
+    /// # Panics
+    /// If there are more of one than of the other.
+    ///
+    /// ```
+    /// use relive_rl::adders::NStepReturn;
+    /// let made = NStepReturn::of(&[2.0, 3.0, 5.0], &[1.0, 1.0, 1.0], 0.5);
+    /// assert_eq!((made.reward, made.discount), (4.75, 0.25));
+    /// ```
+    #[must_use]
+    pub fn of(rewards: &[f32], discounts: &[f32], additional_discount: f32) -> NStepReturn {
+        assert_eq!(rewards.len(), discounts.len(), "rewards and discounts are of the same steps");
+        total(rewards.iter().copied().zip(discounts.iter().copied()), additional_discount)
+    }
+}
+
+fn total(steps: impl Iterator<Item = (f32, f32)>, additional_discount: f32) -> NStepReturn {
+    let mut total = NStepReturn { steps: 0, reward: 0.0, discount: 1.0 };
+    for (reward, discount) in steps {
+        if total.steps > 0 {
+            total.discount *= additional_discount;
+        }
+        total.steps += 1;
+        total.reward += total.discount * reward;
+        total.discount *= discount;
+    }
+    total
 }
 
 #[cfg(test)]

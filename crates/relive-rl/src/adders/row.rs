@@ -15,6 +15,11 @@ impl Rows {
         Self(nest.clone())
     }
 
+    /// How many leaves there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// What `column` makes of the path of each leaf, in a step that has the nest under `name`.
     pub(super) fn columns<T>(&self, name: &str, column: impl Fn(&str) -> Result<T>) -> Result<Nest<T>> {
         let mut leaves = Vec::with_capacity(self.0.len());

@@ -1,13 +1,12 @@
 //! Transitions over several steps.
 
-use std::time::Duration;
-
 use relive_client::blocking::{Client, TrajectoryWriter};
-use relive_client::{Column, ErrorKind, Nest, Tensor, TrajectoryWriterOptions};
+use relive_client::{Column, Nest, Tensor, TrajectoryWriterOptions};
 use relive_env::{EnvironmentSpec, TimeStep, View};
 
 use super::Adder;
 use super::n_step::{NStepReturn, NStepWindow};
+use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
 use super::row::Rows;
 use crate::{Result, RlError};
 
@@ -76,9 +75,6 @@ pub struct TransitionAdder {
     in_episode: bool,
 }
 
-/// For how long the writer waits for confirmations before it is asked again.
-const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(60);
-
 impl TransitionAdder {
     /// Items over `n` steps for `table`, whose additional discount is the agent's own.
     ///
@@ -141,17 +137,6 @@ impl TransitionAdder {
             self.create_item(made, behind)?;
         }
         Ok(())
-    }
-}
-
-/// A rate limiter holds actors back for as long as its learner takes; that is what it is for, and the table tells who waits. A table
-/// that is closed ends it.
-fn until_there_is_room<T>(mut call: impl FnMut() -> relive_client::Result<T>) -> Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == ErrorKind::Timeout => {}
-            done => return Ok(done?),
-        }
     }
 }
 

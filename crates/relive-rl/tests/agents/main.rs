@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod adders;
 #[cfg(test)]
+mod adders_rows;
+#[cfg(test)]
 mod dqn;
 #[cfg(test)]
 mod logging;

@@ -1,0 +1,103 @@
+//! Whole episodes.
+
+use relive_client::blocking::Client;
+use relive_client::{Nest, Tensor};
+use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
+
+use super::Adder;
+use super::episode_writer::EpisodeWriter;
+use super::priority::Priority;
+use super::step::Steps;
+use crate::{Result, RlError};
+
+/// Makes the rows that episodes are filled up with, from a row of zeros.
+pub type Padding = dyn Fn(&Nest<Tensor>) -> Nest<Tensor> + Send;
+
+/// Writes an item for each episode: all its rows, that of the last observation included, as [`SequenceAdder`](super::SequenceAdder) has
+/// them.
+pub struct EpisodeAdder {
+    rows: EpisodeWriter,
+    max_length: usize,
+    padding: Option<Box<Padding>>,
+    tables: Vec<(String, Priority)>,
+}
+
+impl EpisodeAdder {
+    /// Episodes of at most `max_length` rows for `table`, of priority 1; an episode of `T` steps has `T + 1` rows.
+    ///
+    /// # Errors
+    /// A length below 2, or the client cannot make a writer.
+    pub fn new(
+        client: &Client,
+        table: &str,
+        spec: &EnvironmentSpec,
+        extras: Option<&Nest<ArraySpec>>,
+        max_length: usize,
+    ) -> Result<EpisodeAdder> {
+        if max_length < 2 {
+            return Err(RlError::setting("max_sequence_length", max_length, "at least 2"));
+        }
+        let rows = EpisodeWriter::new(client, Steps::new(spec, extras)?, "max_sequence_length", max_length)?;
+        let tables = vec![(table.to_owned(), Priority::default())];
+        Ok(EpisodeAdder { rows, max_length, padding: None, tables })
+    }
+
+    /// Fills episodes up to their greatest length with the row that `padding` makes of a row of zeros.
+    #[must_use]
+    pub fn padded(
+        mut self,
+        padding: impl Fn(&Nest<Tensor>) -> Nest<Tensor> + Send + 'static,
+    ) -> EpisodeAdder {
+        self.padding = Some(Box::new(padding));
+        self
+    }
+
+    /// For these tables instead, with how priorities are found.
+    #[must_use]
+    pub fn tables(mut self, tables: impl IntoIterator<Item = (String, Priority)>) -> EpisodeAdder {
+        self.tables = tables.into_iter().collect();
+        self
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.rows.finish()?;
+        if let Some(padding) = &self.padding {
+            let row = padding(self.rows.zeros());
+            while self.rows.rows() < self.max_length {
+                self.rows.append(&row)?;
+            }
+        }
+        self.rows.create_item(self.rows.rows(), &mut self.tables)?;
+        self.rows.end()
+    }
+}
+
+impl Adder for EpisodeAdder {
+    fn add_first(&mut self, observation: View<'_>) -> Result<()> {
+        self.rows.end()?;
+        self.rows.begin(observation)
+    }
+
+    /// # Errors
+    /// Besides those of every adder: the episode becomes longer than its greatest length.
+    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
+        self.add_with_extras(action, step, observation, View::empty())
+    }
+
+    fn add_with_extras(
+        &mut self,
+        action: View<'_>,
+        step: TimeStep,
+        observation: View<'_>,
+        extras: View<'_>,
+    ) -> Result<()> {
+        // With this row complete, the one of the observation that follows is still to come.
+        let rows = self.rows.rows() + 2;
+        if rows > self.max_length {
+            let got = format!("{rows} rows and more");
+            return Err(RlError::setting("an episode", got, "at most max_sequence_length rows long"));
+        }
+        self.rows.add(action, step, observation, extras)?;
+        if step.last() { self.write() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,122 @@
+//! Rows on their way into a writer, and items of the newest of them.
+
+use relive_client::blocking::{Client, TrajectoryWriter};
+use relive_client::{Column, Nest, Tensor, TrajectoryWriterOptions};
+use relive_env::{TimeStep, View};
+
+use super::priority::Priority;
+use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
+use super::step::Steps;
+use crate::{Result, RlError};
+
+/// Writes the rows of episodes. While an episode goes on, its newest row is open: its action is still to come.
+pub(super) struct EpisodeWriter {
+    writer: TrajectoryWriter,
+    steps: Steps,
+    /// Complete rows since the history was cleared.
+    rows: usize,
+    is_open: bool,
+}
+
+impl EpisodeWriter {
+    /// A writer that keeps the newest `kept` complete rows.
+    pub(super) fn new(
+        client: &Client,
+        steps: Steps,
+        name: &'static str,
+        kept: usize,
+    ) -> Result<EpisodeWriter> {
+        let with_open = u32::try_from(kept).ok().and_then(|kept| kept.checked_add(1));
+        let with_open = with_open.filter(|_| kept > 0);
+        let kept = with_open.ok_or_else(|| RlError::setting(name, kept, "from 1 to 2**32 - 2"))?;
+        let writer = client.trajectory_writer(TrajectoryWriterOptions::new(kept))?;
+        Ok(EpisodeWriter { writer, steps, rows: 0, is_open: false })
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    pub(super) fn zeros(&self) -> &Nest<Tensor> {
+        self.steps.zeros()
+    }
+
+    /// Opens the first row of an episode.
+    pub(super) fn begin(&mut self, observation: View<'_>) -> Result<()> {
+        self.writer.append_partial(&self.steps.begun(observation, true)?)?;
+        self.is_open = true;
+        Ok(())
+    }
+
+    /// Completes the open row, and opens the next one.
+    pub(super) fn add(
+        &mut self,
+        action: View<'_>,
+        step: TimeStep,
+        observation: View<'_>,
+        extras: View<'_>,
+    ) -> Result<()> {
+        if !self.is_open {
+            return Err(RlError::Order { call: "add", needs: "an episode that has begun with add_first" });
+        }
+        let (rest, next) = (self.steps.taken(action, step, extras)?, self.steps.begun(observation, false)?);
+        self.writer.append(&rest)?;
+        self.rows += 1;
+        self.writer.append_partial(&next)?;
+        Ok(())
+    }
+
+    /// Completes the row of an episode's last observation.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.writer.append(&self.steps.untaken())?;
+        self.rows += 1;
+        self.is_open = false;
+        Ok(())
+    }
+
+    /// Appends a complete row.
+    pub(super) fn append(&mut self, row: &Nest<Tensor>) -> Result<()> {
+        self.writer.append(row)?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Makes an item of the newest `length` complete rows for each table.
+    pub(super) fn create_item(&mut self, length: usize, tables: &mut [(String, Priority)]) -> Result<()> {
+        let history = self.writer.history();
+        let end = i64::try_from(usize::from(self.is_open)).unwrap_or(0);
+        let start = i64::try_from(length).unwrap_or(i64::MAX) + end;
+        let column = |path: &str| -> Result<Column> {
+            let column = history.column(path)?;
+            Ok(if end == 0 { column.slice(-start..)? } else { column.slice(-start..-end)? })
+        };
+        let mut paths = Vec::new();
+        for (path, _) in self.steps.zeros().flatten_with_paths() {
+            paths.push(column(&path.to_string())?);
+        }
+        let trajectory = self.steps.zeros().unflatten(paths);
+        let trajectory = trajectory.map_err(|error| RlError::setting("a row", error, "as its spec says"))?;
+        for (table, priority) in tables {
+            let priority = priority.of(&trajectory)?;
+            until_there_is_room(|| self.writer.create_item(table, priority, trajectory.clone()))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Result<()> {
+        until_there_is_room(|| self.writer.flush(CONFIRMATION_TIMEOUT))
+    }
+
+    /// Ends the episode, waits until its items are confirmed, and forgets its rows.
+    pub(super) fn end(&mut self) -> Result<()> {
+        if !self.writer.history().is_empty() {
+            until_there_is_room(|| self.writer.end_episode(true, CONFIRMATION_TIMEOUT))?;
+        }
+        (self.rows, self.is_open) = (0, false);
+        Ok(())
+    }
+}

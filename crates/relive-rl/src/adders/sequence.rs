@@ -1,0 +1,161 @@
+//! Sequences of steps.
+
+use relive_client::Nest;
+use relive_client::blocking::Client;
+use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
+
+use super::Adder;
+use super::episode_writer::EpisodeWriter;
+use super::priority::Priority;
+use super::step::Steps;
+use crate::{Result, RlError};
+
+/// What becomes of the rows at the end of an episode that do not fill a period.
+///
+/// Rows of an episode are counted with the one of its last observation. A sequence is *due* when there are as many rows as its length,
+/// and then after every period.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EndOfEpisode {
+    /// Rows of zeros are added until a sequence is due; it is the episode's last one.
+    #[default]
+    ZeroPad,
+    /// A sequence of the rows that the next one due would have had in it.
+    Truncate,
+    /// A sequence of full length, of the last rows. Of episodes that are shorter nothing is written.
+    Write,
+    /// Nothing: sequences go on into the next episode, whose first row tells that it is one.
+    Continue,
+}
+
+/// Writes sequences of `length` rows, one every `period` rows.
+///
+/// An item has the fields of [`step_spec`](super::step_spec), each with a leading dimension of rows. Row `t` has the observation, the
+/// action taken for it, and the reward and discount that this led to; the row of an episode's last observation has zeros there.
+///
+/// ```
+/// use relive_client::blocking::Client;
+/// use relive_rl::adders::{EndOfEpisode, SequenceAdder};
+/// # use relive_engine::Engine;
+/// # use relive_env::Environment;
+/// # use relive_table::TableConfig;
+/// # let client = Client::in_process(Engine::builder().table(TableConfig::new("replay")).build()?)?;
+/// let spec = relive_env::make("catch/0", 1)?.spec().clone();
+/// let adder = SequenceAdder::new(&client, "replay", &spec, None, 20, 10)?.end_of_episode(EndOfEpisode::Truncate);
+/// # Ok::<(), relive_rl::RlError>(())
+/// ```
+pub struct SequenceAdder {
+    rows: EpisodeWriter,
+    length: usize,
+    period: usize,
+    end: EndOfEpisode,
+    tables: Vec<(String, Priority)>,
+}
+
+impl SequenceAdder {
+    /// Sequences for `table`, of priority 1. Actors that have more to tell than actions say with `extras` what that looks like.
+    ///
+    /// # Errors
+    /// A length or a period of 0, or the client cannot make a writer.
+    pub fn new(
+        client: &Client,
+        table: &str,
+        spec: &EnvironmentSpec,
+        extras: Option<&Nest<ArraySpec>>,
+        length: usize,
+        period: usize,
+    ) -> Result<SequenceAdder> {
+        if period == 0 {
+            return Err(RlError::setting("period", period, "at least 1"));
+        }
+        let rows = EpisodeWriter::new(client, Steps::new(spec, extras)?, "sequence_length", length)?;
+        let tables = vec![(table.to_owned(), Priority::default())];
+        Ok(SequenceAdder { rows, length, period, end: EndOfEpisode::default(), tables })
+    }
+
+    /// What becomes of the rows at the end of an episode.
+    #[must_use]
+    pub fn end_of_episode(mut self, end: EndOfEpisode) -> SequenceAdder {
+        self.end = end;
+        self
+    }
+
+    /// For these tables instead, with how priorities are found.
+    #[must_use]
+    pub fn tables(mut self, tables: impl IntoIterator<Item = (String, Priority)>) -> SequenceAdder {
+        self.tables = tables.into_iter().collect();
+        self
+    }
+
+    /// Returns when all items that were made are in their tables; where an episode ends in a sequence of its own, that is so at its
+    /// end.
+    ///
+    /// # Errors
+    /// The table is closed.
+    pub fn flush(&mut self) -> Result<()> {
+        self.rows.flush()
+    }
+
+    fn is_due(&self) -> bool {
+        self.rows.rows().checked_sub(self.length).is_some_and(|beyond| beyond.is_multiple_of(self.period))
+    }
+
+    /// Rows until a sequence is due.
+    fn missing(&self) -> usize {
+        match self.length.checked_sub(self.rows.rows()) {
+            Some(missing) => missing,
+            None => (self.period - (self.rows.rows() - self.length) % self.period) % self.period,
+        }
+    }
+
+    /// The item at the end of an episode, whose rows are complete.
+    fn last_item(&mut self) -> Result<()> {
+        let (missing, length) = (self.missing(), self.length);
+        let last = match self.end {
+            EndOfEpisode::Continue => self.is_due().then_some(length),
+            EndOfEpisode::Write => (self.rows.rows() >= length).then_some(length),
+            // With periods longer than sequences, the next one would have no row of the episode.
+            EndOfEpisode::Truncate => length.checked_sub(missing).filter(|rows| *rows > 0),
+            EndOfEpisode::ZeroPad if missing >= length => None,
+            EndOfEpisode::ZeroPad => {
+                let zeros = self.rows.zeros().clone();
+                for _ in 0..missing {
+                    self.rows.append(&zeros)?;
+                }
+                Some(length)
+            }
+        };
+        last.map_or(Ok(()), |rows| self.rows.create_item(rows, &mut self.tables))
+    }
+}
+
+impl Adder for SequenceAdder {
+    fn add_first(&mut self, observation: View<'_>) -> Result<()> {
+        if self.rows.is_open() || self.end != EndOfEpisode::Continue {
+            self.rows.end()?;
+        }
+        self.rows.begin(observation)
+    }
+
+    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
+        self.add_with_extras(action, step, observation, View::empty())
+    }
+
+    fn add_with_extras(
+        &mut self,
+        action: View<'_>,
+        step: TimeStep,
+        observation: View<'_>,
+        extras: View<'_>,
+    ) -> Result<()> {
+        self.rows.add(action, step, observation, extras)?;
+        if self.is_due() {
+            self.rows.create_item(self.length, &mut self.tables)?;
+        }
+        if !step.last() {
+            return Ok(());
+        }
+        self.rows.finish()?;
+        self.last_item()?;
+        if self.end == EndOfEpisode::Continue { Ok(()) } else { self.rows.end() }
+    }
+}

@@ -1,0 +1,95 @@
+//! The rows of an episode: Acme's steps.
+
+use bytes::Bytes;
+use relive_client::{Nest, Tensor};
+use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
+use relive_tensor::DType;
+
+use super::row::Rows;
+use crate::{Result, RlError};
+
+/// Makes rows of what is observed. A row has the observation, the action that was taken for it, the reward and the discount that this
+/// led to (float32), whether an episode begins with it, and whatever the actor had besides.
+#[derive(Debug, Clone)]
+pub(super) struct Steps {
+    observations: Rows,
+    actions: Rows,
+    extras: Option<Rows>,
+    zeros: Nest<Tensor>,
+}
+
+impl Steps {
+    pub(super) fn new(spec: &EnvironmentSpec, extras: Option<&Nest<ArraySpec>>) -> Result<Steps> {
+        let zeros = step_spec(spec, extras).try_map(&mut zero)?;
+        Ok(Steps {
+            observations: Rows::new(&spec.observations),
+            actions: Rows::new(&spec.actions),
+            extras: extras.map(Rows::new),
+            zeros,
+        })
+    }
+
+    /// A row of zeros.
+    pub(super) fn zeros(&self) -> &Nest<Tensor> {
+        &self.zeros
+    }
+
+    /// The beginning of a row.
+    pub(super) fn begun(&self, observation: View<'_>, is_first: bool) -> Result<Nest<Tensor>> {
+        let flag = Tensor::from_bools(&[is_first], []).map_err(told)?;
+        let observation = self.observations.tensors(observation)?;
+        Ok(Nest::dict([("observation", observation), ("start_of_episode", Nest::Leaf(flag))]))
+    }
+
+    /// The rest of it.
+    #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
+    pub(super) fn taken(&self, action: View<'_>, step: TimeStep, extras: View<'_>) -> Result<Nest<Tensor>> {
+        let mut row = vec![
+            ("action", self.actions.tensors(action)?),
+            ("discount", Nest::Leaf(Tensor::scalar(step.discount as f32))),
+            ("reward", Nest::Leaf(Tensor::scalar(step.reward as f32))),
+        ];
+        match &self.extras {
+            Some(rows) if rows.len() == extras.num_leaves() => row.push(("extras", rows.tensors(extras)?)),
+            None if extras.num_leaves() == 0 => {}
+            rows => {
+                let got = format!("{} leaves", extras.num_leaves());
+                let expected = if rows.is_some() { "as many as the adder's spec has" } else { "none at all" };
+                return Err(RlError::setting("extras", got, expected));
+            }
+        }
+        Ok(Nest::dict(row))
+    }
+
+    /// The rest of the row with the last observation, after which nothing is done: zeros.
+    pub(super) fn untaken(&self) -> Nest<Tensor> {
+        let Nest::Dict(mut fields) = self.zeros.clone() else { return Nest::None };
+        fields.retain(|name, _| name != "observation" && name != "start_of_episode");
+        Nest::Dict(fields)
+    }
+}
+
+/// What a row looks like, field by field: `action`, `discount`, `extras` (if there are any), `observation`, `reward` and
+/// `start_of_episode`.
+#[must_use]
+pub fn step_spec(spec: &EnvironmentSpec, extras: Option<&Nest<ArraySpec>>) -> Nest<ArraySpec> {
+    let scalar = |name: &str, dtype| Nest::Leaf(ArraySpec::new(name, dtype, []));
+    let mut fields = vec![
+        ("action", spec.actions.clone()),
+        ("discount", scalar("discount", DType::Float32)),
+        ("observation", spec.observations.clone()),
+        ("reward", scalar("reward", DType::Float32)),
+        ("start_of_episode", scalar("start_of_episode", DType::Bool)),
+    ];
+    fields.extend(extras.map(|extras| ("extras", extras.clone())));
+    Nest::dict(fields)
+}
+
+fn zero(spec: &ArraySpec) -> Result<Tensor> {
+    let bytes = spec.num_elements()? * spec.dtype.size_bytes().unwrap_or(0);
+    Tensor::new(spec.dtype, spec.shape.clone(), Bytes::from(vec![0; bytes])).map_err(told)
+}
+
+fn told(error: impl std::fmt::Display) -> RlError {
+    RlError::setting("a value of the environment", error, "as its spec says")
+}
