@@ -86,7 +86,7 @@ _LAZY = {
 }
 _LAZY_MODULES = frozenset({
     "errors", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "reverb_types",
-    "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "trajectory_dataset",
+    "rl", "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "trajectory_dataset",
 })
 
 

@@ -25,6 +25,7 @@ mod nest;
 mod operate;
 mod out;
 mod process;
+mod rl;
 mod sampler;
 mod security;
 mod server;

@@ -20,6 +20,8 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::process::{after_fork, before_fork};
     #[pymodule_export]
+    use crate::rl::{NativeEnvironment, Policy, check_environment, train_dqn};
+    #[pymodule_export]
     use crate::sampler::Sampler;
     #[pymodule_export]
     use crate::server::Server;

@@ -1,0 +1,113 @@
+//! Values of environments between numpy and buffers.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use relive_env::{ArraySpec, View, ViewMut};
+use relive_tensor::{DType, Nest, Tensor};
+
+use crate::{array, buffer, nest};
+
+/// How observations or actions are written into buffers and read from them.
+pub(super) struct Leaves {
+    nest: Nest<ArraySpec>,
+    leaves: Vec<(String, ArraySpec)>,
+    /// Observations, actions: for messages.
+    what: &'static str,
+}
+
+impl Leaves {
+    pub(super) fn new(what: &'static str, nest: Nest<ArraySpec>) -> Leaves {
+        let paths = nest.flatten_with_paths().into_iter();
+        let leaves = paths.map(|(path, leaf)| (path.to_string(), leaf.clone())).collect();
+        Leaves { nest, leaves, what }
+    }
+
+    /// With other names for the leaves in messages than their places.
+    pub(super) fn named(mut self, names: impl Iterator<Item = String>) -> Leaves {
+        self.leaves.iter_mut().zip(names).for_each(|((path, _), name)| *path = name);
+        self
+    }
+
+    /// Writes a value of any structure with the right leaves.
+    pub(super) fn write(&self, value: &Bound<'_, PyAny>, row: &mut ViewMut<'_>) -> PyResult<()> {
+        self.write_each(&nest::leaves(value)?, row)
+    }
+
+    pub(super) fn write_each(&self, values: &[Bound<'_, PyAny>], row: &mut ViewMut<'_>) -> PyResult<()> {
+        if values.len() != self.leaves.len() {
+            let (what, expected, found) = (self.what, self.leaves.len(), values.len());
+            let text = format!("{what}: expected {expected} leaves, got {found}");
+            return Err(PyValueError::new_err(text));
+        }
+        for (index, ((path, spec), value)) in self.leaves.iter().zip(values).enumerate() {
+            let tensor = self.tensor(path, spec, value)?;
+            let bytes = tensor.bytes().map_or(&[][..], |bytes| &bytes[..]);
+            match row.leaf_bytes_mut(index) {
+                Some(place) if place.len() == bytes.len() && tensor.shape() == &spec.shape => {
+                    place.copy_from_slice(bytes);
+                }
+                _ => {
+                    let found = format!("{}{}", tensor.dtype(), tensor.shape());
+                    return Err(PyValueError::new_err(self.mismatch(path, spec, &found)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a leaf in the element type of its spec, where numpy calls it one of the same kind.
+    fn tensor(&self, path: &str, spec: &ArraySpec, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+        let found = array::to_tensor(value)?;
+        if found.dtype() == spec.dtype {
+            return Ok(found);
+        }
+        let py = value.py();
+        let numbers = array::numpy(py)?.call_method1(intern!(py, "asarray"), (value,))?;
+        let casting = if is_whole(found.dtype()) && is_whole(spec.dtype) { "unsafe" } else { "same_kind" };
+        let kwargs = pyo3::types::PyDict::new(py);
+        kwargs.set_item("casting", casting)?;
+        let cast = numbers.call_method("astype", (array::descr_of(py, spec.dtype)?,), Some(&kwargs));
+        match cast {
+            Ok(cast) => array::to_tensor(&cast),
+            Err(_) => Err(PyTypeError::new_err(self.mismatch(path, spec, &found.dtype().to_string()))),
+        }
+    }
+
+    fn mismatch(&self, path: &str, spec: &ArraySpec, found: &str) -> String {
+        let place = if path.is_empty() { String::new() } else { format!(" at {path:?}") };
+        format!("{}{place}: expected {}{}, got {found}", self.what, spec.dtype, spec.shape)
+    }
+
+    /// A row as new arrays, in the structure of the spec.
+    pub(super) fn read<'py>(&self, py: Python<'py>, row: View<'_>) -> PyResult<Bound<'py, PyAny>> {
+        let mut index = 0;
+        nest::from_nest(py, &self.nest, &mut |spec| {
+            index += 1;
+            to_array(py, spec, row.leaf_bytes(index - 1).unwrap_or_default())
+        })
+    }
+
+    /// A row as a list of new arrays.
+    pub(super) fn read_each<'py>(&self, py: Python<'py>, row: View<'_>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let leaves = self.leaves.iter().enumerate();
+        leaves
+            .map(|(index, (_, spec))| to_array(py, spec, row.leaf_bytes(index).unwrap_or_default()))
+            .collect()
+    }
+}
+
+fn to_array<'py>(py: Python<'py>, spec: &ArraySpec, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let mut block = buffer::Block::new(bytes.len())?;
+    block.bytes_mut().copy_from_slice(bytes);
+    let dims: Vec<usize> = spec.shape.dims().iter().map(|dim| *dim as usize).collect();
+    buffer::into_array(py, block, spec.dtype, &dims, None)
+}
+
+fn is_whole(dtype: DType) -> bool {
+    use DType as D;
+    matches!(
+        dtype,
+        D::Int8 | D::Int16 | D::Int32 | D::Int64 | D::UInt8 | D::UInt16 | D::UInt32 | D::UInt64 | D::Bool
+    )
+}

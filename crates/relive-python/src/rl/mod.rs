@@ -1,0 +1,19 @@
+//! Agents and environments: `relive.rl`.
+//!
+//! What is native runs without the interpreter. Environments of Python are stepped through [`foreign`].
+
+mod check;
+mod foreign;
+mod leaves;
+mod native;
+mod policy;
+mod raise;
+mod report;
+mod run;
+mod source;
+mod spec;
+
+pub(crate) use check::check_environment;
+pub(crate) use native::NativeEnvironment;
+pub(crate) use policy::Policy;
+pub(crate) use run::train_dqn;

@@ -1,0 +1,89 @@
+//! Environments in Rust, stepped from Python.
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use relive_env::{Action, Buffer, Environment, TimeStep};
+
+use super::leaves::Leaves;
+use super::raise::raise_env;
+use super::spec;
+
+/// An environment in Rust; `relive.rl.environments.NativeEnvironment` gives it dm_env's face.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct NativeEnvironment {
+    stepped: Mutex<Stepped>,
+    observations: Leaves,
+    actions: Leaves,
+    /// Whether an action is one number.
+    takes_a_choice: bool,
+}
+
+struct Stepped {
+    environment: Box<dyn Environment>,
+    observation: Buffer,
+    action: Buffer,
+}
+
+/// Step type, reward, discount, observation.
+type Answer<'py> = (u8, f64, f64, Bound<'py, PyAny>);
+
+#[pymethods]
+impl NativeEnvironment {
+    #[new]
+    fn new(name: &str, seed: u64) -> PyResult<NativeEnvironment> {
+        let made = || {
+            let environment = relive_env::make(name, seed)?;
+            let observation = Buffer::for_nest(&environment.spec().observations, 1)?;
+            let action = Buffer::for_nest(&environment.spec().actions, 1)?;
+            Ok(Stepped { environment, observation, action })
+        };
+        let stepped = made().map_err(|error| raise_env(&error))?;
+        let spec = stepped.environment.spec();
+        Ok(NativeEnvironment {
+            observations: Leaves::new("observation", spec.observations.clone()),
+            actions: Leaves::new("action", spec.actions.clone()),
+            takes_a_choice: spec.num_actions().is_some(),
+            stepped: Mutex::new(stepped),
+        })
+    }
+
+    /// `(observations, actions, rewards, discounts)`.
+    fn specs<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyAny>; 4]> {
+        let spec = self.stepped.lock().environment.spec().clone();
+        spec::to_python(py, &spec)
+    }
+
+    fn reset<'py>(&self, py: Python<'py>) -> PyResult<Answer<'py>> {
+        let (step, observation) = {
+            let Stepped { environment, observation, .. } = &mut *self.stepped.lock();
+            let step = environment.reset(observation.view_mut()).map_err(|error| raise_env(&error))?;
+            (step, observation.clone())
+        };
+        self.answer(py, step, &observation)
+    }
+
+    fn step<'py>(&self, py: Python<'py>, action: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
+        let choice = self.takes_a_choice.then(|| action.extract::<i64>().ok()).flatten();
+        let mut given = None;
+        if choice.is_none() {
+            let mut buffer = self.stepped.lock().action.clone();
+            self.actions.write(action, &mut buffer.view_mut())?;
+            given = Some(buffer);
+        }
+        let (step, observation) = {
+            let Stepped { environment, observation, action } = &mut *self.stepped.lock();
+            let action = given.as_ref().unwrap_or(action);
+            let action = choice.map_or_else(|| Action::Nest(action.view()), Action::Discrete);
+            let step = environment.step(action, observation.view_mut()).map_err(|error| raise_env(&error))?;
+            (step, observation.clone())
+        };
+        self.answer(py, step, &observation)
+    }
+}
+
+impl NativeEnvironment {
+    fn answer<'py>(&self, py: Python<'py>, step: TimeStep, observation: &Buffer) -> PyResult<Answer<'py>> {
+        let observation = self.observations.read(py, observation.view())?;
+        Ok((step.step_type as u8, step.reward, step.discount, observation))
+    }
+}

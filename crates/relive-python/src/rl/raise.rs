@@ -1,0 +1,38 @@
+//! From errors of agents and environments to Python's exceptions.
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use relive_client::ErrorKind;
+use relive_env::EnvError;
+use relive_rl::RlError;
+
+use crate::error;
+
+/// The exception of an agent's error.
+pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
+    match failed {
+        RlError::Environment(failed) => raise_env(failed),
+        RlError::Replay(failed) => error::raise(py, failed),
+        RlError::File { path, error } => {
+            let reason = error.kind().to_string();
+            PyOSError::new_err((error.raw_os_error().unwrap_or(0), reason, path.clone()))
+        }
+        RlError::Parameters(damaged) if damaged.kind() == relive_nn::ErrorKind::Damaged => {
+            error::raise_kind(py, ErrorKind::DataLoss, failed.to_string())
+        }
+        RlError::Setting { .. }
+        | RlError::Unsuited { .. }
+        | RlError::Policy { .. }
+        | RlError::Parameters(_)
+        | RlError::Tables(_) => PyValueError::new_err(failed.to_string()),
+        failed => PyRuntimeError::new_err(failed.to_string()),
+    }
+}
+
+/// The exception of an environment's error.
+pub(super) fn raise_env(failed: &EnvError) -> PyErr {
+    match failed {
+        EnvError::Failed(_) => PyRuntimeError::new_err(failed.to_string()),
+        failed => PyValueError::new_err(failed.to_string()),
+    }
+}

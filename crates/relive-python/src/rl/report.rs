@@ -1,0 +1,87 @@
+//! What a run tells, on its way to Python.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_rl::experiment::{EpisodeReport, Report, Summary};
+
+use crate::array;
+
+/// What a run has told so far. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Told(Arc<Mutex<Episodes>>);
+
+#[derive(Default)]
+struct Episodes {
+    actors: Vec<EpisodeReport>,
+    evaluator: Vec<EpisodeReport>,
+}
+
+impl Told {
+    pub(super) fn note(&self, report: &Report) {
+        match report {
+            Report::Actor(episode) => self.0.lock().actors.push(episode.clone()),
+            Report::Evaluator(episode) => self.0.lock().evaluator.push(episode.clone()),
+            Report::Learner(_) => {}
+        }
+    }
+
+    /// The newest episode of an actor, if it is not the one of number `known`.
+    pub(super) fn newest(&self, known: u64) -> Option<EpisodeReport> {
+        self.0.lock().actors.last().filter(|episode| episode.episode != known).cloned()
+    }
+
+    /// The columns of all episodes of the actors and of the evaluator.
+    pub(super) fn columns<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyDict>; 2]> {
+        let (actors, evaluator) = {
+            let told = self.0.lock();
+            (told.actors.clone(), told.evaluator.clone())
+        };
+        Ok([columns(py, &actors)?, columns(py, &evaluator)?])
+    }
+}
+
+fn columns<'py>(py: Python<'py>, episodes: &[EpisodeReport]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let whole = |of: fn(&EpisodeReport) -> u64| {
+        let values: Vec<i64> = episodes.iter().map(|e| i64::try_from(of(e)).unwrap_or(i64::MAX)).collect();
+        array::from_elements(py, &values)
+    };
+    let floats = |of: fn(&EpisodeReport) -> f64| {
+        let values: Vec<f64> = episodes.iter().map(of).collect();
+        array::from_elements(py, &values)
+    };
+    dict.set_item("returns", floats(|episode| episode.episode_return)?)?;
+    dict.set_item("lengths", whole(|episode| episode.episode_length)?)?;
+    dict.set_item("actors", whole(|episode| episode.actor as u64)?)?;
+    dict.set_item("env_steps", whole(|episode| episode.env_steps)?)?;
+    dict.set_item("learner_steps", whole(|episode| episode.learner_steps)?)?;
+    dict.set_item("seconds", floats(|episode| episode.seconds)?)?;
+    Ok(dict)
+}
+
+/// An episode as the progress function gets it.
+pub(super) fn episode_dict<'py>(py: Python<'py>, episode: &EpisodeReport) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("actor", episode.actor)?;
+    dict.set_item("episode", episode.episode)?;
+    dict.set_item("episode_length", episode.episode_length)?;
+    dict.set_item("episode_return", episode.episode_return)?;
+    dict.set_item("env_steps", episode.env_steps)?;
+    dict.set_item("learner_steps", episode.learner_steps)?;
+    dict.set_item("seconds", episode.seconds)?;
+    Ok(dict)
+}
+
+pub(super) fn summary_dict<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("mean_return_last_100", summary.mean_return_last_100)?;
+    dict.set_item("episodes", summary.episodes)?;
+    dict.set_item("env_steps", summary.env_steps)?;
+    dict.set_item("learner_steps", summary.learner_steps)?;
+    dict.set_item("env_steps_per_s", summary.env_steps_per_s)?;
+    dict.set_item("samples_per_insert", summary.samples_per_insert)?;
+    Ok(dict)
+}

@@ -1,0 +1,49 @@
+"""Agents and environments.
+
+>>> result = DQN(n_step=3).train("catch/0", steps=9_000)  # doctest: +SKIP
+>>> result.mean_return_last_100, result.policy(observation)  # doctest: +SKIP
+
+Agents run in Rust. An environment is named by its identifier (``"catch/0"`` and the others of bsuite, ``"CartPole-v1"``,
+``"Acrobot-v1"``, ``"MountainCar-v0"``; ``make`` gives them to Python code, too), and then runs in Rust as well, without the
+interpreter; or it is any environment of Gymnasium or with dm_env's interface, which is stepped in Python. Neither of these
+packages is imported unless it is used.
+"""
+
+from relive.rl.atari import Atari
+from relive.rl.conformance import ContractError, check_environment
+from relive.rl.dqn import DQN, DQNConfig, EpisodeLog, TrainingResult
+from relive.rl.environments import Environment, NativeEnvironment, make
+from relive.rl.gymnasium_adapters import GymEnvironment, as_gymnasium
+from relive.rl.policy import Policy
+from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec, make_environment_spec
+from relive.rl.timestep import StepType, TimeStep, restart, termination, transition, truncation
+from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
+
+__all__ = [
+    "Atari",
+    "ContractError",
+    "DQN",
+    "DQNConfig",
+    "DiscreteArraySpec",
+    "Environment",
+    "EnvironmentSpec",
+    "EnvironmentWrapper",
+    "EpisodeLog",
+    "GymEnvironment",
+    "NativeEnvironment",
+    "NoopStarts",
+    "Policy",
+    "SinglePrecision",
+    "StepLimit",
+    "StepType",
+    "TimeStep",
+    "TrainingResult",
+    "as_gymnasium",
+    "check_environment",
+    "make",
+    "make_environment_spec",
+    "restart",
+    "termination",
+    "transition",
+    "truncation",
+]

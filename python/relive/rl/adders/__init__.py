@@ -1,0 +1,40 @@
+"""From the steps of an episode to items of a table: Acme's adders on this package's client.
+
+>>> adder = NStepTransitionAdder(client, n_step=5, discount=0.99)  # doctest: +SKIP
+>>> adder.add_first(environment.reset())  # doctest: +SKIP
+>>> adder.add(action, environment.step(action))  # doctest: +SKIP
+
+Time steps are dm_env's, this package's own or any others with the same fields. Where the arguments have the names that they have in Acme
+they mean the same.
+"""
+
+from relive.rl.adders.base import DEFAULT_PRIORITY_TABLE, Adder, PriorityFn, PriorityFnInput, Step, Transition
+from relive.rl.adders.episode import EpisodeAdder
+from relive.rl.adders.n_step import NStepTransitionAdder, n_step_return
+from relive.rl.adders.sequence import EndBehavior, SequenceAdder
+from relive.rl.adders.structured import (
+    StructuredAdder,
+    create_n_step_transition_config,
+    create_sequence_config,
+    create_step_spec,
+    n_step_from_trajectory,
+)
+
+__all__ = [
+    "DEFAULT_PRIORITY_TABLE",
+    "Adder",
+    "EndBehavior",
+    "EpisodeAdder",
+    "NStepTransitionAdder",
+    "PriorityFn",
+    "PriorityFnInput",
+    "SequenceAdder",
+    "Step",
+    "StructuredAdder",
+    "Transition",
+    "create_n_step_transition_config",
+    "create_sequence_config",
+    "create_step_spec",
+    "n_step_from_trajectory",
+    "n_step_return",
+]

@@ -1,0 +1,77 @@
+"""Whole episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relive import nest
+from relive.client import Client
+from relive.rl.adders.base import EpisodeWriter, PriorityFn
+from relive.rl.adders.sequence import row_signature
+from relive.rl.specs import EnvironmentSpec
+
+
+class EpisodeAdder:
+    """Writes an item for each episode: all its rows, as :class:`relive.rl.adders.SequenceAdder` has them.
+
+    Args:
+      client: of the server.
+      max_sequence_length: the most rows; an episode of T steps has T + 1.
+      priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
+      max_in_flight_items: likewise.
+      padding_fn: fills episodes up to ``max_sequence_length`` rows; it gets shape and data type of an array, and returns one.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        max_sequence_length: int,
+        *,
+        priority_fns: Mapping[str, PriorityFn | None] | None = None,
+        max_in_flight_items: int | None = None,
+        padding_fn: Callable[[tuple[int, ...], Any], Any] | None = None,
+    ) -> None:
+        if max_sequence_length < 2:
+            raise ValueError(f"max_sequence_length must be at least 2, not {max_sequence_length}")
+        self._rows = EpisodeWriter(client, max_sequence_length, priority_fns, max_in_flight_items)
+        self._max_length = max_sequence_length
+        self._padding_fn = padding_fn
+
+    def add_first(self, timestep: Any) -> None:
+        """An episode has begun."""
+        self.reset()
+        self._rows.begin(timestep)
+
+    def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
+        """An action has led to a step.
+
+        Raises:
+          ValueError: the episode becomes longer than ``max_sequence_length``.
+        """
+        # With this row complete, the one of the observation that follows is still to come.
+        if self._rows.rows + 2 > self._max_length:
+            raise ValueError(f"an episode has more than max_sequence_length = {self._max_length} observations")
+        self._rows.add(action, next_timestep, extras)
+        if not next_timestep.last():
+            return
+        self._rows.finish()
+        if self._padding_fn is not None:
+            fill = self._padding_fn
+            row = nest.map_structure(lambda zeros: fill(zeros.shape, zeros.dtype), self._rows.zeros())
+            while self._rows.rows < self._max_length:
+                self._rows.append(row)
+        self._rows.create_sequence(self._rows.rows)
+        self.reset()
+
+    def reset(self) -> None:
+        """Drops the episode that goes on."""
+        if self._rows.rows or self._rows.is_open:
+            self._rows.end()
+
+    @classmethod
+    def signature(
+        cls, environment_spec: EnvironmentSpec, extras_spec: Any = (), sequence_length: int | None = None
+    ) -> Any:
+        """The signature of a table for what is written."""
+        return row_signature(environment_spec, extras_spec, sequence_length)

@@ -1,0 +1,129 @@
+"""Transitions over several steps."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from relive import nest
+from relive.client import Client
+from relive.rl.adders.base import EpisodeWriter, PriorityFn, Transition, as_extras_spec, single_precision
+from relive.rl.specs import EnvironmentSpec
+
+
+def n_step_return(rewards: Sequence[Any], discounts: Sequence[Any], additional_discount: float) -> tuple[Any, Any]:
+    """What some steps come to, in float32.
+
+    Of rewards r₁ … r_k, discounts d₁ … d_k and the additional discount g: the reward r₁ + g·d₁·r₂ + g²·d₁d₂·r₃ + … and the discount
+    g^(k-1)·d₁⋯d_k. One power of g is left to the learner, whose target is reward + g·discount·V. Rewards and discounts may
+    be arrays, which are broadcast against each other.
+    """
+    g = np.float32(additional_discount)
+    reward: Any = np.float32(0.0)
+    discount: Any = np.float32(1.0)
+    for index, (one_reward, one_discount) in enumerate(zip(rewards, discounts, strict=True)):
+        if index:
+            discount = discount * g
+        reward = reward + discount * np.asarray(one_reward, np.float32)
+        discount = discount * np.asarray(one_discount, np.float32)
+    return reward, discount
+
+
+class NStepTransitionAdder:
+    """Writes transitions over up to ``n_step`` steps.
+
+    There is one for each step, from the observation ``n_step`` steps before, or from the episode's beginning; at the end of an episode
+    there are those over fewer steps that end there, too: of T steps, T + min(n_step, T) - 1 items. Rewards and discounts are those of
+    :func:`n_step_return`.
+
+    Args:
+      client: of the server.
+      n_step: steps of a transition.
+      discount: the agent's own, g.
+      priority_fns: for each table a function from the item's numbers to its priority, or ``None`` for 1; by default one table,
+        ``"priority_table"``.
+      max_in_flight_items: items that may be unconfirmed; ``None``: as many as there are.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        n_step: int,
+        discount: float,
+        *,
+        priority_fns: Mapping[str, PriorityFn | None] | None = None,
+        max_in_flight_items: int | None = None,
+    ) -> None:
+        if n_step < 1:
+            raise ValueError(f"n_step must be at least 1, not {n_step}")
+        self._rows = EpisodeWriter(client, n_step, priority_fns, max_in_flight_items)
+        self._discount = discount
+        self._steps: collections.deque[tuple[Any, Any]] = collections.deque(maxlen=n_step)
+
+    def add_first(self, timestep: Any) -> None:
+        """An episode has begun."""
+        self.reset()
+        self._rows.begin(timestep)
+
+    def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
+        """An action has led to a step."""
+        self._rows.add(action, next_timestep, extras)
+        self._steps.append((next_timestep.reward, next_timestep.discount))
+        self._write(behind=0)
+        if not next_timestep.last():
+            return
+        behind = 0
+        self._steps.popleft()
+        while self._steps:
+            # Each has numbers of its own, in a row that has nothing else.
+            self._rows.append({})
+            behind += 1
+            self._write(behind)
+            self._steps.popleft()
+        self.reset()
+
+    def reset(self) -> None:
+        """Drops the episode that goes on."""
+        self._steps.clear()
+        if self._rows.rows or self._rows.is_open:
+            self._rows.end()
+
+    def _write(self, behind: int) -> None:
+        """An item of the steps in the window, which end ``behind`` rows before the newest."""
+        rewards, discounts = zip(*self._steps, strict=True)
+        reward, discount = n_step_return(rewards, discounts, self._discount)
+        self._rows.append_partial({"n_step_return": reward, "total_discount": discount})
+        end = -1 - behind
+        start = end - len(self._steps)
+        history = self._rows.history
+
+        def step(name: str, position: int) -> Any:
+            return nest.map_structure(lambda column: column[position], history[name])
+
+        self._rows.create(
+            Transition(
+                observation=step("observation", start),
+                action=step("action", start),
+                reward=step("n_step_return", -1),
+                discount=step("total_discount", -1),
+                next_observation=step("observation", end),
+                extras=step("extras", start) if "extras" in history else (),
+            )
+        )
+
+    @classmethod
+    def signature(cls, environment_spec: EnvironmentSpec, extras_spec: Any = ()) -> Any:
+        """The signature of a table for what is written."""
+        rewards, discounts = single_precision(environment_spec)
+        spec = Transition(
+            environment_spec.observations,
+            environment_spec.actions,
+            rewards,
+            discounts,
+            environment_spec.observations,
+            as_extras_spec(extras_spec),
+        )._asdict()
+        return spec if nest.flatten(extras_spec) else {name: part for name, part in spec.items() if name != "extras"}

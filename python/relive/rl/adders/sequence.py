@@ -1,0 +1,140 @@
+"""Sequences of steps."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from relive import nest
+from relive.client import Client
+from relive.rl.adders.base import EpisodeWriter, PriorityFn, Step, as_extras_spec, single_precision
+from relive.rl.specs import EnvironmentSpec
+from relive.specs import ArraySpec
+
+
+class EndBehavior(enum.Enum):
+    """What becomes of the rows at the end of an episode that do not fill a period.
+
+    A sequence is due when there are as many rows as its length, and then after every period; the row of an episode's last
+    observation counts.
+    """
+
+    ZERO_PAD = enum.auto()
+    """Rows of zeros are added until a sequence is due; it is the episode's last one."""
+    TRUNCATE = enum.auto()
+    """A sequence of the rows that the next one due would have had in it."""
+    WRITE = enum.auto()
+    """A sequence of full length, of the last rows. Of episodes that are shorter nothing is written."""
+    CONTINUE = enum.auto()
+    """Nothing: sequences go on into the next episode."""
+
+
+class SequenceAdder:
+    """Writes sequences of ``sequence_length`` rows, one every ``period`` rows.
+
+    Row t has the observation, the action taken for it, the reward and discount that this led to (float32), and whether an episode
+    begins with it; the row of an episode's last observation has zeros for what comes after it.
+
+    Args:
+      client: of the server.
+      sequence_length: rows of a sequence.
+      period: rows from the end of one to the end of the next.
+      priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
+      max_in_flight_items: likewise.
+      end_of_episode_behavior: what becomes of an episode's last rows.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        sequence_length: int,
+        period: int,
+        *,
+        priority_fns: Mapping[str, PriorityFn | None] | None = None,
+        max_in_flight_items: int | None = None,
+        end_of_episode_behavior: EndBehavior = EndBehavior.ZERO_PAD,
+    ) -> None:
+        if sequence_length < 1 or period < 1:
+            raise ValueError(f"sequence_length and period must be at least 1, not {sequence_length} and {period}")
+        self._rows = EpisodeWriter(client, sequence_length, priority_fns, max_in_flight_items)
+        self._length = sequence_length
+        self._period = period
+        self._end = EndBehavior(end_of_episode_behavior)
+
+    def add_first(self, timestep: Any) -> None:
+        """An episode has begun."""
+        if self._rows.is_open or self._end is not EndBehavior.CONTINUE:
+            self.reset()
+        self._rows.begin(timestep)
+
+    def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
+        """An action has led to a step."""
+        self._rows.add(action, next_timestep, extras)
+        if self._rows_missing() == 0:
+            self._rows.create_sequence(self._length)
+        if next_timestep.last():
+            self._rows.finish()
+            self._write_last()
+            if self._end is not EndBehavior.CONTINUE:
+                self.reset()
+
+    def reset(self) -> None:
+        """Drops the episode that goes on."""
+        if self._rows.rows or self._rows.is_open:
+            self._rows.end()
+
+    def flush(self) -> None:
+        """Waits until all items that were made are in their tables."""
+        self._rows.flush()
+
+    def _rows_missing(self) -> int:
+        """Rows until a sequence is due."""
+        missing = self._length - self._rows.rows
+        return missing if missing >= 0 else missing % self._period
+
+    def _write_last(self) -> None:
+        missing, length = self._rows_missing(), self._length
+        if self._end is EndBehavior.CONTINUE:
+            rows = length if missing == 0 else 0
+        elif self._end is EndBehavior.WRITE:
+            rows = length if self._rows.rows >= length else 0
+        # With periods longer than sequences, the next one due may have no row of the episode.
+        elif self._end is EndBehavior.TRUNCATE:
+            rows = max(0, length - missing)
+        else:
+            rows = length if missing < length else 0
+            zeros = self._rows.zeros()
+            for _ in range(missing if rows else 0):
+                self._rows.append(zeros)
+        if rows:
+            self._rows.create_sequence(rows)
+
+    @classmethod
+    def signature(
+        cls, environment_spec: EnvironmentSpec, extras_spec: Any = (), sequence_length: int | None = None
+    ) -> Any:
+        """The signature of a table for what is written; sequences of any length unless one is given."""
+        return row_signature(environment_spec, extras_spec, sequence_length)
+
+
+def row_signature(environment_spec: EnvironmentSpec, extras_spec: Any, rows: int | None) -> Any:
+    """The signature of a table for sequences of rows."""
+    step = row_spec(environment_spec, extras_spec)
+    return nest.map_structure(lambda leaf: ArraySpec((rows, *leaf.shape), leaf.dtype, leaf.name), step)
+
+
+def row_spec(environment_spec: EnvironmentSpec, extras_spec: Any) -> Any:
+    """What a row looks like, without extras if there are none."""
+    rewards, discounts = single_precision(environment_spec)
+    spec = Step(
+        environment_spec.observations,
+        environment_spec.actions,
+        rewards,
+        discounts,
+        ArraySpec((), np.bool_, "start_of_episode"),
+        as_extras_spec(extras_spec),
+    )._asdict()
+    return spec if nest.flatten(extras_spec) else {name: part for name, part in spec.items() if name != "extras"}

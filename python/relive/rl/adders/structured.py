@@ -1,0 +1,165 @@
+"""Items by patterns, which the writer makes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from relive import nest
+from relive.client import Client
+from relive.rl.adders.base import Transition
+from relive.rl.adders.n_step import n_step_return
+from relive.rl.adders.sequence import EndBehavior, row_spec
+from relive.rl.specs import EnvironmentSpec
+from relive.structured_writer import Condition, create_config, create_reference_step
+
+
+class StructuredAdder:
+    """Writes rows, of which the writer makes items by patterns. The priority of all items is 1.
+
+    Args:
+      client: of the server.
+      configs: of :func:`create_sequence_config`, :func:`create_n_step_transition_config`, or your own on the fields of
+        :func:`create_step_spec`.
+      max_in_flight_items: items that may be unconfirmed; ``None``: as many as there are.
+    """
+
+    def __init__(self, client: Client, configs: Sequence[Any], *, max_in_flight_items: int | None = None) -> None:
+        if max_in_flight_items is not None and max_in_flight_items < 1:
+            raise ValueError(f"max_in_flight_items must be at least 1, or None for no bound, not {max_in_flight_items}")
+        self._client = client
+        self._configs = list(configs)
+        self._writer = client.structured_writer(self._configs)
+        self._max_in_flight_items = max_in_flight_items
+        self._open: dict[str, Any] | None = None
+
+    def add_first(self, timestep: Any) -> None:
+        """An episode has begun."""
+        self.reset()
+        if not timestep.first():
+            raise ValueError(f"an episode begins with a FIRST, not with step type {timestep.step_type!r}")
+        self._open = {"observation": timestep.observation, "start_of_episode": np.bool_(True)}
+
+    def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
+        """An action has led to a step."""
+        if self._open is None:
+            raise ValueError("add() needs an episode that has begun with add_first()")
+        rest = {
+            "action": action,
+            "reward": nest.map_structure(np.float32, next_timestep.reward),
+            "discount": nest.map_structure(np.float32, next_timestep.discount),
+        }
+        if nest.flatten(extras):
+            rest["extras"] = extras
+        self._append({**self._open, **rest})
+        self._open = {"observation": next_timestep.observation, "start_of_episode": np.bool_(False)}
+        if next_timestep.last():
+            self._append({**self._open, **nest.map_structure(np.zeros_like, rest)})
+            self._open = None
+            self._writer.end_episode()
+
+    def reset(self) -> None:
+        """Drops the episode that goes on."""
+        if self._open is not None:
+            # The end of an episode makes items; one that is abandoned has none.
+            self._open = None
+            self._writer.close()
+            self._writer = self._client.structured_writer(self._configs)
+
+    def _append(self, row: dict[str, Any]) -> None:
+        self._writer.append(row)
+        if self._max_in_flight_items is not None:
+            self._writer.flush(self._max_in_flight_items)
+
+
+def create_step_spec(environment_spec: EnvironmentSpec, extras_spec: Any = ()) -> Any:
+    """What rows look like: a dict of ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode`` and, if there are any,
+    ``extras``."""
+    return row_spec(environment_spec, extras_spec)
+
+
+def create_sequence_config(
+    step_spec: Any,
+    sequence_length: int,
+    period: int,
+    table: str,
+    end_of_episode_behavior: EndBehavior = EndBehavior.TRUNCATE,
+) -> list[Any]:
+    """The patterns of :class:`relive.rl.adders.SequenceAdder`'s items.
+
+    Raises:
+      ValueError: a length or period below 1.
+      NotImplementedError: a behaviour that patterns cannot tell: zeros to be added, and episodes that go on.
+    """
+    if sequence_length < 1 or period < 1:
+        raise ValueError(f"sequence_length and period must be at least 1, not {sequence_length} and {period}")
+    reference = create_reference_step(step_spec)
+
+    def last(rows: int, *conditions: Any) -> Any:
+        pattern = nest.map_structure(lambda column: column[-rows:], reference)
+        return create_config(pattern=pattern, table=table, conditions=conditions)
+
+    index, length = Condition.step_index, sequence_length
+    at_end, long_enough = Condition.is_end_episode(), index() >= length - 1
+    due = (length - 1) % period
+    configs = [last(length, long_enough, index() % period == due)]
+    if end_of_episode_behavior is EndBehavior.WRITE:
+        others = [place for place in range(period) if place != due]
+        return configs + [last(length, at_end, long_enough, index() % period == place) for place in others]
+    if end_of_episode_behavior is EndBehavior.TRUNCATE:
+        configs += [last(rows, at_end, index() == rows - 1) for rows in range(1, length)]
+        return configs + [
+            last(length - missing, at_end, long_enough, index() % period == (length - 1 - missing) % period)
+            for missing in range(1, min(period, length))
+        ]
+    raise NotImplementedError(f"patterns can tell EndBehavior.WRITE and TRUNCATE, but not {end_of_episode_behavior}")
+
+
+def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> list[Any]:
+    """The patterns of :class:`relive.rl.adders.NStepTransitionAdder`'s items, but with the rewards and discounts of all their steps.
+
+    :func:`n_step_from_trajectory` is for whoever reads them.
+
+    Raises:
+      ValueError: ``n_step`` is below 1.
+    """
+    if n_step < 1:
+        raise ValueError(f"n_step must be at least 1, not {n_step}")
+    reference = create_reference_step(step_spec)
+
+    def transition(steps: int, *conditions: Any) -> Any:
+        def cut(name: str) -> Any:
+            def of(column: Any) -> Any:
+                if name == "observation":
+                    return column[-(steps + 1) :: steps]
+                return column[-(steps + 1) : -1] if name in ("reward", "discount") else column[-(steps + 1) : -steps]
+
+            return of
+
+        pattern = {name: nest.map_structure(cut(name), part) for name, part in reference.items()}
+        return create_config(pattern=pattern, table=table, conditions=conditions)
+
+    index, at_end = Condition.step_index, Condition.is_end_episode()
+    configs = [transition(steps, index() == steps) for steps in range(1, n_step)]
+    configs.append(transition(n_step, index() >= n_step))
+    # One over all steps of the episode was made at its beginning.
+    return configs + [transition(steps, at_end, index() >= steps + 1) for steps in range(n_step - 1, 0, -1)]
+
+
+def n_step_from_trajectory(trajectory: Any, additional_discount: float) -> Transition:
+    """The transition of one item of :func:`create_n_step_transition_config`, arrays in a dict of fields."""
+
+    def first(part: Any) -> Any:
+        return nest.map_structure(lambda column: column[0], part)
+
+    reward, discount = n_step_return(list(trajectory["reward"]), list(trajectory["discount"]), additional_discount)
+    return Transition(
+        observation=first(trajectory["observation"]),
+        action=first(trajectory["action"]),
+        reward=reward,
+        discount=discount,
+        next_observation=nest.map_structure(lambda column: column[-1], trajectory["observation"]),
+        extras=first(trajectory["extras"]) if "extras" in trajectory else (),
+    )

@@ -1,0 +1,220 @@
+"""Atari 2600 games as agents see them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from relive.rl.environments import Environment
+from relive.rl.specs import DiscreteArraySpec
+from relive.rl.timestep import StepType, TimeStep
+from relive.rl.wrappers import EnvironmentWrapper
+from relive.specs import ArraySpec, BoundedArraySpec
+
+_Pixels = npt.NDArray[np.uint8]
+_Taps = list[tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]]
+"""For each tap, the old pixel that each new one looks at, and its weight."""
+
+_DIGITS = 22
+_ONE = 1 << _DIGITS
+
+_GREY = {"acme": np.array([0.299, 0.587, 1.0 - (0.299 + 0.587)]), "dopamine": np.array([0.2989, 0.5870, 0.1140])}
+
+
+class Atari(EnvironmentWrapper):
+    """The usual preprocessing of Atari games (Mnih et al., 2015) as Acme has it.
+
+    A step repeats its action for ``action_repeats`` frames, or until the episode ends, and adds up their rewards. Of the last
+    two frames the brighter pixels are taken, made grey, resized, and stacked with those of the steps before; an episode begins
+    with zeros.
+
+    >>> import gymnasium  # doctest: +SKIP
+    >>> game = gymnasium.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0.0)  # doctest: +SKIP
+    >>> environment = Atari(GymEnvironment(game), max_abs_reward=1.0)  # doctest: +SKIP
+
+    Args:
+      environment: with frames of ``[height, width, 3]`` bytes as its observations and one discrete action. It must not repeat
+        actions itself.
+      action_repeats: frames of a step.
+      pooled_frames: the last frames of a step, of which the brighter pixels are taken.
+      size: height and width of what the agent sees.
+      stacked_frames: steps that are stacked, along the last dimension.
+      max_abs_reward: bound of a step's reward on either side.
+      zero_discount_on_life_loss: whether a lost life has discount 0; the episode goes on. Lives are those in the ``info`` of
+        a Gymnasium environment.
+      max_episode_frames: frames after which an episode is cut short.
+      to_float: whether pixels are float32 from 0 to 1 instead of bytes.
+      preprocessing: ``"dopamine"`` makes frames grey before their brighter pixels are taken, and averages areas when it
+        resizes them (Castro et al., 2018).
+
+    Raises:
+      TypeError: other observations or actions.
+      ValueError: a number out of its range.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        action_repeats: int = 4,
+        pooled_frames: int = 2,
+        size: tuple[int, int] = (84, 84),
+        stacked_frames: int = 4,
+        max_abs_reward: float | None = None,
+        zero_discount_on_life_loss: bool = False,
+        max_episode_frames: int = 108_000,
+        to_float: bool = False,
+        preprocessing: Literal["acme", "dopamine"] = "acme",
+    ) -> None:
+        super().__init__(environment)
+        counts = {
+            "action_repeats": action_repeats,
+            "pooled_frames": pooled_frames,
+            "stacked_frames": stacked_frames,
+            "max_episode_frames": max_episode_frames,
+            "the height of size": size[0],
+            "the width of size": size[1],
+        }
+        for name, count in counts.items():
+            if count < 1:
+                raise ValueError(f"{name} must be at least 1, not {count}")
+        if preprocessing not in _GREY:
+            raise ValueError(f"preprocessing must be 'acme' or 'dopamine', not {preprocessing!r}")
+        self._frames = _frames_of(super().observation_spec())
+        if not isinstance(super().action_spec(), DiscreteArraySpec):
+            raise TypeError(f"one discrete action is supported, but the environment has {super().action_spec()!r}")
+        if zero_discount_on_life_loss and not hasattr(environment, "info"):
+            raise TypeError(f"{environment!r} tells nothing of lives: it has no info, which a GymEnvironment has")
+        self._action_repeats = action_repeats
+        self._pooled_frames = pooled_frames
+        self._size = size
+        self._max_abs_reward = max_abs_reward
+        self._zero_discount_on_life_loss = zero_discount_on_life_loss
+        self._max_episode_frames = max_episode_frames
+        self._to_float = to_float
+        self._preprocessing = preprocessing
+        self._stack = np.zeros((*size, stacked_frames), np.uint8)
+        self._frames_left = 0
+        self._lives = 0
+        self._over = True
+
+    def reset(self) -> TimeStep:
+        """Begins an episode."""
+        self._over, self._frames_left = False, self._max_episode_frames
+        self._stack[:] = 0
+        step = super().reset()
+        self._lives = self._lives_left()
+        return step._replace(observation=self._observed([step.observation]))
+
+    def step(self, action: Any) -> TimeStep:
+        """Acts for some frames."""
+        if self._over:
+            return self.reset()
+        frames: list[Any] = []
+        reward, discount, last = 0.0, 1.0, False
+        for _ in range(self._action_repeats):
+            step = super().step(action)
+            self._frames_left -= 1
+            frames.append(step.observation)
+            reward += step.reward
+            discount *= step.discount
+            last = step.last() or self._frames_left <= 0
+            if last:
+                break
+        if self._zero_discount_on_life_loss and self._life_was_lost():
+            discount = 0.0
+        if self._max_abs_reward is not None:
+            reward = float(np.clip(reward, -self._max_abs_reward, self._max_abs_reward))
+        self._over = last
+        return TimeStep(StepType.LAST if last else StepType.MID, reward, discount, self._observed(frames))
+
+    def observation_spec(self) -> Any:
+        """What observations look like: the steps that are stacked are the last dimension."""
+        dtype, greatest = (np.float32, 1.0) if self._to_float else (np.uint8, 255)
+        return BoundedArraySpec(self._stack.shape, dtype, 0, greatest, "pixels")
+
+    def _observed(self, frames: list[Any]) -> Any:
+        pooled = [np.asarray(frame) for frame in frames[-self._pooled_frames :]]
+        image = resized(self._grey(pooled), self._size, "area" if self._preprocessing == "dopamine" else "bilinear")
+        self._stack = np.concatenate([self._stack[..., 1:], image[..., np.newaxis]], axis=-1)
+        if self._to_float:
+            return self._stack.astype(np.float32) / np.float32(255.0)
+        return self._stack.copy()
+
+    def _grey(self, frames: list[npt.NDArray[Any]]) -> _Pixels:
+        weights = _GREY[self._preprocessing]
+        if self._preprocessing == "dopamine":
+            brightest: _Pixels = np.stack([(frame @ weights).astype(np.uint8) for frame in frames]).max(axis=0)
+            return brightest
+        grey: _Pixels = (np.stack(frames).max(axis=0) @ weights).astype(np.uint8)
+        return grey
+
+    def _lives_left(self) -> int:
+        return int(getattr(self.environment, "info", {}).get("lives", 0))
+
+    def _life_was_lost(self) -> bool:
+        before, self._lives = self._lives, self._lives_left()
+        return self._lives < before
+
+
+def resized(image: _Pixels, size: tuple[int, int], interpolation: Literal["bilinear", "area"]) -> _Pixels:
+    """A grey image of another height and width.
+
+    ``"bilinear"`` weighs old pixels by a triangle as wide as those that become one, first along rows and then along columns, with
+    the fixed-point numbers of Pillow: of frames of 210 by 160 it makes the same pixels. ``"area"`` averages what a new pixel covers of
+    the old ones.
+    """
+    if image.shape == size:
+        return image
+    taps = _area if interpolation == "area" else _triangle
+    narrow = _along_rows(image, taps(image.shape[1], size[1])) if image.shape[1] != size[1] else image
+    return _along_rows(narrow.T, taps(image.shape[0], size[0])).T if image.shape[0] != size[0] else narrow
+
+
+def _along_rows(image: _Pixels, taps: _Taps) -> _Pixels:
+    sums = np.full((image.shape[0], len(taps[0][0])), _ONE // 2, np.int32)
+    # Tap by tap: numpy's matrix product would start threads for so little.
+    for places, weights in taps:
+        sums += image[:, places] * weights
+    pixels: _Pixels = (sums >> _DIGITS).astype(np.uint8)
+    return pixels
+
+
+@functools.cache
+def _triangle(pixels: int, new_pixels: int) -> _Taps:
+    scale = pixels / new_pixels
+    support = max(scale, 1.0)
+    centers = (np.arange(new_pixels) + 0.5) * scale
+    distances = np.abs(np.arange(pixels) + 0.5 - centers[:, np.newaxis])
+    return _fixed_point(np.maximum(0.0, 1.0 - distances / support))
+
+
+@functools.cache
+def _area(pixels: int, new_pixels: int) -> _Taps:
+    ends = np.arange(pixels + 1.0)
+    borders = np.linspace(0.0, pixels, new_pixels + 1)
+    low = np.maximum(ends[:-1], borders[:-1, np.newaxis])
+    high = np.minimum(ends[1:], borders[1:, np.newaxis])
+    return _fixed_point(np.maximum(0.0, high - low))
+
+
+def _fixed_point(shares: npt.NDArray[np.float64]) -> _Taps:
+    """The weights of old pixels in new ones, in rows, as taps whose weights add up to one."""
+    weights = np.floor(shares / shares.sum(axis=1, keepdims=True) * _ONE + 0.5).astype(np.int32)
+    first = (weights > 0).argmax(axis=1)
+    rows, last = np.arange(len(weights)), weights.shape[1] - 1
+    most = int((weights > 0).sum(axis=1).max())
+    taps = []
+    for tap in range(most):
+        places = np.minimum(first + tap, last)
+        taps.append((places, np.where(first + tap <= last, weights[rows, places], 0).astype(np.int32)))
+    return taps
+
+
+def _frames_of(spec: Any) -> ArraySpec:
+    if isinstance(spec, ArraySpec) and spec.dtype == np.uint8 and len(spec.shape or ()) == 3 and (spec.shape or ())[2] == 3:
+        return spec
+    raise TypeError(f"frames of [height, width, 3] bytes are supported, but the environment's observations are {spec!r}")

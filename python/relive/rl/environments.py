@@ -1,0 +1,99 @@
+"""Environments with dm_env's interface."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol
+
+from relive import _native
+from relive.rl.specs import EnvironmentSpec
+from relive.rl.timestep import StepType, TimeStep
+
+
+class Environment(Protocol):
+    """dm_env's interface: what agents need of an environment.
+
+    * ``reset`` begins an episode and answers FIRST.
+    * ``step`` answers MID until the episode is over, then LAST; before the first reset, and after a LAST, it is a reset.
+    """
+
+    def reset(self) -> Any: ...
+
+    def step(self, action: Any) -> Any: ...
+
+    def observation_spec(self) -> Any: ...
+
+    def action_spec(self) -> Any: ...
+
+
+def make(name: str, *, seed: int = 0) -> NativeEnvironment:
+    """An environment in Rust by its name: bsuite's identifiers such as ``"catch/0"``, ``"CartPole-v1"``, ``"Acrobot-v1"``,
+    ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``.
+
+    The same seed and actions give the same episodes, which are those of bsuite and Gymnasium.
+
+    Raises:
+      ValueError: an unknown name; a seed of more than 64 bits, or more than 32 for those of bsuite.
+    """
+    return NativeEnvironment(name, seed=seed)
+
+
+class NativeEnvironment:
+    """An environment in Rust with dm_env's interface; see :func:`make`. Observations are new arrays at each step."""
+
+    def __init__(self, name: str, *, seed: int = 0) -> None:
+        self._native = _native.NativeEnvironment(name, seed)
+        self._spec = EnvironmentSpec(*self._native.specs())
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"relive.rl.make({self.name!r})"
+
+    def reset(self) -> TimeStep:
+        """Begins an episode."""
+        return _time_step(self._native.reset())
+
+    def step(self, action: Any) -> TimeStep:
+        """Acts once.
+
+        Raises:
+          ValueError: an action that the spec does not allow; nothing has changed then.
+        """
+        return _time_step(self._native.step(action))
+
+    def observation_spec(self) -> Any:
+        """What observations look like."""
+        return self._spec.observations
+
+    def action_spec(self) -> Any:
+        """What actions look like."""
+        return self._spec.actions
+
+    def reward_spec(self) -> Any:
+        """What rewards look like."""
+        return self._spec.rewards
+
+    def discount_spec(self) -> Any:
+        """What discounts look like."""
+        return self._spec.discounts
+
+    def close(self) -> None:
+        """Does nothing; dm_env's environments have it."""
+
+    def __enter__(self) -> NativeEnvironment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_STEP_TYPES = (StepType.FIRST, StepType.MID, StepType.LAST)
+
+
+def _time_step(answer: tuple[int, float, float, Any]) -> TimeStep:
+    step_type, reward, discount, observation = answer
+    if step_type == 0:
+        return TimeStep(StepType.FIRST, None, None, observation)
+    return TimeStep(_STEP_TYPES[step_type], reward, discount, observation)

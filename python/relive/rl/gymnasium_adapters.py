@@ -1,0 +1,106 @@
+"""Gymnasium's environments with dm_env's interface, and the other way round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from relive import nest
+from relive.rl.specs import DISCOUNTS, REWARDS, as_arrays, normalised
+from relive.rl.timestep import TimeStep, restart, termination, transition, truncation
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+class GymEnvironment:
+    """An environment of Gymnasium with dm_env's interface.
+
+    A truncated episode ends with discount 1, a terminated one with 0. Observations have the data types of their spaces.
+    ``environment`` is the original, whose other methods are there as before; ``info`` is what the last step told besides.
+
+    Args:
+      environment: the environment; vectors of environments are not supported.
+      seed: for its first reset, if it is to have one.
+
+    Raises:
+      TypeError: a space that is not supported; the error names its path.
+    """
+
+    def __init__(self, environment: gymnasium.Env[Any, Any], *, seed: int | None = None) -> None:
+        if hasattr(environment, "num_envs"):
+            raise TypeError("a vector of environments is not supported; give one environment, or a function that makes them")
+        self.environment = environment
+        self._observations = normalised(environment.observation_space, "observation")
+        self._actions = normalised(environment.action_space, "action")
+        self._first_actions = _first_actions(environment.action_space)
+        self._seed = seed
+        self._over = True
+        self.info: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"relive.rl.GymEnvironment({self.environment!r})"
+
+    def reset(self) -> TimeStep:
+        """Begins an episode."""
+        seed, self._seed = self._seed, None
+        observation, self.info = self.environment.reset(seed=seed)
+        self._over = False
+        return restart(as_arrays(self._observations, observation))
+
+    def step(self, action: Any) -> TimeStep:
+        """Acts once; a reset if there is no episode."""
+        if self._over:
+            return self.reset()
+        observation, reward, terminated, truncated, self.info = self.environment.step(self._acted(action))
+        self._over = bool(terminated or truncated)
+        observed = as_arrays(self._observations, observation)
+        if terminated:
+            return termination(float(reward), observed)
+        return truncation(float(reward), observed) if truncated else transition(float(reward), observed)
+
+    def observation_spec(self) -> Any:
+        """What observations look like."""
+        return self._observations
+
+    def action_spec(self) -> Any:
+        """What actions look like; a choice is counted from 0, whatever the ``start`` of the space."""
+        return self._actions
+
+    def reward_spec(self) -> Any:
+        """What rewards look like."""
+        return REWARDS
+
+    def discount_spec(self) -> Any:
+        """What discounts look like."""
+        return DISCOUNTS
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.environment.close()
+
+    def _acted(self, action: Any) -> Any:
+        return nest.map_structure(lambda value, first: value + first if first else value, action, self._first_actions)
+
+
+def _first_actions(space: Any) -> Any:
+    """For each leaf of a space of actions the number that its choices begin with."""
+    if isinstance(getattr(space, "spaces", None), (dict, tuple)):
+        if isinstance(space.spaces, dict):
+            return {key: _first_actions(part) for key, part in space.spaces.items()}
+        return tuple(_first_actions(part) for part in space.spaces)
+    return int(getattr(space, "start", 0)) if type(space).__name__ == "Discrete" else 0
+
+
+def as_gymnasium(environment: Any) -> gymnasium.Env[Any, Any]:
+    """An environment with dm_env's interface as one of Gymnasium.
+
+    A LAST with discount 0 is ``terminated``, any other LAST ``truncated``. The discount of a step is in ``info["discount"]``.
+    ``reset(seed=…)`` warns, and is otherwise ignored: environments of dm_env are seeded when they are made.
+
+    Raises:
+      TypeError: specs that no space describes.
+      ModuleNotFoundError: the package gymnasium is not installed.
+    """
+    from relive.rl import _as_gymnasium
+
+    return _as_gymnasium.AsGymnasium(environment)

@@ -1,0 +1,84 @@
+"""What an agent has learned, to act by and to keep."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _native
+
+
+@final
+class Policy:
+    """The greedy policy of a trained network. ``policy(observation)`` is the number of the action, counted from 0.
+
+    Saved policies are safetensors files, which Rust programs read, too (``relive_rl::dqn::Policy``). The metadata
+    ``relive.policy`` says in JSON what the network is made for and of. Policies can be pickled.
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _native.Policy) -> None:
+        self._native = native
+
+    def __call__(self, observation: Any) -> int:
+        """The action of the greatest value, the first of them if there are several.
+
+        Args:
+          observation: as in training: arrays of the same shapes, in any structure with the same order of leaves.
+
+        Raises:
+          ValueError: other shapes, or another number of leaves.
+          TypeError: values that are not of the same kind.
+        """
+        return self._native.act(observation)
+
+    def values(self, observation: Any) -> npt.NDArray[np.float32]:
+        """The value of each action."""
+        return self._native.values(observation)
+
+    @property
+    def num_actions(self) -> int:
+        """How many actions there are."""
+        return int(self._native.shape()["actions"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file, which is there whole or not at all.
+
+        Raises:
+          OSError: it cannot be written.
+        """
+        self._native.save(os.fspath(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """The policy in a file.
+
+        Raises:
+          OSError: it cannot be read.
+          DataLossError: it is damaged.
+          ValueError: it is no policy.
+        """
+        return cls(_native.Policy.load(os.fspath(path)))
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`save` writes."""
+        return self._native.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, file: bytes) -> Policy:
+        """What :meth:`load` reads."""
+        return cls(_native.Policy.from_bytes(file))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Policy.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        shape = self._native.shape()
+        leaves = ", ".join(
+            f"{path + ': ' if path else ''}{dtype}{list(dims)}" for path, dtype, dims in shape["observations"]
+        )
+        return f"Policy(observations=({leaves}), actions={shape['actions']}, hidden={shape['hidden']})"

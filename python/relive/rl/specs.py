@@ -1,0 +1,171 @@
+"""What environments take and give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _foreign_specs, nest
+from relive.specs import ArraySpec, BoundedArraySpec, as_spec
+
+_CHOICE_DTYPES = (np.dtype(np.int32), np.dtype(np.int64))
+
+_SUPPORTED = (
+    "supported are arrays of numbers of a fixed shape (gymnasium's Box, Discrete, MultiDiscrete and MultiBinary; dm_env's "
+    "Array, BoundedArray and DiscreteArray; ArraySpec), and dicts, tuples and lists of them"
+)
+
+
+class DiscreteArraySpec(BoundedArraySpec):
+    """One number out of ``range(num_values)``: an int32, or an int64."""
+
+    num_values: int
+
+    def __init__(self, num_values: int, dtype: Any = np.int32, name: str | None = None) -> None:
+        if num_values < 1:
+            raise ValueError(f"num_values must be at least 1, not {num_values}")
+        super().__init__((), dtype, 0, num_values - 1, name)
+        if self.dtype not in _CHOICE_DTYPES:
+            raise ValueError(f"a discrete array has the data type int32 or int64, not {self.dtype}")
+        object.__setattr__(self, "num_values", int(num_values))
+
+    def __repr__(self) -> str:
+        return f"DiscreteArraySpec(num_values={self.num_values}, dtype={self.dtype}, name={self.name!r})"
+
+    def with_name(self, name: str | None) -> DiscreteArraySpec:
+        """The same spec under another name."""
+        return DiscreteArraySpec(self.num_values, self.dtype, name)
+
+
+class EnvironmentSpec(NamedTuple):
+    """What an environment takes and gives; observations and actions may be nests of specs."""
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    discounts: Any
+
+
+REWARDS = ArraySpec((), np.float64, "reward")
+DISCOUNTS = BoundedArraySpec((), np.float64, 0.0, 1.0, "discount")
+
+
+def make_environment_spec(environment: Any) -> EnvironmentSpec:
+    """The specs of an environment of Gymnasium, or with dm_env's interface, as this package's own.
+
+    Raises:
+      TypeError: it is no environment, or has values that are not supported; the error names their path.
+    """
+    if hasattr(environment, "observation_spec") and hasattr(environment, "action_spec"):
+        return EnvironmentSpec(
+            normalised(environment.observation_spec(), "observation"),
+            normalised(environment.action_spec(), "action"),
+            _scalar(environment, "reward_spec", REWARDS),
+            _scalar(environment, "discount_spec", DISCOUNTS),
+        )
+    if hasattr(environment, "observation_space") and hasattr(environment, "action_space"):
+        return EnvironmentSpec(
+            normalised(environment.observation_space, "observation"),
+            normalised(environment.action_space, "action"),
+            REWARDS,
+            DISCOUNTS,
+        )
+    raise TypeError(
+        f"{environment!r} is no environment: it has neither dm_env's observation_spec() and action_spec(), nor Gymnasium's "
+        "observation_space and action_space"
+    )
+
+
+def normalised(structure: Any, what: str) -> Any:
+    """A nest of specs or spaces as one of ``ArraySpec``, ``BoundedArraySpec`` and ``DiscreteArraySpec``.
+
+    Raises:
+      TypeError: a leaf that is not supported; the error names its path.
+    """
+
+    def leaf(path: nest.Path, spec: Any) -> ArraySpec:
+        place = f"{what} at {nest.path_text(path)!r}" if path else what
+        try:
+            found = _discrete(spec) or as_spec(spec)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{place}: {spec!r} is not supported: {_reason(error)}; {_SUPPORTED}") from error
+        fixed = isinstance(found, ArraySpec) and found.shape is not None and None not in found.shape
+        if not fixed or found.dtype.kind not in "fiub":
+            raise TypeError(f"{place}: {spec!r} is not supported; {_SUPPORTED}")
+        return found
+
+    return nest.map_structure_with_path(leaf, _foreign_specs.without_spaces(structure))
+
+
+def as_arrays(specs: Any, value: Any) -> Any:
+    """A value as arrays of the data types of its specs."""
+    if isinstance(specs, ArraySpec):
+        # Most environments have no parts, and every step comes by here.
+        return np.asarray(value, dtype=specs.dtype)
+    return nest.map_structure_up_to(as_arrays, specs, specs, value)
+
+
+def array_spec(shape: Sequence[int], dtype: Any, name: str | None) -> ArraySpec:
+    """For the extension."""
+    return ArraySpec(shape, dtype, name)
+
+
+def bounded_spec(
+    shape: Sequence[int], dtype: Any, minimum: npt.ArrayLike, maximum: npt.ArrayLike, name: str | None
+) -> BoundedArraySpec:
+    """For the extension; bounds are one, or one for each element."""
+
+    def shaped(bound: npt.ArrayLike) -> npt.NDArray[Any]:
+        flat = np.asarray(bound)
+        return flat.reshape(()) if flat.size == 1 else flat.reshape(tuple(shape))
+
+    return BoundedArraySpec(shape, dtype, shaped(minimum), shaped(maximum), name)
+
+
+def discrete_spec(num_values: int, dtype: Any, name: str | None) -> DiscreteArraySpec:
+    """For the extension."""
+    return DiscreteArraySpec(num_values, dtype, name)
+
+
+def for_extension(spec: EnvironmentSpec) -> tuple[Any, Any, Any, Any]:
+    """A spec whose bounds are one, or one for each element."""
+
+    def flat(leaf: ArraySpec) -> ArraySpec:
+        if isinstance(leaf, DiscreteArraySpec) or not isinstance(leaf, BoundedArraySpec):
+            return leaf
+        shape = tuple(size or 0 for size in leaf.shape or ())
+        bounds = [bound if bound.size == 1 else np.broadcast_to(bound, shape) for bound in (leaf.minimum, leaf.maximum)]
+        return BoundedArraySpec(leaf.shape, leaf.dtype, bounds[0], bounds[1], leaf.name)
+
+    observations, actions, rewards, discounts = (nest.map_structure(flat, part) for part in spec)
+    return observations, actions, rewards, discounts
+
+
+def _discrete(spec: Any) -> DiscreteArraySpec | None:
+    """The choice that a spec of dm_env or a space of Gymnasium is, if it is one."""
+    if isinstance(spec, DiscreteArraySpec):
+        return spec
+    count = getattr(spec, "num_values", None)
+    if count is None and type(spec).__name__ == "Discrete":
+        count = getattr(spec, "n", None)
+    if count is None:
+        return None
+    dtype = np.dtype(spec.dtype)
+    return DiscreteArraySpec(int(count), dtype if dtype in _CHOICE_DTYPES else np.int64, getattr(spec, "name", None))
+
+
+def _scalar(environment: Any, method: str, default: ArraySpec) -> Any:
+    spec = getattr(environment, method, None)
+    if spec is None:
+        return default
+    found = normalised(spec(), method.removesuffix("_spec"))
+    if not isinstance(found, ArraySpec) or found.shape != ():
+        raise TypeError(f"{method}() gives {found!r}; supported are environments with one number as their {method[:-5]}")
+    return found
+
+
+def _reason(error: Exception) -> str:
+    return str(error.__cause__ or error)

@@ -1,0 +1,173 @@
+"""Wrappers around environments with dm_env's interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from relive import nest
+from relive.rl.environments import Environment
+from relive.rl.specs import DISCOUNTS, REWARDS, DiscreteArraySpec, normalised
+from relive.rl.timestep import StepType, TimeStep
+from relive.specs import ArraySpec, BoundedArraySpec
+
+_NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.dtype(np.int32)}
+
+
+class EnvironmentWrapper:
+    """An environment around another one, which is ``environment``; everything is as there."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.environment!r})"
+
+    def reset(self) -> TimeStep:
+        """Begins an episode."""
+        return TimeStep(*self.environment.reset())
+
+    def step(self, action: Any) -> TimeStep:
+        """Acts once."""
+        return TimeStep(*self.environment.step(action))
+
+    def observation_spec(self) -> Any:
+        """What observations look like."""
+        return normalised(self.environment.observation_spec(), "observation")
+
+    def action_spec(self) -> Any:
+        """What actions look like."""
+        return normalised(self.environment.action_spec(), "action")
+
+    def reward_spec(self) -> Any:
+        """What rewards look like."""
+        spec = getattr(self.environment, "reward_spec", None)
+        return REWARDS if spec is None else normalised(spec(), "reward")
+
+    def discount_spec(self) -> Any:
+        """What discounts look like."""
+        spec = getattr(self.environment, "discount_spec", None)
+        return DISCOUNTS if spec is None else normalised(spec(), "discount")
+
+    def close(self) -> None:
+        """Closes the environment."""
+        close = getattr(self.environment, "close", None)
+        if close is not None:
+            close()
+
+
+class SinglePrecision(EnvironmentWrapper):
+    """Float32 for float64 and int32 for int64, in observations, rewards, discounts and their specs."""
+
+    def reset(self) -> TimeStep:
+        """Begins an episode."""
+        return self._narrowed(super().reset())
+
+    def step(self, action: Any) -> TimeStep:
+        """Acts once."""
+        return self._narrowed(super().step(action))
+
+    def observation_spec(self) -> Any:
+        """What observations look like."""
+        return nest.map_structure(_narrowed_spec, super().observation_spec())
+
+    def action_spec(self) -> Any:
+        """What actions look like."""
+        return nest.map_structure(_narrowed_spec, super().action_spec())
+
+    def reward_spec(self) -> Any:
+        """What rewards look like."""
+        return nest.map_structure(_narrowed_spec, super().reward_spec())
+
+    def discount_spec(self) -> Any:
+        """What discounts look like."""
+        return nest.map_structure(_narrowed_spec, super().discount_spec())
+
+    def _narrowed(self, step: TimeStep) -> TimeStep:
+        reward, discount, observation = (nest.map_structure(_narrowed, part) for part in step[1:])
+        return TimeStep(step.step_type, reward, discount, observation)
+
+
+def _narrowed(value: Any) -> Any:
+    if value is None:
+        return None
+    array = np.asarray(value)
+    return array.astype(_NARROWER.get(array.dtype, array.dtype), copy=False)[()]
+
+
+def _narrowed_spec(spec: ArraySpec) -> ArraySpec:
+    dtype = _NARROWER.get(spec.dtype, spec.dtype)
+    if isinstance(spec, DiscreteArraySpec):
+        return DiscreteArraySpec(spec.num_values, dtype, spec.name)
+    if isinstance(spec, BoundedArraySpec):
+        return BoundedArraySpec(spec.shape, dtype, spec.minimum, spec.maximum, spec.name)
+    return ArraySpec(spec.shape, dtype, spec.name)
+
+
+class StepLimit(EnvironmentWrapper):
+    """Cuts episodes short after ``limit`` steps: a LAST whose discount is as it would have been."""
+
+    def __init__(self, environment: Environment, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
+        super().__init__(environment)
+        self._limit = limit
+        self._steps = 0
+        self._over = True
+
+    def reset(self) -> TimeStep:
+        """Begins an episode."""
+        self._steps, self._over = 0, False
+        return super().reset()
+
+    def step(self, action: Any) -> TimeStep:
+        """Acts once."""
+        if self._over:
+            return self.reset()
+        step = super().step(action)
+        self._steps += 1
+        if self._steps >= self._limit:
+            step = step._replace(step_type=StepType.LAST)
+        self._over = step.last()
+        return step
+
+
+class NoopStarts(EnvironmentWrapper):
+    """Begins episodes with 0 to ``noop_max`` steps, each number as likely, of an action that does nothing.
+
+    An episode that ends meanwhile begins anew. The step that ``reset`` answers with is a FIRST.
+
+    Args:
+      environment: with one discrete action.
+      noop_action: the action that does nothing.
+      noop_max: the most such steps.
+      seed: for their numbers.
+    """
+
+    def __init__(self, environment: Environment, *, noop_action: int = 0, noop_max: int = 30, seed: int = 0) -> None:
+        if noop_max < 0:
+            raise ValueError(f"noop_max must be at least 0, not {noop_max}")
+        super().__init__(environment)
+        self._noop_action = noop_action
+        self._noop_max = noop_max
+        self._random = np.random.default_rng(seed)
+        self._over = True
+
+    def reset(self) -> TimeStep:
+        """Begins an episode."""
+        step = super().reset()
+        for _ in range(int(self._random.integers(self._noop_max + 1))):
+            step = super().step(self._noop_action)
+            if step.last():
+                step = super().reset()
+        self._over = False
+        return TimeStep(StepType.FIRST, None, None, step.observation)
+
+    def step(self, action: Any) -> TimeStep:
+        """Acts once."""
+        if self._over:
+            return self.reset()
+        step = super().step(action)
+        self._over = step.last()
+        return step

@@ -1,0 +1,209 @@
+"""relive.rl.DQN: training in Rust and through Python, and what is left of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import pickle
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from conftest import PATIENCE_S
+from gymnasium import spaces
+from rl_environments import BOX, Line, Spaces
+
+import relive
+from relive import rl
+
+SMALL = rl.DQNConfig(batch_size=16, min_replay_size=50, samples_per_insert=4.0, hidden=(16,))
+
+
+def mean_return(policy: rl.Policy, environment: rl.Environment, episodes: int = 20) -> float:
+    total = 0.0
+    for _ in range(episodes):
+        step = environment.reset()
+        while not step.last():
+            step = environment.step(policy(step.observation))
+            total += step.reward
+    return total / episodes
+
+
+def test_catch_is_learned_and_kept(tmp_path: pathlib.Path) -> None:
+    result = rl.DQN().train("catch/0", steps=9_000, seed=1)
+    assert result.is_complete and result.env_steps == 9_000 and len(result.episodes) == 1_000
+    assert result.mean_return_last_100 >= 0.8
+    assert result.episodes.returns[-100:].mean() == pytest.approx(result.mean_return_last_100)
+    assert abs(result.samples_per_insert - 32.0) < 0.5 and result.env_steps_per_s > 0.0
+    assert result.episodes.env_steps[-1] == 9_000 and result.episodes.lengths.tolist() == [9] * 1_000
+    path = tmp_path / "catch.safetensors"
+    result.policy.save(path)
+    loaded = rl.Policy.load(path)
+    assert mean_return(loaded, rl.make("catch/0", seed=5)) >= 0.9
+    observation = rl.make("catch/0", seed=8).reset().observation
+    for copy in (loaded, pickle.loads(pickle.dumps(result.policy)), rl.Policy.from_bytes(path.read_bytes())):
+        np.testing.assert_array_equal(copy.values(observation), result.policy.values(observation))
+    assert loaded.num_actions == 3 and "float32[10, 5]" in repr(loaded)
+    assert loaded(observation) == int(np.argmax(loaded.values(observation)))
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_an_environment_in_python_gives_the_same_run_as_the_native_one(copies: int) -> None:
+    agent = rl.DQN(SMALL)
+    native = agent.train("CartPole-v1", steps=400, seed=3)
+    given: Any = gymnasium.make("CartPole-v1") if copies == 1 else lambda seed: gymnasium.make("CartPole-v1")
+    foreign = agent.train(given, steps=400, seed=3)
+    np.testing.assert_array_equal(native.episodes.returns, foreign.episodes.returns)
+    observation = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    np.testing.assert_array_equal(native.policy.values(observation), foreign.policy.values(observation))
+
+
+def test_dm_env_nests_are_learned_in() -> None:
+    result = rl.DQN(SMALL, n_step=3, epsilon=0.2, max_abs_reward=10.0).train(Line(), steps=3_000, seed=1)
+    assert result.mean_return_last_100 > 3.0
+    assert mean_return(result.policy, Line(), 1) == 10.0
+    assert [leaf[0] for leaf in result.policy._native.shape()["observations"]] == ["place/0", "steps"]
+
+
+def test_actors_beside_the_learner_and_evaluations() -> None:
+    result = rl.DQN(SMALL).train("catch/0", steps=900, actors=2, evaluate_every=300, evaluation_episodes=3)
+    assert set(result.episodes.actors) == {0, 1}
+    assert len(result.evaluation) >= 3
+    through_python = rl.DQN(SMALL).train(lambda seed: rl.make("catch/0", seed=seed), steps=300, actors=2)
+    assert through_python.env_steps >= 300
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"environment": "Pendulum-v1"}, ValueError, r"takes one discrete action, but .* has actions of float\[1\] in -2..=2"),
+        ({"environment": "Pong-v5"}, ValueError, "expected an id of bsuite such as catch/0"),
+        ({"environment": 7}, TypeError, "7 is no environment: give the name of a native one"),
+        ({"environment": Line(), "actors": 2}, TypeError, "several environments are needed"),
+        ({"environment": Spaces(BOX, spaces.Text(3))}, TypeError, "^action: .* is not supported"),
+        ({"environment": Spaces(BOX, BOX)}, ValueError, r"actions of float\[2\]"),
+        ({"timeout": -1.0}, ValueError, "timeout must be a number of seconds"),
+        ({"batch_size": 0}, ValueError, "batch_size is 0, but it must be at least 1"),
+        ({"hidden": (-1,)}, ValueError, "invalid value"),
+    ],
+)
+def test_what_cannot_be_is_told(options: dict[str, Any], error: type[Exception], told: str) -> None:
+    names = {field.name for field in dataclasses.fields(rl.DQNConfig)}
+    settings = {name: value for name, value in options.items() if name in names}
+    run = {"environment": "catch/0", "steps": 100, **{k: v for k, v in options.items() if k not in names}}
+    with pytest.raises(error, match=told):
+        rl.DQN(SMALL, **settings).train(**run)
+
+
+def test_settings_are_named() -> None:
+    with pytest.raises(TypeError, match="batchsize"):
+        rl.DQN(batchsize=3)
+    assert rl.DQN(SMALL, n_step=1).config == dataclasses.replace(SMALL, n_step=1)
+
+
+class Broken(Spaces):
+    """Fails, or observes something else, at its tenth step."""
+
+    def __init__(self, observation: Any) -> None:
+        super().__init__(BOX, spaces.Discrete(2))
+        self._left, self._observation = 10, observation
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._left -= 1
+        if self._left:
+            return super().step(action)
+        if self._observation is None:
+            raise KeyError("the tenth step")
+        return self._observation, 0.0, False, False, {}
+
+
+def test_exceptions_of_environments_come_through() -> None:
+    with pytest.raises(KeyError, match="the tenth step") as caught:
+        rl.DQN(SMALL).train(Broken(None), steps=100)
+    assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
+    with pytest.raises(ValueError, match=r"^observation: expected float\[2\], got float\[3\]$"):
+        rl.DQN(SMALL).train(Broken(np.zeros(3, np.float32)), steps=100)
+
+
+def test_a_deadline_ends_the_run_with_what_there_is() -> None:
+    result = rl.DQN(SMALL).train("catch/0", steps=10**12, timeout=0.5)
+    assert not result.is_complete and result.env_steps > 0 and result.policy.num_actions == 3
+
+
+def test_progress_is_told_and_may_end_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[dict[str, Any]] = []
+    rl.DQN(SMALL).train("catch/0", steps=2_000, progress=seen.append)
+    assert seen and seen[-1]["env_steps"] >= 2_000 and seen[-1]["episode_length"] == 9
+
+    def enough(episode: dict[str, Any]) -> None:
+        raise StopIteration(episode["episode"])
+
+    with pytest.raises(StopIteration):
+        rl.DQN(SMALL).train("catch/0", steps=10**12, progress=enough)
+    rl.DQN(SMALL).train("catch/0", steps=500, progress=True)
+    line = capsys.readouterr().err
+    assert "100 %" in line and "steps/s" in line and line.endswith("\r")
+    rl.DQN(SMALL).train("catch/0", steps=500)
+    assert capsys.readouterr().err == "", "no line where there is no terminal"
+
+
+def test_other_threads_go_on_during_a_run() -> None:
+    ticks, over = 0, threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not over.is_set():
+            ticks += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        before = ticks
+        rl.DQN(SMALL).train("catch/0", steps=10**12, timeout=0.3)
+        assert ticks - before > 1_000
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("environment", ["'catch/0'", "lambda seed: gymnasium.make('CartPole-v1')"])
+@pytest.mark.parametrize("actors", [0, 2])
+def test_ctrl_c_ends_a_run(environment: str, actors: int) -> None:
+    program = f"""
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import gymnasium
+from relive import rl
+def interrupt(episode):
+    os.kill(os.getpid(), signal.SIGINT)
+try:
+    rl.DQN(batch_size=16, min_replay_size=50).train({environment}, steps=10**12, actors={actors}, progress=interrupt)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0 and done.stdout == "interrupted\n", done.stderr
+
+
+def test_files_that_are_no_policies_are_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "policy.safetensors"
+    with pytest.raises(FileNotFoundError, match=str(path)):
+        rl.Policy.load(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(relive.errors.DataLossError):
+        rl.Policy.load(path)
+    policy = rl.DQN(SMALL).train("catch/0", steps=90).policy
+    with pytest.raises(FileNotFoundError):
+        policy.save(tmp_path / "nowhere" / "policy.safetensors")
+    with pytest.raises(ValueError, match=r"observation: expected float\[10,5\], got"):
+        policy(np.zeros(3, np.float32))
+    with pytest.raises(ValueError, match="expected 1 leaves, got 2"):
+        policy((np.zeros(3), np.zeros(3)))
+    with pytest.raises(TypeError, match=r"^observation: expected float\[10,5\], got complex128"):
+        policy(np.zeros((10, 5), np.complex128))

@@ -1,0 +1,136 @@
+"""relive.rl: environments in Rust and in Python, by dm_env's interface and Gymnasium's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dm_env
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from rl_environments import BOX, Line, Spaces
+
+import relive
+from relive import rl
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MountainCarContinuous-v0"])
+def test_native_environments_are_gymnasiums(name: str) -> None:
+    native, original = rl.make(name, seed=7), rl.GymEnvironment(gymnasium.make(name), seed=7)
+    rng = np.random.default_rng(3)
+    spec = native.action_spec()
+    for _ in range(300):
+        if isinstance(spec, rl.DiscreteArraySpec):
+            action: Any = rng.integers(spec.num_values)
+        else:
+            action = rng.uniform(spec.minimum, spec.maximum, spec.shape).astype(spec.dtype)
+        one, other = native.step(action), original.step(action)
+        assert one[:3] == other[:3]
+        np.testing.assert_array_equal(one.observation, other.observation)
+        assert one.observation.dtype == np.float32 == native.observation_spec().dtype
+
+
+def test_native_environments_have_dm_envs_interface() -> None:
+    with rl.make("catch/0", seed=1) as environment:
+        assert environment.action_spec() == rl.DiscreteArraySpec(3, np.int32, environment.action_spec().name)
+        assert environment.observation_spec().shape == (10, 5)
+        assert environment.reward_spec().shape == environment.discount_spec().shape == ()
+        step = environment.step(1)
+        assert step.first() and step.reward is None and step.discount is None, "a step before the first reset is one"
+        steps = 0
+        while not step.last():
+            before, step = step.observation, environment.step(np.int64(1))
+            assert before is not step.observation
+            steps += 1
+        assert steps == 9 and step.discount == 0.0 and abs(step.reward) == 1.0
+        assert environment.step(np.array(0)).first(), "a step after the last is a reset"
+
+
+def test_what_native_environments_refuse_changes_nothing() -> None:
+    environment, untouched = rl.make("CartPole-v1", seed=5), rl.make("CartPole-v1", seed=5)
+    environment.reset(), untouched.reset()
+    for action, error in [(2, ValueError), (-1, ValueError), (0.5, TypeError), ([0, 1], ValueError), ("left", TypeError)]:
+        with pytest.raises(error, match="action"):
+            environment.step(action)
+    np.testing.assert_array_equal(environment.step(1).observation, untouched.step(1).observation)
+    with pytest.raises(ValueError, match=r"expected an id of bsuite such as catch/0, CartPole-v1.*got Pong-v5"):
+        rl.make("Pong-v5")
+    with pytest.raises(ValueError, match="seed"):
+        rl.make("catch/0", seed=2**32)
+
+
+def test_gym_environments_answer_as_dm_env_does() -> None:
+    space = spaces.Dict({"b": spaces.Tuple((BOX, spaces.MultiBinary(3))), "a": spaces.MultiDiscrete([2, 3])})
+    for truncates in (False, True):
+        inner = Spaces(space, spaces.Discrete(4, start=10), truncates=truncates)
+        environment = rl.GymEnvironment(inner, seed=9)
+        steps = [environment.step(0), *(environment.step(action) for action in (0, 1, 3))]
+        assert [step.step_type for step in steps] == [0, 1, 1, 2]
+        assert inner.actions == [10, 11, 13], "choices count from the start of the space"
+        assert steps[0].reward is None and steps[1].reward == 1.0 and steps[1].discount == 1.0
+        assert steps[-1].discount == (1.0 if truncates else 0.0)
+        assert space.contains(steps[1].observation)
+        assert environment.step(0).first() and inner.seeds == [9, None], "the seed is for the first reset"
+    spec = environment.observation_spec()
+    assert spec["a"].maximum.tolist() == [1, 2] and spec["b"][1].dtype == np.int8
+    assert environment.action_spec() == rl.DiscreteArraySpec(4, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("space", "place"),
+    [
+        (spaces.Dict({"camera": BOX, "text": spaces.Tuple((BOX, spaces.Text(5)))}), "observation at 'text/1'"),
+        (spaces.Sequence(BOX), "observation"),
+    ],
+)
+def test_spaces_that_are_not_supported_are_told_with_their_place(space: Any, place: str) -> None:
+    with pytest.raises(TypeError, match=f"^{place}: .* is not supported: .*; supported are arrays of numbers"):
+        rl.GymEnvironment(Spaces(space, spaces.Discrete(2)))
+
+
+def test_vectors_of_environments_are_refused() -> None:
+    vector = gymnasium.make_vec("CartPole-v1", num_envs=2)
+    with pytest.raises(TypeError, match="vector of environments"):
+        rl.GymEnvironment(vector)  # type: ignore[arg-type]
+    vector.close()
+
+
+def test_environment_specs_of_any_kind_are_this_packages_own() -> None:
+    spec = rl.make_environment_spec(Line())
+    assert spec.actions == rl.DiscreteArraySpec(2, np.int32, "direction")
+    assert spec.observations["steps"] == relive.ArraySpec((), np.int64)
+    assert spec.observations["place"][0] == relive.BoundedArraySpec((1,), np.float64, -1.0, 1.0)
+    assert rl.make_environment_spec(gymnasium.make("CartPole-v1")).actions == rl.DiscreteArraySpec(2, np.int64)
+    assert rl.make_environment_spec(rl.make("catch/0")).observations.shape == (10, 5)
+    with pytest.raises(TypeError, match="no environment"):
+        rl.make_environment_spec("catch/0")
+
+
+def test_dm_env_as_gymnasium_and_back() -> None:
+    environment = rl.as_gymnasium(Line())
+    assert isinstance(environment.action_space, spaces.Discrete) and environment.action_space.n == 2
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        environment.step(0)
+    observation, info = environment.reset()
+    assert environment.observation_space.contains(observation) and info == {}
+    total, answer = 0.0, None
+    while answer is None or not answer[2]:
+        answer = environment.step(np.int64(1))
+        total += answer[1]
+        assert environment.observation_space.contains(answer[0]) and not answer[3]
+    assert total == 10.0 and answer[4] == {"discount": 0.0}
+    native = rl.as_gymnasium(rl.make("CartPole-v1", seed=3))
+    again = rl.GymEnvironment(native)
+    for action in (0, 1, 1, 0):
+        step = again.step(action)
+    assert step.mid() and step.observation.shape == (4,)
+    with pytest.warns(UserWarning, match="seeded when it was made"):
+        native.reset(seed=1)
+
+
+def test_time_steps_are_those_of_dm_env() -> None:
+    assert rl.termination(1.0, 2).discount == dm_env.termination(1.0, 2).discount
+    assert rl.truncation(1.0, 2, 0.5) == tuple(dm_env.truncation(1.0, 2, 0.5))
+    assert rl.restart(3) == tuple(dm_env.restart(3)) and rl.transition(1.0, 3) == tuple(dm_env.transition(1.0, 3))
+    assert [kind.value for kind in rl.StepType] == [kind.value for kind in dm_env.StepType]
