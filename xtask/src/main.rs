@@ -9,6 +9,7 @@ mod bench;
 mod binary;
 mod ci;
 mod demo;
+mod fuzz;
 mod interop;
 mod phases;
 mod process;
@@ -44,6 +45,8 @@ enum Command {
     Bench(bench::Options),
     /// Keep a server under load, kills, cut connections and garbage, and check that no confirmed item is lost
     Soak(soak::Options),
+    /// Give every decoder bytes that libFuzzer makes up, for some time each
+    Fuzz(fuzz::Options),
     /// Run what has to pass before a merge: tests, formatting, lints, docs, interop
     Ci,
     /// Check the rules of the house that the compiler cannot: layers, sizes, absences
@@ -68,6 +71,7 @@ fn run(command: Command) -> Result<()> {
         Command::Interop(options) => interop::run(&root, &options),
         Command::Bench(options) => bench::run(&root, &options),
         Command::Soak(options) => soak::run(&root, &options),
+        Command::Fuzz(options) => fuzz::run(&root, &options),
         Command::Ci => ci::run(&root),
         Command::Tidy => tidy::run(&root),
     }

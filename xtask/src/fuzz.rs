@@ -1,0 +1,90 @@
+//! `cargo xtask fuzz`: every decoder under libFuzzer, for some time each.
+//!
+//! `cargo fuzz` would do, but needs a nightly compiler or a switch that pretends to be one. What libFuzzer needs of the compiler are
+//! counters and comparisons, which a stable one writes as well; memory is safe without a sanitizer where there is no `unsafe`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::{process, workspace};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How long for each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// These targets only
+    #[arg(long)]
+    only: Vec<String>,
+}
+
+/// Where the compiler counts what was reached, and shows what is compared.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1";
+
+/// Bytes of the longest input.
+const MAX_LEN: u32 = 8192;
+
+/// Fuzzes each target from the committed corpus on. What is found is left in `fuzz/artifacts/`, inputs that reach something new in
+/// `target/fuzz/corpus/`.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let metadata = workspace::metadata(root)?;
+    let folder = metadata.target_directory.join("fuzz").into_std_path_buf();
+    let targets = targets(root, &options.only)?;
+    let host = host()?;
+    let mut build = process::cargo();
+    // Build scripts are not what is fuzzed; with a target they go without the flags.
+    build.current_dir(root).args([
+        "build",
+        "--release",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--target",
+        &host,
+    ]);
+    build.arg("--target-dir").arg(&folder).env("RUSTFLAGS", FLAGS);
+    process::run(&mut build)?;
+    for target in &targets {
+        let (found, artifacts) =
+            (folder.join("corpus").join(target), root.join("fuzz/artifacts").join(target));
+        for folder in [&found, &artifacts] {
+            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        let mut fuzz = Command::new(folder.join(&host).join("release").join(target));
+        fuzz.arg(&found).arg(root.join("fuzz/corpus").join(target));
+        fuzz.arg(format!("-max_total_time={}", options.seconds)).arg(format!("-max_len={MAX_LEN}"));
+        fuzz.args(["-timeout=10", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=0"]);
+        fuzz.arg(format!("-artifact_prefix={}/", artifacts.display()));
+        process::run(&mut fuzz)
+            .with_context(|| format!("{target}: the input is below {}", artifacts.display()))?;
+    }
+    Ok(())
+}
+
+/// The names of the targets, of which all that are asked for must be there.
+fn targets(root: &Path, only: &[String]) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(root.join("fuzz/fuzz_targets"))? {
+        let path = entry?.path();
+        all.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    all.sort();
+    for name in only {
+        ensure!(all.contains(name), "there is no fuzz target {name}; there are {}", all.join(", "));
+    }
+    all.retain(|name| only.is_empty() || only.contains(name));
+    Ok(all)
+}
+
+/// The triple of this machine.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("rustc cannot be run")?;
+    let text = String::from_utf8(output.stdout)?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not say which machine this is")
+}
