@@ -9,7 +9,8 @@ use crate::support::{Served, command, file, outcome, signal};
 
 /// A folder of its own that is not there yet.
 fn folder() -> PathBuf {
-    let path = file(".run", "");
+    // Folders of earlier runs of these tests may still be there.
+    let path = file(&format!(".{}.run", std::process::id()), "");
     std::fs::remove_file(&path).unwrap();
     path
 }
