@@ -120,7 +120,10 @@ fn learn(
         if let Some(folder) = folder {
             let now = progress.tally().env_steps();
             if is_due(folder.every(), before, now) {
-                checkpoint(learner, parts, folder, progress).inspect_err(|_| progress.end())?;
+                // Its tables are closed under it when the actors have ended.
+                if let Err(error) = checkpoint(learner, parts, folder, progress) {
+                    return end(error, progress);
+                }
             }
             before = now;
         }
