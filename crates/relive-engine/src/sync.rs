@@ -42,6 +42,12 @@ mod model {
         }
     }
 
+    impl<T: Default> Default for Mutex<T> {
+        fn default() -> Self {
+            Self::new(T::default())
+        }
+    }
+
     pub(crate) fn unlock_fair<T>(guard: MutexGuard<'_, T>) {
         drop(guard);
     }
