@@ -253,18 +253,11 @@ impl FrameWriter {
     ///
     /// # Errors
     /// As [`send_frame`](Self::send_frame).
-    pub async fn send_parts<'a>(
-        &self,
-        kind: FrameKind,
-        head: &'a [u8],
-        body: impl IntoIterator<Item = &'a [u8]>,
-    ) -> io::Result<()> {
-        let body: Vec<IoSlice<'_>> = body.into_iter().map(IoSlice::new).collect();
+    pub async fn send_parts(&self, kind: FrameKind, head: &[u8], body: &[&[u8]]) -> io::Result<()> {
         let len = body.iter().map(|part| part.len()).sum();
         let header = FrameHeader::new(kind, head.len(), len).map_err(io::Error::other)?.encode();
-        let mut parts = Vec::with_capacity(2 + body.len());
-        parts.extend([IoSlice::new(&header), IoSlice::new(head)]);
-        parts.extend(body);
+        let whole = [&header[..], head].into_iter().chain(body.iter().copied());
+        let mut parts: Vec<IoSlice<'_>> = whole.map(IoSlice::new).collect();
         self.send(&mut parts).await
     }
 

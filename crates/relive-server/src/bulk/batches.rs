@@ -128,7 +128,7 @@ impl Sender {
         let data = self.data.get_mut(..plan.len).unwrap_or_default();
         plan.write(data, |column| stored.iter().all(|(other, _)| *other != column))?;
         let head = plan.head.encode_to_vec();
-        frames.writer().send_parts(FrameKind::Batch, &head, plan.body(data, &stored)).await?;
+        frames.writer().send_parts(FrameKind::Batch, &head, &plan.body(data, &stored)).await?;
         if self.data.len() > MAX_KEPT_BATCH_BYTES {
             self.data = Vec::new();
         }

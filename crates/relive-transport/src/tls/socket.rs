@@ -217,10 +217,6 @@ impl Session {
         }
         let read = self.tls.read_tls(&mut self.came.get(self.taken..).unwrap_or_default())?;
         self.taken += read;
-        if self.taken == self.came.len() {
-            // Idle connections keep no memory for it.
-            (self.came, self.taken) = (Vec::new(), 0);
-        }
         let processed = self.tls.process_new_packets();
         match self.send(tcp) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
@@ -232,9 +228,13 @@ impl Session {
 
     /// Takes over what the system has; nothing at the end.
     fn fetch(&mut self, tcp: &TcpStream) -> io::Result<()> {
-        let mut came = Vec::with_capacity(TLS_READ_BYTES);
+        let mut came = std::mem::take(&mut self.came);
+        self.taken = 0;
+        came.clear();
+        came.reserve(TLS_READ_BYTES);
+        // When nothing comes the memory is given back: idle connections keep none.
         tcp.try_read_buf(&mut came)?;
-        (self.came, self.taken) = (came, 0);
+        self.came = came;
         Ok(())
     }
 

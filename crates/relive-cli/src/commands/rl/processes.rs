@@ -10,12 +10,13 @@ use relive_client::ClientOptions;
 use relive_client::blocking::Client;
 use relive_rl::dqn::{DqnConfig, Policy};
 use relive_rl::experiment::{Report, Stop};
-use relive_rl::logging::{Logger, Loggers};
+use relive_rl::logging::Logger;
 use relive_rl::remote::{RemoteActor, RemoteLearner, act, evaluate, is_over, learn};
 
 use super::agent::AgentOptions;
 use super::figures::Watcher;
-use super::runs::{self, About, LogFormat};
+use super::records::Records;
+use super::runs::About;
 use super::shown::Shown;
 use super::train::Length;
 use crate::failure::{Failure, Kind, Result};
@@ -59,15 +60,8 @@ pub(crate) struct LearnerOptions {
     common: Common,
     #[command(flatten)]
     length: Length,
-    /// Where the final figures go
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Folder for what the run tells on its way, for `relive rl plot` and others
-    #[arg(long, value_name = "DIR")]
-    log_dir: Option<PathBuf>,
-    /// How that is written down
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
-    logs: Vec<LogFormat>,
+    #[command(flatten)]
+    records: Records,
     /// Where the trained policy goes (safetensors)
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
@@ -79,10 +73,7 @@ pub(crate) fn learner(options: &LearnerOptions) -> Result {
     let (config, client, stop) = (common.settings()?, common.client()?, Stop::new());
     let (agent, environment) = (common.agent.name().to_owned(), common.env.clone());
     let about = About { agent, environment, seed: common.seed, actors: 0 };
-    let mut loggers = match &options.log_dir {
-        Some(folder) => runs::begin(folder, &about, &options.logs)?,
-        None => Loggers::new(),
-    };
+    let mut loggers = options.records.begin(&about)?;
     let make = |seed| Ok(relive_env::make(&common.env, seed)?);
     let run = RemoteLearner {
         agent: &config,
@@ -110,12 +101,7 @@ pub(crate) fn learner(options: &LearnerOptions) -> Result {
         Policy::of(&trained, &config)?.save(path)?;
     }
     let figures = watcher.figures(trained.summary);
-    if let Some(folder) = &options.log_dir {
-        runs::end(folder, &about, &figures)?;
-    }
-    if let Some(path) = &options.json {
-        figures.write(path, "--json")?;
-    }
+    options.records.end(&about, &figures)?;
     output::line(&figures.told(&common.env))?;
     Ok(())
 }

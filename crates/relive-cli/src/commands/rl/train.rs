@@ -14,7 +14,8 @@ use super::agent::AgentOptions;
 use super::board::Board;
 use super::figures::{Figures, Watcher};
 use super::plot;
-use super::runs::{self, About, LogFormat};
+use super::records::Records;
+use super::runs::About;
 use super::shown::Shown;
 use crate::config;
 use crate::failure::{Failure, Kind, Result};
@@ -40,15 +41,8 @@ pub(crate) struct Options {
     evaluate: Evaluate,
     #[command(flatten)]
     saved: Saved,
-    /// Where the final figures go
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Folder for what the run tells on its way, for `relive rl plot` and others
-    #[arg(long, value_name = "DIR")]
-    log_dir: Option<PathBuf>,
-    /// How that is written down
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
-    logs: Vec<LogFormat>,
+    #[command(flatten)]
+    records: Records,
     /// Draws the run's learning curve in the end: a .png or .svg file; needs --log-dir
     #[arg(long, value_name = "FILE", requires = "log_dir")]
     plot: Option<PathBuf>,
@@ -107,17 +101,11 @@ pub(crate) fn run(options: &Options) -> Result {
     let config = options.agent.settings(&options.env)?;
     let board = options.board()?;
     let (run, about) = (options.run(board.as_ref()), options.about());
-    let loggers = match &options.log_dir {
-        Some(folder) => runs::begin(folder, &about, &options.logs)?,
-        None => Loggers::new(),
-    };
+    let loggers = options.records.begin(&about)?;
     let figures = options.train(&config, &run, loggers)?;
-    if let Some(folder) = &options.log_dir {
-        runs::end(folder, &about, &figures)?;
-        options.plot.as_ref().map_or(Ok(()), |file| plot::curves(std::slice::from_ref(folder), file))?;
-    }
-    if let Some(path) = &options.json {
-        figures.write(path, "--json")?;
+    options.records.end(&about, &figures)?;
+    if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
+        plot::curves(&[folder.to_owned()], file)?;
     }
     output::line(&figures.told(&options.env))?;
     Ok(())

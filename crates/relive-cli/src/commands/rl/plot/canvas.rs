@@ -4,8 +4,11 @@ use std::fmt::Display;
 use std::io::BufWriter;
 use std::path::Path;
 
-use plotters::coord::Shift;
-use plotters::prelude::{BitMapBackend, DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend, WHITE};
+use plotters::coord::{CoordTranslate, Shift};
+use plotters::prelude::{
+    BLACK, BitMapBackend, ChartContext, Color, DrawingArea, DrawingBackend, IntoDrawingArea, IntoFont,
+    SVGBackend, SeriesLabelPosition, WHITE,
+};
 use plotters::style::{FontStyle, RGBColor, register_font};
 
 use crate::failure::{Failure, Kind, Result};
@@ -49,6 +52,23 @@ pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
         _ => return Err(Failure::usage(format!("{}: pictures are .png or .svg", path.display()))),
     };
     std::fs::write(path, bytes.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
+}
+
+/// Says what is drawn in which colour.
+pub(super) fn legend<'a, B: DrawingBackend + 'a, C: CoordTranslate>(
+    chart: &mut ChartContext<'a, B, C>,
+) -> std::result::Result<(), Box<dyn std::error::Error>>
+where
+    B::ErrorType: 'static,
+{
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.2))
+        .label_font((FONT, 16).into_font())
+        .draw()?;
+    Ok(())
 }
 
 type Drawn = std::result::Result<Vec<u8>, Box<dyn std::error::Error>>;

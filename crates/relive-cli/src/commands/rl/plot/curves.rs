@@ -3,10 +3,10 @@
 use plotters::coord::Shift;
 use plotters::prelude::{
     BLACK, ChartBuilder, Color, DrawingArea, DrawingBackend, IntoFont, LineSeries, PathElement, Polygon,
-    SeriesLabelPosition, WHITE,
+    WHITE,
 };
 
-use super::canvas::{COLOURS, Drawing, FONT};
+use super::canvas::{self, COLOURS, Drawing, FONT};
 use super::curve::{Axis, Group, Who};
 
 /// Learning curves of groups of runs.
@@ -79,13 +79,6 @@ impl Drawing for Curves {
                 .label(format!("{} ({seeds})", group.name))
                 .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(2)));
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.2))
-            .label_font((FONT, 16).into_font())
-            .draw()?;
-        Ok(())
+        canvas::legend(&mut chart)
     }
 }

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 
 use plotters::coord::Shift;
 use plotters::prelude::{
-    BLACK, ChartBuilder, Color, DrawingArea, DrawingBackend, IntoFont, PathElement, Polygon,
-    SeriesLabelPosition, Text, WHITE,
+    BLACK, ChartBuilder, Color, DrawingArea, DrawingBackend, IntoFont, PathElement, Polygon, Text,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use relive_env::bsuite::{self, BsuiteId, Run, Tag};
 
-use super::canvas::{COLOURS, Drawing, FONT};
+use super::canvas::{self, COLOURS, Drawing, FONT};
 use crate::commands::rl::runs::About;
 use crate::failure::{Failure, Kind, Result};
 
@@ -100,13 +99,6 @@ impl Drawing for Radar {
                 .label(agent.clone())
                 .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(2)));
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.2))
-            .label_font((FONT, 16).into_font())
-            .draw()?;
-        Ok(())
+        canvas::legend(&mut chart)
     }
 }

@@ -1,0 +1,50 @@
+//! What a run leaves behind for others to read.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use relive_rl::logging::Loggers;
+
+use super::figures::Figures;
+use super::runs::{self, About, LogFormat};
+use crate::failure::Result;
+
+/// Where a run is written down.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Records {
+    /// Where the final figures go
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Folder for what the run tells on its way, for `relive rl plot` and others
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+    /// How that is written down
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
+    logs: Vec<LogFormat>,
+}
+
+impl Records {
+    /// The folder of the run, if it is to have one.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.log_dir.as_deref()
+    }
+
+    /// Notes what the run is; what it tells goes to the loggers.
+    pub(super) fn begin(&self, about: &About) -> Result<Loggers> {
+        match &self.log_dir {
+            Some(folder) => runs::begin(folder, about, &self.logs),
+            None => Ok(Loggers::new()),
+        }
+    }
+
+    /// Notes what the run came to.
+    pub(super) fn end(&self, about: &About, figures: &Figures) -> Result {
+        if let Some(folder) = &self.log_dir {
+            runs::end(folder, about, figures)?;
+        }
+        match &self.json {
+            Some(path) => figures.write(path, "--json"),
+            None => Ok(()),
+        }
+    }
+}
