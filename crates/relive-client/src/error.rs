@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use relive_engine::{EngineError, ErrorKind as EngineErrorKind};
@@ -205,6 +206,27 @@ pub(crate) fn is_transient_status(status: &Status) -> bool {
         && (matches!(status.code(), Code::Unavailable | Code::Cancelled) || is_broken_stream(status))
 }
 
+/// Whether a call that ended with `status` is worth making again: no server was there to answer it, or the connection ended before it did.
+/// What speaks another protocol has answered.
+pub(crate) fn is_unanswered(status: &Status) -> bool {
+    let is_unavailable = status.code() == Code::Unavailable && is_transient_status(status);
+    is_unavailable || (kind_of(status) == ErrorKind::Unavailable && is_connection_lost(status))
+}
+
+/// Whether the connection ended, as sockets and HTTP/2 say it.
+fn is_connection_lost(status: &Status) -> bool {
+    let first = status.source();
+    std::iter::successors(first, |&error| error.source()).any(|error| {
+        error.is::<io::Error>()
+            || error
+                .downcast_ref()
+                .is_some_and(|error: &hyper::Error| error.is_canceled() || error.is_closed())
+            || error
+                .downcast_ref()
+                .is_some_and(|error: &h2::Error| error.is_io() || (error.is_go_away() && error.is_remote()))
+    })
+}
+
 /// What TLS says, if it does not allow the connection.
 fn refused_by_tls(status: &Status) -> Option<String> {
     refusal(status.source()?)
@@ -229,7 +251,8 @@ fn kind_of(status: &Status) -> ErrorKind {
 fn is_broken_stream(status: &Status) -> bool {
     match status.code() {
         Code::Unknown => status.message() == STREAM_REMOVED_TEXT || is_transport(status),
-        Code::Internal | Code::Unavailable => is_transport(status),
+        // Cancelled is what hyper says of a request on a connection that ended before it was answered.
+        Code::Internal | Code::Unavailable | Code::Cancelled => is_transport(status),
         _ => false,
     }
 }
@@ -256,6 +279,17 @@ mod tests {
         assert!(is_transient_status(&status));
         assert_eq!(Error::from_status("insert", status).kind(), ErrorKind::Unavailable);
         assert!(!is_transient_status(&Status::unknown("something else")));
+    }
+
+    #[test]
+    fn what_the_transport_says_counts_as_unavailable_and_what_a_server_says_counts_as_said() {
+        for code in [Code::Unknown, Code::Internal, Code::Unavailable, Code::Cancelled] {
+            let mut broken = Status::new(code, "connection closed");
+            broken.set_source(Arc::new(io::Error::from(io::ErrorKind::ConnectionReset)));
+            assert!(is_unanswered(&broken) && is_transient_status(&broken), "{code:?}");
+            let said = Status::new(code, "a server's own words");
+            assert_eq!(is_unanswered(&said), code == Code::Unavailable, "{code:?}");
+        }
     }
 
     #[test]

@@ -11,13 +11,13 @@ use relive_wire::reverb::{
 };
 use relive_wire::v1::{CheckpointStatusRequest, DescribeRequest};
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Response, Status};
+use tonic::{Response, Status};
 
 use super::status::senseless_checkpoint;
 use super::{Client, Connection, ServerInfo, ServerStatus};
 use crate::backoff::Backoff;
 use crate::deadline::Deadline;
-use crate::error::is_transient_status;
+use crate::error::is_unanswered;
 use crate::{Error, ErrorKind, Result};
 
 impl Client {
@@ -229,9 +229,7 @@ impl Client {
             let started = Instant::now();
             match within(deadline, attempt()).await {
                 Some(Ok(answer)) => return Ok(answer.into_inner()),
-                Some(Err(status)) if status.code() == Code::Unavailable && is_transient_status(&status) => {
-                    trouble = Some(status);
-                }
+                Some(Err(status)) if is_unanswered(&status) => trouble = Some(status),
                 Some(Err(status)) => return Err(Error::from_status(operation, status)),
                 None => return Err(self.timed_out(operation, timeout, trouble.as_ref())),
             }

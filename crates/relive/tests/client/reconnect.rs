@@ -1,7 +1,12 @@
 //! Connections that are cut, between messages and inside them, and servers that start anew.
 
-use crate::common::{LONG, Proxy, TestServer, client, leaf, values};
-use relive::{SamplerOptions, SelectorKind, TableConfig, TrajectoryWriter, TrajectoryWriterOptions};
+use std::sync::atomic::Ordering;
+
+use crate::common::{LONG, Proxy, TestServer, client, client_by, leaf, values};
+use relive::{
+    SamplerOptions, SelectorKind, Server, ServerOptions, TableConfig, TrajectoryWriter,
+    TrajectoryWriterOptions, TransportChoice,
+};
 
 fn fifo() -> TableConfig {
     TableConfig::new("t").sampler(SelectorKind::Fifo).max_times_sampled(1)
@@ -96,7 +101,7 @@ async fn a_sampler_does_not_notice_cuts() {
         }
     }
     assert_eq!(samples, 500);
-    assert!(proxy.connections.load(std::sync::atomic::Ordering::SeqCst) > 1);
+    assert!(proxy.connections.load(Ordering::SeqCst) > 1);
 }
 
 #[tokio::test]
@@ -149,4 +154,36 @@ async fn a_dropped_sampler_takes_no_more_than_it_asked_for() {
     }
     // What was in flight while the stream was being ended may be lost, nothing later.
     assert!(taken_by_nobody <= 8, "{taken_by_nobody} items were lost");
+}
+
+#[tokio::test]
+async fn a_client_that_finds_no_room_waits_until_there_is() {
+    let options = ServerOptions::default().workers(1).max_connections(1);
+    let server = Server::builder().table(fifo()).options(options);
+    let server = server.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let first = client_by(TransportChoice::Tcp, server.address(), LONG);
+    first.server_info().await.unwrap();
+    let proxy = Proxy::start(server.address()).await;
+    let second = proxy.client();
+    let asking = tokio::spawn(async move { second.server_info().await });
+    while proxy.connections.load(Ordering::SeqCst) < 4 {
+        assert!(!asking.is_finished(), "it gave up after one refusal");
+        tokio::task::yield_now().await;
+    }
+    drop(first);
+    asking.await.unwrap().unwrap();
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_outlives_a_connection_that_breaks_anywhere() {
+    let server = TestServer::start([fifo()]).await;
+    let proxy = Proxy::start(server.address).await;
+    for bytes in (0..400).step_by(7) {
+        proxy.cut_after(bytes);
+        let client = proxy.client();
+        client.server_info().await.unwrap_or_else(|error| panic!("cut after {bytes} bytes: {error}"));
+        proxy.cut();
+        client.server_info().await.unwrap_or_else(|error| panic!("cut after an answer: {error}"));
+    }
 }
