@@ -269,6 +269,8 @@ class Server:
       open_port: a second port, without TLS and tokens, for dm-reverb's clients, which know neither; 0 takes a free one.
       open_role: what clients may do there: ``"read"``, ``"write"`` or ``"admin"``.
       max_connections: connections open at once; more are closed as they come. Readers and writers of a client have one each.
+      max_bytes_in_flight: bytes on their way between clients and tables, over all connections. Further inserts and samples wait,
+        and clients that do not move theirs meanwhile are cut, and try again.
       http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,
         ``/readyz``) and a dashboard; port 0 takes a free one, which :attr:`http_address` tells. Whoever reaches it can
         read names and numbers of the tables, and change nothing.
@@ -294,6 +296,7 @@ class Server:
         open_port: int | None = None,
         open_role: str = "write",
         max_connections: int = 20_000,
+        max_bytes_in_flight: int = 4 << 30,
         http: str | None = None,
     ) -> None:
         if not tables:
@@ -314,12 +317,15 @@ class Server:
         }
         if max_connections < 1:
             raise ValueError(f"max_connections must be at least 1, but it is {max_connections}")
+        if max_bytes_in_flight < 1:
+            raise ValueError(f"max_bytes_in_flight must be at least 1, but it is {max_bytes_in_flight}")
         security = {
             "tls": tls,
             "token_file": token_file,
             "open_port": open_port,
             "open_role": open_role,
             "max_connections": max_connections,
+            "max_bytes_in_flight": max_bytes_in_flight,
         }
         natives = [table._native for table in tables]
         self._native = _native.Server(natives, host, port or 0, checkpoints, memory, security, http)

@@ -142,6 +142,8 @@ def test_what_cannot_be_used_is_told(tmp_path: Path, token_file: Path) -> None:
 def test_connections_beyond_the_limit_are_closed() -> None:
     with pytest.raises(ValueError, match="max_connections must be at least 1, but it is 0"):
         relive.Server([table()], max_connections=0)
+    with pytest.raises(ValueError, match="max_bytes_in_flight must be at least 1, but it is 0"):
+        relive.Server([table()], max_bytes_in_flight=0)
     turned_away = (CancelledError, DeadlineExceededError, UnavailableError)
     server = relive.Server([table()], host="127.0.0.1", max_connections=1)
     client = relive.Client(f"127.0.0.1:{server.port}", transport="tcp")

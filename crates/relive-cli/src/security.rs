@@ -14,7 +14,9 @@ use relive_server::{Entrance, Entrances, ServerOptions};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
+use crate::config::BytesEntry;
 use crate::failure::{Failure, Kind, Result};
+use crate::units::parse_bytes;
 
 /// Where clients find their token unless it is given.
 const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
@@ -46,6 +48,11 @@ pub(crate) struct ServerSecurity {
     /// Connections open at once; more are closed as they come [default: 20000]
     #[arg(long, value_name = "N")]
     max_connections: Option<NonZeroUsize>,
+    /// Bytes on their way between clients and tables, over all connections; further inserts and samples wait, and clients
+    /// that do not move theirs meanwhile are cut [default: 4GiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[serde(default, deserialize_with = "bytes_of_entry")]
+    max_bytes_in_flight: Option<u64>,
 }
 
 /// What somebody may do, by its name.
@@ -55,6 +62,10 @@ pub(crate) fn role(name: &str) -> std::result::Result<Role, String> {
 
 fn role_of_text<'de, D: serde::Deserializer<'de>>(text: D) -> std::result::Result<Option<Role>, D::Error> {
     role(&String::deserialize(text)?).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn bytes_of_entry<'de, D: serde::Deserializer<'de>>(entry: D) -> std::result::Result<Option<u64>, D::Error> {
+    BytesEntry::deserialize(entry)?.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 impl ServerSecurity {
@@ -69,6 +80,7 @@ impl ServerSecurity {
             plaintext: self.plaintext.or(config.plaintext),
             plaintext_role: self.plaintext_role.or(config.plaintext_role),
             max_connections: self.max_connections.or(config.max_connections),
+            max_bytes_in_flight: self.max_bytes_in_flight.or(config.max_bytes_in_flight),
         }
     }
 
@@ -93,8 +105,12 @@ impl ServerSecurity {
 
     /// `options` with the bounds that are given.
     pub(crate) fn bound(&self, options: ServerOptions) -> ServerOptions {
-        match self.max_connections {
+        let options = match self.max_connections {
             Some(connections) => options.max_connections(connections.get()),
+            None => options,
+        };
+        match self.max_bytes_in_flight {
+            Some(bytes) => options.max_bytes_in_flight(bytes),
             None => options,
         }
     }

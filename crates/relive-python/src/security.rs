@@ -21,6 +21,7 @@ pub(crate) struct ServerSecurity {
     open_port: Option<u16>,
     open_role: String,
     max_connections: Option<usize>,
+    max_bytes_in_flight: Option<u64>,
 }
 
 /// Files in PEM.
@@ -34,8 +35,12 @@ struct ServerCertificates {
 impl ServerSecurity {
     /// `options` with the bounds that are given.
     pub(crate) fn bound(&self, options: ServerOptions) -> ServerOptions {
-        match self.max_connections {
+        let options = match self.max_connections {
             Some(connections) => options.max_connections(connections),
+            None => options,
+        };
+        match self.max_bytes_in_flight {
+            Some(bytes) => options.max_bytes_in_flight(bytes),
             None => options,
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use relive_engine::{Confirmations, MemoryGate, Outcome};
 use relive_table::NewItem;
@@ -15,6 +15,7 @@ use tonic::Status;
 
 use crate::grpc::{Services, status};
 use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
+use crate::traffic::{Line, Load, Passage};
 
 /// Chunks by their keys, which clients choose.
 type Held = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
@@ -27,6 +28,9 @@ pub(crate) struct Inserter {
     held: Held,
     /// Where the stream waits before it reads more than there is memory for.
     gate: MemoryGate,
+    /// Where it waits before there is more in flight than there may be.
+    passage: Passage,
+    load: Option<Load>,
     confirmations: Arc<Confirmations>,
     /// Keys that are to be confirmed.
     confirmed: Vec<u64>,
@@ -35,11 +39,13 @@ pub(crate) struct Inserter {
 }
 
 impl Inserter {
-    pub(crate) fn new(services: &Services, peer: &Arc<str>) -> Self {
+    pub(crate) fn new(services: &Services, peer: &Arc<str>, line: &Line) -> Self {
         Self {
             peer: Arc::clone(peer),
             held: Held::default(),
             gate: services.engine().memory_gate(peer),
+            passage: line.passage(),
+            load: None,
             confirmations: Arc::default(),
             confirmed: Vec::new(),
             is_paused: false,
@@ -84,12 +90,14 @@ impl Inserter {
         self.gate.has_reserved()
     }
 
-    /// Waits until there is memory for a request of so many bytes, and takes its place.
+    /// Waits until there is memory for a request of so many bytes, and takes its place. Memory first: there may be none for long, and
+    /// what is in flight is to move.
     pub(crate) fn poll_reserve(&mut self, size_bytes: u64, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match self.gate.poll_open(cx, || unheld_bytes(&self.held)) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(error)) => Poll::Ready(Err(status::of_insert(&error))),
             Poll::Ready(Ok(())) => {
+                self.load = Some(ready!(self.passage.poll_take(size_bytes, cx)));
                 self.gate.reserve(size_bytes);
                 Poll::Ready(Ok(()))
             }
@@ -99,6 +107,7 @@ impl Inserter {
     /// Gives the place back: what was brought counts by itself.
     pub(crate) fn unreserve(&mut self) {
         self.gate.unreserve();
+        self.load = None;
     }
 
     /// Handles a request to its end.

@@ -20,6 +20,8 @@ mod listener;
 mod monitor;
 mod options;
 mod serve;
+mod single;
+mod traffic;
 mod workers;
 
 pub use entrance::{Entrance, Entrances};
@@ -29,3 +31,4 @@ pub use options::ServerOptions;
 pub use relive_engine::{BuildError, Engine, EngineBuilder};
 pub use relive_transport::tls;
 pub use serve::serve;
+pub use single::serve_connection;

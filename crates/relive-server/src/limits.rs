@@ -51,6 +51,22 @@ pub const MIN_STORED_PART_BYTES: usize = 4 << 10;
 /// Memory for putting batches together that a connection keeps.
 pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
 
+/// Bytes on their way between clients and tables, over all connections, beyond which further requests and samples wait: two of the
+/// largest batches, or a thousand of 4 MB.
+pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
+
+/// Time between two looks of a stream that waits for room: those who make room wake others, this is for connections that stall.
+pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
+
+/// Streams that are woken for room that there is: more than one, since a stream that is woken need not be polled.
+pub const WOKEN_FOR_ROOM: usize = 8;
+
+/// Time for which a connection may hold bytes in flight that do not move while others wait for room, …
+pub const STALLED_AFTER: Duration = Duration::from_secs(30);
+
+/// … and a second more for each so many bytes: a slow network.
+pub const MIN_CLIENT_BYTES_PER_SECOND: u64 = 4 << 20;
+
 /// Headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 

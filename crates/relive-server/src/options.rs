@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Monitor;
-use crate::limits::MAX_CONNECTIONS;
+use crate::limits::{MAX_BYTES_IN_FLIGHT, MAX_CONNECTIONS};
 
 /// How a server behaves; [`Default`] is right for most.
 #[derive(Debug, Clone)]
@@ -15,6 +15,9 @@ pub struct ServerOptions {
     pub drain_timeout: Duration,
     /// Connections open at once; more are refused.
     pub max_connections: usize,
+    /// Bytes on their way between clients and tables, over all connections, at least 1; further requests and samples wait. A
+    /// connection whose client does not move what others wait for is closed.
+    pub max_bytes_in_flight: u64,
     /// What is told what the server does, for those who look at it; see [`HttpServer`](crate::HttpServer).
     pub monitor: Option<Monitor>,
 }
@@ -26,6 +29,7 @@ impl Default for ServerOptions {
             workers,
             drain_timeout: Duration::from_secs(5),
             max_connections: MAX_CONNECTIONS,
+            max_bytes_in_flight: MAX_BYTES_IN_FLIGHT,
             monitor: None,
         }
     }
@@ -43,6 +47,13 @@ impl ServerOptions {
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;
+        self
+    }
+
+    /// Sets [`Self::max_bytes_in_flight`].
+    #[must_use]
+    pub fn max_bytes_in_flight(mut self, bytes: u64) -> Self {
+        self.max_bytes_in_flight = bytes;
         self
     }
 

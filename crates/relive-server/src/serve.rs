@@ -41,7 +41,7 @@ pub async fn serve(
     let _followers = follow_tokens(&entrances);
     let (stop, stopping) = watch::channel(false);
     let (local, local_listener) = local();
-    let services = Services::new(engine.clone(), local, stopping.clone());
+    let services = Services::new(engine.clone(), local, stopping.clone(), options.max_bytes_in_flight);
     let mut workers = Workers::start(options.workers)?;
     let monitor = options.monitor.unwrap_or_default();
     monitor.begin(services.clone());
@@ -155,6 +155,7 @@ impl Visitors {
                 () = &mut shutdown => return Ok(()),
                 accepted = listeners.accept() => match accepted {
                     Ok(visitor) if workers.connections() >= self.max_connections => {
+                        self.services.count_refusal();
                         refusals.note(&visitor.peer, self.max_connections);
                     }
                     Ok(visitor) => workers.serve(visitor, self.services.clone(), self.stopping.clone()),

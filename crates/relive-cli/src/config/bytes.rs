@@ -13,7 +13,7 @@ use crate::units::{parse_bytes, parse_seconds};
     untagged,
     expecting = "write a whole number of bytes, or one with a unit, as in \"2GB\" or \"1.5GiB\""
 )]
-pub(super) enum BytesEntry {
+pub(crate) enum BytesEntry {
     Number(i64),
     Text(String),
 }
@@ -21,11 +21,15 @@ pub(super) enum BytesEntry {
 impl BytesEntry {
     /// The number meant, which stands at `place`.
     pub(super) fn bytes(&self, place: &Place) -> Result<u64, Misfit> {
-        let bytes = match self {
+        self.parse().map_err(|reason| place.misfit(reason))
+    }
+
+    /// The number meant, or why it is none.
+    pub(crate) fn parse(&self) -> Result<u64, String> {
+        match self {
             Self::Number(number) => parse_bytes(&number.to_string()),
             Self::Text(text) => parse_bytes(text),
-        };
-        bytes.map_err(|reason| place.misfit(reason))
+        }
     }
 }
 

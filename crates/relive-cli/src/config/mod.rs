@@ -18,6 +18,7 @@ mod toml_format;
 mod wording;
 
 pub(crate) use address::{parse_bind, parse_socket};
+pub(crate) use bytes::BytesEntry;
 pub(crate) use load::load;
 pub(crate) use model::Config;
 

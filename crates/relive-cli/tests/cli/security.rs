@@ -99,4 +99,6 @@ fn connections_beyond_the_limit_are_closed_and_come_in_again_later() {
     assert!((0..500).any(|attempt| let_in(&attempt)), "nobody comes in any more");
     let (code, _, error) = outcome(&["serve", "--config", "x.toml", "--max-connections", "0"]);
     assert!(code == Some(2) && error.contains("--max-connections"), "{code:?}: {error}");
+    let (code, _, error) = outcome(&["serve", "--config", "x.toml", "--max-bytes-in-flight", "0"]);
+    assert!(code == Some(2) && error.contains("--max-bytes-in-flight"), "{code:?}: {error}");
 }

@@ -18,6 +18,7 @@ use super::failure::Failure;
 use super::slots::{Slot, Slots};
 use crate::grpc::status;
 use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, MIN_STORED_PART_BYTES, SAMPLES_FRAME_BYTES};
+use crate::traffic::Passage;
 
 /// Sends batches over a connection.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(super) struct Sender {
     slots: Option<Slots>,
     /// Where batches are put together that do not go there. Kept: fresh memory costs as much as filling it.
     data: Vec<u8>,
+    passage: Passage,
 }
 
 /// A batch, and where everything lies in its data.
@@ -37,8 +39,8 @@ struct Plan {
 }
 
 impl Sender {
-    pub(super) fn new(slots: Option<Slots>) -> Self {
-        Self { slots, data: Vec::new() }
+    pub(super) fn new(slots: Option<Slots>, passage: Passage) -> Self {
+        Self { slots, data: Vec::new(), passage }
     }
 
     /// Gives a piece of shared memory up that the client keeps; whether it had it.
@@ -60,12 +62,13 @@ impl Sender {
     ) -> Result<u64, Failure> {
         let plan = match Plan::new(samples) {
             Ok(plan) if plan.len as u64 > MAX_BATCH_BYTES => {
-                return Self::send_apart(frames, table, plan.batch.samples()).await;
+                return self.send_apart(frames, table, plan.batch.samples()).await;
             }
             Ok(plan) => plan,
-            Err(samples) => return Self::send_apart(frames, table, &samples).await,
+            Err(samples) => return self.send_apart(frames, table, &samples).await,
         };
         let len = plan.len as u64;
+        let _load = self.passage.take(len).await;
         match self.slot(plan.len) {
             Some(slot) => self.send_shared(frames, plan, slot).await?,
             None => self.send_inline(frames, plan).await?,
@@ -75,14 +78,17 @@ impl Sender {
 
     /// Sends samples one by one, as gRPC would carry them. Whoever speaks the bulk path knows every codec.
     pub(super) async fn send_apart(
+        &mut self,
         frames: &Frames,
         table: &str,
         samples: &[Sampled],
     ) -> Result<u64, Failure> {
         let (mut rest, mut sent) = (samples, 0);
         while !rest.is_empty() {
-            let (together, after) = rest.split_at(fitting(rest));
+            let (fitting, bytes) = fitting(rest);
+            let (together, after) = rest.split_at(fitting);
             rest = after;
+            let _load = self.passage.take(bytes).await;
             let mut packer = Packer::for_readers_of(CodecSet::ALL);
             for sampled in together {
                 packer.push(table, sampled).map_err(|error| status::of_unreadable(&error))?;
@@ -136,15 +142,16 @@ impl Sender {
     }
 }
 
-/// How many of the samples go into one frame of them, at least one.
-fn fitting(samples: &[Sampled]) -> usize {
+/// How many of the samples go into one frame of them, at least one, and the bytes of their chunks.
+fn fitting(samples: &[Sampled]) -> (usize, u64) {
     let mut bytes = 0;
     let fits = |sampled: &&Sampled| {
         let has_room = bytes < SAMPLES_FRAME_BYTES;
         bytes += sampled.item.trajectory.chunks().iter().map(|chunk| chunk.size_bytes()).sum::<u64>();
         has_room
     };
-    samples.iter().take_while(fits).count()
+    let count = samples.iter().take_while(fits).count();
+    (count, bytes)
 }
 
 /// Sends the descriptor of a piece of shared memory.

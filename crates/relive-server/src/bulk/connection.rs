@@ -13,6 +13,7 @@ use super::{sampler, writer};
 use crate::access::{Access, Role};
 use crate::grpc::Services;
 use crate::limits::PREFACE_TIMEOUT;
+use crate::traffic::Line;
 
 /// Whether a connection that begins so is one of the bulk path.
 pub(crate) fn is_bulk(first_bytes: &[u8]) -> bool {
@@ -25,9 +26,10 @@ pub(crate) async fn serve(
     services: Services,
     peer: Arc<str>,
     access: Access,
+    line: &Line,
 ) -> Result<(), Failure> {
     let mut frames = Frames::new(socket);
-    let ended = purpose(&mut frames, &services, peer, &access).await;
+    let ended = purpose(&mut frames, &services, peer, &access, line).await;
     if let Err(Failure::Refused(status)) = &ended {
         // A client that does not read must not keep the connection.
         let told = tokio::time::timeout(TELL_TIMEOUT, tell(&frames, status)).await;
@@ -45,6 +47,7 @@ async fn purpose(
     services: &Services,
     peer: Arc<str>,
     access: &Access,
+    line: &Line,
 ) -> Result<(), Failure> {
     let first = async {
         frames.read_body(&mut [0; MAGIC.len()]).await?;
@@ -57,13 +60,13 @@ async fn purpose(
             without_body(&header)?;
             let open = OpenSampler::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
             access.check(Some(&open.token), "sampling", Role::Read)?;
-            sampler::serve(frames, &open, services, peer).await
+            sampler::serve(frames, &open, services, peer, line).await
         }
         FrameKind::OpenWriter => {
             without_body(&header)?;
             let open = OpenWriter::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
             access.check(Some(&open.token), "inserting", Role::Write)?;
-            writer::serve(frames, services, &peer).await
+            writer::serve(frames, services, &peer, line).await
         }
         kind => Err(unexpected(kind)),
     }

@@ -19,6 +19,7 @@ use super::connection::without_body;
 use super::failure::{Failure, malformed, unexpected};
 use super::slots::Slots;
 use crate::grpc::{Services, Stop, status};
+use crate::traffic::Line;
 
 /// Sends the batches that a client asks for, until it ends the connection or the server stops.
 pub(super) async fn serve(
@@ -26,9 +27,10 @@ pub(super) async fn serve(
     open: &OpenSampler,
     services: &Services,
     peer: Arc<str>,
+    line: &Line,
 ) -> Result<(), Failure> {
     let _count = services.count_sample_stream();
-    let mut reader = Reader::new(frames, open, services, peer)?;
+    let mut reader = Reader::new(frames, open, services, peer, line)?;
     reader.run(frames).await
 }
 
@@ -56,6 +58,7 @@ impl Reader {
         open: &OpenSampler,
         services: &Services,
         peer: Arc<str>,
+        line: &Line,
     ) -> Result<Self, Failure> {
         let table = services.engine().table(&open.table).map_err(|error| status::of_engine(&error))?;
         let batch_size = usize::try_from(open.batch_size).unwrap_or(usize::MAX);
@@ -72,7 +75,7 @@ impl Reader {
             wanted: 0,
             window_bytes: open.window_bytes,
             on_their_way: 0,
-            sender: Sender::new(slots),
+            sender: Sender::new(slots, line.passage()),
             stop: services.stop(),
         })
     }
@@ -115,7 +118,7 @@ impl Reader {
         if is_whole {
             self.sender.send(frames, table, samples).await
         } else {
-            Sender::send_apart(frames, table, &samples).await
+            self.sender.send_apart(frames, table, &samples).await
         }
     }
 

@@ -12,19 +12,26 @@ use relive_wire::limits::MAX_MESSAGE_BYTES;
 use relive_wire::request::check_insert;
 use relive_wire::reverb::InsertStreamRequest;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 use tonic::Status;
 
 use super::connection::without_body;
 use super::failure::{Failure, unexpected};
 use crate::grpc::{Services, Stop, status};
 use crate::inserter::Inserter;
-use crate::limits::REQUESTS_PER_CONFIRMATION;
+use crate::limits::{KEEP_ALIVE_INTERVAL, REQUESTS_PER_CONFIRMATION};
+use crate::traffic::Line;
 
 /// Inserts what a client brings and confirms it, until either side ends the connection or the server stops.
-pub(super) async fn serve(frames: &mut Frames, services: &Services, peer: &Arc<str>) -> Result<(), Failure> {
+pub(super) async fn serve(
+    frames: &mut Frames,
+    services: &Services,
+    peer: &Arc<str>,
+    line: &Line,
+) -> Result<(), Failure> {
     let _count = services.count_insert_stream();
     let mut writer =
-        Writer { inserter: Inserter::new(services, peer), stop: services.stop(), unconfirmed: 0 };
+        Writer { inserter: Inserter::new(services, peer, line), stop: services.stop(), unconfirmed: 0 };
     let ended = writer.run(frames).await;
     // What is in a table is confirmed whatever came after it.
     writer.confirm(frames).await?;
@@ -45,6 +52,8 @@ enum Event {
     Idle,
     /// Inserts that had to wait are settled.
     Settled,
+    /// Nothing was read for long, since an insert waits.
+    Quiet,
     Stopping,
 }
 
@@ -56,6 +65,8 @@ impl Writer {
             let is_over = self.unconfirmed >= REQUESTS_PER_CONFIRMATION;
             match self.event(frames, !is_over).await? {
                 Event::Idle | Event::Settled => self.confirm(frames).await?,
+                // Without reading, only writing shows whether the client is still there.
+                Event::Quiet => frames.send_frame(FrameKind::Confirm, &[], &[]).await?,
                 Event::Stopping => return Err(status::stopping().into()),
                 Event::Frame(None) => return Ok(()),
                 Event::Frame(Some((header, _))) => match header.kind {
@@ -82,6 +93,7 @@ impl Writer {
                 std::future::pending::<()>().await;
             }
         };
+        let quiet = async { sleep(KEEP_ALIVE_INTERVAL).await };
         tokio::select! {
             biased;
             frame = frames.next(), if !is_paused => Ok(Event::Frame(frame?)),
@@ -91,6 +103,7 @@ impl Writer {
                 Ok(Event::Settled)
             }
             () = poll_fn(|cx| stop.poll(cx)) => Ok(Event::Stopping),
+            () = quiet, if is_paused => Ok(Event::Quiet),
         }
     }
 

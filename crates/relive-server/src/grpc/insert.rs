@@ -16,6 +16,7 @@ use super::stop::Stop;
 use super::{Services, status};
 use crate::inserter::Inserter;
 use crate::limits::REQUESTS_PER_CONFIRMATION;
+use crate::traffic::Line;
 
 /// One insert stream.
 #[derive(Debug)]
@@ -36,10 +37,15 @@ enum Reading {
 }
 
 impl InsertSession {
-    pub(super) fn new(services: &Services, peer: &Arc<str>, requests: Messages<InsertStreamRequest>) -> Self {
+    pub(super) fn new(
+        services: &Services,
+        peer: &Arc<str>,
+        line: &Line,
+        requests: Messages<InsertStreamRequest>,
+    ) -> Self {
         Self {
             requests,
-            inserter: Inserter::new(services, peer),
+            inserter: Inserter::new(services, peer, line),
             reading: Reading::Open,
             stop: services.stop(),
             _count: services.count_insert_stream(),

@@ -20,6 +20,7 @@ use super::{Services, checkpoint, columns, describe, initialize, items, operate,
 use crate::access::{Access, Role};
 use crate::bulk::negotiate;
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTES};
+use crate::traffic::Line;
 
 /// The services towards one peer.
 #[derive(Debug, Clone)]
@@ -27,13 +28,14 @@ pub(crate) struct PeerService {
     services: Services,
     peer: Arc<str>,
     access: Access,
+    line: Line,
 }
 
 type Reply = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 impl PeerService {
-    pub(super) fn new(services: Services, peer: Arc<str>, access: Access) -> Self {
-        Self { services, peer, access }
+    pub(super) fn new(services: Services, peer: Arc<str>, access: Access, line: Line) -> Self {
+        Self { services, peer, access, line }
     }
 }
 
@@ -43,12 +45,12 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
     type Future = Reply;
 
     fn call(&self, request: Request<Incoming>) -> Reply {
-        let Self { services, peer, access } = self.clone();
+        let Self { services, peer, access, line } = self.clone();
         Box::pin(async move {
             let path = request.uri().path();
             let call = path.rsplit('/').next().unwrap_or(path);
             match access.check_headers(request.headers(), call, role_for(call)) {
-                Ok(()) => Ok(route(services, peer, request).await),
+                Ok(()) => Ok(route(services, peer, &line, request).await),
                 Err(status) => Ok(status.into_http()),
             }
         })
@@ -71,16 +73,22 @@ fn role_for(call: &str) -> Role {
     }
 }
 
-async fn route(services: Services, peer: Arc<str>, request: Request<Incoming>) -> Response<Body> {
+async fn route(
+    services: Services,
+    peer: Arc<str>,
+    line: &Line,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
     match head.uri.path() {
         "/deepmind.reverb.ReverbService/InsertStream" => {
             let requests = Messages::new(body, MAX_MESSAGE_BYTES).checked(check_insert);
-            replies::of_stream(InsertSession::new(&services, &peer, requests))
+            replies::of_stream(InsertSession::new(&services, &peer, line, requests))
         }
         "/deepmind.reverb.ReverbService/SampleStream" => replies::of_body(SampleSession::new(
             &services,
             &peer,
+            line,
             Messages::new(body, MAX_SAMPLE_REQUEST_BYTES),
         )),
         "/deepmind.reverb.ReverbService/MutatePriorities" => {

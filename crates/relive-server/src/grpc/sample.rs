@@ -25,6 +25,7 @@ use super::messages::Messages;
 use super::services::StreamCount;
 use super::stop::Stop;
 use super::{Services, replies, status};
+use crate::traffic::{Line, Load, Passage};
 
 /// One sample stream.
 pub(super) struct SampleSession {
@@ -35,6 +36,9 @@ pub(super) struct SampleSession {
     /// Size of the batch before; each may be twice as large.
     last_batch: usize,
     out: VecDeque<Bytes>,
+    passage: Passage,
+    /// What is in `out` and what went from there to the connection since.
+    load: Option<Load>,
     stop: Stop,
     _count: StreamCount,
 }
@@ -46,6 +50,8 @@ enum Work {
     Owed(Order),
     /// A batch is being taken.
     Taking(Order, SampleFuture),
+    /// A batch waits for room among what is in flight.
+    Taken(Order, Vec<Sampled>),
     /// The stream ends with this status once everything is sent.
     Ending(Status),
     Over,
@@ -61,13 +67,20 @@ struct Order {
 }
 
 impl SampleSession {
-    pub(super) fn new(services: &Services, peer: &Arc<str>, requests: Messages<SampleStreamRequest>) -> Self {
+    pub(super) fn new(
+        services: &Services,
+        peer: &Arc<str>,
+        line: &Line,
+        requests: Messages<SampleStreamRequest>,
+    ) -> Self {
         Self {
             peer: Arc::clone(peer),
             requests,
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
+            passage: line.passage(),
+            load: None,
             stop: services.stop(),
             _count: services.count_sample_stream(),
             services: services.clone(),
@@ -77,6 +90,7 @@ impl SampleSession {
     /// Moves the work on until there is something to send or nothing can be done.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.out.is_empty() {
+            self.load = None;
             self.work = match std::mem::replace(&mut self.work, Work::Over) {
                 Work::Idle => match self.requests.poll_next(cx) {
                     Poll::Ready(next) => self.begin(next),
@@ -84,8 +98,13 @@ impl SampleSession {
                 },
                 Work::Owed(order) => self.take_batch(order),
                 Work::Taking(order, mut future) => match Pin::new(&mut future).poll(cx) {
-                    Poll::Ready(result) => self.deliver(order, result),
+                    Poll::Ready(Ok(batch)) => Work::Taken(order, batch),
+                    Poll::Ready(Err(error)) => Work::Ending(status::of_engine(&error)),
                     Poll::Pending => return self.wait(Work::Taking(order, future), cx),
+                },
+                Work::Taken(order, batch) => match self.passage.poll_take(size_bytes(&batch), cx) {
+                    Poll::Ready(load) => self.deliver(order, &batch, load),
+                    Poll::Pending => return self.wait(Work::Taken(order, batch), cx),
                 },
                 ending @ (Work::Ending(_) | Work::Over) => {
                     self.work = ending;
@@ -98,7 +117,7 @@ impl SampleSession {
 
     /// Puts the unfinished work back, unless the server is stopping. A batch being taken is ended by its table.
     fn wait(&mut self, work: Work, cx: &mut Context<'_>) -> Poll<()> {
-        let is_idle = matches!(work, Work::Idle);
+        let is_idle = matches!(work, Work::Idle | Work::Taken(..));
         self.work = work;
         if is_idle && self.stop.poll(cx).is_ready() {
             self.work = Work::Ending(status::stopping());
@@ -144,25 +163,24 @@ impl SampleSession {
         Work::Taking(order, future)
     }
 
-    fn deliver(
-        &mut self,
-        mut order: Order,
-        result: Result<Vec<Sampled>, relive_engine::EngineError>,
-    ) -> Work {
-        let batch = match result {
-            Ok(batch) => batch,
-            Err(error) => return Work::Ending(status::of_engine(&error)),
-        };
+    fn deliver(&mut self, mut order: Order, batch: &[Sampled], load: Load) -> Work {
         let mut packer = Packer::for_readers_of(order.codecs);
         let packed = batch.iter().try_for_each(|sampled| packer.push(order.table.name(), sampled));
         if let Err(error) = packed {
             return Work::Ending(status::of_unreadable(&error));
         }
         self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
+        self.load = Some(load);
         self.last_batch = batch.len();
         order.remaining -= batch.len();
         if order.remaining == 0 { Work::Idle } else { Work::Owed(order) }
     }
+}
+
+/// Bytes of the chunks that the samples are sent with.
+fn size_bytes(batch: &[Sampled]) -> u64 {
+    let chunks = batch.iter().flat_map(|sampled| sampled.item.trajectory.chunks());
+    chunks.map(|chunk| chunk.size_bytes()).sum()
 }
 
 /// Samples of one batch; the byte limit ends batches of all but the smallest items earlier.

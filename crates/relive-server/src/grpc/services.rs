@@ -12,6 +12,7 @@ use super::router::PeerService;
 use super::stop::Stop;
 use crate::access::Access;
 use crate::bulk::Local;
+use crate::traffic::{Line, Traffic};
 
 /// The engine and what is counted around it; cheap to clone.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ struct Shared {
     /// Where processes of this machine find the server.
     local: Local,
     connections: Arc<AtomicU64>,
+    refused: AtomicU64,
+    traffic: Arc<Traffic>,
     insert_streams: Arc<AtomicU64>,
     sample_streams: Arc<AtomicU64>,
 }
@@ -38,7 +41,12 @@ struct Shared {
 pub(crate) struct StreamCount(Arc<AtomicU64>);
 
 impl Services {
-    pub(crate) fn new(engine: Engine, local: Local, stopping: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        local: Local,
+        stopping: watch::Receiver<bool>,
+        max_bytes_in_flight: u64,
+    ) -> Self {
         let shared = Shared {
             local,
             engine,
@@ -46,6 +54,8 @@ impl Services {
             tables_state_id: Uint128 { high: random_u64(), low: random_u64() },
             stopping,
             connections: Arc::default(),
+            refused: AtomicU64::new(0),
+            traffic: Traffic::new(max_bytes_in_flight.max(1)),
             insert_streams: Arc::default(),
             sample_streams: Arc::default(),
         };
@@ -53,8 +63,8 @@ impl Services {
     }
 
     /// The services as one connection sees them.
-    pub(crate) fn for_peer(&self, peer: &Arc<str>, access: Access) -> PeerService {
-        PeerService::new(self.clone(), Arc::clone(peer), access)
+    pub(crate) fn for_peer(&self, peer: &Arc<str>, access: Access, line: &Line) -> PeerService {
+        PeerService::new(self.clone(), Arc::clone(peer), access, line.clone())
     }
 
     pub(crate) fn local(&self) -> &Local {
@@ -80,6 +90,20 @@ impl Services {
 
     pub(crate) fn count_connection(&self) -> StreamCount {
         StreamCount::new(&self.shared.connections)
+    }
+
+    /// What is on its way over all connections.
+    pub(crate) fn traffic(&self) -> &Arc<Traffic> {
+        &self.shared.traffic
+    }
+
+    pub(crate) fn count_refusal(&self) {
+        self.shared.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Connections that there was no room for.
+    pub(crate) fn refused_connections(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// Connections open now.

@@ -24,6 +24,9 @@ struct Facts<'a> {
 struct ServerFacts<'a> {
     uptime_s: f64,
     connections: u64,
+    in_flight_bytes: u64,
+    max_bytes_in_flight: u64,
+    waiting_for_room: u64,
     insert_streams: u64,
     sample_streams: u64,
     memory: MemoryFacts,
@@ -146,6 +149,9 @@ fn server(server: &Server) -> ServerFacts<'_> {
     ServerFacts {
         uptime_s: server.uptime.as_secs_f64(),
         connections: server.connections,
+        in_flight_bytes: server.traffic.bytes,
+        max_bytes_in_flight: server.traffic.max_bytes,
+        waiting_for_room: server.traffic.waiting,
         insert_streams: server.insert_streams,
         sample_streams: server.sample_streams,
         memory: memory(&server.memory),

@@ -9,6 +9,7 @@ use super::Monitor;
 use super::process::{self, Process};
 use super::state::Phase;
 use crate::grpc::Services;
+use crate::traffic::TrafficStatus;
 
 /// A server at one moment.
 pub(super) struct Look {
@@ -24,6 +25,8 @@ pub(super) struct Look {
 pub(super) struct Server {
     pub(super) uptime: Duration,
     pub(super) connections: u64,
+    pub(super) refused_connections: u64,
+    pub(super) traffic: TrafficStatus,
     pub(super) insert_streams: u64,
     pub(super) sample_streams: u64,
     pub(super) memory: MemoryStatus,
@@ -51,6 +54,8 @@ impl Server {
         Self {
             uptime: services.started().elapsed(),
             connections: services.open_connections(),
+            refused_connections: services.refused_connections(),
+            traffic: services.traffic().status(),
             insert_streams,
             sample_streams,
             memory: engine.memory(),

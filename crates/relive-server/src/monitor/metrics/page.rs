@@ -55,7 +55,7 @@ mod tests {
     fn text(engine: &Engine) -> String {
         let monitor = Monitor::new();
         let (_stop, stopping) = watch::channel(false);
-        monitor.begin(Services::new(engine.clone(), Local::default(), stopping));
+        monitor.begin(Services::new(engine.clone(), Local::default(), stopping, 1_000));
         render(&Look::at(&monitor))
     }
 
@@ -78,6 +78,9 @@ mod tests {
         for line in [
             "relive_ready 1",
             "relive_connections 0",
+            "relive_connections_refused_total 0",
+            "relive_in_flight_bytes 0",
+            "relive_in_flight_max_bytes 1000",
             "relive_streams{kind=\"insert\"} 0",
             "relive_table_items{table=\"b\"} 0",
             "relive_table_max_items{table=\"a \\\"queue\\\"\"} 5",

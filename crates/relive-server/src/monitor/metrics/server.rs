@@ -9,6 +9,18 @@ use crate::monitor::prometheus::Page;
 pub(super) fn put(page: &mut Page, server: &Server, now: f64) {
     page.gauge("relive_uptime_seconds", "Time since the tables are served.").is(server.uptime.as_secs_f64());
     page.gauge("relive_connections", "Connections of clients.").is(server.connections);
+    page.counter("relive_connections_refused_total", "Connections beyond max_connections.")
+        .is(server.refused_connections);
+    page.counter(
+        "relive_connections_cut_total",
+        "Connections whose clients were too slow while others waited for room.",
+    )
+    .is(server.traffic.cut);
+    page.gauge("relive_in_flight_bytes", "Bytes on their way between clients and tables.")
+        .is(server.traffic.bytes);
+    page.gauge("relive_in_flight_max_bytes", "What they may be.").is(server.traffic.max_bytes);
+    page.gauge("relive_in_flight_waiting_streams", "Streams that wait for room among them.")
+        .is(server.traffic.waiting);
     let mut streams = page.gauge("relive_streams", "Streams that are open on them.");
     streams.with(&[("kind", "insert")], server.insert_streams);
     streams.with(&[("kind", "sample")], server.sample_streams);
