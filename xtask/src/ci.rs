@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::phases::Phases;
-use crate::{interop, process, test};
+use crate::{fuzz, interop, process, test};
 
 /// Runs every phase, the quickest to fail first, and prints how long each took.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -17,6 +17,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     })?;
     phases.run("features", || features(root))?;
     phases.run("docs", || docs(root))?;
+    phases.run("fuzz", || fuzz::run(root, &fuzz::Options::briefly()))?;
     phases.run("interop", || interop::run(root, &interop::Options::default()))?;
     println!("\n{}", phases.summary());
     Ok(())

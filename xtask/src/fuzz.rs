@@ -22,6 +22,13 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
+impl Options {
+    /// Every target, long enough to see that it works and to find what is near to the committed corpus.
+    pub(crate) fn briefly() -> Self {
+        Self { seconds: 5, only: Vec::new() }
+    }
+}
+
 /// Where the compiler counts what was reached, and shows what is compared.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
