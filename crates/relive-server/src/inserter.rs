@@ -97,10 +97,17 @@ impl Inserter {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(error)) => Poll::Ready(Err(status::of_insert(&error))),
             Poll::Ready(Ok(())) => {
-                self.load = Some(ready!(self.passage.poll_take(size_bytes, cx)));
+                self.load = Some(ready!(self.passage.poll_take(0, cx)));
                 self.gate.reserve(size_bytes);
                 Poll::Ready(Ok(()))
             }
+        }
+    }
+
+    /// So many bytes of the request have come.
+    pub(crate) fn has_come(&mut self, bytes: u64) {
+        if let Some(load) = &mut self.load {
+            load.grow_to(bytes);
         }
     }
 

@@ -55,6 +55,9 @@ pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
 /// largest batches, or a thousand of 4 MB.
 pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
 
+/// Memory that is taken for a request of the bulk path on its announcement alone.
+pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
+
 /// Time between two looks of a stream that waits for room: those who make room wake others, this is for connections that stall.
 pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
 

@@ -1,8 +1,8 @@
 //! Bytes on their way between clients and tables, over all connections, and the bound on them.
 //!
-//! What counts is what the server holds for a client alone: an insert request from its announcement until its items are handed to their
-//! tables, and samples from when they are put together until the client's side of the system has taken them. Whoever needs room takes
-//! a [`Load`], and waits while there is none. A load waits for nothing but its client, so those who wait need only watch the clients:
+//! What counts is what the server holds for a client alone: what has come of an insert request until its items are handed to their
+//! tables, and samples from when they are put together until the client's side of the system has taken them. Announcements do not
+//! count: they cost clients nothing. Whoever needs room takes a [`Load`], and waits while there is none; a request that has begun goes on. A load waits for nothing but its client, so those who wait need only watch the clients:
 //! a connection whose loads have not moved for too long while others wait is cut.
 
 use std::collections::{HashMap, VecDeque};
@@ -289,6 +289,21 @@ pub(crate) struct Load {
     bytes: u64,
 }
 
+impl Load {
+    /// So many bytes have come by now.
+    pub(crate) fn grow_to(&mut self, bytes: u64) {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return;
+        }
+        self.bytes += more;
+        let Registered { traffic, part, .. } = &*self.line.0;
+        part.moved_at_ms.store(traffic.now_ms(), Ordering::Relaxed);
+        part.bytes.fetch_add(more, Ordering::Relaxed);
+        traffic.bytes.fetch_add(more, Ordering::SeqCst);
+    }
+}
+
 impl Drop for Load {
     fn drop(&mut self) {
         let Registered { traffic, part, .. } = &*self.line.0;
@@ -341,6 +356,19 @@ mod tests {
         assert!(is_cut.is_err());
         assert_eq!(traffic.status(), TrafficStatus { bytes: 15, max_bytes: 100, waiting: 0, cut: 1 });
         drop((mine, waited));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_grows_takes_room_from_others_and_never_waits() {
+        let (traffic, one, other) = traffic(100);
+        let mut growing = one.passage().take(0).await;
+        growing.grow_to(150);
+        growing.grow_to(120);
+        assert_eq!(traffic.status().bytes, 150);
+        let mut passage = other.passage();
+        assert!(timeout(ROOM_RECHECK * 3, passage.take(0)).await.is_err());
+        drop(growing);
+        assert_eq!(passage.take(0).await.bytes + traffic.status().bytes, 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use super::connection::without_body;
 use super::failure::{Failure, unexpected};
 use crate::grpc::{Services, Stop, status};
 use crate::inserter::Inserter;
-use crate::limits::{KEEP_ALIVE_INTERVAL, REQUESTS_PER_CONFIRMATION};
+use crate::limits::{KEEP_ALIVE_INTERVAL, REQUESTS_PER_CONFIRMATION, TRUSTED_REQUEST_BYTES};
 use crate::traffic::Line;
 
 /// Inserts what a client brings and confirms it, until either side ends the connection or the server stops.
@@ -116,7 +116,7 @@ impl Writer {
             return Err(Status::resource_exhausted(text).into());
         }
         self.reserve(frames, len as u64).await?;
-        let body = frames.read_bytes(len).await?;
+        let body = self.body(frames, len).await?;
         check_insert(&body).map_err(|error| status::of_wire(&error))?;
         let request = InsertStreamRequest::decode(Bytes::from(body));
         let request = request.map_err(|error| {
@@ -126,6 +126,18 @@ impl Writer {
         self.inserter.unreserve();
         self.unconfirmed += 1;
         Ok(handled?)
+    }
+
+    /// Reads a request into memory that is taken, and counted, as it comes.
+    async fn body(&mut self, frames: &mut Frames, len: usize) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        while body.len() < len {
+            let start = body.len();
+            body.resize(len.min((2 * start).max(TRUSTED_REQUEST_BYTES)), 0);
+            self.inserter.has_come(body.len() as u64);
+            frames.read_body(body.get_mut(start..).unwrap_or_default()).await?;
+        }
+        Ok(body)
     }
 
     /// Waits for memory; what waits in tables is settled and confirmed meanwhile, since others may need that to go on.

@@ -86,7 +86,9 @@ impl InsertSession {
                 return Poll::Ready(Some(Err(status)));
             }
         }
-        self.requests.poll_next(cx)
+        let next = self.requests.poll_next(cx);
+        self.inserter.has_come(self.requests.held_bytes());
+        next
     }
 }
 

@@ -76,6 +76,11 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
+    /// Bytes that have come and are not used up.
+    pub(super) fn held_bytes(&self) -> u64 {
+        (self.begun.len() + self.frame.len()) as u64
+    }
+
     /// The next message, or `None` once the client has closed its side.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Q, Status>>> {
         loop {
