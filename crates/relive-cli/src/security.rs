@@ -21,6 +21,9 @@ use crate::units::parse_bytes;
 /// Where clients find their token unless it is given.
 const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
 
+/// What help calls the options about what a command shows to a server.
+const HEADING: &str = "Security";
+
 /// What a server asks of its clients; the same words on the command line and in a configuration's `[security]`.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -140,27 +143,33 @@ impl ServerSecurity {
 }
 
 /// What a command shows to a server.
+///
+/// Each option names its heading: one of the whole would stay for what follows, too.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Security")]
 pub(crate) struct ClientSecurity {
     /// File with the token to show to a server that asks for one [default: the token in the variable RELIVE_TOKEN]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Authorities (PEM) to trust, instead of the system's; the server is spoken to with TLS
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
     /// Certificate (PEM) to show to a server that asks for one
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Key to --tls-cert (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// Name that the server's certificate must be for, if it is not the one in the address
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     tls_server_name: Option<String>,
 }
 
 impl ClientSecurity {
+    /// Whether the options ask for TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()
+    }
+
     pub(crate) fn apply(&self, options: ClientOptions) -> Result<ClientOptions> {
         let options = match self.token()? {
             Some(token) => options.token(token),
@@ -182,7 +191,7 @@ impl ClientSecurity {
 
     fn tls(&self) -> Result<Option<ClientTls>> {
         let unusable = |error| Failure::text(Kind::Usage, error);
-        if self.tls_ca.is_none() && self.tls_cert.is_none() && self.tls_server_name.is_none() {
+        if !self.has_tls() {
             return Ok(None);
         }
         let identity = match (&self.tls_cert, &self.tls_key) {

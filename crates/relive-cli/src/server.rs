@@ -21,7 +21,7 @@ const PORT_MISSING: &str = "the port is missing";
 /// Where the server is.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// Address of the server, host:port
+    /// Address of the server, host:port; of many servers host1:port,host2:port or dns:///name:port
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
     /// How long to wait for each answer
@@ -37,11 +37,17 @@ impl Target {
     /// Clients wait for a server to come, which is right for actors; a person wants to know at once that there is none.
     pub(crate) async fn connect(&self) -> Result<Client> {
         let client = self.client()?;
-        match timeout(self.timeout, TcpStream::connect(self.host_and_port(&client))).await {
-            Ok(Ok(_)) => Ok(client),
-            Ok(Err(error)) => Err(self.unreachable(&error.to_string())),
-            Err(_) => Err(self.unreachable(&format!("no answer within {:?}", self.timeout))),
+        let hosts: Vec<&str> = client.address().split(',').map(host_and_port).collect();
+        let patience = self.timeout / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+        let mut why = String::new();
+        for host in hosts {
+            match timeout(patience, TcpStream::connect(host)).await {
+                Ok(Ok(_)) => return Ok(client),
+                Ok(Err(error)) => why = error.to_string(),
+                Err(_) => why = format!("no answer within {patience:?}"),
+            }
         }
+        Err(self.unreachable(&why))
     }
 
     /// A client with a connection of its own.
@@ -67,7 +73,11 @@ impl Target {
             return Failure::from(error);
         }
         let text = format!("something listens at {}, but it does not speak Relive's protocol", self.address);
-        Failure::text(Kind::Unreachable, format!("{text}; check the address"))
+        let advice = match self.security.has_tls() || self.address.starts_with("https://") {
+            true => "check the address, and whether the server uses TLS at all",
+            false => "check the address; a server with TLS needs https:// or --tls-ca",
+        };
+        Failure::text(Kind::Unreachable, format!("{text}; {advice}"))
     }
 
     /// Why a call failed after others were answered.
@@ -82,14 +92,16 @@ impl Target {
         )
     }
 
-    fn host_and_port<'a>(&self, client: &'a Client) -> &'a str {
-        client.address().split_once("://").map_or(client.address(), |(_, authority)| authority)
-    }
-
     fn unreachable(&self, why: &str) -> Failure {
         let advice = "check the address and that the server runs";
         Failure::text(Kind::Unreachable, format!("cannot connect to {}: {why}; {advice}", self.address))
     }
+}
+
+/// One of a client's addresses, as sockets take it.
+fn host_and_port(address: &str) -> &str {
+    let authority = address.split_once("://").map_or(address, |(_, authority)| authority);
+    authority.trim_start_matches('/')
 }
 
 impl From<Error> for Failure {

@@ -139,7 +139,7 @@ impl Error {
     pub(crate) fn from_status(operation: &str, status: Status) -> Error {
         let kind = kind_of(&status);
         let text = match (refused_by_tls(&status), status.message()) {
-            (Some(why), _) => format!("TLS does not allow the connection: {why}; check the certificates"),
+            (Some(why), _) => format!("TLS does not allow the connection: {why}"),
             (None, "") => status.code().description().to_owned(),
             (None, text) => text.to_owned(),
         };

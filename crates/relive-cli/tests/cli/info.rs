@@ -42,6 +42,25 @@ fn report(address: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_servers_are_one() {
+    let (first, second) = (start().await, start().await);
+    let both = format!("{first},{second}");
+    insert(&Client::connect(&first).unwrap(), 2).await;
+    insert(&Client::connect(&second).unwrap(), 3).await;
+    let sizes = |address: &str| report(address)["tables"][1]["size"].clone();
+    assert_eq!((sizes(&both), sizes(&first)), (json!(5), json!(2)));
+    let (code, stdout, stderr) = outcome(&["table", "set", &both, "queue", "--max-size", "7"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.contains("max_size"), "{stdout}");
+    let (code, stdout, stderr) = outcome(&["reset", &both, "queue"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert_eq!(sizes(&both), json!(0));
+    let (code, _, stderr) = outcome(&["info", &format!("{},{}", free_address(), free_address())]);
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("cannot connect to 127.0.0.1:"), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_has_every_field() {
     let address = start().await;
     let client = Client::connect(&address).unwrap();
@@ -183,7 +202,8 @@ fn something_that_is_no_replay_server_is_told() {
     for args in [&["info", &address][..], &["reset", &address, "t"], &["bench", &address, "insert"]] {
         let (code, _, stderr) = outcome(args);
         let expected = format!(
-            "relive: error: something listens at {address}, but it does not speak Relive's protocol; check the address\n"
+            "relive: error: something listens at {address}, but it does not speak Relive's protocol; check the address; a server with \
+             TLS needs https:// or --tls-ca\n"
         );
         assert_eq!((code, stderr), (Some(3), expected));
     }

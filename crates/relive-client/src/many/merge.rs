@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use relive_table::{Changed, CheckpointStatus, FinishedCheckpoint, TableInfo};
+use relive_table::{Changed, CheckpointStatus, FinishedCheckpoint, LoggedChange, TableInfo};
 
 use super::server::Server;
 use crate::client::{
@@ -159,11 +159,41 @@ pub(super) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> O
     })
 }
 
-/// What changed at the first server; items that left at all of them.
+/// What changed at any server, told once where it was the same; items that left at all of them.
 pub(super) fn changed(all: impl Iterator<Item = Changed>) -> Changed {
-    let sum = all.reduce(|mut sum, other| {
+    all.fold(Changed::default(), |mut sum, other| {
         sum.evicted += other.evicted;
+        for change in other.changes {
+            let is_known = |known: &LoggedChange| {
+                (&known.what, &known.old, &known.new) == (&change.what, &change.old, &change.new)
+            };
+            if !sum.changes.iter().any(is_known) {
+                sum.changes.push(change);
+            }
+        }
         sum
-    });
-    sum.unwrap_or_default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_table::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_told_once_wherever_they_were_made() {
+        let change = |old: &str, table: &str| LoggedChange {
+            at: Timestamp::EPOCH,
+            who: "me".into(),
+            table: table.into(),
+            what: "max_size".into(),
+            old: old.into(),
+            new: "500".into(),
+        };
+        let at = |changes: &[LoggedChange], evicted| Changed { changes: changes.to_vec(), evicted };
+        let (first, second) = (change("1000", "t"), change("800", "t"));
+        let all = [at(&[], 0), at(&[first.clone()], 3), at(&[first.clone()], 4), at(&[second.clone()], 1)];
+        assert_eq!(changed(all.into_iter()), at(&[first, second], 8));
+    }
 }

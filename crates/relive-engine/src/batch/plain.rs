@@ -4,7 +4,7 @@ use relive_tensor::EncodedTensor;
 
 use super::Batch;
 use super::pieces::Piece;
-use super::uniform::encoded;
+use super::uniform::Part;
 
 /// The rows of a column of a batch, where they are stored.
 #[derive(Debug)]
@@ -42,9 +42,9 @@ impl Batch {
     pub fn plain_column(&self, column: usize, min_part: usize) -> Option<PlainColumn<'_>> {
         let parts: Option<Vec<_>> = match &self.uniform {
             Some(_) => {
-                let rows = self.columns().get(column)?.uniform_rows()?;
-                let tensors = self.samples.iter().map(|sample| encoded(sample, column));
-                tensors.map(|tensor| PlainRows::of(tensor?, 0, rows, min_part)).collect()
+                let parts = self.samples.iter().map(|sample| Part::of(sample, column));
+                let plain = |Part { tensor, first, rows }| PlainRows::of(tensor, first, rows, min_part);
+                parts.map(|part| plain(part?)).collect()
             }
             None => {
                 let pieces = self.pieces.get(column)?.iter();

@@ -108,16 +108,21 @@ impl Uniform {
 }
 
 impl UniformColumn {
-    /// Parts of chunks are left to the plan: it decodes a chunk once, however many samples have a part of it.
+    /// Parts of compressed chunks are left to the plan: it decodes a chunk once, however many samples have a part of it.
     fn fits(&self, slice: &OnlySlice<'_>) -> bool {
         header_of(slice).is_some_and(|header| {
             slice.length == self.rows
-                && header.rows() == self.rows
                 && slice.squeeze == self.squeeze
                 && header.dtype == self.dtype
                 && header.cell_dims() == self.cell_shape.dims()
+                && (header.rows() == self.rows || seems_plain(header, slice))
         })
     }
+}
+
+/// Whether rows seem to be stored as they are: that can be told without going to the payload.
+fn seems_plain(header: &ColumnHeader, slice: &OnlySlice<'_>) -> bool {
+    !header.is_compressed() && !slice.chunk.is_delta_encoded()
 }
 
 fn header_of<'a>(slice: &OnlySlice<'a>) -> Option<&'a ColumnHeader> {
@@ -140,31 +145,81 @@ fn fill(samples: &[Sampled], target: Target<'_>) -> Result<(), ChunkFault> {
         return Ok(());
     }
     for (samples, out) in samples.chunks(STAGE).zip(out.chunks_mut(STAGE * sample_bytes)) {
-        let tensors: Stage<Option<EncodedTensor<'_>>> =
-            samples.iter().map(|sample| encoded(sample, column)).collect();
-        touch_payloads(&tensors);
-        for (tensor, out) in tensors.iter().zip(out.chunks_exact_mut(sample_bytes)) {
-            let Some(tensor) = tensor else { continue };
-            let size = tensor.size_bytes().and_then(|size| usize::try_from(size).ok());
-            let out = out.get_mut(..size.unwrap_or(0)).unwrap_or_default();
-            tensor.decode_into(out)?;
+        // All have one, or there would be no `Uniform`.
+        let parts: Stage<Part<'_>> = samples.iter().filter_map(|sample| Part::of(sample, column)).collect();
+        touch_first(parts.iter().map(|part| part.tensor.payload.as_ref()));
+        let stored: Stage<Stored<'_>> = parts.iter().map(Part::stored).collect();
+        touch_payloads(&stored);
+        for ((part, stored), out) in parts.iter().zip(stored).zip(out.chunks_exact_mut(sample_bytes)) {
+            let out = out.get_mut(..part.rows as usize * row_bytes).unwrap_or_default();
+            match stored {
+                Stored::Plain(rows) if rows.len() == out.len() => out.copy_from_slice(rows),
+                Stored::Plain(_) | Stored::Coded(_) => part.decode_into(out)?,
+            }
         }
     }
     Ok(())
 }
 
-/// A column of a sample that is one slice.
-pub(super) fn encoded(sample: &Sampled, column: usize) -> Option<EncodedTensor<'_>> {
-    let slice = sample.item.trajectory.only_slice(column)?;
-    slice.chunk.encoded(slice.index)
+/// A column of a sample that is one slice: a whole tensor, or rows of one that are stored as they are.
+pub(super) struct Part<'a> {
+    pub(super) tensor: EncodedTensor<'a>,
+    pub(super) first: u32,
+    pub(super) rows: u32,
 }
 
-/// Brings payloads near: their beginnings first, as finding out where a page is takes longest.
-fn touch_payloads(tensors: &[Option<EncodedTensor<'_>>]) {
-    let payloads: Stage<&[u8]> = tensors.iter().flatten().map(|tensor| tensor.payload.as_ref()).collect();
-    black_box(payloads.iter().fold(0, |seen, payload| seen ^ payload.first().unwrap_or(&0)));
-    for payload in payloads {
-        let lines = payload.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
+impl<'a> Part<'a> {
+    pub(super) fn of(sample: &'a Sampled, column: usize) -> Option<Self> {
+        let slice = sample.item.trajectory.only_slice(column)?;
+        let tensor = slice.chunk.encoded(slice.index)?;
+        Some(Self { tensor, first: slice.offset, rows: slice.length })
+    }
+
+    fn stored(&self) -> Stored<'_> {
+        match self.tensor.plain_rows(self.first, self.rows) {
+            Some(rows) => Stored::Plain(rows),
+            None => Stored::Coded(&self.tensor.payload),
+        }
+    }
+
+    fn decode_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
+        if self.tensor.shape.rows() == Some(self.rows) {
+            return self.tensor.decode_into(out);
+        }
+        self.tensor.copy_plain_rows(self.first, out).unwrap_or_else(|| self.decode_rows_into(out))
+    }
+
+    /// The way for rows that only seemed to be stored as they are.
+    fn decode_rows_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
+        let size = self.tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+        let mut all = vec![0; size];
+        self.tensor.decode_into(&mut all)?;
+        let start = self.first as usize * (out.len() / (self.rows as usize).max(1));
+        if let Some(rows) = all.get(start..start + out.len()) {
+            out.copy_from_slice(rows);
+        }
+        Ok(())
+    }
+}
+
+/// What is going to be read of a part.
+#[derive(Clone, Copy)]
+enum Stored<'a> {
+    /// The rows as they are.
+    Plain(&'a [u8]),
+    /// Something to be decoded.
+    Coded(&'a [u8]),
+}
+
+/// Brings near where payloads begin, all at once: finding out where a page is takes longest.
+fn touch_first<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
+    black_box(payloads.fold(0, |seen, payload| seen ^ payload.first().unwrap_or(&0)));
+}
+
+/// Brings near what is going to be read.
+fn touch_payloads(stored: &[Stored<'_>]) {
+    for Stored::Plain(bytes) | Stored::Coded(bytes) in stored {
+        let lines = bytes.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
         black_box(lines.fold(0, |seen, byte| seen ^ byte));
     }
 }

@@ -46,6 +46,12 @@ impl ColumnHeader {
         self.shape.cell_dims()
     }
 
+    /// Whether the payload is shorter than the elements. If not, compressing was in vain, or was not tried.
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        self.fixed_size().is_none_or(|size| u64::from(self.span.end.saturating_sub(self.span.start)) < size)
+    }
+
     /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.
     pub(crate) fn fixed_size(&self) -> Option<u64> {
         let size = u64::try_from(self.dtype.size_bytes()?).ok()?;

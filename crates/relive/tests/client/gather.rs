@@ -110,6 +110,29 @@ async fn columns_that_share_chunks_are_gathered_together() {
 }
 
 #[tokio::test]
+async fn parts_of_chunks_that_are_stored_as_they_are() {
+    let server = start().await;
+    let options = || TrajectoryWriterOptions::new(6);
+    for length in [1, 3, 4] {
+        let mut writer = server.client().trajectory_writer(options().chunk_length(length)).unwrap();
+        for step in 0..12_u64 {
+            let flags: Vec<bool> = (0..40).map(|at| (step * 7 + at) % 3 == 0).collect();
+            let flags = Nest::Leaf(Tensor::from_bools(&flags, [40]).unwrap());
+            writer.append(&dict(&[("noise", Nest::Leaf(noise(step, 100))), ("flags", flags)])).unwrap();
+            if step > 0 {
+                let history = writer.history();
+                let slice = |name, steps| history.column(name).unwrap().slice(steps).unwrap();
+                create(&mut writer, vec![slice("noise", -2..), slice("flags", -2..-1)]).await;
+            }
+        }
+        writer.close().await.unwrap();
+    }
+    for client in server.every_client() {
+        assert_gathers(&batch(&client, 33).await);
+    }
+}
+
+#[tokio::test]
 async fn large_batches_are_split_over_threads() {
     let server = start().await;
     let mut writer = server.client().trajectory_writer(TrajectoryWriterOptions::new(2)).unwrap();

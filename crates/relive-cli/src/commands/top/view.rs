@@ -57,47 +57,60 @@ fn head(top: &Top) -> Vec<Line<'static>> {
     }
 }
 
+/// What a column shows, how wide it is at least, and the width of the terminal from which on there is room for it.
+struct Column {
+    title: &'static str,
+    sort: Option<Sort>,
+    width: Constraint,
+    from: u16,
+}
+
+const fn column(title: &'static str, sort: Option<Sort>, width: Constraint, from: u16) -> Column {
+    Column { title, sort, width, from }
+}
+
+/// Names and limiters share what the others leave. What is wanted most fits 80 columns.
+const COLUMNS: [Column; 9] = [
+    column("TABLE", Some(Sort::Name), Constraint::Min(14), 0),
+    column("ITEMS", None, Constraint::Length(11), 26),
+    column("FULL", None, Constraint::Length(6), 103),
+    column("BYTES", Some(Sort::Bytes), Constraint::Length(11), 115),
+    column("IN/S", Some(Sort::Inserts), Constraint::Length(9), 36),
+    column("OUT/S", Some(Sort::Samples), Constraint::Length(9), 46),
+    column("OUT/IN", None, Constraint::Length(8), 96),
+    column("LIMITER", None, Constraint::Min(LIMITER_WIDTH), 78),
+    column("WAITING", Some(Sort::Waiters), Constraint::Length(8), 87),
+];
+
+/// The bar with its brackets, and a number.
+const LIMITER_WIDTH: u16 = 31;
+
 fn grid(frame: &mut Frame<'_>, top: &Top, area: Rect) {
     let rows = top.rows();
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(14),
-        Constraint::Length(6),
-        Constraint::Length(11),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(8),
-        Constraint::Fill(3),
-        Constraint::Length(9),
-    ];
-    let grid = Grid::new(rows.iter().map(|(table, rates)| row(table, *rates)), widths)
-        .header(header(top))
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let grid = Grid::new(
+        rows.iter().map(|(table, rates)| Row::new(shown(row(table, *rates), area.width))),
+        shown(COLUMNS.map(|column| column.width), area.width),
+    )
+    .header(Row::new(shown(header(top), area.width)).bold())
+    .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new().with_selected(Some(top.selected()).filter(|_| !rows.is_empty()));
     frame.render_stateful_widget(grid, area, &mut state);
 }
 
-fn header(top: &Top) -> Row<'static> {
-    let columns = [
-        ("TABLE", Some(Sort::Name)),
-        ("ITEMS", None),
-        ("FULL", None),
-        ("BYTES", Some(Sort::Bytes)),
-        ("IN/S", Some(Sort::Inserts)),
-        ("OUT/S", Some(Sort::Samples)),
-        ("OUT/IN", None),
-        ("LIMITER", None),
-        ("WAITING", Some(Sort::Waiters)),
-    ];
-    let mark = if top.is_reversed { "▴" } else { "▾" };
-    let title = |(name, sort): (&'static str, Option<Sort>)| {
-        let is_sorted = sort == Some(top.sort);
-        Cell::from(if is_sorted { format!("{name}{mark}") } else { name.to_owned() })
-    };
-    Row::new(columns.map(title)).bold()
+/// What there is room for.
+fn shown<T>(all: [T; COLUMNS.len()], width: u16) -> impl Iterator<Item = T> {
+    all.into_iter().zip(COLUMNS).filter(move |(_, column)| width >= column.from).map(|(one, _)| one)
 }
 
-fn row(table: &Table, rates: Rates) -> Row<'static> {
+fn header(top: &Top) -> [Cell<'static>; COLUMNS.len()] {
+    let mark = if top.is_reversed { "▴" } else { "▾" };
+    COLUMNS.map(|Column { title, sort, .. }| {
+        let is_sorted = sort == Some(top.sort);
+        Cell::from(if is_sorted { format!("{title}{mark}") } else { title.to_owned() })
+    })
+}
+
+fn row(table: &Table, rates: Rates) -> [Cell<'static>; COLUMNS.len()] {
     let info = &table.info;
     let full = info.current_size as f64 / info.config.max_size.max(1) as f64 * 100.0;
     let per_second = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| number(rate.round()));
@@ -107,7 +120,7 @@ fn row(table: &Table, rates: Rates) -> Row<'static> {
         0 => Cell::from("0"),
         waiting => Cell::from(count(waiting)).fg(Color::Yellow),
     };
-    Row::new([
+    [
         Cell::from(name(table)),
         Cell::from(count(info.current_size)),
         Cell::from(format!("{full:.0} %")),
@@ -117,7 +130,7 @@ fn row(table: &Table, rates: Rates) -> Row<'static> {
         Cell::from(ratio),
         Cell::from(limiter(table)),
         waiting,
-    ])
+    ]
 }
 
 fn name(table: &Table) -> String {
@@ -226,6 +239,17 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_usual_terminal_shows_names_rates_and_the_whole_limiter() {
+        let text = picture(&looked(), 80, 20);
+        for part in ["alpha ", " 210 ", " 100 ", " 200 ", "-----------------] ", "LIMITER"] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(!text.contains("BYTES") && !text.contains("WAITING"), "{text}");
+        let text = picture(&looked(), 45, 20);
+        assert!(text.contains("alpha ") && text.contains(" 210 ") && !text.contains("LIMITER"), "{text}");
     }
 
     #[test]
