@@ -88,7 +88,14 @@ def test_actors_beside_the_learner_and_evaluations() -> None:
         ({"environment": Spaces(BOX, BOX)}, ValueError, r"actions of float\[2\]"),
         ({"timeout": -1.0}, ValueError, "timeout must be a number of seconds"),
         ({"batch_size": 0}, ValueError, "batch_size is 0, but it must be at least 1"),
-        ({"hidden": (-1,)}, ValueError, "invalid value"),
+        ({"hidden": (-1,)}, ValueError, "hidden is -1, but it must be at least 0"),
+        ({"batch_size": "x"}, TypeError, "batch_size is 'x', but it must be a whole number"),
+        ({"learning_rate": float("nan")}, ValueError, "learning_rate is nan, but it must be a finite number"),
+        ({"huber_loss_parameter": 0.0}, ValueError, "^huber_loss_parameter is 0, but it must be above 0"),
+        ({"steps": -5}, ValueError, "steps is -5, but it must be at least 1"),
+        ({"steps": 1e3}, TypeError, "steps is 1000.0, but it must be a whole number"),
+        ({"evaluate_every": 0}, ValueError, "evaluate_every is 0, but it must be at least 1"),
+        ({"environment": Line(), "checkpoint_dir": "nowhere"}, ValueError, "can save its state"),
     ],
 )
 def test_what_cannot_be_is_told(options: dict[str, Any], error: type[Exception], told: str) -> None:
@@ -103,6 +110,21 @@ def test_settings_are_named() -> None:
     with pytest.raises(TypeError, match="batchsize"):
         rl.DQN(batchsize=3)
     assert rl.DQN(SMALL, n_step=1).config == dataclasses.replace(SMALL, n_step=1)
+    for unclipped in (None, float("inf")):
+        assert rl.DQN(SMALL, max_abs_reward=unclipped).train("bandit/0", steps=60).env_steps == 60
+    cart_pole = rl.DQNConfig.for_environment("CartPole-v1")
+    assert (cart_pole.loss, cart_pole.hidden) == ("categorical", (64, 64))
+    assert rl.DQNConfig.for_environment("catch/0") == rl.DQNConfig()
+
+
+def test_saved_runs_belong_to_what_they_are_of(tmp_path: pathlib.Path) -> None:
+    rl.DQN(SMALL).train("catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=100)
+    with pytest.raises(ValueError, match="environment is catch/0 there, catch/1 was asked for"):
+        rl.DQN(SMALL).train("catch/1", steps=300, checkpoint_dir=tmp_path)
+    with pytest.raises(ValueError, match="n_step is 5 there, 1 was asked for"):
+        rl.DQN(SMALL, n_step=1).train("catch/0", steps=300, checkpoint_dir=tmp_path)
+    result = rl.DQN(SMALL).train("catch/0", steps=300, checkpoint_dir=tmp_path)
+    assert "EpisodeLog(11 episodes)" in repr(result)
 
 
 class Broken(Spaces):
@@ -127,6 +149,8 @@ def test_exceptions_of_environments_come_through() -> None:
     assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
     with pytest.raises(ValueError, match=r"^observation: expected float\[2\], got float\[3\]$"):
         rl.DQN(SMALL).train(Broken(np.zeros(3, np.float32)), steps=100)
+    with pytest.raises(ValueError, match=r"^Broken, step \d+ of episode \d+: the observation at \[1\] is NaN; "):
+        rl.DQN(SMALL).train(Broken(np.array([0.0, np.nan], np.float32)), steps=100)
 
 
 def test_a_deadline_ends_the_run_with_what_there_is() -> None:

@@ -49,12 +49,28 @@ impl Failure {
         Self::text(Kind::Usage, text)
     }
 
+    /// What kind of error it is, if it is one.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::OutputClosed => None,
+            Self::Error { kind, .. } => Some(*kind),
+        }
+    }
+
+    /// Its text, in one line.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::OutputClosed => String::new(),
+            Self::Error { error, .. } => one_line(&format!("{error:#}")),
+        }
+    }
+
     /// Writes the line to stderr and gives the code to exit with.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::OutputClosed => ExitCode::SUCCESS,
-            Self::Error { kind, error } => {
-                output::complain(&format!("relive: error: {}", one_line(&format!("{error:#}"))));
+            Self::Error { kind, .. } => {
+                output::complain(&format!("relive: error: {}", self.told()));
                 ExitCode::from(*kind as u8)
             }
         }

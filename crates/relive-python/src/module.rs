@@ -20,7 +20,9 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::process::{after_fork, before_fork};
     #[pymodule_export]
-    use crate::rl::{NativeEnvironment, Policy, check_environment, train_dqn};
+    use crate::rl::{
+        NativeEnvironment, Policy, check_dqn, check_environment, dqn_for_environment, train_dqn,
+    };
     #[pymodule_export]
     use crate::sampler::Sampler;
     #[pymodule_export]

@@ -22,6 +22,11 @@ pub trait Agent: Sync {
     /// The first that is not.
     fn validate(&self) -> Result<()>;
 
+    /// Its settings by name: a run is resumed only with the same. None unless it says so.
+    fn settings(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// How much it learns from each step in the environment.
     fn pace(&self) -> Pace;
 

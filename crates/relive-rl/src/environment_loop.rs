@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use relive_env::{Action, Buffer, Environment, TimeStep, View};
 
+use crate::finite::FiniteCheck;
 use crate::{Actor, Result};
 
 /// An actor in an environment, episode by episode.
@@ -13,6 +14,7 @@ pub struct EnvironmentLoop<E, A> {
     observation: Buffer,
     action: Buffer,
     observers: Vec<Box<dyn Observer>>,
+    finite: FiniteCheck,
 }
 
 /// Looks on while episodes are played.
@@ -46,7 +48,15 @@ impl<E: Environment, A: Actor> EnvironmentLoop<E, A> {
     pub fn new(environment: E, actor: A) -> Result<Self> {
         let observation = Buffer::for_nest(&environment.spec().observations, 1)?;
         let action = Buffer::for_nest(&environment.spec().actions, 1)?;
-        Ok(Self { environment, actor, observation, action, observers: Vec::new() })
+        let finite = FiniteCheck::new(environment.spec());
+        Ok(Self { environment, actor, observation, action, observers: Vec::new(), finite })
+    }
+
+    /// The environment's name, in messages.
+    #[must_use]
+    pub fn named(mut self, environment: &str) -> Self {
+        self.finite.name(environment);
+        self
     }
 
     /// Adds somebody who looks on.
@@ -74,11 +84,13 @@ impl<E: Environment, A: Actor> EnvironmentLoop<E, A> {
     /// Plays one episode to its end. `after_step` is called after each step with the actor, and may have it learn.
     ///
     /// # Errors
-    /// The environment's or the actor's; the next call begins another episode.
+    /// The environment's or the actor's; [`NotFinite`](crate::RlError::NotFinite) if an observation, a reward or a discount is NaN or
+    /// infinite. The next call begins another episode.
     pub fn run_episode(&mut self, mut after_step: impl FnMut(&mut A) -> Result<()>) -> Result<Episode> {
         let started = Instant::now();
         self.environment.reset(self.observation.view_mut())?;
         let first = self.observation.view();
+        self.finite.first(first)?;
         self.actor.observe_first(first)?;
         self.observers.iter_mut().for_each(|observer| observer.observe_first(first));
         let (mut length, mut episode_return) = (0, 0.0);
@@ -87,6 +99,7 @@ impl<E: Environment, A: Actor> EnvironmentLoop<E, A> {
             let action = self.action.view();
             let step = self.environment.step(Action::Nest(action), self.observation.view_mut())?;
             let observation = self.observation.view();
+            self.finite.next(step, observation)?;
             self.actor.observe(action, step, observation)?;
             self.observers.iter_mut().for_each(|observer| observer.observe(action, step, observation));
             length += 1;

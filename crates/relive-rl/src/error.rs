@@ -7,6 +7,8 @@ use relive_env::EnvError;
 use relive_nn::Error as NetworkError;
 use thiserror::Error;
 
+use crate::remote::TIMES;
+
 /// A result whose error is [`RlError`].
 pub type Result<T, E = RlError> = std::result::Result<T, E>;
 
@@ -49,6 +51,34 @@ pub enum RlError {
         /// What there is.
         got: String,
     },
+    /// An observation, a reward or a discount that nothing can be learned from.
+    #[error(
+        "{environment}, step {step} of episode {episode}: the {place} is {value}; an agent learns from finite numbers only: mend the \
+         environment, or wrap it so that it gives others"
+    )]
+    NotFinite {
+        /// The environment's name.
+        environment: String,
+        /// Number of the episode, from 1 on, of this actor since it was started.
+        episode: u64,
+        /// Number of the step in the episode; 0: the first observation.
+        step: u64,
+        /// What is not finite: the reward, or a place in the observation.
+        place: String,
+        /// What it is.
+        value: f64,
+    },
+    /// The learner's loss or parameters are not finite any more.
+    #[error(
+        "the loss or its gradient is not finite at learner step {step} (loss {loss}): learning has diverged; try a smaller \
+         learning_rate, a max_gradient_norm, or a smaller max_abs_reward"
+    )]
+    Diverged {
+        /// Number of the learner's step, from 1 on.
+        step: u64,
+        /// The loss that it has found.
+        loss: f32,
+    },
     /// A saved state that is of something else, or damaged.
     #[error("the saved state of {what} cannot be restored: {reason}")]
     State {
@@ -57,6 +87,33 @@ pub enum RlError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A saved run, or one on a server, that is of something else.
+    #[error("the run in {place} is another one: {differences}; {advice}")]
+    OtherRun {
+        /// Where it is.
+        place: String,
+        /// What it is of, and what was asked for.
+        differences: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A table of a server that is not as the run needs it.
+    #[error(
+        "the server's table `{table}` is not as this run needs it: {differences}; drop it (relive table drop), change it (relive table set), or \
+         use another server"
+    )]
+    OtherTable {
+        /// Which.
+        table: String,
+        /// What it is, and what it must be.
+        differences: String,
+    },
+    /// There is another learner for the run on this server.
+    #[error(
+        "another learner is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \
+         without a sign of it", TIMES.silence.as_secs()
+    )]
+    OtherLearner,
     /// A checkpoint of a run cannot be written or read.
     #[error("checkpoint: {0}")]
     Checkpoint(#[from] CheckpointError),

@@ -14,6 +14,7 @@ mod agent;
 mod environment_loop;
 mod error;
 mod features;
+mod finite;
 mod state;
 mod variables;
 

@@ -82,6 +82,16 @@ def source_of(environment: Any, *, shares: bool) -> str | Callable[[int], Bridge
     )
 
 
+def name_of(environment: Any) -> str:
+    """What an environment is called in messages and in saved runs."""
+    if isinstance(environment, str):
+        return environment
+    identifier = getattr(getattr(environment, "spec", None), "id", None)
+    if isinstance(identifier, str):
+        return identifier
+    return str(getattr(environment, "__qualname__", type(environment).__qualname__))
+
+
 def _is_environment(value: Any) -> bool:
     return not isinstance(value, type) and (hasattr(value, "observation_spec") or hasattr(value, "observation_space"))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import operator
 import os
 from collections.abc import Callable
 from typing import Any, Literal
@@ -18,6 +20,9 @@ from relive.rl.policy import Policy
 
 Progress = Callable[[dict[str, Any]], object]
 """Gets an episode: ``episode``, ``episode_return``, ``episode_length``, ``env_steps``, ``learner_steps``, ``actor``, ``seconds``."""
+
+# The greatest float32, to which nothing is clipped.
+_UNCLIPPED = 3.4028234663852886e38
 
 # Acme's names, and those of Rust's settings where they differ.
 _RUST_NAMES = {"importance_sampling_exponent": "importance_exponent", "huber_loss_parameter": "huber"}
@@ -40,13 +45,17 @@ class DQNConfig:
       learning_rate: step size of Adam.
       target_update_period: learner steps from one copy to the target network to the next.
       huber_loss_parameter: where the Huber loss turns from squares to lines.
-      max_abs_reward: returns over ``n_step`` steps are clipped to this on either side.
+      max_abs_reward: returns over ``n_step`` steps are clipped to this on either side; ``None`` or infinity: not at all.
       max_gradient_norm: bound on the gradient's norm; ``None``: none.
       hidden: sizes of the network's hidden layers.
       duelling: whether the network has a value and an advantage head.
       loss: double Q-learning; Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``).
       atoms: atoms of a categorical distribution, or quantiles.
       value_range: the outermost atoms of a categorical distribution.
+
+    Raises:
+      TypeError: a setting of another type.
+      ValueError: a setting out of its range.
     """
 
     batch_size: int = 256
@@ -61,7 +70,7 @@ class DQNConfig:
     learning_rate: float = 1e-3
     target_update_period: int = 100
     huber_loss_parameter: float = 1.0
-    max_abs_reward: float = 1.0
+    max_abs_reward: float | None = 1.0
     max_gradient_norm: float | None = None
     hidden: tuple[int, ...] = (50, 50)
     duelling: bool = False
@@ -69,8 +78,68 @@ class DQNConfig:
     atoms: int = 51
     value_range: tuple[float, float] = (-10.0, 10.0)
 
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _checked(field.name, field.default, getattr(self, field.name)))
+        try:
+            _native.check_dqn(self._settings())
+        except ValueError as error:
+            text = str(error)
+            for name, rust in _RUST_NAMES.items():
+                text = text.replace(f"{rust} is ", f"{name} is ", 1)
+            raise ValueError(text) from None
 
-@dataclasses.dataclass(frozen=True)
+    @classmethod
+    def for_environment(cls, name: str) -> DQNConfig:
+        """What is known to be good for an environment by its name, such as ``"CartPole-v1"``, and otherwise the defaults: the settings that
+        ``relive rl train`` begins with unless told otherwise."""
+        settings = json.loads(_native.dqn_for_environment(name))
+        names = {rust: name for name, rust in _RUST_NAMES.items()}
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+        return cls(**{names.get(name, name): value for name, value in values.items()})
+
+    def _settings(self) -> str:
+        settings = dataclasses.asdict(self)
+        if settings["max_abs_reward"] is None or settings["max_abs_reward"] == math.inf:
+            settings["max_abs_reward"] = _UNCLIPPED
+        return json.dumps({_RUST_NAMES.get(name, name): value for name, value in settings.items()})
+
+
+def _checked(name: str, default: Any, value: Any) -> Any:
+    """A setting as one of the type of its default."""
+    if isinstance(default, tuple):
+        if isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}, but it must be a sequence of numbers")
+        of = 0 if name == "hidden" else 0.0
+        return tuple(_checked(name, of, element) for element in value)
+    if isinstance(default, bool):
+        return bool(value)
+    if isinstance(default, int):
+        return _count(name, value)
+    if isinstance(default, str):
+        return value
+    if value is None and name in ("max_gradient_norm", "max_abs_reward"):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}, but it must be a number") from None
+    if math.isnan(number) or (math.isinf(number) and (name != "max_abs_reward" or number < 0)):
+        raise ValueError(f"{name} is {number}, but it must be a finite number")
+    return number
+
+
+def _count(name: str, value: Any, least: int = 0) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, but it must be a whole number") from None
+    if not least <= count < 2**63:
+        raise ValueError(f"{name} is {count}, but it must be at least {least}, and below 2**63")
+    return count
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
 class EpisodeLog:
     """Episodes in the order of their ends, one number of each array for each.
 
@@ -87,6 +156,9 @@ class EpisodeLog:
 
     def __len__(self) -> int:
         return len(self.returns)
+
+    def __repr__(self) -> str:
+        return f"EpisodeLog({len(self)} episodes)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,11 +186,12 @@ class DQN:
     >>> result = DQN(DQNConfig(batch_size=32)).train("CartPole-v1", steps=20_000, seed=1)  # doctest: +SKIP
 
     Args:
-      config: the settings.
+      config: the settings; Acme's defaults, whatever the environment, unless given. See :meth:`DQNConfig.for_environment`.
       overrides: settings by their names, instead of those of ``config``.
 
     Raises:
-      TypeError: a setting that there is not.
+      TypeError: a setting that there is not, or of another type.
+      ValueError: a setting out of its range.
     """
 
     def __init__(self, config: DQNConfig | None = None, **overrides: Any) -> None:
@@ -156,21 +229,29 @@ class DQN:
           timeout: seconds after which the run ends early, with what it has by then.
           evaluate_every: steps from one evaluation without exploration to the next.
           evaluation_episodes: episodes of an evaluation.
-          checkpoint_dir: where the run is saved on its way; it goes on from what is there. Native environments only.
+          checkpoint_dir: where the run is saved on its way; it goes on from what is there, if that is of the same environment, seed and settings.
+            Without actors of their own, native environments only.
           checkpoint_every: steps from one checkpoint to the next.
           progress: a function that gets the newest episode, up to twenty times per second; ``True`` for a line on stderr,
             which is also there by default if stderr is a terminal; ``False`` for nothing.
 
         Raises:
           TypeError: no environment, or values of it that are not supported; the error names their path.
-          ValueError: a setting out of its range, an unknown name, actions that DQN cannot take.
+          ValueError: a setting out of its range, an unknown name, actions that DQN cannot take, a checkpoint of another run, an
+            observation or a reward that is NaN or infinite.
           Exception: whatever the environment or ``progress`` raises.
         """
+        steps, seed = _count("steps", steps, 1), _count("seed", seed)
+        actors, checkpoint_every = _count("actors", actors), _count("checkpoint_every", checkpoint_every, 1)
+        evaluation_episodes = _count("evaluation_episodes", evaluation_episodes, 1)
+        if evaluate_every is not None:
+            evaluate_every = _count("evaluate_every", evaluate_every, 1)
         line = Line.of(progress, steps)
         try:
             result = _native.train_dqn(
-                self._settings(),
+                self.config._settings(),
                 _bridge.source_of(environment, shares=actors <= 1 and evaluate_every is None),
+                name=_bridge.name_of(environment),
                 steps=steps,
                 seed=seed,
                 actors=actors,
@@ -193,7 +274,3 @@ class DQN:
             samples_per_insert=result["samples_per_insert"],
             is_complete=result["is_complete"],
         )
-
-    def _settings(self) -> str:
-        settings = dataclasses.asdict(self.config)
-        return json.dumps({_RUST_NAMES.get(name, name): value for name, value in settings.items()})

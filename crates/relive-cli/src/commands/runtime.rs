@@ -23,7 +23,7 @@ pub(crate) fn run(args: Args) -> Result {
         | Command::Checkpoint(_)
         | Command::Token(_) => "warn",
         // A run that is long enough ends in the middle of episodes, of which the writers warn.
-        Command::Rl(_) => "warn,relive_client::writer=error",
+        Command::Rl(_) => "warn,relive_rl=info,relive_client::writer=error",
         // A bench cuts its writers off when the time is over, of which the client warns.
         Command::Bench(_) => "error",
     };

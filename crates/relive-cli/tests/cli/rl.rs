@@ -1,11 +1,12 @@
 //! Agents.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Served, command, file, outcome, signal};
+use crate::support::{Served, command, file, free_address, outcome, signal};
 
 /// A folder of its own that is not there yet.
 fn folder() -> PathBuf {
@@ -247,4 +248,68 @@ fn options_that_need_others_say_so() {
     }
     let (code, _, stderr) = outcome(&["rl", "plot", env!("CARGO_TARGET_TMPDIR"), "--out", "x.gif"]);
     assert!(matches!(code, Some(1 | 2)), "{stderr}");
+}
+
+#[test]
+fn a_saved_run_is_resumed_only_by_the_same() {
+    let (config, saved) = (small(), folder());
+    let run = |environment: &str, steps: &str| {
+        let args = ["rl", "train", "dqn", "--env", environment, "--steps", steps, "--config", text(&config)];
+        outcome(&[&args[..], &["--checkpoint-dir", text(&saved), "--checkpoint-every", "100"]].concat())
+    };
+    let (code, _, stderr) = run("catch/0", "200");
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let (code, _, stderr) = run("catch/0", "300");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains(&format!("resumed from {} at step 207", text(&saved))), "{stderr}");
+    let (code, _, stderr) = run("catch/1", "300");
+    assert_eq!(code, Some(2), "{stderr}");
+    for expected in [text(&saved), "environment is catch/0 there, catch/1 was asked for", "--checkpoint-dir"]
+    {
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told() {
+    let address = free_address();
+    for what in ["learner", "actor", "evaluator"] {
+        let (code, _, stderr) =
+            outcome(&["rl", what, "dqn", "--env", "catch/0", "--server", &address, "--timeout", "1.5"]);
+        assert_eq!(code, Some(3), "{stderr}");
+        assert!(stderr.contains("waiting for it, up to 1.5 s"), "{stderr}");
+        assert!(stderr.contains(&format!("relive: error: cannot connect to {address}")), "{stderr}");
+    }
+}
+
+#[test]
+fn a_table_of_others_is_refused() {
+    let server = Served::start(".toml", "[[table]]\nname = \"replay\"\nsampler = \"fifo\"\nmax_size = 50\n");
+    let (code, _, stderr) =
+        outcome(&["rl", "learner", "dqn", "--env", "catch/0", "--server", &server.address]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("table `replay`") && stderr.contains("max_size is 50, not 1000000"), "{stderr}");
+}
+
+#[test]
+fn who_waits_says_so_and_there_is_one_learner() {
+    let server = Served::start(".toml", "[[table]]\nname = \"unused\"\n");
+    let args = |what: &'static str| ["rl", what, "dqn", "--env", "catch/0", "--server", &server.address];
+    let waiting = |what, expected: &str| {
+        let mut child = command(&args(what)).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let told = lines.map(Result::unwrap).any(|line| line.contains(expected));
+        assert!(told, "{what} has ended without {expected}");
+        child
+    };
+    let mut actor = waiting("actor", "no learner is at work: waiting for one");
+    actor.kill().unwrap();
+    let mut learner = waiting("learner", "nothing comes into the table `replay`: waiting for actors");
+    let (code, _, stderr) = outcome(&args("learner"));
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("another learner is at work on this server's run"), "{stderr}");
+    learner.kill().unwrap();
+    for mut child in [actor, learner] {
+        child.wait().unwrap();
+    }
 }

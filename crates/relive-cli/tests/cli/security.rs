@@ -32,6 +32,10 @@ fn commands_show_tokens_over_tls() {
     let (code, stderr) = with_token("token-of-the-eye-1", &reset);
     assert_eq!(code, Some(6), "{stderr}");
     assert!(stderr.contains("Reset needs the role admin; the token \"eye\" has the role read"), "{stderr}");
+    let actor = ["rl", "actor", "dqn", "--env", "catch/0", "--server", &served.address, "--timeout", "5"];
+    let (code, stderr) = with_token("", &actor);
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("TLS"), "{stderr}");
     let (code, stderr) = with_token("", &["info", &served.address, "--tls-ca", text(&cert)]);
     assert_eq!(code, Some(6), "{stderr}");
     assert!(stderr.contains("asks for a token"), "{stderr}");

@@ -19,7 +19,7 @@ impl Activation {
     pub(crate) fn apply(self, values: &mut [f32]) {
         match self {
             Self::Identity => {}
-            Self::Relu => wide(|| values.iter_mut().for_each(|v| *v = v.max(0.0))),
+            Self::Relu => wide(|| values.iter_mut().for_each(|v| *v = relu(*v))),
             Self::Elu => wide(|| values.iter_mut().for_each(|v| *v = elu(*v))),
             Self::Tanh => wide(|| values.iter_mut().for_each(|v| *v = math::tanh(*v))),
         }
@@ -37,8 +37,29 @@ impl Activation {
     }
 }
 
+// Both keep a NaN, which `max` and `min` would hide.
+
+#[inline(always)]
+fn relu(x: f32) -> f32 {
+    if 0.0 > x { 0.0 } else { x }
+}
+
 #[inline(always)]
 fn elu(x: f32) -> f32 {
-    let below = math::exp(x.min(0.0)) - 1.0;
+    let below = math::exp(if x > 0.0 { 0.0 } else { x }) - 1.0;
     if x > 0.0 { x } else { below }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_is_not_hidden() {
+        for activation in [Activation::Identity, Activation::Relu, Activation::Elu, Activation::Tanh] {
+            let mut values = [f32::NAN, -1.0, 2.0];
+            activation.apply(&mut values);
+            assert!(values[0].is_nan() && values[1] <= 0.0 && values[2] > 0.9, "{activation:?}: {values:?}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod policy;
 mod raise;
 mod report;
 mod run;
+mod settings;
 mod source;
 mod spec;
 
@@ -17,3 +18,4 @@ pub(crate) use check::check_environment;
 pub(crate) use native::NativeEnvironment;
 pub(crate) use policy::Policy;
 pub(crate) use run::train_dqn;
+pub(crate) use settings::{check_dqn, dqn_for_environment};

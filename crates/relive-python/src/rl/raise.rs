@@ -22,6 +22,8 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
         }
         RlError::Setting { .. }
         | RlError::Unsuited { .. }
+        | RlError::NotFinite { .. }
+        | RlError::OtherRun { .. }
         | RlError::Policy { .. }
         | RlError::Parameters(_)
         | RlError::Tables(_) => PyValueError::new_err(failed.to_string()),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::dqn::DqnConfig;
@@ -14,6 +14,7 @@ use super::foreign::Raised;
 use super::policy::Policy;
 use super::raise::raise;
 use super::report::{Told, episode_dict, summary_dict};
+use super::settings;
 use super::source::Source;
 
 /// How often signals and deadlines are looked at, and progress is told of at most.
@@ -21,12 +22,13 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// Trains DQN and gives what the run came to. `config` is JSON; `environment` a native name, or a function from seeds to bridges.
 #[pyfunction]
-#[pyo3(signature = (config, environment, *, steps, seed, actors, timeout, evaluation, checkpoints, progress))]
+#[pyo3(signature = (config, environment, *, name, steps, seed, actors, timeout, evaluation, checkpoints, progress))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
 pub(crate) fn train_dqn<'py>(
     py: Python<'py>,
     config: &str,
     environment: &Bound<'py, PyAny>,
+    name: String,
     steps: u64,
     seed: u64,
     actors: usize,
@@ -35,9 +37,9 @@ pub(crate) fn train_dqn<'py>(
     checkpoints: Option<(PathBuf, u64)>,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let config: DqnConfig =
-        serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let config = settings::of_json(config)?;
     let options = RunOptions {
+        environment: name,
         env_steps: steps,
         seed,
         actors,

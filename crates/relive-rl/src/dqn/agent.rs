@@ -6,6 +6,7 @@ use relive_nn::{Key, Params, Scratch};
 use super::learning::DqnLearning;
 use super::{DqnConfig, QNetwork};
 use crate::Result;
+use crate::experiment::identity::settings_of;
 use crate::values::{ActionValues, Experience, ValueAgent, ValueLearning};
 
 impl ValueAgent for DqnConfig {
@@ -15,6 +16,10 @@ impl ValueAgent for DqnConfig {
 
     fn experience(&self) -> Experience {
         DqnConfig::experience(self)
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
     }
 
     fn validate(&self) -> Result<()> {

@@ -56,11 +56,14 @@ impl ValueLearning for DqnLearning {
         let weights = losses::importance_weights(&batch.probabilities, self.config.importance_exponent);
         let targets = self.targets(params, batch);
         let selected = Selected { actions: &batch.actions, weights: &weights };
-        let (found, gradient) =
+        let (mut found, gradient) =
             self.network.network.gradient(params, &batch.observations, |outputs, by_outputs| {
                 rule.loss(outputs, selected, (&targets, huber), by_outputs)
             });
-        self.optimizer.step(params, &gradient);
+        if !self.optimizer.step(params, &gradient).is_finite() {
+            // It is in the parameters now, where the next loss need not show it.
+            found.loss = f32::NAN;
+        }
         if self.steps.is_multiple_of(self.config.target_update_period) {
             self.target.copy_from(params);
         }

@@ -24,8 +24,15 @@ pub(super) fn run(
 ) -> Result<Trained> {
     let folder = options.checkpoints.as_ref().map(Folder::open).transpose()?;
     let snapshot = folder.as_ref().map_or(Ok(None), Folder::load)?;
-    let begin = |snapshot| Local::begin(agent, options, make_environment, snapshot);
+    let begin = |snapshot| Local::begin(agent, options, make_environment, snapshot, folder.as_ref());
+    let is_resumed = snapshot.is_some();
     let mut run = begin(snapshot)?;
+    if let Some(folder) = folder.as_ref() {
+        run.expect_saveable()?;
+        if is_resumed {
+            folder.announce(run.tally.env_steps());
+        }
+    }
     let mut was_shown = false;
     while run.tally.env_steps() < options.env_steps {
         let before = run.tally.env_steps();
@@ -66,6 +73,7 @@ impl<'a> Local<'a> {
         options: &RunOptions,
         make_environment: &MakeEnvironment<'_>,
         snapshot: Option<Snapshot>,
+        folder: Option<&Folder>,
     ) -> Result<Local<'a>> {
         let parts = Parts::new(agent, options, make_environment, false, snapshot)?;
         let learner = parts.learner(0)?;
@@ -77,7 +85,8 @@ impl<'a> Local<'a> {
         let evaluator = evaluator.transpose()?;
         let (pacing, tally) = (Pacing::new(agent.pace()), Tally::new());
         let mut run = Local { parts, learner, episodes, evaluator, pacing, tally };
-        if let Some(state) = saved::get(&run.parts.client)? {
+        if let Some((identity, state)) = saved::get(&run.parts.client)? {
+            folder.map_or(Ok(()), |folder| folder.expect(&identity, &run.parts.identity))?;
             run.restore(&state)?;
         }
         Ok(run)
@@ -107,20 +116,21 @@ impl<'a> Local<'a> {
         evaluator.run(|episode| on_report(&Report::Evaluator(tally.note_evaluation(episode))))
     }
 
+    /// Whether there can be checkpoints of it: asked at once, not when the first is due.
+    fn expect_saveable(&mut self) -> Result<()> {
+        self.episodes.environment_mut().save().map(drop).ok_or_else(unsaved)
+    }
+
     /// Writes a checkpoint; what it holds.
     fn checkpoint(&mut self, folder: &Folder) -> Result<Snapshot> {
         let mut sections = vec![self.learner.save()];
         let evaluator = self.evaluator.as_mut().map(Evaluator::episodes_mut);
         for episodes in [Some(&mut self.episodes), evaluator].into_iter().flatten() {
             sections.push(episodes.actor_mut().save());
-            let unsaved = || RlError::Unsuited {
-                expected: "an environment that can be saved, since there are to be checkpoints",
-                got: "none of its state to tell".to_owned(),
-            };
             sections.push(episodes.environment_mut().save().ok_or_else(unsaved)?);
         }
         let state = state::save(|state| self.visit(state, &mut sections));
-        saved::put(&self.parts.client, &state)?;
+        saved::put(&self.parts.client, &self.parts.identity, &state)?;
         folder.save(&self.parts.engine)
     }
 
@@ -156,5 +166,13 @@ impl<'a> Local<'a> {
             params: self.learner.variables().get(),
             spec: self.parts.spec,
         }
+    }
+}
+
+fn unsaved() -> RlError {
+    RlError::Unsuited {
+        expected: "an environment that can save its state, since there are to be checkpoints (without a thread of their own for actors, all \
+                   native environments can)",
+        got: "none of its state to tell".to_owned(),
     }
 }

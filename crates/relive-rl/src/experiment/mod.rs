@@ -1,6 +1,7 @@
 //! Runs of an agent in an environment.
 
 mod evaluator;
+pub(crate) mod identity;
 pub(crate) mod local;
 mod options;
 mod pacing;

@@ -16,6 +16,8 @@ pub type MakeEnvironment<'a> = dyn Fn(u64) -> Result<Box<dyn Environment>> + Syn
 /// What a run is to be.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
+    /// The environment's name, in messages and in saved runs; a run is resumed only in an environment of the same.
+    pub environment: String,
     /// Steps in the environment, of all actors together; the episodes that then go on are played to their end.
     pub env_steps: u64,
     /// Everything random follows from it. In one thread the same seed gives the same run.

@@ -8,6 +8,7 @@ use relive_env::{Environment, EnvironmentSpec};
 use relive_nn::Key;
 use relive_table::{RateLimiterConfig, Snapshot, TableConfig};
 
+use super::identity::Identity;
 use super::options::{MakeEnvironment, RunOptions};
 use super::saved;
 use crate::variables::{VariableSource, Variables};
@@ -29,6 +30,8 @@ pub(crate) enum Who {
 pub(super) struct Parts<'a> {
     pub(super) agent: &'a dyn Agent,
     pub(super) seed: u64,
+    pub(super) environment: String,
+    pub(super) identity: Identity,
     pub(super) spec: EnvironmentSpec,
     pub(super) engine: Engine,
     pub(super) client: Client,
@@ -60,7 +63,9 @@ impl<'a> Parts<'a> {
             watch.show(&engine);
         }
         let client = Client::in_process(engine.clone())?;
-        Ok(Parts { agent, seed: options.seed, spec, engine, client, checkpoints })
+        let environment = options.environment.clone();
+        let identity = Identity::new(agent, &environment, &spec, options.seed);
+        Ok(Parts { agent, seed: options.seed, environment, identity, spec, engine, client, checkpoints })
     }
 
     pub(super) fn learner(&self, prefetch: usize) -> Result<Box<dyn Learner>> {
@@ -82,7 +87,8 @@ impl<'a> Parts<'a> {
         // Whoever is not saved with a checkpoint does not repeat what it did before.
         let key = actor_key(self.seed, who).nth(self.checkpoints);
         let variables: Arc<dyn VariableSource> = Arc::new(variables.clone());
-        EnvironmentLoop::new(environment, self.agent.actor(&self.place(key), purpose, variables)?)
+        let acting = self.agent.actor(&self.place(key), purpose, variables)?;
+        Ok(EnvironmentLoop::new(environment, acting)?.named(&self.environment))
     }
 
     /// Items that were ever inserted into the agent's tables.

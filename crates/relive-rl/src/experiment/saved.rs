@@ -9,6 +9,7 @@ use relive_engine::Engine;
 use relive_env::State;
 use relive_table::{CheckpointProgress, Snapshot, TableConfig};
 
+use super::identity::Identity;
 use super::options::Checkpoints;
 use crate::{Result, RlError};
 
@@ -20,6 +21,9 @@ const KEPT: usize = 2;
 
 /// The learner, and two who act with their environments.
 const MAX_SECTIONS: usize = 5;
+
+/// What to do about another run's folder.
+const ADVICE: &str = "ask for the same, or give another folder for checkpoints (--checkpoint-dir)";
 
 /// Reading an item that is there does not wait.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,17 +39,20 @@ pub(super) fn number(snapshot: &Snapshot) -> u64 {
     table.map_or(0, |table| u64::try_from(table.counters.inserts).unwrap_or(0))
 }
 
-/// Puts a state in the place of the one before.
-pub(crate) fn put(client: &Client, state: &[u8]) -> Result<()> {
-    let length = u32::try_from(state.len());
-    let length = length.map_err(|error| RlError::state("a run", error))?;
-    let tensor = Tensor::from_slice(state, [length]);
-    let tensor = tensor.map_err(|error| RlError::state("a run", error))?;
-    Ok(client.insert(&Nest::dict([("state", Nest::Leaf(tensor))]), &[(TABLE, 1.0)])?)
+/// Puts a state in the place of the one before, with what it is of.
+pub(crate) fn put(client: &Client, identity: &Identity, state: &[u8]) -> Result<()> {
+    let step = Nest::dict([("of", leaf(&identity.to_bytes()?)?), ("state", leaf(state)?)]);
+    Ok(client.insert(&step, &[(TABLE, 1.0)])?)
 }
 
-/// The newest state, if there is one.
-pub(crate) fn get(client: &Client) -> Result<Option<Vec<u8>>> {
+pub(crate) fn leaf(bytes: &[u8]) -> Result<Nest<Tensor>> {
+    let damaged = |error: &dyn std::fmt::Display| RlError::state("a run", error);
+    let length = u32::try_from(bytes.len()).map_err(|error| damaged(&error))?;
+    Ok(Nest::Leaf(Tensor::from_slice(bytes, [length]).map_err(|error| damaged(&error))?))
+}
+
+/// The newest state, if there is one, and what it is of.
+pub(crate) fn get(client: &Client) -> Result<Option<(Identity, Vec<u8>)>> {
     let info = client.server_info()?;
     let is_there = info.tables.iter().any(|table| table.config.name == TABLE && table.current_size > 0);
     if !is_there {
@@ -54,8 +61,12 @@ pub(crate) fn get(client: &Client) -> Result<Option<Vec<u8>>> {
     let samples = client.sample_with_timeout(TABLE, 1, PATIENCE)?;
     let Some(sample) = samples.first() else { return Ok(None) };
     let columns = sample.columns()?;
-    let state = columns.first().map(Tensor::to_vec::<u8>);
-    state.transpose().map_err(|error| RlError::state("a run", error))
+    let [identity, state] = columns.as_slice() else {
+        let reason = format_args!("it has {} columns, not 2; it is of another version", columns.len());
+        return Err(RlError::state("a run", reason));
+    };
+    let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state("a run", error));
+    Ok(Some((Identity::from_bytes(&bytes(identity)?)?, bytes(state)?)))
 }
 
 /// States of parts, one after the other.
@@ -68,6 +79,7 @@ pub(crate) fn visit_sections(state: &mut State<'_>, sections: &mut Vec<Vec<u8>>)
 
 /// The folder with a run's checkpoints.
 pub(super) struct Folder {
+    path: String,
     store: Store,
     every: u64,
 }
@@ -81,7 +93,21 @@ impl Folder {
         if options.every == 0 {
             return Err(RlError::setting("the steps from one checkpoint to the next", 0, "at least 1"));
         }
-        Ok(Folder { store: Store::open(location)?.keep(KEPT), every: options.every })
+        let path = options.folder.display().to_string();
+        Ok(Folder { path, store: Store::open(location)?.keep(KEPT), every: options.every })
+    }
+
+    /// Whether what is saved there may be gone on from.
+    ///
+    /// # Errors
+    /// [`OtherRun`](RlError::OtherRun).
+    pub(super) fn expect(&self, saved: &Identity, asked: &Identity) -> Result<()> {
+        saved.expect(asked, &self.path, ADVICE)
+    }
+
+    /// Says that the run goes on from there.
+    pub(super) fn announce(&self, env_steps: u64) {
+        tracing::info!("resumed from {} at step {env_steps}", self.path);
     }
 
     /// Steps in the environment from one checkpoint to the next.

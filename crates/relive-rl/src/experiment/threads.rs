@@ -29,7 +29,9 @@ pub(super) fn run(
     let parts = Parts::new(agent, options, make_environment, true, snapshot)?;
     let progress = Progress::new(options);
     let mut learner = parts.learner(PREFETCHED_BATCHES)?;
-    restore(&parts, learner.as_mut(), &progress)?;
+    if let Some(folder) = &folder {
+        restore(&parts, folder, learner.as_mut(), &progress)?;
+    }
     let variables = learner.variables().clone();
     let (tell, told) = channel();
     let mut loops = Vec::with_capacity(options.actors);
@@ -168,19 +170,21 @@ fn checkpoint(
         progress.tally().visit(state);
         state.field(&mut 0_u64);
     });
-    saved::put(&parts.client, &state)?;
+    saved::put(&parts.client, &parts.identity, &state)?;
     folder.save(&parts.engine)?;
     Ok(())
 }
 
-fn restore(parts: &Parts<'_>, learner: &mut dyn Learner, progress: &Progress) -> Result<()> {
-    let Some(bytes) = saved::get(&parts.client)? else { return Ok(()) };
+fn restore(parts: &Parts<'_>, folder: &Folder, learner: &mut dyn Learner, progress: &Progress) -> Result<()> {
+    let Some((identity, bytes)) = saved::get(&parts.client)? else { return Ok(()) };
+    folder.expect(&identity, &parts.identity)?;
     let mut sections = Vec::new();
     state::restore("a run", &bytes, |state| {
         saved::visit_sections(state, &mut sections);
         progress.tally().visit(state);
         state.field(&mut 0_u64);
     })?;
+    folder.announce(progress.tally().env_steps());
     sections.first().map_or(Ok(()), |section| learner.restore(section))
 }
 

@@ -8,8 +8,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use relive_client::blocking::Client;
+use relive_env::EnvironmentSpec;
+use relive_nn::Params;
 
+use super::lease::{Lease, TIMES};
+use super::watch::{Missed, watched};
 use super::{episodes, tables, variables};
+use crate::experiment::identity::Identity;
 use crate::experiment::local::LEARNER_REPORT_EVERY;
 use crate::experiment::parts::{Who, environment_seed, learner_key};
 use crate::experiment::tally::Tally;
@@ -26,6 +31,11 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(50);
 /// Time from one state of the learner in the table to the next.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
+/// Where the run of a server is, and what to do if it is another one.
+const PLACE: &str = "the server's table `run`";
+const ADVICE: &str =
+    "ask for the same, use another server, or drop the tables of that run (relive table drop)";
+
 /// Episodes that are read at once.
 const EPISODES_AT_ONCE: usize = 64;
 
@@ -35,6 +45,8 @@ pub struct RemoteLearner<'a> {
     pub agent: &'a dyn Agent,
     /// The way to the server.
     pub client: &'a Client,
+    /// The environment's name.
+    pub environment: &'a str,
     /// The run's seed.
     pub seed: u64,
     /// Steps in the environment, of all actors together, after which it ends.
@@ -44,10 +56,12 @@ pub struct RemoteLearner<'a> {
 }
 
 /// Learns until the actors have made enough steps, and tells what it and they do. Adds the tables that the server does not have. Where there
-/// is the state of a learner before it, it goes on from that.
+/// is the state of a learner before it, it goes on from that. Only if it has ended in order the run is over for the actors; otherwise they wait
+/// for the next learner.
 ///
 /// # Errors
-/// The server is lost or does not let it add tables; the environment is not one that the agent can act in.
+/// The server is lost or does not let it add tables, or has others of these names; another learner is at work on this run
+/// ([`OtherLearner`](RlError::OtherLearner)), or the run there is of something else ([`OtherRun`](RlError::OtherRun)); the environment is not one that the agent can act in.
 pub fn learn(
     options: &RemoteLearner<'_>,
     make_environment: &MakeEnvironment<'_>,
@@ -57,35 +71,59 @@ pub fn learn(
     agent.validate()?;
     let spec = make_environment(environment_seed(seed, Who::Actor(0)))?.spec().clone();
     tables::add(client, agent)?;
-    let place = Place { spec: &spec, client, key: learner_key(seed) };
-    let mut learner = agent.learner(&place, PREFETCHED_BATCHES)?;
-    let shared = Shared { tally: Mutex::new(Tally::new()), is_over: AtomicBool::new(false) };
-    restore(client, learner.as_mut(), &shared)?;
-    let newest = learner.variables().clone();
-    variables::put(client, &newest.get(), false)?;
-    let (tell, told) = channel();
-    let outcome = scope(|threads| {
-        let (shared, tells) = (&shared, tell.clone());
-        let reading = threads.spawn(move || shared.ending(|| read(options, shared, &tells)));
-        let learning =
-            threads.spawn(move || shared.ending(|| steps(options, learner.as_mut(), shared, &tell)));
-        told.into_iter().for_each(|report| on_report(&report));
-        let joined = [("the learner", learning.join()), ("the reader of episodes", reading.join())];
-        joined.into_iter().try_for_each(|(who, ended)| {
-            ended.unwrap_or_else(|_| Err(RlError::Panicked { who: who.to_owned() }))
-        })
-    });
-    let params = newest.get();
-    variables::put(client, &params, true)?;
-    outcome?;
+    let lease = Lease::take(client, TIMES, options.stop)?;
+    let identity = Identity::new(agent, options.environment, &spec, seed);
+    let shared = Shared { identity, tally: Mutex::new(Tally::new()), is_over: AtomicBool::new(false) };
+    let lease = Mutex::new(lease);
+    let outcome = with_lease(options, &spec, (&shared, &lease), on_report);
+    // The next learner need not wait; if the server is lost, that was said already.
+    let released = lease.into_inner().release();
+    let params = outcome?;
+    released?;
     let Pace { batch_size, min_observations, .. } = agent.pace();
     let learned_from = inserts(client, agent)?.saturating_sub(min_observations);
     let summary = shared.tally.lock().summary(batch_size, learned_from);
-    Ok(Trained { summary, params: Arc::clone(&params), spec })
+    Ok(Trained { summary, params, spec })
+}
+
+/// What only one learner at a time may do; what it has learned.
+fn with_lease(
+    options: &RemoteLearner<'_>,
+    spec: &EnvironmentSpec,
+    (shared, lease): (&Shared, &Mutex<Lease>),
+    on_report: &mut dyn FnMut(&Report),
+) -> Result<Arc<Params>> {
+    let RemoteLearner { agent, client, seed, .. } = *options;
+    let place = Place { spec, client, key: learner_key(seed) };
+    let mut learner = agent.learner(&place, PREFETCHED_BATCHES)?;
+    restore(client, shared, learner.as_mut())?;
+    // From the beginning, so that a checkpoint of the server is one of a run, and everybody knows of what.
+    save(client, learner.as_mut(), shared)?;
+    let newest = learner.variables().clone();
+    variables::put(client, &shared.identity, &newest.get(), false)?;
+    let (tell, told) = channel();
+    let missed = Missed::Actors(agent.tables()?.first().map(|table| table.name.clone()).unwrap_or_default());
+    watched(client, missed, || {
+        scope(|threads| {
+            let tells = tell.clone();
+            let reading = threads.spawn(move || shared.ending(|| read(options, (shared, lease), &tells)));
+            let learning =
+                threads.spawn(move || shared.ending(|| steps(options, learner.as_mut(), shared, &tell)));
+            told.into_iter().for_each(|report| on_report(&report));
+            let joined = [("the learner", learning.join()), ("the reader of episodes", reading.join())];
+            joined.into_iter().try_for_each(|(who, ended)| {
+                ended.unwrap_or_else(|_| Err(RlError::Panicked { who: who.to_owned() }))
+            })
+        })
+    })?;
+    let params = newest.get();
+    variables::put(client, &shared.identity, &params, true)?;
+    Ok(params)
 }
 
 /// What both threads of a learner know.
 struct Shared {
+    identity: Identity,
     tally: Mutex<Tally>,
     is_over: AtomicBool,
 }
@@ -105,8 +143,13 @@ impl Shared {
     }
 }
 
-fn read(options: &RemoteLearner<'_>, shared: &Shared, tell: &Sender<Report>) -> Result<()> {
+fn read(
+    options: &RemoteLearner<'_>,
+    (shared, lease): (&Shared, &Mutex<Lease>),
+    tell: &Sender<Report>,
+) -> Result<()> {
     while !shared.is_over(options) {
+        lease.lock().renew()?;
         for (player, episode) in episodes::take(options.client, EPISODES_AT_ONCE, PATIENCE)? {
             let mut tally = shared.tally.lock();
             let report = match player {
@@ -135,7 +178,7 @@ fn steps(
             }
         }
         if published.elapsed() >= PUBLISH_EVERY {
-            variables::put(options.client, &learner.variables().get(), false)?;
+            variables::put(options.client, &shared.identity, &learner.variables().get(), false)?;
             published = Instant::now();
         }
         if saved_at.elapsed() >= SAVE_EVERY {
@@ -152,16 +195,18 @@ fn save(client: &Client, learner: &mut dyn Learner, shared: &Shared) -> Result<(
         saved::visit_sections(state, &mut sections);
         shared.tally.lock().visit(state);
     });
-    saved::put(client, &state)
+    saved::put(client, &shared.identity, &state)
 }
 
-fn restore(client: &Client, learner: &mut dyn Learner, shared: &Shared) -> Result<()> {
-    let Some(bytes) = saved::get(client)? else { return Ok(()) };
+fn restore(client: &Client, shared: &Shared, learner: &mut dyn Learner) -> Result<()> {
+    let Some((identity, bytes)) = saved::get(client)? else { return Ok(()) };
+    identity.expect(&shared.identity, PLACE, ADVICE)?;
     let mut sections = Vec::new();
     state::restore("a run", &bytes, |state| {
         saved::visit_sections(state, &mut sections);
         shared.tally.lock().visit(state);
     })?;
+    tracing::info!("resumed from the server's table `run` at step {}", shared.tally.lock().env_steps());
     sections.first().map_or(Ok(()), |section| learner.restore(section))
 }
 

@@ -1,16 +1,20 @@
 //! A run as several processes around a replay server: a learner, actors, and whoever shows what was learned.
 //!
-//! They need no address but the server's. Beside the agent's tables there are three more, which the learner adds: the newest parameters are the
-//! one item of `variables`, episodes that were played go through the queue `episodes`, and the learner's state is the one item of `run`, so that a
-//! learner that is started again goes on, and a checkpoint of the server is one of the whole run.
+//! They need no address but the server's. Beside the agent's tables there are four more, which the learner adds: the newest parameters are the
+//! one item of `variables`, episodes that were played go through the queue `episodes`, the learner's state is the one item of `run`, so that a
+//! learner that is started again goes on, and a checkpoint of the server is one of the whole run, and the signs of life of the learner are the one
+//! item of `learner`, so that there is one at a time.
 
 mod actor;
 mod episodes;
 mod learner;
+mod lease;
 mod tables;
 mod variables;
+mod watch;
 
 pub use actor::{RemoteActor, act, evaluate};
 pub use learner::{RemoteLearner, learn};
-pub use tables::wait_for_learner;
-pub use variables::{RemoteVariables, is_over};
+pub use variables::is_over;
+
+pub(crate) use lease::TIMES;

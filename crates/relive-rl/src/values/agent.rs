@@ -11,6 +11,7 @@ use super::experience::TABLE;
 use super::{Experience, Transitions, ValueActor, ValueLearner, ValueSpace};
 use crate::adders::{Adder, TransitionAdder};
 use crate::dqn::{LeafShape, num_actions};
+use crate::experiment::identity::settings_of;
 use crate::features::Features;
 use crate::variables::VariableSource;
 use crate::{Actor, Agent, Learner, Pace, Place, Purpose, Result, RlError};
@@ -22,6 +23,11 @@ pub trait ValueAgent: Sync {
 
     /// How it acts, and what its replay is.
     fn experience(&self) -> Experience;
+
+    /// All its settings by name: a run is resumed only with the same. Those of its experience unless it says more.
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(&self.experience())
+    }
 
     /// Whether its own settings are within their ranges; those of its experience are checked anyway.
     ///
@@ -59,7 +65,7 @@ pub trait ActionValues: Send {
 /// Learns from batches.
 pub trait ValueLearning: Send {
     /// Improves parameters by a batch, whose numbers it may change. What it finds is the loss, and how wrong each transition was: its new
-    /// priority.
+    /// priority. If one of these numbers is not finite, the run ends with an error.
     fn improve(&mut self, params: &mut Params, batch: &mut Transitions) -> BatchLoss;
 
     /// What its future depends on beside the parameters.
@@ -87,6 +93,10 @@ impl<A: ValueAgent> Agent for A {
     fn validate(&self) -> Result<()> {
         self.experience().validate()?;
         ValueAgent::validate(self)
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        ValueAgent::settings(self)
     }
 
     fn pace(&self) -> Pace {

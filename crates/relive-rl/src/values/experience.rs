@@ -1,6 +1,7 @@
 //! How an agent acts, and what its replay is.
 
 use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig};
+use serde::Serialize;
 
 use crate::{Pace, Result, RlError};
 
@@ -11,7 +12,7 @@ pub(crate) const TABLE: &str = "replay";
 const RATIO_TOLERANCE: f64 = 0.1;
 
 /// How an agent acts, and what its replay is. The defaults are those of Acme's DQN.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Experience {
     /// Transitions of a batch.
     pub batch_size: usize,

@@ -86,6 +86,9 @@ impl Learner for ValueLearner {
         let found = self.learning.improve(&mut self.params, &mut self.batch);
         self.steps += 1;
         self.loss = found.loss;
+        if !found.loss.is_finite() || found.rows.iter().any(|row| !row.is_finite()) {
+            return Err(RlError::Diverged { step: self.steps, loss: found.loss });
+        }
         self.variables.put(self.params.clone());
         self.update_priorities(&found.rows)?;
         Ok(true)

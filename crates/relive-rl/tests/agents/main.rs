@@ -7,8 +7,12 @@ mod adders_rows;
 #[cfg(test)]
 mod dqn;
 #[cfg(test)]
+mod finite;
+#[cfg(test)]
 mod logging;
 #[cfg(test)]
 mod policy;
+#[cfg(test)]
+mod remote;
 #[cfg(test)]
 mod resume;

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use relive_rl::RlError;
 use relive_rl::dqn::DqnConfig;
 use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions, Trained, train};
 
@@ -29,6 +28,7 @@ fn config() -> DqnConfig {
 /// What was trained, and the returns of all episodes, those of the evaluator behind a marker.
 fn run(folder: &Folder, env_steps: u64, actors: usize) -> (Trained, Vec<(bool, u64, f64)>) {
     let options = RunOptions {
+        environment: "catch/0".to_owned(),
         env_steps,
         seed: 3,
         actors,
@@ -79,15 +79,30 @@ fn actors_beside_a_learner_go_on_from_its_checkpoint() {
 
 #[test]
 fn checkpoints_of_others_are_refused() {
-    let folder = Folder::new("others");
-    run(&folder, 300, 0);
-    let options = RunOptions {
-        env_steps: 400,
-        checkpoints: Some(Checkpoints { folder: folder.0.clone(), every: 200 }),
-        ..RunOptions::default()
-    };
-    let other = DqnConfig { hidden: vec![4], ..config() };
-    let make = |seed| Ok(relive_env::make("catch/0", seed)?);
-    let error = train(&other, &options, &make, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, RlError::State { what: "a learner", .. }), "{error}");
+    for actors in [0, 1] {
+        let folder = Folder::new(&format!("others-{actors}"));
+        run(&folder, 300, actors);
+        let refused = |environment: &str, seed, config: &DqnConfig| {
+            let checkpoints = Some(Checkpoints { folder: folder.0.clone(), every: 200 });
+            let name = environment.to_owned();
+            let options =
+                RunOptions { environment: name, env_steps: 400, seed, checkpoints, ..RunOptions::default() };
+            let make = |seed| Ok(relive_env::make(environment, seed)?);
+            train(config, &options, &make, &mut |_| {}).unwrap_err().to_string()
+        };
+        let learning_rate = DqnConfig { learning_rate: 0.5, ..config() };
+        let hidden = DqnConfig { hidden: vec![4], ..config() };
+        for (error, expected) in [
+            (refused("catch/1", 3, &config()), "environment is catch/0 there, catch/1 was asked for; "),
+            (refused("catch/0", 2, &config()), "seed is 3 there, 2 was asked for; "),
+            (refused("catch/0", 3, &learning_rate), "learning_rate is 0.001 there, 0.5 was asked for; "),
+            (refused("catch/0", 3, &hidden), "hidden is [50,50] there, [4] was asked for; "),
+        ] {
+            let begin = format!("the run in {} is another one: ", folder.0.display());
+            assert!(error.starts_with(&begin) && error.contains(expected), "{error}");
+            assert!(error.ends_with("give another folder for checkpoints (--checkpoint-dir)"), "{error}");
+        }
+        // The run itself may go on, and be longer.
+        run(&folder, 400, actors);
+    }
 }

@@ -7,6 +7,7 @@ mod figures;
 mod options;
 mod plot;
 mod processes;
+mod reach;
 mod records;
 mod runs;
 mod shown;

@@ -1,6 +1,8 @@
 //! `relive rl learner`, `actor` and `evaluator`: a run as several processes around a server.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use relive_rl::remote::{RemoteActor, RemoteLearner, act, evaluate, is_over, lear
 
 use super::agent::AgentOptions;
 use super::figures::Watcher;
+use super::reach::reach;
 use super::records::Records;
 use super::runs::About;
 use super::shown::Shown;
@@ -22,6 +25,8 @@ use super::train::Length;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::security::ClientSecurity;
+use crate::server::Target;
+use crate::units::parse_seconds;
 
 /// What all processes of a run must be told alike.
 #[derive(Debug, Clone, Args)]
@@ -37,12 +42,21 @@ struct Common {
     /// Everything random follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// How long to wait for a server that is not there yet
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
+    timeout: Duration,
     #[command(flatten)]
     security: ClientSecurity,
 }
 
 impl Common {
+    /// A client of the server, once it is there.
     fn client(&self) -> Result<Client> {
+        reach(&Target {
+            address: self.server.clone(),
+            timeout: self.timeout,
+            security: self.security.clone(),
+        })?;
         let options = self.security.apply(ClientOptions::default())?;
         Client::connect_with(&self.server, options)
             .map_err(|error| Failure::usage(format!("--server {}: {error}", self.server)))
@@ -78,6 +92,7 @@ pub(crate) fn learner(options: &LearnerOptions) -> Result {
     let run = RemoteLearner {
         agent: &config,
         client: &client,
+        environment: &common.env,
         seed: common.seed,
         env_steps: length.steps,
         stop: &stop,
@@ -120,30 +135,28 @@ pub(crate) struct ActorOptions {
 pub(crate) fn actor(options: &ActorOptions) -> Result {
     let (client, config) = (options.common.client()?, options.common.settings()?);
     let (tell, told) = channel();
-    let acting = (client.clone(), options.clone());
+    let played = Arc::new(Played::default());
+    let acting = (client.clone(), options.clone(), Arc::clone(&played));
     thread::spawn(move || {
-        let (client, options) = acting;
+        let (client, options, played) = acting;
         // Nobody listens any more when the run is over.
-        let _ = tell.send(play(&options, &config, &client));
+        let _ = tell.send(play(&options, &config, &client, &played));
     });
     // The table may hold the actor back when the learner has ended: it does not wait for that.
-    let played = loop {
+    loop {
         match told.recv_timeout(LOOK_EVERY) {
-            Ok(played) => break played?,
+            Ok(ended) => break ended?,
             Err(RecvTimeoutError::Timeout) if has_ended(&client)? => {
-                break told.recv_timeout(PATIENCE).unwrap_or(Ok(None))?;
+                break told.recv_timeout(PATIENCE).unwrap_or(Ok(()))?;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::text(Kind::Runtime, "the actor ended with a panic"));
             }
         }
-    };
-    let environment = &options.common.env;
-    output::line(&match played {
-        Some((episodes, steps)) => format!("{environment}: {episodes} episodes, {steps} steps"),
-        None => format!("{environment}: the run is over"),
-    })?;
+    }
+    let [episodes, steps] = [&played.episodes, &played.steps].map(|count| count.load(Ordering::Relaxed));
+    output::line(&format!("{}: {episodes} episodes, {steps} steps", options.common.env))?;
     Ok(())
 }
 
@@ -160,17 +173,23 @@ fn has_ended(client: &Client) -> Result<bool> {
     Ok(is_there && is_over(client)?)
 }
 
-/// Episodes and steps that were played.
-fn play(options: &ActorOptions, config: &DqnConfig, client: &Client) -> Result<Option<(u64, u64)>> {
+/// Episodes that were played to their end, and their steps.
+#[derive(Default)]
+struct Played {
+    episodes: AtomicU64,
+    steps: AtomicU64,
+}
+
+fn play(options: &ActorOptions, config: &DqnConfig, client: &Client, played: &Played) -> Result {
     let common = &options.common;
-    let run = RemoteActor { agent: config, client, seed: common.seed, stop: &Stop::new() };
+    let stop = Stop::new();
+    let run = RemoteActor { agent: config, client, environment: &common.env, seed: common.seed, stop: &stop };
     let make = |seed| Ok(relive_env::make(&common.env, seed)?);
-    let (mut episodes, mut steps) = (0, 0);
     act(&run, usize::from(options.number), &make, &mut |episode| {
-        episodes += 1;
-        steps += episode.length;
+        played.episodes.fetch_add(1, Ordering::Relaxed);
+        played.steps.fetch_add(episode.length, Ordering::Relaxed);
     })?;
-    Ok(Some((episodes, steps)))
+    Ok(())
 }
 
 /// Options of `relive rl evaluator`.
@@ -187,7 +206,8 @@ pub(crate) struct EvaluatorOptions {
 pub(crate) fn evaluator(options: &EvaluatorOptions) -> Result {
     let EvaluatorOptions { common, episodes } = options;
     let (config, client, stop) = (common.settings()?, common.client()?, Stop::new());
-    let run = RemoteActor { agent: &config, client: &client, seed: common.seed, stop: &stop };
+    let environment = common.env.as_str();
+    let run = RemoteActor { agent: &config, client: &client, environment, seed: common.seed, stop: &stop };
     let make = |seed| Ok(relive_env::make(&common.env, seed)?);
     let (mut last, mut sum) = (0_u32, 0.0);
     evaluate(&run, *episodes, &make, &mut |episode, is_last| {

@@ -95,6 +95,7 @@ fn one(options: &Options, plan: &Plan) -> Result<Figures> {
     let folder = options.out.join(folder_name(about));
     let mut loggers = runs::begin(&folder, about, &options.logs)?;
     let run = RunOptions {
+        environment: about.environment.clone(),
         env_steps: options.length.steps,
         seed: about.seed,
         stop: Stop::new(),

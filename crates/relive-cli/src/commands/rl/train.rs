@@ -130,6 +130,7 @@ impl Options {
     fn run(&self, board: Option<&Board>) -> RunOptions {
         let checkpoints = self.saved.checkpoint_dir.clone();
         RunOptions {
+            environment: self.env.clone(),
             env_steps: self.length.steps,
             seed: self.seed,
             actors: usize::from(self.actors),
@@ -167,7 +168,10 @@ impl Options {
 
 impl From<RlError> for Failure {
     fn from(error: RlError) -> Self {
-        let is_usage = matches!(&error, RlError::Setting { .. } | RlError::Environment(EnvError::Setting(_)));
+        let is_usage = matches!(
+            &error,
+            RlError::Setting { .. } | RlError::OtherRun { .. } | RlError::Environment(EnvError::Setting(_))
+        );
         let kind = if is_usage { Kind::Usage } else { Kind::Runtime };
         Self::text(kind, error)
     }

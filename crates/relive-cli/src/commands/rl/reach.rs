@@ -1,0 +1,44 @@
+//! Waiting for a run's server.
+
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::time::{Instant, sleep};
+
+use crate::failure::{Failure, Kind, Result};
+use crate::server::Target;
+
+/// For how long a server that is not there is waited for in silence.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Time between two attempts.
+const TRY_EVERY: Duration = Duration::from_millis(200);
+
+/// Waits until the server answers, for as long as the target says: processes of a run may be started before it.
+pub(super) fn reach(target: &Target) -> Result {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::text(Kind::Runtime, error))?;
+    runtime.block_on(connect(target))
+}
+
+async fn connect(target: &Target) -> Result {
+    let since = Instant::now();
+    let mut is_told = false;
+    let client = loop {
+        let failure = match target.connect().await {
+            Ok(client) => break client,
+            Err(failure) => failure,
+        };
+        if failure.kind() != Some(Kind::Unreachable) || since.elapsed() >= target.timeout {
+            return Err(failure);
+        }
+        if !is_told && since.elapsed() >= GRACE {
+            let limit = target.timeout.as_secs_f64();
+            tracing::warn!("{}; waiting for it, up to {limit} s (--timeout)", failure.told());
+            is_told = true;
+        }
+        sleep(TRY_EVERY).await;
+    };
+    let answered = client.server_info_with_timeout(target.timeout).await;
+    answered.map(drop).map_err(|error| target.explain(error))
+}

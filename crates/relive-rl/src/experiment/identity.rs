@@ -1,0 +1,120 @@
+//! What a run is of.
+
+use std::collections::BTreeMap;
+
+use relive_env::EnvironmentSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::dqn::LeafShape;
+use crate::{Agent, Result, RlError};
+
+/// The version of what is written.
+const VERSION: u32 = 1;
+
+/// What a run is of: only one of the same may go on from it. How long it is, who acts in it, and what it tells is no part of that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    version: u32,
+    agent: String,
+    environment: String,
+    observations: String,
+    actions: String,
+    seed: u64,
+    settings: BTreeMap<String, String>,
+}
+
+impl Identity {
+    pub(crate) fn new(agent: &dyn Agent, environment: &str, spec: &EnvironmentSpec, seed: u64) -> Identity {
+        Identity {
+            version: VERSION,
+            agent: agent.name().to_owned(),
+            environment: environment.to_owned(),
+            observations: told(&LeafShape::all_of(&spec.observations)),
+            actions: told(&LeafShape::all_of(&spec.actions)),
+            seed,
+            settings: agent.settings().into_iter().collect(),
+        }
+    }
+
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| RlError::state(WHAT, error))
+    }
+
+    /// # Errors
+    /// It is not of this version.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Identity> {
+        let identity: Identity =
+            serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
+        match identity.version {
+            VERSION => Ok(identity),
+            version => Err(RlError::state(WHAT, format_args!("it is of version {version}, not {VERSION}"))),
+        }
+    }
+
+    /// Whether `asked` may go on from this, which is at `place`.
+    ///
+    /// # Errors
+    /// [`OtherRun`](RlError::OtherRun) with all that differs.
+    pub(crate) fn expect(&self, asked: &Identity, place: &str, advice: &'static str) -> Result<()> {
+        let mut differences = Vec::new();
+        let mut compare = |name: &str, saved: Option<String>, asked: Option<String>| {
+            if saved != asked {
+                let [saved, asked] =
+                    [saved, asked].map(|value| value.unwrap_or_else(|| "nothing".to_owned()));
+                differences.push(format!("{name} is {saved} there, {asked} was asked for"));
+            }
+        };
+        for name in self
+            .settings
+            .keys()
+            .chain(asked.settings.keys().filter(|name| !self.settings.contains_key(*name)))
+        {
+            compare(name, self.settings.get(name).cloned(), asked.settings.get(name).cloned());
+        }
+        for ((name, saved), (_, asked)) in self.fields().into_iter().zip(asked.fields()) {
+            compare(name, Some(saved), Some(asked));
+        }
+        if differences.is_empty() {
+            return Ok(());
+        }
+        differences.reverse();
+        Err(RlError::OtherRun { place: place.to_owned(), differences: differences.join("; "), advice })
+    }
+
+    /// The same run with another's seed.
+    pub(crate) fn with_seed_of(self, other: &Identity) -> Identity {
+        Identity { seed: other.seed, ..self }
+    }
+
+    fn fields(&self) -> [(&'static str, String); 5] {
+        [
+            ("seed", self.seed.to_string()),
+            ("what actions are", self.actions.clone()),
+            ("what observations are", self.observations.clone()),
+            ("environment", self.environment.clone()),
+            ("agent", self.agent.clone()),
+        ]
+    }
+}
+
+const WHAT: &str = "what a run is of";
+
+fn told(leaves: &[LeafShape]) -> String {
+    let leaf =
+        |leaf: &LeafShape| format!("{} {}{:?}", leaf.path, leaf.dtype, leaf.dims).trim_start().to_owned();
+    leaves.iter().map(leaf).collect::<Vec<_>>().join(", ")
+}
+
+/// The fields of serialisable settings, by name.
+pub(crate) fn settings_of(settings: &impl Serialize) -> Vec<(String, String)> {
+    // By way of text, in which a float32 has no more digits than it needs.
+    let text = serde_json::to_string(settings).unwrap_or_default();
+    match serde_json::from_str(&text) {
+        Ok(serde_json::Value::Object(fields)) => {
+            fields.into_iter().map(|(name, value)| (name, value.to_string())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
