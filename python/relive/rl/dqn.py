@@ -95,8 +95,8 @@ class DQNConfig:
         ``relive rl train`` begins with unless told otherwise."""
         settings = json.loads(_native.dqn_for_environment(name))
         names = {rust: name for name, rust in _RUST_NAMES.items()}
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-        return cls(**{names.get(name, name): value for name, value in values.items()})
+        values: dict[str, Any] = {names.get(name, name): value for name, value in settings.items()}
+        return cls(**values)
 
     def _settings(self) -> str:
         settings = dataclasses.asdict(self)
