@@ -28,6 +28,10 @@ pub(crate) struct Checkpoints {
     /// checkpoint]
     #[arg(long, value_enum, value_name = "WHOSE")]
     pub(super) config_from: Option<ConfigFrom>,
+    /// Take tables that clients have added to an earlier server: those that the checkpoint has and the configuration has not, with the
+    /// rules that they have there
+    #[arg(long)]
+    pub(super) checkpoint_tables: bool,
     /// Write no checkpoint when the server ends
     #[arg(long)]
     pub(super) no_checkpoint_at_shutdown: bool,

@@ -5,24 +5,25 @@ use std::time::Instant;
 
 use relive_checkpoint::{Error, ErrorKind, Format, LoadOptions, Loaded, Root, Tier};
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, Restored, Rules};
+use relive_table::{Snapshot, TableConfig};
 
 use super::plan::{Plan, Written};
-use super::{Checkpoints, ConfigFrom, Keys};
+use super::{Checkpoints, ConfigFrom};
+use crate::config::Config;
 use crate::failure::{Failure, Kind, Result};
 use crate::progress::with_bar;
 use crate::units::counted;
 
 impl Checkpoints {
-    /// The engine, with what the checkpoint holds that is to be loaded; `source` is the file of the configuration.
+    /// The engine, with what the checkpoint holds that is to be loaded.
     /// `tier` is the server's disk tier with its budget.
     pub(crate) fn build(
         &self,
-        keys: &Keys,
+        config: &Config,
         builder: EngineBuilder,
         tier: Option<(Arc<Tier>, u64)>,
-        source: &str,
     ) -> Result<Engine> {
-        let plan = self.plan(keys)?;
+        let (plan, source) = (self.plan(&config.checkpoints)?, &config.source);
         let root = plan.written.as_ref().map(|written| open(written, tier.as_ref())).transpose()?;
         let started = Instant::now();
         let loaded = plan.load(root.as_ref(), tier)?;
@@ -45,11 +46,30 @@ impl Checkpoints {
         for line in relive_checkpoint::summary_of_losses(&losses) {
             tracing::warn!("lost: {line}");
         }
-        let builder = builder.loaded_from(location.clone());
-        let misfit = |error: BuildError| Failure::usage(format!("{location} does not fit {source}: {error}"));
+        let mut builder = builder.loaded_from(location.clone());
+        for table in self.added(config, &snapshot) {
+            tracing::info!(table = table.name, "not configured, taken from the checkpoint with its rules");
+            builder = builder.table(table);
+        }
+        let misfit = |error: BuildError| {
+            let advice = match error {
+                BuildError::UnknownTable { .. } => {
+                    "; --checkpoint-tables takes such tables as they are there"
+                }
+                _ => "",
+            };
+            Failure::usage(format!("{location} does not fit {source}: {error}{advice}"))
+        };
         let restored = builder.build_from(snapshot, Rules::from(plan.config_from)).map_err(misfit)?;
         plan.tell(&location, &restored, started);
         Ok(restored.engine)
+    }
+
+    /// Tables that only the checkpoint has, if they are to be taken: clients had added them.
+    fn added(&self, config: &Config, snapshot: &Snapshot) -> Vec<TableConfig> {
+        let is_configured = |name: &str| config.tables.iter().any(|table| table.name == name);
+        let there = snapshot.tables.iter().map(|table| table.config.as_ref());
+        there.filter(|table| self.checkpoint_tables && !is_configured(&table.name)).cloned().collect()
     }
 }
 

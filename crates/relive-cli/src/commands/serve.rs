@@ -108,7 +108,7 @@ fn build(config: &Config, options: &Options, tier: Option<(Arc<Tier>, u64)>) -> 
     if let Some(longest_wait) = options.max_bytes_wait.or(config.max_bytes_wait) {
         builder = builder.max_bytes_wait(longest_wait);
     }
-    options.checkpoints.build(&config.checkpoints, builder, tier, &config.source)
+    options.checkpoints.build(config, builder, tier)
 }
 
 impl Options {

@@ -215,6 +215,14 @@ fn the_checkpoint_of_other_tables_is_a_wrong_configuration() {
     let (code, error) = refusal(&args("[[table]]\nname = 'other'\n", &root, &[]));
     assert_eq!(code, Some(2));
     assert!(error.contains("a table `replay`, which is not configured; the tables are: other"), "{error}");
+    assert!(error.contains("--checkpoint-tables"), "{error}");
+    let served = start("[[table]]\nname = 'other'\n", &root, &["--checkpoint-tables"]);
+    let info = Client::connect(&served.address).unwrap().server_info().unwrap();
+    let names: Vec<_> = info.tables.iter().map(|table| table.config.name.as_str()).collect();
+    assert_eq!(names, ["other", "replay"]);
+    let table = info.table("replay").unwrap();
+    assert_eq!((table.config.max_size, table.current_size), (10, 1), "with the rules that it had");
+    stop(served);
 }
 
 #[test]

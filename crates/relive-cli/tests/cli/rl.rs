@@ -68,7 +68,7 @@ fn what_cannot_be_trained_is_told() {
         assert!(stderr.contains(expected), "{stderr}");
     }
     let (code, _, stderr) = outcome(&["rl", "train", "dqn", "--env", "Pendulum-v1"]);
-    assert_eq!(code, Some(1), "{stderr}");
+    assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("one discrete action"), "{stderr}");
 }
 
@@ -233,6 +233,11 @@ fn a_run_leaves_logs_a_curve_and_shows_its_tables() {
         assert!(out.join(name).is_file(), "{name}");
     }
     assert!(json(&out.join("run.json"))["until_env_steps"].as_u64().unwrap() < 1_000);
+    // Another run does not mix its logs with these.
+    let again = ["rl", "train", "dqn", "--env", "catch/0", "--until", "-100", "--log-dir", text(&out)];
+    let (code, _, stderr) = outcome(&again);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("--log-dir: there is a run in"), "{stderr}");
 }
 
 #[test]
@@ -241,6 +246,10 @@ fn options_that_need_others_say_so() {
         (&["--http", "127.0.0.1:0"][..], "--http needs --actors"),
         (&["--plot", "x.png"], "--log-dir"),
         (&["--checkpoint-dir", "x", "--checkpoint-every", "0"], "at least 1"),
+        (&["--until", "nan"], "finite"),
+        (&["--steps", "0"], "1.."),
+        (&["--steps", "-5"], "-5"),
+        (&["--evaluate-every", "0"], "1.."),
     ] {
         let (code, _, stderr) = outcome(&[&["rl", "train", "dqn", "--env", "catch/0"], more].concat());
         assert_eq!(code, Some(2), "{stderr}");

@@ -40,7 +40,7 @@ struct Common {
     #[arg(long, value_name = "NAME")]
     env: String,
     /// Everything random follows from it
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// How long to wait for a server that is not there yet
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
@@ -87,7 +87,7 @@ pub(crate) fn learner(options: &LearnerOptions) -> Result {
     let (config, client, stop) = (common.settings()?, common.client()?, Stop::new());
     let (agent, environment) = (common.agent.name().to_owned(), common.env.clone());
     let about = About { agent, environment, seed: common.seed, actors: 0 };
-    let mut loggers = options.records.begin(&about)?;
+    let mut loggers = options.records.begin(&about, true)?;
     let make = |seed| Ok(relive_env::make(&common.env, seed)?);
     let run = RemoteLearner {
         agent: &config,

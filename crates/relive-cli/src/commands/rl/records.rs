@@ -30,9 +30,14 @@ impl Records {
     }
 
     /// Notes what the run is; what it tells goes to the loggers.
-    pub(super) fn begin(&self, about: &About) -> Result<Loggers> {
+    ///
+    /// `may_go_on`: it may be one that was begun before.
+    pub(super) fn begin(&self, about: &About, may_go_on: bool) -> Result<Loggers> {
         match &self.log_dir {
-            Some(folder) => runs::begin(folder, about, &self.logs),
+            Some(folder) => {
+                runs::expect_room(folder, (about, may_go_on), "--log-dir")?;
+                runs::begin(folder, about, &self.logs)
+            }
             None => Ok(Loggers::new()),
         }
     }

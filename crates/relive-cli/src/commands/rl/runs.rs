@@ -47,6 +47,17 @@ struct Ended<'a> {
     figures: &'a Figures,
 }
 
+/// Logs are appended to: whether the folder has none yet, or those of the same run, which goes on.
+pub(super) fn expect_room(folder: &Path, (about, may_go_on): (&About, bool), option: &str) -> Result {
+    let path = folder.join(ABOUT);
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
+    if may_go_on && serde_json::from_str::<About>(&text).is_ok_and(|there| there == *about) {
+        return Ok(());
+    }
+    let advice = "give another folder, or remove this one";
+    Err(Failure::usage(format!("{option}: there is a run in {} already; {advice}", folder.display())))
+}
+
 /// Makes the folder, with what the run is.
 pub(super) fn begin(folder: &Path, about: &About, formats: &[LogFormat]) -> Result<Loggers> {
     std::fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;

@@ -52,6 +52,9 @@ pub(crate) struct Options {
 /// Trains, and prints a line for each run.
 pub(crate) fn run(options: &Options) -> Result {
     let plans = options.plans()?;
+    for Plan { about, .. } in &plans {
+        runs::expect_room(&options.out.join(folder_name(about)), (about, false), "--out")?;
+    }
     let jobs =
         options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let next = AtomicUsize::new(0);

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME")]
     env: String,
     /// Everything random follows from it
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Threads that act beside the one that learns; 0: one thread does both in turn
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]
@@ -55,13 +55,13 @@ pub(crate) struct Options {
 #[derive(Debug, Clone, Args)]
 pub(super) struct Length {
     /// Steps in the environment, of all actors together
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) steps: u64,
     /// Ends after so many episodes, if that is earlier
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) episodes: Option<u64>,
     /// Ends when the mean return of the last 20 episodes is as high
-    #[arg(long, value_name = "RETURN")]
+    #[arg(long, value_name = "RETURN", value_parser = finite, allow_negative_numbers = true)]
     pub(super) until: Option<f64>,
 }
 
@@ -69,10 +69,10 @@ pub(super) struct Length {
 #[derive(Debug, Clone, Args)]
 pub(super) struct Evaluate {
     /// Plays without exploring after every so many steps, and at the end
-    #[arg(long, value_name = "STEPS")]
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     evaluate_every: Option<u64>,
     /// Episodes of an evaluation
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     evaluate_episodes: u64,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let config = options.agent.settings(&options.env)?;
     let board = options.board()?;
     let (run, about) = (options.run(board.as_ref()), options.about());
-    let loggers = options.records.begin(&about)?;
+    let loggers = options.records.begin(&about, options.saved.checkpoint_dir.is_some())?;
     let figures = options.train(&config, &run, loggers)?;
     options.records.end(&about, &figures)?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
@@ -166,12 +166,20 @@ impl Options {
     }
 }
 
+/// A return that another one can reach.
+fn finite(text: &str) -> std::result::Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| "it must be a finite number".to_owned())
+}
+
 impl From<RlError> for Failure {
     fn from(error: RlError) -> Self {
-        let is_usage = matches!(
-            &error,
-            RlError::Setting { .. } | RlError::OtherRun { .. } | RlError::Environment(EnvError::Setting(_))
-        );
+        if let RlError::Environment(EnvError::Setting(setting)) = &error {
+            let text = format!("environment: expected {}, got {}", setting.expected, setting.actual);
+            return Self::usage(text);
+        }
+        let is_usage =
+            matches!(&error, RlError::Setting { .. } | RlError::OtherRun { .. } | RlError::Unsuited { .. });
         let kind = if is_usage { Kind::Usage } else { Kind::Runtime };
         Self::text(kind, error)
     }

@@ -18,7 +18,7 @@ pub(crate) struct Options {
     #[arg(value_name = "TABLE")]
     table: String,
     /// Items that the table keeps; those beyond leave by the remover's choice
-    #[arg(long, value_name = "ITEMS")]
+    #[arg(long, value_name = "ITEMS", allow_negative_numbers = true)]
     max_size: Option<u64>,
     /// Bytes of chunks that the table keeps, as in 8GB or 1.5GiB, or `none`
     #[arg(long, value_name = "BYTES", value_parser = parse_bound)]
@@ -27,10 +27,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIMES", allow_negative_numbers = true)]
     max_times_sampled: Option<i32>,
     /// Samples per insert that the limiter aims at, from now on
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
     samples_per_insert: Option<f64>,
     /// Items that the table must hold before it may be sampled
-    #[arg(long, value_name = "ITEMS")]
+    #[arg(long, value_name = "ITEMS", allow_negative_numbers = true)]
     min_size: Option<i64>,
     /// The lowest cursor that a sample may leave behind
     #[arg(long, value_name = "CURSOR", allow_negative_numbers = true)]

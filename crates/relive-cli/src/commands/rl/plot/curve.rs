@@ -1,6 +1,7 @@
 //! From what runs have told to curves.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -89,7 +90,15 @@ fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
     });
     let unread =
         |error: &dyn std::fmt::Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| unread(&error))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| match (error.kind(), who) {
+        (ErrorKind::NotFound, Who::Actor) => {
+            unread(&"there are no such logs of this run; --logs jsonl writes them")
+        }
+        (ErrorKind::NotFound, Who::Evaluator) => {
+            unread(&"there are no evaluations of this run; --evaluate-every makes some, which --logs jsonl writes down")
+        }
+        _ => unread(&error),
+    })?;
     let mut lines: Vec<Line> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         // The last line of a run that was killed may be a part of one.

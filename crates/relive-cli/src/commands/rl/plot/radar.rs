@@ -86,7 +86,13 @@ impl Drawing for Radar {
                 HPos::Center
             };
             let style = (FONT, 16).into_font().color(&BLACK).pos(Pos::new(side, VPos::Center));
-            chart.draw_series(std::iter::once(Text::new(tag.name(), (x, y), style)))?;
+            let has_scores =
+                |(_, scores): &(String, Vec<(Tag, f64)>)| scores.iter().any(|(of, _)| *of == tag);
+            let name = match self.agents.iter().all(has_scores) {
+                true => tag.name().to_owned(),
+                false => format!("{} (not run)", tag.name()),
+            };
+            chart.draw_series(std::iter::once(Text::new(name, (x, y), style)))?;
         }
         for ((agent, scores), colour) in self.agents.iter().zip(COLOURS.iter().cycle()) {
             let score = |tag| scores.iter().find(|(of, _)| *of == tag).map_or(0.0, |(_, score)| *score);
