@@ -55,6 +55,9 @@ pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
 /// largest batches, or a thousand of 4 MB.
 pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
 
+/// Heads of frames from those who have not shown a token, or who only read: names, numbers and a token.
+pub const MAX_OPENING_BYTES: usize = 16 << 10;
+
 /// Memory that is taken for a request of the bulk path on its announcement alone.
 pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
 

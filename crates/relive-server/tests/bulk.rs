@@ -166,6 +166,21 @@ async fn a_bad_request_is_told_after_what_came_before_it_is_confirmed() {
 }
 
 #[tokio::test]
+async fn heads_are_short_until_a_writer_is_let_in() {
+    let server = TestServer::start([fifo()]).await;
+    let long = OpenSampler { token: "x".repeat(20 << 10), ..open(1) };
+    let mut raw = Raw::sampler(&server, long).await;
+    let (code, message) = raw.error().await;
+    assert!(
+        code == Code::InvalidArgument && message.contains("at most 16384 are supported"),
+        "{code}: {message}"
+    );
+    raw.end().await;
+    fill(&server, 1..=1).await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn who_announces_much_and_sends_nothing_costs_nothing() {
     let server = TestServer::start([fifo()]).await;
     let mut idle = Vec::new();

@@ -10,6 +10,9 @@ use crate::{RateLimiterConfig, RateLimiterError, SelectorKind};
 /// The largest `max_size`: clients of dm-reverb read and write it as a signed 32-bit number.
 pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 
+/// The longest name of a table, which stands in every metric of it.
+pub const MAX_TABLE_NAME_BYTES: usize = 1024;
+
 /// The most shards of a table: above the cores of most machines, few enough that whoever samples can look at all of them.
 pub const MAX_SHARDS: u32 = 64;
 
@@ -45,6 +48,24 @@ pub enum ConfigError {
     /// The name is empty.
     #[error("a table needs a name that is not empty")]
     EmptyName,
+    /// The name is too long.
+    #[error(
+        "the name of a table has at most {limit} bytes, the one that begins with {begins:?} has {actual}"
+    )]
+    LongName {
+        /// Its first characters.
+        begins: String,
+        /// Its length in bytes.
+        actual: usize,
+        /// The longest, [`MAX_TABLE_NAME_BYTES`].
+        limit: usize,
+    },
+    /// The name has characters that no line of a log or of a terminal can show.
+    #[error("the name of a table cannot have control characters, {name:?} has")]
+    ControlCharacters {
+        /// The name.
+        name: String,
+    },
     /// The size is 0 or too large.
     #[error("max_size of table {table:?} must be from 1 to {limit}, it is {actual}")]
     MaxSize {
@@ -204,6 +225,13 @@ impl TableConfig {
         if self.name.is_empty() {
             return Err(ConfigError::EmptyName);
         }
+        if self.name.len() > MAX_TABLE_NAME_BYTES {
+            let (begins, actual) = (self.name.chars().take(32).collect(), self.name.len());
+            return Err(ConfigError::LongName { begins, actual, limit: MAX_TABLE_NAME_BYTES });
+        }
+        if self.name.contains(char::is_control) {
+            return Err(ConfigError::ControlCharacters { name: self.name.clone() });
+        }
         if !(1..=MAX_TABLE_SIZE).contains(&self.max_size) {
             let (actual, limit) = (self.max_size, MAX_TABLE_SIZE);
             return Err(ConfigError::MaxSize { table: self.name.clone(), actual, limit });
@@ -277,6 +305,10 @@ mod tests {
     fn every_limit_is_named_with_the_actual_value() {
         let text = |config: TableConfig| config.validate().unwrap_err().to_string();
         assert_eq!(text(TableConfig::new("")), "a table needs a name that is not empty");
+        let long = text(TableConfig::new("x".repeat(1025)));
+        assert!(long.contains("at most 1024 bytes") && long.ends_with("has 1025"), "{long}");
+        let told = "the name of a table cannot have control characters, \"a\\u{1b}\" has";
+        assert_eq!(text(TableConfig::new("a\u{1b}")), told);
         let large = TableConfig::new("t").max_size(1 << 31);
         assert_eq!(text(large), "max_size of table \"t\" must be from 1 to 2147483647, it is 2147483648");
         let empty = TableConfig::new("t").max_bytes(0);

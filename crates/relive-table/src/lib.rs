@@ -26,7 +26,7 @@ pub use checkpoint::{
     CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint, RunningCheckpoint,
 };
 pub use common::Common;
-pub use config::{ConfigError, MAX_SHARDS, MAX_TABLE_SIZE, TableConfig};
+pub use config::{ConfigError, MAX_SHARDS, MAX_TABLE_NAME_BYTES, MAX_TABLE_SIZE, TableConfig};
 pub use error::{InsertError, PriorityError};
 pub use extension::{Context, Effect, Extension, InsertOnFirstSample, Metric, PriorityDiffusion, Statistics};
 pub use freed::Freed;

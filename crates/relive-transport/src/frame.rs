@@ -5,6 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use relive_wire::bulk::{FrameError, FrameHeader, FrameKind, HEADER_BYTES};
+use relive_wire::limits::MAX_BULK_HEAD_BYTES;
 use tokio::time::timeout;
 
 use crate::Socket;
@@ -18,6 +19,7 @@ pub struct Frames {
     writer: FrameWriter,
     ahead: Ahead,
     descriptors: Vec<OwnedFd>,
+    max_head: usize,
 }
 
 /// What was read and not used yet: a part of a buffer.
@@ -84,7 +86,8 @@ impl Frames {
     /// Frames of `socket`.
     #[must_use]
     pub fn new(socket: Socket) -> Self {
-        Self { writer: FrameWriter(Arc::new(socket)), ahead: Ahead::default(), descriptors: Vec::new() }
+        let (ahead, descriptors) = (Ahead::default(), Vec::new());
+        Self { writer: FrameWriter(Arc::new(socket)), ahead, descriptors, max_head: MAX_BULK_HEAD_BYTES }
     }
 
     /// The socket.
@@ -97,6 +100,11 @@ impl Frames {
     #[must_use]
     pub fn writer(&self) -> FrameWriter {
         self.writer.clone()
+    }
+
+    /// Takes no heads of more bytes from now on: of a peer of whom more is not to be expected.
+    pub fn limit_heads(&mut self, bytes: usize) {
+        self.max_head = bytes;
     }
 
     /// The header and the head of the next frame; none if the other side has ended. What follows is the body, which is to be
@@ -114,6 +122,9 @@ impl Frames {
                 return if was_begun { Err(cut_short().into()) } else { Ok(None) };
             }
         };
+        if header.head_len() > self.max_head {
+            return Err(FrameError::Head { got: header.head_len() as u64, limit: self.max_head }.into());
+        }
         let whole = HEADER_BYTES + header.head_len();
         loop {
             if let Some(head) = self.ahead.bytes().get(HEADER_BYTES..whole) {

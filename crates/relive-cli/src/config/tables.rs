@@ -89,7 +89,9 @@ fn of_kind(entry: &TableEntry, kind: KindEntry, place: &Place) -> Result<TableCo
 /// The key that a refused configuration got its value from.
 fn key_of(error: &ConfigError, place: &Place) -> Place {
     match error {
-        ConfigError::EmptyName => place.key("name"),
+        ConfigError::EmptyName | ConfigError::LongName { .. } | ConfigError::ControlCharacters { .. } => {
+            place.key("name")
+        }
         ConfigError::MaxSize { .. } => place.key("max_size"),
         ConfigError::MaxBytes { .. } => place.key("max_bytes"),
         ConfigError::Exponent { role, .. } => place.key(role),

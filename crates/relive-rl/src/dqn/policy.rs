@@ -118,17 +118,14 @@ impl Policy {
         Ok(Policy::new(network, params))
     }
 
-    /// Saves it as a file, which is there whole or not at all.
+    /// Saves it as a file, which is there whole or not at all. What is no file, as a device or a pipe, is written to as it is.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
         let bytes = self.to_bytes()?;
-        let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
-        written.map_err(|error| RlError::file(path, error))
+        write_whole(path, &bytes).map_err(|error| RlError::file(path, error))
     }
 
     /// The policy in a file.
@@ -160,4 +157,15 @@ impl Policy {
 
 fn mismatch(path: String, expected: String, actual: String) -> RlError {
     RlError::Environment(EnvError::Observation(Box::new(Mismatch { path, expected, actual })))
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    // Links are followed: what they lead to is replaced.
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::write(&path, bytes);
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &path))
 }

@@ -48,6 +48,12 @@ fn a_trained_policy_plays_well_after_it_was_saved() {
     policy.save(&path).unwrap();
     let mut loaded = Policy::load(&path).unwrap();
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left there");
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    policy.save(&link).unwrap();
+    assert!(link.is_symlink() && Policy::load(&path).is_ok());
+    let error = policy.save("/dev/full").unwrap_err().to_string();
+    assert!(error.contains("/dev/full"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(loaded.shape(), policy.shape());
     let after = mean_return(&mut loaded, 100);

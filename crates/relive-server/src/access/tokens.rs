@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
@@ -138,10 +138,20 @@ fn read(path: &Path) -> Result<Known, TokensError> {
     let unreadable = |source| TokensError::Io { path: path.to_owned(), source };
     // Looked at first: a change meanwhile is seen the next time.
     let seen = Seen::at(path);
+    // Opening a pipe waits for somebody who writes, and a device may never end.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
+    }
     if let Some(Seen { len: got, .. }) = seen.filter(|seen| seen.len > MAX_TOKEN_FILE_BYTES) {
         return Err(TokensError::Size { path: path.to_owned(), got });
     }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let mut text = String::new();
+    // The file may have grown since.
+    let file = fs::File::open(path).map_err(unreadable)?;
+    file.take(MAX_TOKEN_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_TOKEN_FILE_BYTES {
+        return Err(TokensError::Size { path: path.to_owned(), got: text.len() as u64 });
+    }
     let (mut holders, mut names) = (HashMap::new(), HashSet::new());
     for (index, line) in text.lines().enumerate() {
         let wrong = |source| TokensError::Line { path: path.to_owned(), line: index + 1, source };
@@ -193,6 +203,8 @@ mod tests {
         }
         let error = Tokens::open("/nowhere/tokens").unwrap_err().to_string();
         assert!(error.contains("/nowhere/tokens cannot be read"), "{error}");
+        let error = Tokens::open("/dev/zero").unwrap_err().to_string();
+        assert!(error.ends_with("/dev/zero cannot be read: it is not a regular file"), "{error}");
     }
 
     #[test]

@@ -6,13 +6,14 @@ use std::time::Duration;
 use relive_transport::{Frames, Socket};
 use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind, MAGIC};
+use relive_wire::limits::MAX_BULK_HEAD_BYTES;
 use relive_wire::v1::{OpenSampler, OpenWriter};
 
 use super::failure::{Failure, malformed, tell, unexpected};
 use super::{sampler, writer};
 use crate::access::{Access, Role};
 use crate::grpc::Services;
-use crate::limits::PREFACE_TIMEOUT;
+use crate::limits::{MAX_OPENING_BYTES, PREFACE_TIMEOUT};
 use crate::traffic::Line;
 
 /// Whether a connection that begins so is one of the bulk path.
@@ -49,6 +50,7 @@ async fn purpose(
     access: &Access,
     line: &Line,
 ) -> Result<(), Failure> {
+    frames.limit_heads(MAX_OPENING_BYTES);
     let first = async {
         frames.read_body(&mut [0; MAGIC.len()]).await?;
         Ok::<_, Failure>(frames.next().await?)
@@ -66,6 +68,7 @@ async fn purpose(
             without_body(&header)?;
             let open = OpenWriter::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
             access.check(Some(&open.token), "inserting", Role::Write)?;
+            frames.limit_heads(MAX_BULK_HEAD_BYTES);
             writer::serve(frames, services, &peer, line).await
         }
         kind => Err(unexpected(kind)),

@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+/// The largest ratio: far beyond all use, and its product with any count is a number.
+pub const MAX_SAMPLES_PER_INSERT: f64 = 1e280;
+
 /// The bounds of a rate limiter.
 ///
 /// Its *cursor* is `inserts * samples_per_insert - samples`, counted since the table was made or reset. An
@@ -42,6 +45,14 @@ pub enum RateLimiterError {
     SamplesPerInsert {
         /// The ratio asked for.
         actual: f64,
+    },
+    /// The ratio is so large that its product with a count is infinite.
+    #[error("samples_per_insert must be at most {limit:e}, it is {actual:?}")]
+    LargeSamplesPerInsert {
+        /// The ratio asked for.
+        actual: f64,
+        /// The largest, [`MAX_SAMPLES_PER_INSERT`].
+        limit: f64,
     },
     /// The bounds are so close that neither an insert nor a sample might fit between them.
     #[error(
@@ -166,7 +177,13 @@ impl RateLimiterConfig {
 
 fn check_ratio(actual: f64) -> Result<(), RateLimiterError> {
     let valid = actual > 0.0 && actual.is_finite();
-    if valid { Ok(()) } else { Err(RateLimiterError::SamplesPerInsert { actual }) }
+    match actual <= MAX_SAMPLES_PER_INSERT {
+        true if valid => Ok(()),
+        false if valid => {
+            Err(RateLimiterError::LargeSamplesPerInsert { actual, limit: MAX_SAMPLES_PER_INSERT })
+        }
+        _ => Err(RateLimiterError::SamplesPerInsert { actual }),
+    }
 }
 
 /// Counts enter the limiter's arithmetic as floats, exact up to 2^53.
@@ -204,6 +221,18 @@ mod tests {
         assert!(RateLimiterConfig::sample_to_insert_ratio(1.0, 1, ErrorBuffer::Around(f64::NAN)).is_err());
         let turned = RateLimiterConfig { min_diff: 1.0, max_diff: 0.0, ..RateLimiterConfig::queue(1) };
         assert_eq!(turned.validate(), Err(RateLimiterError::Bounds { min_diff: 1.0, max_diff: 0.0 }));
+    }
+
+    #[test]
+    fn ratios_that_make_cursors_infinite_are_refused() {
+        let config = |samples_per_insert| RateLimiterConfig {
+            samples_per_insert,
+            ..RateLimiterConfig::min_size(1).unwrap()
+        };
+        assert_eq!(config(MAX_SAMPLES_PER_INSERT).validate(), Ok(()));
+        assert!((MAX_SAMPLES_PER_INSERT * as_f64(i64::MAX)).is_finite());
+        let error = config(1e308).validate().unwrap_err().to_string();
+        assert_eq!(error, "samples_per_insert must be at most 1e280, it is 1e308");
     }
 
     #[test]

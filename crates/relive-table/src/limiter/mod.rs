@@ -4,6 +4,6 @@ mod config;
 mod shortfall;
 mod state;
 
-pub use config::{ErrorBuffer, RateLimiterConfig, RateLimiterError};
+pub use config::{ErrorBuffer, MAX_SAMPLES_PER_INSERT, RateLimiterConfig, RateLimiterError};
 pub use shortfall::Shortfall;
 pub use state::{CountError, Paused, RateLimiter};
