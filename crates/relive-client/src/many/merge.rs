@@ -191,9 +191,12 @@ mod tests {
             old: old.into(),
             new: "500".into(),
         };
-        let at = |changes: &[LoggedChange], evicted| Changed { changes: changes.to_vec(), evicted };
+        let at = |changes: &[&LoggedChange], evicted| Changed {
+            changes: changes.iter().map(|&change| change.clone()).collect(),
+            evicted,
+        };
         let (first, second) = (change("1000", "t"), change("800", "t"));
-        let all = [at(&[], 0), at(&[first.clone()], 3), at(&[first.clone()], 4), at(&[second.clone()], 1)];
-        assert_eq!(changed(all.into_iter()), at(&[first, second], 8));
+        let all = [at(&[], 0), at(&[&first], 3), at(&[&first], 4), at(&[&second], 1)];
+        assert_eq!(changed(all.into_iter()), at(&[&first, &second], 8));
     }
 }

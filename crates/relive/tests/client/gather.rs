@@ -121,8 +121,9 @@ async fn parts_of_chunks_that_are_stored_as_they_are() {
             writer.append(&dict(&[("noise", Nest::Leaf(noise(step, 100))), ("flags", flags)])).unwrap();
             if step > 0 {
                 let history = writer.history();
-                let slice = |name, steps| history.column(name).unwrap().slice(steps).unwrap();
-                create(&mut writer, vec![slice("noise", -2..), slice("flags", -2..-1)]).await;
+                let both = history.column("noise").unwrap().slice(-2..).unwrap();
+                let one = history.column("flags").unwrap().slice(-2..-1).unwrap();
+                create(&mut writer, vec![both, one]).await;
             }
         }
         writer.close().await.unwrap();
