@@ -59,7 +59,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("relive-nn", &[]),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
-    ("relive", &["relive-client", "relive-engine", "relive-server", "relive-table", "relive-tensor"]),
+    (
+        "relive",
+        &[
+            "relive-client",
+            "relive-engine",
+            "relive-env",
+            "relive-nn",
+            "relive-rl",
+            "relive-server",
+            "relive-table",
+            "relive-tensor",
+        ],
+    ),
     ("relive-interop", &["relive"]),
     (
         "relive-benches",
