@@ -16,16 +16,19 @@ use crate::limits::MAX_BYTES_IN_FLIGHT;
 /// Serves `engine` to whoever has the other end of `socket`, such as a child process, until either side ends the connection. Dropping
 /// the future ends it too. The engine stays as it is.
 ///
-/// ```
+/// ```no_run
+/// use std::os::fd::OwnedFd;
 /// use std::os::unix::net::UnixStream;
+/// use std::process::Command;
 ///
 /// use relive_server::access::{Access, Role};
 /// use relive_server::{Engine, serve_connection};
+/// use relive_table::TableConfig;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let (ours, theirs) = UnixStream::pair()?;
-/// drop(theirs);
-/// let engine = Engine::builder().build().map_err(std::io::Error::other)?;
+/// Command::new("./actor").stdin(OwnedFd::from(theirs)).spawn()?;
+/// let engine = Engine::builder().table(TableConfig::new("replay")).build().map_err(std::io::Error::other)?;
 /// serve_connection(ours, engine, Access::Everybody(Role::Read)).await
 /// # })?;
 /// # Ok::<(), std::io::Error>(())
