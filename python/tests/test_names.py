@@ -212,6 +212,7 @@ def test_padded_lengths_have_names_too(client: relive.Client) -> None:
             writer.append(STEP)
         for length in (1, 3):
             writer.create_item("table", 1.0, {"obs": writer.history["obs"][-length:]})
-    batch = next(client.batches("table", 8, pad=True))
+    # So many that both items are among them.
+    batch = next(client.batches("table", 64, pad=True))
     assert set(batch.lengths["obs"].tolist()) <= {1, 3}
     assert batch.data["obs"].shape[1:] == (3, 3)
