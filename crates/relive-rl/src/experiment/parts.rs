@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use relive_client::blocking::Client;
 use relive_engine::{Engine, Rules};
+use relive_env::bsuite::BsuiteId;
 use relive_env::{Environment, EnvironmentSpec};
 use relive_nn::Key;
 use relive_table::{RateLimiterConfig, Snapshot, TableConfig};
@@ -48,7 +49,9 @@ impl<'a> Parts<'a> {
         paced: bool,
         snapshot: Option<Snapshot>,
     ) -> Result<Parts<'a>> {
-        let spec = make_environment(environment_seed(options.seed, Who::Actor(0)))?.spec().clone();
+        let spec = make_environment(environment_seed(&options.environment, options.seed, Who::Actor(0)))?
+            .spec()
+            .clone();
         let checkpoints = snapshot.as_ref().map_or(0, saved::number);
         let key = Key::from_seed(options.seed).child("replay").nth(checkpoints);
         let mut builder = Engine::builder().seed(key.stream().bits()).table(saved::table());
@@ -79,7 +82,7 @@ impl<'a> Parts<'a> {
         make_environment: &MakeEnvironment<'_>,
         variables: &Variables,
     ) -> Result<Episodes> {
-        let environment = make_environment(environment_seed(self.seed, who))?;
+        let environment = make_environment(environment_seed(&self.environment, self.seed, who))?;
         let purpose = match who {
             Who::Actor(_) => Purpose::Training,
             Who::Evaluator => Purpose::Evaluation,
@@ -116,11 +119,17 @@ pub(crate) fn actor_key(seed: u64, who: Who) -> Key {
 }
 
 /// The seed of somebody's environment; bsuite's have 32 bits.
-pub(crate) fn environment_seed(seed: u64, who: Who) -> u64 {
+///
+/// Identifiers of bsuite that differ in nothing but their number, `catch/0` and `catch/1`, stand for runs of their own.
+pub(crate) fn environment_seed(environment: &str, seed: u64, who: Who) -> u64 {
+    let key = match environment.parse::<BsuiteId>().map_or(0, BsuiteId::index) {
+        0 if matches!(who, Who::Actor(0)) => return seed,
+        0 => Key::from_seed(seed),
+        number => Key::from_seed(seed).child("number in bsuite").nth(number.into()),
+    };
     let key = match who {
-        Who::Actor(0) => return seed,
-        Who::Actor(number) => Key::from_seed(seed).child("environment").nth(number as u64),
-        Who::Evaluator => Key::from_seed(seed).child("environment of the evaluator"),
+        Who::Actor(number) => key.child("environment").nth(number as u64),
+        Who::Evaluator => key.child("environment of the evaluator"),
     };
     key.stream().bits() & u64::from(u32::MAX)
 }
@@ -130,4 +139,24 @@ fn unpaced(table: TableConfig) -> Result<TableConfig> {
     let limiter = RateLimiterConfig::min_size(1)
         .map_err(|error| crate::RlError::setting("a rate limiter", error, "one that can be"))?;
     Ok(table.rate_limiter(limiter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_and_every_number_of_bsuite_has_a_seed_of_its_own() {
+        let mut seeds = Vec::new();
+        for name in ["catch/0", "catch/1", "catch/7"] {
+            for who in [Who::Actor(0), Who::Actor(1), Who::Evaluator] {
+                seeds.push(environment_seed(name, 5, who));
+            }
+        }
+        assert!(seeds.iter().all(|&seed| u32::try_from(seed).is_ok()));
+        assert_eq!((seeds[0], environment_seed("CartPole-v1", 5, Who::Actor(0))), (5, 5));
+        seeds.sort_unstable();
+        seeds.dedup();
+        assert_eq!(seeds.len(), 9);
+    }
 }

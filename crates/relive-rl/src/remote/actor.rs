@@ -117,7 +117,7 @@ impl RemoteActor<'_> {
     ) -> Result<(Episodes, Arc<RemoteVariables>)> {
         let RemoteActor { agent, client, environment: name, seed, stop } = *self;
         agent.validate()?;
-        let environment = make_environment(environment_seed(seed, who))?;
+        let environment = make_environment(environment_seed(name, seed, who))?;
         let spec = environment.spec().clone();
         let like = agent.init(&spec, learner_key(seed))?;
         let asked = Identity::new(agent, name, &spec, seed);

@@ -69,7 +69,7 @@ pub fn learn(
 ) -> Result<Trained> {
     let RemoteLearner { agent, client, seed, .. } = *options;
     agent.validate()?;
-    let spec = make_environment(environment_seed(seed, Who::Actor(0)))?.spec().clone();
+    let spec = make_environment(environment_seed(options.environment, seed, Who::Actor(0)))?.spec().clone();
     tables::add(client, agent)?;
     let lease = Lease::take(client, TIMES, options.stop)?;
     let identity = Identity::new(agent, options.environment, &spec, seed);
