@@ -12,6 +12,9 @@ pub const MAX_WAITING_SAMPLES: usize = 100_000;
 /// Samples that one request may take under one lock.
 pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
 
+/// Bytes of samples that are copied while their table is locked: some tens of microseconds' work.
+pub const MAX_COPIED_BYTES: usize = 256 << 10;
+
 /// Waiters that a description of a table lists; further ones are counted.
 pub const MAX_LISTED_WAITERS: usize = 100;
 

@@ -8,13 +8,16 @@
 )]
 mod common;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
 
 use common::{Writer, item, request};
-use relive_engine::{BuildError, Engine, ErrorKind};
-use relive_table::{InsertOnFirstSample, TableConfig};
-use relive_tensor::{DType, Nest, TensorSpec};
+use relive_engine::limits::MAX_COPIED_BYTES;
+use relive_engine::{BuildError, CopiedSamples, Engine, ErrorKind, TableHandle};
+use relive_table::{InsertOnFirstSample, SelectorKind, TableConfig};
+use relive_tensor::{DType, Nest, PlainLayout, Shape, TensorSpec};
 
 #[test]
 fn names_must_be_there_and_unique() {
@@ -39,6 +42,58 @@ fn referenced_bytes_follow_inserts_evictions_updates_and_resets() {
     assert_eq!(table.status().referenced_bytes, 3 * bytes, "evicted items are off the account");
     table.reset().unwrap();
     assert_eq!(table.status().referenced_bytes, 0);
+}
+
+/// What a table copies of items whose only value is their key, or how many it hands out instead.
+#[cfg(test)]
+mod rows {
+    use super::*;
+
+    pub(super) fn copy(table: &TableHandle, count: usize) -> Result<Vec<u64>, usize> {
+        let layout =
+            PlainLayout { dtype: DType::UInt64, cell_shape: Shape::scalar(), rows: 1, squeeze: true };
+        let mut bytes = vec![0; 8 * count];
+        match table.sample_rows(&layout, &mut bytes) {
+            CopiedSamples::Items(items) => Err(items.len()),
+            CopiedSamples::Rows(rows) => {
+                let values = bytes.as_chunks().0.iter().map(|value| u64::from_le_bytes(*value));
+                let values: Vec<u64> = values.collect();
+                assert_eq!(values, rows.iter().map(|row| row.key).collect::<Vec<_>>());
+                Ok(values)
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn samples_are_copied_where_nobody_waits_and_nothing_forbids_it() {
+    let lifo = |name: &str| TableConfig::new(name).sampler(SelectorKind::Lifo);
+    let (_engine, table) = common::engine(lifo("t"));
+    assert_eq!(rows::copy(&table, 1), Err(0), "there are no items");
+    Writer::new(&table).insert(1..=9);
+    assert_eq!(rows::copy(&table, 3), Ok(vec![9, 9, 9]));
+    assert_eq!((table.info().samples, table.info().num_unique_samples), (3, 1));
+    assert_eq!(rows::copy(&table, MAX_COPIED_BYTES / 8 + 1), Err(0), "that much is not copied under a lock");
+    let (_engine, shards) = common::engine(TableConfig::new("t").shards(2));
+    Writer::new(&shards).insert(1..=9);
+    assert_eq!(rows::copy(&shards, 3), Err(0));
+    table.close();
+    assert_eq!(rows::copy(&table, 3), Err(0));
+    assert_eq!(table.info().samples, 3);
+}
+
+#[tokio::test]
+async fn who_has_waited_is_served_before_samples_are_copied() {
+    let (_engine, table) = common::min_size(2);
+    let mut writer = Writer::new(&table);
+    writer.insert([1]);
+    let mut waiting = table.sample(request(2));
+    assert!(Pin::new(&mut waiting).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(rows::copy(&table, 1), Err(0));
+    writer.insert([2]);
+    assert_eq!(waiting.await.unwrap().len(), 2);
+    assert_eq!(rows::copy(&table, 2), Ok(vec![1, 1]));
+    assert_eq!(table.info().samples, 4);
 }
 
 #[tokio::test]

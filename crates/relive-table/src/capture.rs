@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::items::{Items, Record};
+use crate::items::Items;
+use crate::record::Record;
 use crate::selector::Slot;
 use crate::table::Contents;
 use crate::{ItemData, StoredItem};
@@ -41,7 +42,7 @@ impl Capture {
     /// Saves an item that is about to change or to leave, if the walk is still to come to it.
     pub(crate) fn save(&mut self, slot: Slot, record: &Record) {
         let slot = slot as usize;
-        if slot >= self.next && slot < self.slots && self.is_of_the_cut(&record.data) && self.mark(slot) {
+        if slot >= self.next && slot < self.slots && self.is_of_the_cut(record.data()) && self.mark(slot) {
             self.saved.push(stored(record));
         }
     }
@@ -63,7 +64,7 @@ impl Capture {
         items.touch(walked.clone());
         for slot in walked {
             let Some(record) = Slot::try_from(slot).ok().and_then(|slot| items.get(slot)) else { continue };
-            if self.is_of_the_cut(&record.data) && !self.is_marked(slot) {
+            if self.is_of_the_cut(record.data()) && !self.is_marked(slot) {
                 out.push(stored(record));
             }
         }
@@ -91,7 +92,7 @@ impl Capture {
 
 fn stored(record: &Record) -> StoredItem {
     StoredItem {
-        data: Arc::clone(&record.data),
+        data: Arc::clone(record.data()),
         priority: record.priority,
         times_sampled: record.times_sampled,
     }

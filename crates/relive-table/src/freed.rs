@@ -5,6 +5,7 @@ use std::sync::Arc;
 use relive_tensor::Trajectory;
 
 use crate::ItemData;
+use crate::record::Record;
 use crate::table::Contents;
 
 /// A bin for what operations take out of tables.
@@ -34,8 +35,7 @@ impl Freed {
 
     /// The items that left a table, without data that never entered one.
     pub fn removed(&self) -> impl Iterator<Item = &Arc<ItemData>> {
-        let reset =
-            self.contents.iter().flat_map(|contents| contents.items.records()).map(|record| &record.data);
+        let reset = self.contents.iter().flat_map(|contents| contents.items.records()).map(Record::data);
         self.items.iter().chain(reset)
     }
 

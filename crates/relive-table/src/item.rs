@@ -46,6 +46,21 @@ pub struct ItemView<'a> {
     pub times_sampled: i32,
 }
 
+/// What is known of an item that was sampled, and whose data was copied elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SampledRow {
+    /// The item's identity in its table.
+    pub key: u64,
+    /// Its priority at that time.
+    pub priority: f64,
+    /// The probability with which it was chosen, in (0, 1].
+    pub probability: f64,
+    /// Number of items in the table.
+    pub table_size: u64,
+    /// How often it has been sampled, this time included.
+    pub times_sampled: i32,
+}
+
 /// An item as it was sampled.
 #[derive(Clone, Debug)]
 pub struct Sampled {

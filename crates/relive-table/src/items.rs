@@ -8,8 +8,9 @@ use core::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use crate::ItemData;
+use crate::record::{Layouts, Record};
 use crate::selector::Slot;
-use crate::{ItemData, ItemView};
 
 /// Ends the list of vacant slots.
 const END: Slot = Slot::MAX;
@@ -17,29 +18,14 @@ const END: Slot = Slot::MAX;
 /// The seed of the key hash. It is fixed because a table's behaviour must not depend on anything but its inputs.
 const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
 
-/// An item and what changes about it.
 #[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) data: Arc<ItemData>,
-    /// The same as in `data`, here to spare a look-up the way there.
-    pub(crate) key: u64,
-    pub(crate) priority: f64,
-    pub(crate) times_sampled: i32,
-}
-
-impl Record {
-    pub(crate) fn view(&self) -> ItemView<'_> {
-        ItemView { data: &self.data, priority: self.priority, times_sampled: self.times_sampled }
-    }
-}
-
-#[derive(Debug)]
+#[repr(align(64))]
 enum Entry {
     Held(Record),
     Vacant { next: Slot },
 }
 
-/// 32 bytes per slot and about 10 per key, beside what an item's `Arc` points to. The slot vacated last is filled
+/// A cache line per slot and about 10 bytes per key, beside what an item's `Arc` points to. The slot vacated last is filled
 /// first, so that a full table with a Fifo remover walks through its memory in order.
 #[derive(Debug)]
 pub(crate) struct Items {
@@ -47,12 +33,19 @@ pub(crate) struct Items {
     vacant: Slot,
     by_key: HashTable<Slot>,
     hasher: FixedState,
+    layouts: Layouts,
 }
 
 impl Default for Items {
     fn default() -> Self {
         let hasher = FixedState::with_seed(HASH_SEED);
-        Self { entries: Vec::new(), vacant: END, by_key: HashTable::new(), hasher }
+        Self {
+            entries: Vec::new(),
+            vacant: END,
+            by_key: HashTable::new(),
+            hasher,
+            layouts: Layouts::default(),
+        }
     }
 }
 
@@ -95,8 +88,14 @@ impl Items {
         }
     }
 
-    /// Adds a record whose key is not there yet.
-    pub(crate) fn insert(&mut self, record: Record) -> Slot {
+    /// What the plain items that are or were here are like.
+    pub(crate) fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    /// Adds an item whose key is not there yet.
+    pub(crate) fn insert(&mut self, data: Arc<ItemData>, priority: f64, times_sampled: i32) -> Slot {
+        let record = Record::new(data, priority, times_sampled, &mut self.layouts);
         let hash = self.hash(record.key);
         let slot = self.place(record);
         let (entries, hasher) = (&self.entries, &self.hasher);
@@ -153,7 +152,7 @@ impl Items {
     /// other waits no more for memory.
     pub(crate) fn touch(&self, slots: Range<usize>) {
         for record in self.records_in(slots) {
-            core::hint::black_box(Arc::strong_count(&record.data));
+            core::hint::black_box(Arc::strong_count(record.data()));
         }
     }
 
@@ -162,9 +161,9 @@ impl Items {
         let records = || slots.iter().filter_map(|&slot| self.get(slot));
         records().for_each(|record| self.touch_bucket(self.hash(record.key)));
         records().for_each(|record| {
-            core::hint::black_box(Arc::strong_count(&record.data));
+            core::hint::black_box(Arc::strong_count(record.data()));
         });
-        for chunk in records().flat_map(|record| record.data.trajectory.chunks().first()) {
+        for chunk in records().flat_map(|record| record.data().trajectory.chunks().first()) {
             core::hint::black_box((Arc::strong_count(chunk), chunk.is_held()));
         }
     }
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_takes_half_a_cache_line() {
-        assert_eq!(size_of::<Entry>(), 32);
+    fn an_entry_takes_a_cache_line() {
+        assert_eq!(size_of::<Entry>(), 64);
     }
 }

@@ -16,6 +16,7 @@ mod freed;
 mod item;
 mod items;
 mod random;
+mod record;
 mod snapshot;
 mod table;
 mod time;
@@ -30,7 +31,7 @@ pub use config::{ConfigError, MAX_SHARDS, MAX_TABLE_NAME_BYTES, MAX_TABLE_SIZE, 
 pub use error::{InsertError, PriorityError};
 pub use extension::{Context, Effect, Extension, InsertOnFirstSample, Metric, PriorityDiffusion, Statistics};
 pub use freed::Freed;
-pub use item::{ItemData, ItemView, NewItem, Sampled};
+pub use item::{ItemData, ItemView, NewItem, Sampled, SampledRow};
 pub use limiter::{
     CountError, ErrorBuffer, Paused, RateLimiter, RateLimiterConfig, RateLimiterError, Shortfall,
 };
@@ -38,5 +39,5 @@ pub use selector::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, Selector, Select
 pub use snapshot::{
     CheckpointCounts, CheckpointProgress, SavedCheckpoint, Snapshot, StoredItem, TableCounters, TableSnapshot,
 };
-pub use table::{Evicted, InsertOutcome, RefusedUpdate, RestoreError, Table, TableInfo};
+pub use table::{Evicted, InsertOutcome, MAX_ROWS_AT_ONCE, RefusedUpdate, RestoreError, Table, TableInfo};
 pub use time::Timestamp;

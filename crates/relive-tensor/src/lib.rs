@@ -50,4 +50,6 @@ pub use nest::{Leaves, Nest, NestError, Path, PathPart};
 pub use shape::{Shape, ShapeError};
 pub use spec::{Signature, TensorSpec};
 pub use tensor::{Tensor, TensorError};
-pub use trajectory::{Column, ColumnSpan, OnlySlice, Slice, Trajectory, TrajectoryBuilder, TrajectoryError};
+pub use trajectory::{
+    Column, ColumnSpan, OnlySlice, Plain, PlainLayout, Slice, Trajectory, TrajectoryBuilder, TrajectoryError,
+};

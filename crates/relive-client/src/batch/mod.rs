@@ -6,6 +6,7 @@
 //! per column, need none of that ([`relive_engine::batch`]).
 
 mod collected;
+mod copied;
 #[cfg(test)]
 mod damaged;
 mod gather;

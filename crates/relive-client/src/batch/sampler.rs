@@ -11,6 +11,7 @@ use relive_engine::EngineError;
 use relive_table::Sampled;
 use relive_wire::text::SAMPLE_TIMEOUT;
 
+use super::copied::Copying;
 use super::stored::StoredSamples;
 use super::{BatchOptions, SampleBatch};
 use crate::bulk::{BulkFeed, Next};
@@ -66,6 +67,8 @@ enum Source {
         feed: LocalFeed,
         /// Samples that were taken and are in no batch yet, in their order.
         ready: Vec<Sampled>,
+        /// If items may be copied, and none is taken ahead.
+        copying: Option<Copying>,
     },
 }
 
@@ -82,8 +85,11 @@ impl BatchSampler {
                 Source::Remote { feed: Streams::Many(Box::new(feed)), granted, ready: VecDeque::new() }
             }
             Connection::Local(local) => {
-                let table = local.table("sample", table)?.clone();
-                Source::Local { feed: LocalFeed::new(table, Arc::clone(local.who())), ready: Vec::new() }
+                let handle = local.table("sample", table)?.clone();
+                let copies = options.arrays_only && batches_ahead == 0;
+                let copying = copies.then(|| Copying::new(table, options.batch_size));
+                let feed = LocalFeed::new(handle, Arc::clone(local.who()));
+                Source::Local { feed, ready: Vec::new(), copying }
             }
         };
         let BatchOptions { batch_size, timeout, max_batches: left, .. } = *options;
@@ -142,6 +148,9 @@ impl BatchSampler {
                 None => return Some(Err(self.timed_out(timeout, "it has not come from the server"))),
             }
         }
+        if let Some(batch) = self.copy() {
+            return Some(self.count(Ok(batch)));
+        }
         let timeout = timeout.map(|timeout| deadline.and_then(Deadline::left).unwrap_or(timeout));
         match self.fill(timeout).await {
             Some(Ok(())) => {}
@@ -170,12 +179,24 @@ impl BatchSampler {
             // Its batches come whole.
             Source::Bulk(_) => SampleBatch::new(Vec::new()),
             Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
-            Source::Local { feed, ready } => {
+            Source::Local { feed, ready, copying } => {
                 let later = ready.split_off(self.batch_size);
                 let samples = std::mem::replace(ready, later);
+                if let Some(copying) = copying {
+                    copying.learn(&samples);
+                }
                 SampleBatch::stored(StoredSamples::new(samples, feed.table().clone()))
             }
         }
+    }
+
+    /// A batch that the table copies, if nothing is left of another.
+    fn copy(&mut self) -> Option<SampleBatch> {
+        let Source::Local { feed, ready, copying: Some(copying) } = &mut self.source else { return None };
+        if !ready.is_empty() || feed.in_flight() > 0 {
+            return None;
+        }
+        copying.copy(feed.table()).map_err(|taken| *ready = taken).ok()
     }
 
     /// Reads samples by gRPC after all: what listens at the address hands nothing else on.
@@ -261,7 +282,7 @@ impl BatchSampler {
         let started = Instant::now();
         let wanted = self.batch_size * (1 + self.batches_ahead);
         while self.num_ready() < self.batch_size {
-            let Source::Local { feed, ready } = &mut self.source else { return Ok(()) };
+            let Source::Local { feed, ready, .. } = &mut self.source else { return Ok(()) };
             let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
             let missing = wanted - ready.len();
             let asking = Asking { feed, ready };

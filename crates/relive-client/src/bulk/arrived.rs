@@ -1,4 +1,4 @@
-//! A batch that the server has put together.
+//! A batch that was put together by who has the table.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use relive_tensor::{
-    Chunk, Codec, SequenceRange, Shape, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
+    Chunk, Codec, PlainLayout, SequenceRange, Shape, Slice, Tensor, Trajectory, TrajectoryBuilder,
+    encode_chunk,
 };
 use relive_wire::bulk::{BatchView, ColumnView, InfoLayout};
 
@@ -22,6 +23,8 @@ pub(crate) struct Arrived {
     infos: Vec<SampleInfo>,
     /// Rows of each sample, of columns in which they differ; empty for the others.
     rows: Vec<Vec<u32>>,
+    /// Where more is told of each sample; none of a batch that a table of this process put together.
+    told: Option<InfoLayout>,
     memory: Arc<BatchMemory>,
 }
 
@@ -50,7 +53,28 @@ impl Arrived {
             rate_limited: info.rate_limited,
         });
         let infos = infos.collect();
-        Ok(Arrived { table, infos, rows, memory: Arc::new(memory), view })
+        Ok(Arrived { table, infos, rows, told: Some(layout), memory: Arc::new(memory), view })
+    }
+
+    /// A batch of items that a table of this process has copied, each `layout`, one behind the other.
+    pub(crate) fn copied(
+        table: Arc<str>,
+        layout: &PlainLayout,
+        infos: Vec<SampleInfo>,
+        memory: BatchMemory,
+    ) -> Arrived {
+        let data_bytes = memory.bytes().len();
+        let PlainLayout { dtype, cell_shape, rows, squeeze } = layout.clone();
+        let column = ColumnView {
+            dtype,
+            squeeze,
+            cell_shape,
+            rows: Some(rows),
+            rows_at: 0..0,
+            data_at: 0..data_bytes,
+        };
+        let view = BatchView { samples: infos.len(), data_bytes, columns: vec![column] };
+        Arrived { table, infos, rows: vec![Vec::new()], told: None, memory: Arc::new(memory), view }
     }
 
     pub(crate) fn table(&self) -> &str {
@@ -103,7 +127,7 @@ impl Arrived {
     }
 
     pub(crate) fn inserted_at(&self, sample: usize) -> Option<SystemTime> {
-        let info = InfoLayout::of(self.view.samples).read(self.memory.bytes(), sample)?;
+        let info = self.told?.read(self.memory.bytes(), sample)?;
         let since = Duration::from_nanos(u64::try_from(info.inserted_at).ok()?);
         SystemTime::UNIX_EPOCH.checked_add(since)
     }

@@ -81,7 +81,7 @@ pub(crate) struct Pool(Mutex<Vec<Vec<Line>>>);
 
 impl Pool {
     /// Memory of `len` bytes of unspecified content.
-    pub(super) fn take(pool: &Arc<Pool>, len: usize) -> BatchMemory {
+    pub(crate) fn take(pool: &Arc<Pool>, len: usize) -> BatchMemory {
         let wanted = len.div_ceil(LINE_BYTES).max(1);
         let mut idle = pool.0.lock();
         let found = idle.iter().rposition(|lines| lines.len() >= wanted && lines.len() / 2 <= wanted);
@@ -119,7 +119,7 @@ impl BatchMemory {
     }
 
     /// The bytes, to be filled; none of memory that the server fills.
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             BatchMemory::Own { lines, len, .. } => {
                 let bytes: &mut [u8] = bytemuck::cast_slice_mut(lines);

@@ -14,4 +14,5 @@ pub use memory::{ColumnMemory, note_fork};
 pub(crate) use arrived::Arrived;
 pub(crate) use feed::{BulkFeed, Next};
 pub(crate) use items::ItemConnection;
+pub(crate) use memory::Pool;
 pub(crate) use route::{Dialer, MOST_SILENT_CONNECTIONS, Routes};

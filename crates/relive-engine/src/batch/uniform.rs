@@ -122,7 +122,7 @@ impl UniformColumn {
 
 /// Whether rows seem to be stored as they are: that can be told without going to the payload.
 fn seems_plain(header: &ColumnHeader, slice: &OnlySlice<'_>) -> bool {
-    !header.is_compressed() && !slice.chunk.is_delta_encoded()
+    header.seems_plain() && !slice.chunk.is_delta_encoded()
 }
 
 fn header_of<'a>(slice: &OnlySlice<'a>) -> Option<&'a ColumnHeader> {

@@ -1,7 +1,7 @@
 //! Running extensions, and doing what they ask for.
 
 use crate::extension::{Context, Effect, PriorityRequest};
-use crate::items::Record;
+use crate::record::Record;
 use crate::selector::Slot;
 use crate::{Extension, ItemView, Metric, Table};
 
@@ -51,7 +51,7 @@ impl Table {
             return;
         }
         let mut records: Vec<&Record> = self.state.contents.items.records().collect();
-        records.sort_unstable_by_key(|record| record.data.sequence);
+        records.sort_unstable_by_key(|record| record.data().sequence);
         for record in records {
             self.extensions.iter_mut().for_each(|extension| extension.on_restore(record.view()));
         }

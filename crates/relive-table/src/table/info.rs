@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use relive_tensor::AccountSnapshot;
 
-use crate::items::Record;
+use crate::record::Record;
 use crate::selector::Select;
 use crate::{CountError, ItemView, RateLimiter, Shortfall, Table, TableConfig};
 

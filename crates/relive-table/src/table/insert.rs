@@ -6,7 +6,6 @@ use rand_core::Rng;
 use smallvec::SmallVec;
 
 use super::state::{Admitted, State};
-use crate::items::Record;
 use crate::selector::{MAX_SIDE_BY_SIDE, Select, Slot};
 use crate::{Freed, InsertError, ItemData, NewItem, PriorityError, Table, Timestamp};
 
@@ -128,7 +127,7 @@ impl State {
         let NewItem { key, priority, times_sampled, trajectory } = item;
         self.contents.hold(&trajectory);
         let data = Arc::new(ItemData { key, sequence: self.sequence.take(), inserted_at: now, trajectory });
-        let slot = self.contents.items.insert(Record { data, key, priority, times_sampled });
+        let slot = self.contents.items.insert(data, priority, times_sampled);
         self.contents.select(slot, admitted);
         slot
     }

@@ -48,10 +48,11 @@ impl Table {
         let contents = &mut self.state.contents;
         let record = contents.items.remove(slot)?;
         contents.deselect(slot);
-        self.state.counters.deleted_episodes += contents.release(&record.data.trajectory);
+        self.state.counters.deleted_episodes += contents.release(&record.data().trajectory);
         self.state.limiter.record_delete();
         self.notify_deleted(&record);
-        freed.push_item(record.data);
-        Some(record.key)
+        let key = record.key;
+        freed.push_item(record.into_data());
+        Some(key)
     }
 }

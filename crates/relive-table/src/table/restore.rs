@@ -7,11 +7,11 @@ use relive_tensor::Ledger;
 use thiserror::Error;
 
 use super::state::{Contents, Counters, State};
-use crate::items::Record;
+use crate::record::Record;
 use crate::selector::Slot;
 use crate::{
-    Common, ConfigError, Extension, Freed, PriorityError, StoredItem, Table, TableConfig, TableCounters,
-    TableSnapshot,
+    Common, ConfigError, Extension, Freed, ItemData, PriorityError, StoredItem, Table, TableConfig,
+    TableCounters, TableSnapshot,
 };
 
 /// Why a state cannot become a table.
@@ -78,7 +78,7 @@ impl Table {
     pub fn snapshot(&self) -> TableSnapshot {
         let State { config, contents, .. } = &self.state;
         let stored = |record: &Record| StoredItem {
-            data: Arc::clone(&record.data),
+            data: Arc::clone(record.data()),
             priority: record.priority,
             times_sampled: record.times_sampled,
         };
@@ -143,7 +143,7 @@ impl Table {
     fn remove_oversized(&mut self, freed: &mut Freed) {
         let State { config, contents, .. } = &self.state;
         let Some(limit) = config.max_bytes.filter(|_| self.state.is_over()) else { return };
-        let is_oversized = |record: &Record| record.data.trajectory.encoded_size_bytes() > limit;
+        let is_oversized = |record: &Record| record.data().trajectory.encoded_size_bytes() > limit;
         let slots = (0..contents.items.num_slots()).filter_map(|slot| Slot::try_from(slot).ok());
         let oversized: Vec<Slot> =
             slots.filter(|&slot| contents.items.get(slot).is_some_and(is_oversized)).collect();
@@ -173,8 +173,7 @@ impl State {
                 return Err(RestoreError::DuplicateKey { table: table(), key });
             }
             next_sequence = data.sequence.saturating_add(1);
-            let record = Record { data, key, priority, times_sampled };
-            let admitted = self.contents.place(record);
+            let admitted = self.contents.place(data, priority, times_sampled);
             admitted.map_err(|source| RestoreError::Priority { table: table(), key, source })?;
         }
         self.sequence.raise(next_sequence);
@@ -185,11 +184,11 @@ impl State {
 }
 
 impl Contents {
-    /// Adds a record whose key is not there yet.
-    fn place(&mut self, record: Record) -> Result<(), PriorityError> {
-        let admitted = self.admit(None, record.priority)?;
-        self.hold(&record.data.trajectory);
-        let slot = self.items.insert(record);
+    /// Adds an item whose key is not there yet.
+    fn place(&mut self, data: Arc<ItemData>, priority: f64, times_sampled: i32) -> Result<(), PriorityError> {
+        let admitted = self.admit(None, priority)?;
+        self.hold(&data.trajectory);
+        let slot = self.items.insert(data, priority, times_sampled);
         self.select(slot, admitted);
         Ok(())
     }

@@ -7,7 +7,8 @@ use rand_core::Rng;
 use relive_tensor::AtHand;
 
 use super::state::State;
-use crate::selector::{Pick, Select};
+use crate::record::Record;
+use crate::selector::{Pick, Select, Slot};
 use crate::{Freed, Sampled, Table};
 
 /// Samples that are taken side by side: enough to keep a processor's memory requests busy, and few pauses between them.
@@ -64,15 +65,21 @@ impl State {
         Some(pick)
     }
 
-    /// Hands out a chosen item.
-    fn take(&mut self, pick: Pick) -> Option<Sampled> {
-        self.before_change(pick.slot);
-        let table_size = self.contents.items.len() as u64;
-        let record = self.contents.items.get_mut(pick.slot)?;
+    /// Counts that an item is sampled.
+    pub(super) fn count(&mut self, slot: Slot) -> Option<&Record> {
+        self.before_change(slot);
+        let record = self.contents.items.get_mut(slot)?;
         self.counters.unique_samples += u64::from(record.times_sampled == 0);
         record.times_sampled = record.times_sampled.saturating_add(1);
+        Some(record)
+    }
+
+    /// Hands out a chosen item.
+    fn take(&mut self, pick: Pick) -> Option<Sampled> {
+        let table_size = self.contents.items.len() as u64;
+        let record = self.count(pick.slot)?;
         Some(Sampled {
-            item: Arc::clone(&record.data),
+            item: Arc::clone(record.data()),
             priority: record.priority,
             probability: pick.probability,
             table_size,
@@ -96,14 +103,21 @@ impl State {
             }
             picks.clear();
             self.contents.sampler.pick_many(granted, rng, &mut picks);
-            self.touch(&picks);
-            out.extend(picks.iter().filter_map(|&pick| self.take(pick)));
+            self.take_many(&picks, out);
             left -= granted;
         }
     }
 
+    /// Hands out chosen items.
+    pub(super) fn take_many(&mut self, picks: &[Pick], out: &mut Vec<Sampled>) {
+        for stage in picks.chunks(STAGE) {
+            self.touch(stage);
+            out.extend(stage.iter().filter_map(|&pick| self.take(pick)));
+        }
+    }
+
     /// Counts up to `wanted` samples, as many as the rate limiter and the size allow.
-    fn grant(&mut self, wanted: usize) -> usize {
+    pub(super) fn grant(&mut self, wanted: usize) -> usize {
         let mut granted = 0;
         while granted < wanted && self.limiter.allows_samples(1) && !self.contents.sampler.is_empty() {
             self.limiter.record_sample();
@@ -121,8 +135,9 @@ impl State {
         let keys = picks.iter().filter_map(|pick| items.get(pick.slot)).map(|record| record.key);
         black_box(keys.fold(0, |seen, key| seen ^ key));
         for record in picks.iter().filter_map(|pick| items.get(pick.slot)) {
-            let first = record.data.trajectory.chunks().first().map(Arc::as_ptr);
-            black_box((Arc::strong_count(&record.data), first, record.data.key));
+            let data = record.data();
+            let first = data.trajectory.chunks().first().map(Arc::as_ptr);
+            black_box((Arc::strong_count(data), first, data.key));
         }
     }
 }

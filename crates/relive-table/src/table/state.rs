@@ -140,7 +140,7 @@ impl Drop for Contents {
     /// Chunks may live on in other tables, or with readers.
     fn drop(&mut self) {
         for record in self.items.records() {
-            record.data.trajectory.chunks().iter().for_each(|chunk| chunk.release(&self.account));
+            record.data().trajectory.chunks().iter().for_each(|chunk| chunk.release(&self.account));
         }
     }
 }
@@ -148,7 +148,7 @@ impl Drop for Contents {
 impl State {
     pub(crate) fn get(&self, key: u64) -> Option<ItemView<'_>> {
         let slot = self.contents.items.find(key)?;
-        self.contents.items.get(slot).map(crate::items::Record::view)
+        self.contents.items.get(slot).map(crate::record::Record::view)
     }
 
     pub(crate) fn config(&self) -> &Arc<TableConfig> {

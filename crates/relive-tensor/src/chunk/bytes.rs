@@ -153,6 +153,14 @@ impl Movable {
 }
 
 impl<'a> ChunkBytes<'a> {
+    /// The bytes, if they stay where they are for as long as the chunk lives.
+    pub(super) fn in_place(&self) -> Option<&'a [u8]> {
+        match &self.0 {
+            Access::Borrowed(bytes) => Some(bytes),
+            Access::Shared(_) => None,
+        }
+    }
+
     /// A part of the bytes.
     #[must_use]
     pub fn slice(&self, range: std::ops::Range<usize>) -> Option<ChunkBytes<'a>> {

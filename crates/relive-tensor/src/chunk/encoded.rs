@@ -41,6 +41,13 @@ impl Chunk {
     }
 }
 
+impl<'a> EncodedTensor<'a> {
+    /// [`plain_rows`](Self::plain_rows) for as long as the chunk lives; `None` also if the chunk's bytes can be moved.
+    pub(crate) fn plain_rows_in_place(&self, first: u32, rows: u32) -> Option<&'a [u8]> {
+        self.plain_rows_of(self.payload.in_place()?, first, rows)
+    }
+}
+
 impl EncodedTensor<'_> {
     /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.
     #[must_use]
@@ -81,7 +88,7 @@ impl EncodedTensor<'_> {
     /// # Errors
     /// [`ChunkFault`] if bytes of a bool tensor are no bools.
     pub fn copy_plain_rows(&self, first: u32, dst: &mut [u8]) -> Option<Result<(), ChunkFault>> {
-        let (plain, row_bytes) = self.plain()?;
+        let (plain, row_bytes) = self.plain(&self.payload)?;
         let start = row_bytes.checked_mul(usize::try_from(first).ok()?)?;
         dst.copy_from_slice(plain.get(start..start.checked_add(dst.len())?)?);
         Some(check_bytes(self.dtype, dst).map_err(ChunkFault::from))
@@ -91,19 +98,23 @@ impl EncodedTensor<'_> {
     /// have to be looked at.
     #[must_use]
     pub fn plain_rows(&self, first: u32, rows: u32) -> Option<&[u8]> {
-        let (plain, row_bytes) = self.plain().filter(|_| self.dtype != DType::Bool)?;
+        self.plain_rows_of(&self.payload, first, rows)
+    }
+
+    fn plain_rows_of<'p>(&self, payload: &'p [u8], first: u32, rows: u32) -> Option<&'p [u8]> {
+        let (plain, row_bytes) = self.plain(payload).filter(|_| self.dtype != DType::Bool)?;
         let at = |row: u32| row_bytes.checked_mul(usize::try_from(row).ok()?);
         plain.get(at(first)?..at(first.checked_add(rows)?)?)
     }
 
     /// The elements as they are stored, if they are stored as they are, and the bytes of a row.
-    fn plain(&self) -> Option<(&[u8], usize)> {
+    fn plain<'p>(&self, payload: &'p [u8]) -> Option<(&'p [u8], usize)> {
         if self.delta_encoded && delta::applies(self.dtype, self.shape) {
             return None;
         }
         let size = usize::try_from(self.size_bytes()?).ok()?;
         let rows = usize::try_from(self.shape.rows()?).ok()?;
-        Some((self.codec.plain(&self.payload, size)?, size.checked_div(rows)?))
+        Some((self.codec.plain(payload, size)?, size.checked_div(rows)?))
     }
 
     /// Decodes a tensor of fixed-size elements straight into all of `dst`.

@@ -46,10 +46,12 @@ impl ColumnHeader {
         self.shape.cell_dims()
     }
 
-    /// Whether the payload is shorter than the elements. If not, compressing was in vain, or was not tried.
+    /// Whether the payload has the length that the elements have when they are stored as they are. What has another one is compressed,
+    /// or is in several pieces.
     #[must_use]
-    pub fn is_compressed(&self) -> bool {
-        self.fixed_size().is_none_or(|size| u64::from(self.span.end.saturating_sub(self.span.start)) < size)
+    pub fn seems_plain(&self) -> bool {
+        let len = u64::from(self.span.end.saturating_sub(self.span.start));
+        self.fixed_size().is_some_and(|size| self.codec.plain_len(size) == Some(len))
     }
 
     /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.

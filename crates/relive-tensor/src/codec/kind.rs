@@ -141,6 +141,15 @@ impl Codec {
         }
     }
 
+    /// The length of so many bytes where they are stored as they are.
+    pub(crate) fn plain_len(self, size: u64) -> Option<u64> {
+        match self {
+            Self::Raw => Some(size),
+            Self::Snappy => snappy::plain_len(size),
+            Self::Lz4 | Self::Zstd => None,
+        }
+    }
+
     /// Checks what can be told of `src` without walking it: that it may decode to `expected_len` bytes, which are no more
     /// than a payload of this size can hold.
     pub(crate) fn check_announced(self, src: &[u8], expected_len: usize) -> Result<(), CodecError> {

@@ -67,6 +67,14 @@ pub(super) fn plain(src: &[u8], expected_len: usize) -> Option<&[u8]> {
     (rest.is_empty() && data.len() == expected_len).then_some(data)
 }
 
+/// The length of a block that is a single literal of `size` bytes.
+pub(super) fn plain_len(size: u64) -> Option<u64> {
+    let last = u32::try_from(size.checked_sub(1)?).ok()?;
+    let announced = u64::from(size.ilog2() / 7) + 1;
+    let tag = if last < 60 { 1 } else { u64::from(last.ilog2() / 8) + 2 };
+    Some(announced + tag + size)
+}
+
 pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
     if let Some(data) = plain(src, dst.len()) {
         dst.copy_from_slice(data);
@@ -225,6 +233,7 @@ mod tests {
             let mut block = Vec::new();
             encode(&src, &mut block).unwrap();
             assert_eq!(plain(&block, src.len()), Some(src.as_slice()), "{len}");
+            assert_eq!(plain_len(src.len() as u64), Some(block.len() as u64), "{len}");
             assert!(block.len() <= src.len() + 9);
             assert_eq!(validate(&block, src.len()), Ok(()));
             // The library reads it, too.

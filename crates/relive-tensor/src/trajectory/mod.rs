@@ -3,9 +3,11 @@
 mod builder;
 mod decode;
 mod error;
+mod plain;
 mod stored;
 mod validate;
 
 pub use builder::TrajectoryBuilder;
 pub use error::TrajectoryError;
+pub use plain::{Plain, PlainLayout};
 pub use stored::{Column, ColumnSpan, OnlySlice, Slice, Trajectory};

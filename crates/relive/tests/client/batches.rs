@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{LONG, TestServer, leaf, values};
-use relive::{BatchOptions, BatchSampler, Client, ErrorKind, SampleBatch, SelectorKind, TableConfig};
+use relive::{
+    BatchOptions, BatchSampler, Client, ErrorKind, SampleBatch, SampleInfo, SelectorKind, TableConfig,
+};
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -184,4 +186,36 @@ async fn unknown_tables_and_wrong_options() {
         let error = client.batch_sampler("t", BatchOptions::new(0)).unwrap_err();
         assert!(error.to_string().contains("batch_size must be at least 1"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn batches_of_arrays_only_are_copied_from_the_second_on() {
+    let server = TestServer::start([TableConfig::new("t").sampler(SelectorKind::Lifo)]).await;
+    insert(&server, 0..5).await;
+    let client = server.client_in_process();
+    let options = BatchOptions::new(4).max_batches(4).arrays_only(true);
+    let mut batches = client.batch_sampler("t", options).unwrap();
+    let handed_out = next(&mut batches).await;
+    assert!(handed_out.samples()[0].inserted_at().is_some());
+    for item in [5, 6] {
+        insert(&server, item..item + 1).await;
+        let copied = next(&mut batches).await;
+        assert_eq!(copied.columns().unwrap(), handed_out.columns().unwrap());
+        let mut bytes = vec![0; 32];
+        copied.gather_into(0, &mut bytes).unwrap();
+        assert_eq!(bytes, item.to_le_bytes().repeat(4));
+        assert_eq!(copied.column_memory(0).unwrap().bytes(), bytes);
+        let infos: Vec<SampleInfo> = copied.infos().collect();
+        assert_eq!(infos[3].times_sampled, 4);
+        assert_eq!((infos[0].table_size, infos[0].probability), (item.unsigned_abs() + 1, 1.0));
+        assert_eq!(infos[0].key, client.sample("t", 1).await.unwrap()[0].info().key);
+        assert_eq!(numbers(&copied), [item; 4]);
+        assert_eq!(copied.samples()[0].inserted_at(), None);
+    }
+    assert_eq!(client.server_info().await.unwrap().table("t").unwrap().num_unique_samples, 3);
+    server.client().reset("t").await.unwrap();
+    server.client().insert(&leaf(7.5), &[("t", 1.0)]).await.unwrap();
+    let other = next(&mut batches).await;
+    assert_eq!(other.samples()[0].columns().unwrap()[0].to_vec::<f64>().unwrap(), [7.5]);
+    assert!(batches.next().await.is_none(), "copied batches count, too");
 }
