@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// Write the figures to this file, too
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Give the server a network of its own, whose cable is pulled and slowed down; needs to be root, and iproute2
+    #[arg(long)]
+    namespace: bool,
     /// Use the profile of the tests, which is built sooner, instead of what is shipped
     #[arg(long)]
     dev: bool,
@@ -37,6 +40,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let mut command = Command::new(soak);
     command.arg(server).arg(folder);
     command.args(["--minutes", &options.minutes.to_string(), "--seed", &options.seed.to_string()]);
+    if options.namespace {
+        command.args(["--namespace", "yes"]);
+    }
     if let Some(json) = &options.json {
         command.arg("--json").arg(json);
     }

@@ -49,6 +49,14 @@ impl Failure {
         Self::text(Kind::Usage, text)
     }
 
+    /// The same, told with the option that it is about.
+    pub(crate) fn of(self, option: &str) -> Self {
+        match self {
+            Self::Error { kind, error } => Self::Error { kind, error: error.context(option.to_owned()) },
+            Self::OutputClosed => Self::OutputClosed,
+        }
+    }
+
     /// What kind of error it is, if it is one.
     pub(crate) fn kind(&self) -> Option<Kind> {
         match self {

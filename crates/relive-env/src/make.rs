@@ -1,6 +1,6 @@
 //! Environments by their names.
 
-use crate::bsuite::BsuiteId;
+use crate::bsuite::{BsuiteId, Experiment};
 use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};
@@ -27,7 +27,7 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
         "MountainCar-v0" => Box::new(MountainCar::new(seed)),
         "MountainCarContinuous-v0" => Box::new(MountainCarContinuous::new(seed)),
         "Pendulum-v1" => Box::new(Pendulum::new(seed)),
-        _ if name.contains('/') => {
+        _ if is_of_bsuite(name) => {
             let narrow = u32::try_from(seed).map_err(|_| {
                 let expected = format_args!("0..={} for {name}", u32::MAX);
                 EnvError::Setting(Mismatch::boxed("seed", expected, seed))
@@ -36,15 +36,29 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
         }
         _ => {
             let expected = "an id of bsuite such as catch/0, CartPole-v1, Acrobot-v1, MountainCar-v0, \
-                            MountainCarContinuous-v0 or Pendulum-v1";
+                            MountainCarContinuous-v0 or Pendulum-v1; of others give the environment itself instead of its \
+                            name (in Python what gymnasium.make gives)";
             return Err(EnvError::Setting(Mismatch::boxed("environment", expected, name)));
         }
     })
 }
 
+fn is_of_bsuite(name: &str) -> bool {
+    let experiment = name.split_once('/').map(|(experiment, _)| experiment);
+    experiment.is_some_and(|name| Experiment::ALL.into_iter().any(|experiment| experiment.name() == name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_others_are_told_how_to_come_in() {
+        let error = make("ALE/Pong-v5", 0).unwrap_err().to_string();
+        assert!(error.contains("gymnasium.make") && !error.contains("umbrella_length"), "{error}");
+        let error = make("catch/99", 0).unwrap_err().to_string();
+        assert!(error.contains("catch/0 to catch/19"), "{error}");
+    }
 
     #[test]
     fn seeds_of_bsuite_have_32_bits() {

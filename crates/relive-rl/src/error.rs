@@ -108,6 +108,15 @@ pub enum RlError {
         /// What it is, and what it must be.
         differences: String,
     },
+    /// The server was away and has come back without the run.
+    #[error(
+        "the server was away and has come back without the tables {tables}: they are not saved; give it --checkpoint-dir and \
+         --checkpoint-tables, so that it comes back with its last checkpoint, and begin anew"
+    )]
+    TablesGone {
+        /// Which it had.
+        tables: String,
+    },
     /// There is another learner for the run on this server.
     #[error(
         "another learner is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \

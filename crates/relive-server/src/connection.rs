@@ -19,6 +19,7 @@ use crate::limits::{
     MAX_STREAMS_PER_CONNECTION, PREFACE_TIMEOUT, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
     TLS_HANDSHAKE_TIMEOUT,
 };
+use crate::metered::Metered;
 use crate::traffic::Line;
 
 /// Why a connection ended other than by its client's wish.
@@ -96,7 +97,8 @@ async fn serve_until_cut(
     if greeting == Greeting::Bulk {
         return Ok(bulk::serve(socket, services, peer, access, line).await?);
     }
-    let connection = builder().serve_connection(TokioIo::new(socket), services.for_peer(&peer, access, line));
+    let socket = TokioIo::new(Metered::new(socket, Arc::clone(line.window())));
+    let connection = builder().serve_connection(socket, services.for_peer(&peer, access, line));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return Ok(result?),

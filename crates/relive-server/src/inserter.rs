@@ -104,17 +104,17 @@ impl Inserter {
         }
     }
 
-    /// So many bytes of the request have come.
-    pub(crate) fn has_come(&mut self, bytes: u64) {
-        if let Some(load) = &mut self.load {
-            load.grow_to(bytes);
-        }
+    /// So many bytes of the request have come, and the rest has not. Ready once there is room for them: nothing is to be read before.
+    pub(crate) fn poll_come(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
+        self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
     }
 
     /// Gives the place back: what was brought counts by itself.
     pub(crate) fn unreserve(&mut self) {
         self.gate.unreserve();
-        self.load = None;
+        if let Some(load) = self.load.take() {
+            load.arrived();
+        }
     }
 
     /// Handles a request to its end.

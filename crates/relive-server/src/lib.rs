@@ -17,6 +17,7 @@ mod grpc;
 mod inserter;
 pub mod limits;
 mod listener;
+mod metered;
 mod monitor;
 mod options;
 mod serve;

@@ -11,6 +11,9 @@ pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 /// of the reader that would set them free. So it holds the windows of 32 of them.
 pub const CONNECTION_WINDOW_BYTES: u32 = 32 * STREAM_WINDOW_BYTES;
 
+/// Bytes that a connection may have unread in its windows whatever others have in theirs: a frame must come as a whole.
+pub const UNREAD_BYTES_PER_CONNECTION: u64 = 2 * MAX_FRAME_BYTES as u64;
+
 /// Largest HTTP/2 frame accepted. Bulk data in frames of 16 KiB, the protocol's default, costs a system call each.
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 
@@ -21,7 +24,7 @@ pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// process may share a connection.
 pub const MAX_STREAMS_PER_CONNECTION: u32 = 2_000;
 
-/// Largest message of a call with one answer: MutatePriorities with a million keys.
+/// Largest message of a call with one answer: MutatePriorities with a million keys. What comes of one counts as in flight.
 pub const MAX_CALL_BYTES: usize = 20 << 20;
 
 /// Largest request to name columns: 64 KiB of names, and as many columns as a structure may have. Decoded, a place without a
@@ -30,6 +33,9 @@ pub const MAX_STRUCTURE_BYTES: usize = 256 << 10;
 
 /// Largest request on a sample stream: a table's name and two numbers.
 pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
+
+/// What requests of a sample stream may take that the server has not begun with: some thousands. Readers need one or a few.
+pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
 
 /// Bytes of one batch on the bulk path: it is put together in memory as a whole.
 pub const MAX_BATCH_BYTES: u64 = 2 << 30;
@@ -58,8 +64,15 @@ pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
 /// Heads of frames from those who have not shown a token, or who only read: names, numbers and a token.
 pub const MAX_OPENING_BYTES: usize = 16 << 10;
 
-/// Memory that is taken for a request of the bulk path on its announcement alone.
+/// Memory that is asked for at once for a request of the bulk path, to be used as its bytes come: a larger one is moved as it grows.
 pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
+
+/// Bytes of a request of the bulk path that are read before they are counted: as many as have come, within these two. What is not
+/// counted is less than what is, or nothing much.
+pub const MIN_REQUEST_PIECE_BYTES: usize = 64 << 10;
+
+/// Larger pieces would save system calls that are few already.
+pub const MAX_REQUEST_PIECE_BYTES: usize = 256 << 10;
 
 /// Time between two looks of a stream that waits for room: those who make room wake others, this is for connections that stall.
 pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
@@ -67,10 +80,10 @@ pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
 /// Streams that are woken for room that there is: more than one, since a stream that is woken need not be polled.
 pub const WOKEN_FOR_ROOM: usize = 8;
 
-/// Time for which a connection may hold bytes in flight that do not move while others wait for room, …
+/// Time that a client may waste of what others wait for: with requests and batches whose bytes it does not move, …
 pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 
-/// … and a second more for each so many bytes: a slow network.
+/// … where each so many bytes that it moves may take a second: a slow network.
 pub const MIN_CLIENT_BYTES_PER_SECOND: u64 = 4 << 20;
 
 /// Headers of one request; replay clients send a few hundred bytes.

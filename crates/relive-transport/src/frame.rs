@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_wire::bulk::{FrameError, FrameHeader, FrameKind, HEADER_BYTES};
 use relive_wire::limits::MAX_BULK_HEAD_BYTES;
@@ -78,7 +79,7 @@ pub enum ReadError {
 /// The connection ends, also if a process that was forked off meanwhile still has the socket.
 impl Drop for Frames {
     fn drop(&mut self) {
-        self.writer.0.shut_down();
+        self.writer.socket.shut_down();
     }
 }
 
@@ -87,13 +88,14 @@ impl Frames {
     #[must_use]
     pub fn new(socket: Socket) -> Self {
         let (ahead, descriptors) = (Ahead::default(), Vec::new());
-        Self { writer: FrameWriter(Arc::new(socket)), ahead, descriptors, max_head: MAX_BULK_HEAD_BYTES }
+        let writer = FrameWriter { socket: Arc::new(socket), taken: None };
+        Self { writer, ahead, descriptors, max_head: MAX_BULK_HEAD_BYTES }
     }
 
     /// The socket.
     #[must_use]
     pub fn socket(&self) -> &Socket {
-        &self.writer.0
+        &self.writer.socket
     }
 
     /// The other half, for writing while this one reads.
@@ -146,27 +148,44 @@ impl Frames {
     /// # Errors
     /// The connection broke or ended.
     pub async fn read_body(&mut self, out: &mut [u8]) -> io::Result<()> {
-        let at_hand = self.ahead.len().min(out.len());
-        let (first, _) = out.split_at_mut(at_hand);
-        first.copy_from_slice(self.ahead.bytes().get(..at_hand).unwrap_or_default());
-        self.ahead.use_up(at_hand);
-        let mut rest = out.get_mut(at_hand..).unwrap_or_default();
+        let mut rest = out;
         while !rest.is_empty() {
-            match self.writer.0.try_read(rest, &mut self.descriptors) {
-                Ok(0) => return Err(cut_short()),
-                Ok(read) => rest = rest.get_mut(read..).unwrap_or_default(),
+            let read = self.read_some(rest).await?;
+            rest = rest.get_mut(read..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Reads what lies there of a frame's body, `out.len()` bytes at most, once something does; gives how much. Dropping the future
+    /// loses nothing.
+    ///
+    /// # Errors
+    /// The connection broke or ended.
+    pub async fn read_some(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let at_hand = self.ahead.len().min(out.len());
+        if at_hand > 0 {
+            let (first, _) = out.split_at_mut(at_hand);
+            first.copy_from_slice(self.ahead.bytes().get(..at_hand).unwrap_or_default());
+            self.ahead.use_up(at_hand);
+            self.ahead.shrink();
+            return Ok(at_hand);
+        }
+        loop {
+            match self.writer.socket.try_read(out, &mut self.descriptors) {
+                Ok(0) if !out.is_empty() => return Err(cut_short()),
+                Ok(read) => {
+                    self.descriptors.truncate(MAX_DESCRIPTORS);
+                    return Ok(read);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.more().await?,
                 Err(error) => return Err(error),
             }
-            self.descriptors.truncate(MAX_DESCRIPTORS);
         }
-        self.ahead.shrink();
-        Ok(())
     }
 
     /// Waits for more of a frame that has begun: who announces something and does not send it must not be waited for.
     async fn more(&self) -> io::Result<()> {
-        match timeout(STALL_TIMEOUT, self.writer.0.readable()).await {
+        match timeout(STALL_TIMEOUT, self.writer.socket.readable()).await {
             Ok(readable) => readable,
             Err(_) => {
                 let text = format!("nothing came of a frame that had begun for {STALL_TIMEOUT:?}");
@@ -197,14 +216,16 @@ impl Frames {
     /// Reads what is there, once something is, towards `needed` bytes. Of a frame that has begun, something must come soon.
     async fn fill(&mut self, needed: usize, has_begun: bool) -> io::Result<usize> {
         loop {
-            match self.writer.0.try_read(self.ahead.room_for(needed), &mut self.descriptors) {
+            match self.writer.socket.try_read(self.ahead.room_for(needed), &mut self.descriptors) {
                 Ok(read) => {
                     self.descriptors.truncate(MAX_DESCRIPTORS);
                     self.ahead.end += read;
                     return Ok(read);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_begun => self.more().await?,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writer.0.readable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.writer.socket.readable().await?;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -229,9 +250,18 @@ impl Frames {
 
 /// The writing half of a connection.
 #[derive(Debug, Clone)]
-pub struct FrameWriter(Arc<Socket>);
+pub struct FrameWriter {
+    socket: Arc<Socket>,
+    taken: Option<Arc<AtomicU64>>,
+}
 
 impl FrameWriter {
+    /// The same, which adds the bytes that the system takes to `taken` as it takes them.
+    #[must_use]
+    pub fn counting(self, taken: Arc<AtomicU64>) -> Self {
+        Self { taken: Some(taken), ..self }
+    }
+
     /// Writes all of `parts`. If the future is dropped before it is ready, the connection is of no use any more.
     ///
     /// # Errors
@@ -241,14 +271,19 @@ impl FrameWriter {
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             let now = rest.get(..rest.len().min(MAX_PARTS)).unwrap_or_default();
-            match self.0.try_write(now) {
+            match self.socket.try_write(now) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => IoSlice::advance_slices(&mut rest, written),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.0.writable().await?,
+                Ok(written) => {
+                    if let Some(taken) = &self.taken {
+                        taken.fetch_add(written as u64, Ordering::Relaxed);
+                    }
+                    IoSlice::advance_slices(&mut rest, written);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.writable().await?,
                 Err(error) => return Err(error),
             }
         }
-        self.0.flush().await
+        self.socket.flush().await
     }
 
     /// Writes a frame.
@@ -278,8 +313,8 @@ impl FrameWriter {
     /// The connection broke, or it takes no descriptors.
     pub async fn send_with(&self, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let written = loop {
-            match self.0.try_write_with(bytes, descriptor) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.0.writable().await?,
+            match self.socket.try_write_with(bytes, descriptor) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.writable().await?,
                 written => break written?,
             }
         };

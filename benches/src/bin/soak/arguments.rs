@@ -13,20 +13,23 @@ pub(crate) struct Arguments {
     pub(crate) minutes: f64,
     pub(crate) seed: u64,
     pub(crate) json: Option<PathBuf>,
+    /// Whether the server has a network of its own.
+    pub(crate) namespace: bool,
 }
 
-const USAGE: &str = "usage: soak SERVER FOLDER [--minutes N] [--seed S] [--json FILE]";
+const USAGE: &str = "usage: soak SERVER FOLDER [--minutes N] [--seed S] [--json FILE] [--namespace yes|no]";
 
 impl Arguments {
     pub(crate) fn parse(words: &[String]) -> Outcome<Arguments> {
         let [server, folder, options @ ..] = words else { return Err(USAGE.into()) };
         let (server, folder) = (server.into(), folder.into());
-        let mut arguments = Arguments { server, folder, minutes: 2.0, seed: 1, json: None };
+        let mut arguments = Arguments { server, folder, minutes: 2.0, seed: 1, json: None, namespace: false };
         for option in options.chunks(2) {
             let [name, value] = option else { return Err(USAGE.into()) };
             match name.as_str() {
                 "--minutes" => arguments.minutes = value.parse()?,
                 "--seed" => arguments.seed = value.parse()?,
+                "--namespace" => arguments.namespace = value == "yes",
                 "--json" => arguments.json = Some(value.into()),
                 _ => return Err(format!("unknown option {name}; {USAGE}").into()),
             }

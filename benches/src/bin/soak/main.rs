@@ -5,7 +5,8 @@
 //! $ cargo xtask soak --minutes 30
 //! ```
 //!
-//! Arguments: the server's program, a folder for its checkpoints, `--minutes N` (2), `--seed S` (1), `--json FILE`. In the first
+//! Arguments: the server's program, a folder for its checkpoints, `--minutes N` (2), `--seed S` (1), `--json FILE`, `--namespace yes`
+//! for a network of the server's own whose cable is pulled and slowed down. In the first
 //! three fifths of the time the server is killed again and again; in the rest it stays up, and its memory must stay what it is.
 //! Ends with a report, and with a failure if a confirmed item was lost or wrong, if the server panicked or ended by itself, or if
 //! its memory drifted.
@@ -15,6 +16,7 @@
 mod arguments;
 mod content;
 mod model;
+mod namespace;
 mod proxy;
 mod report;
 mod roles;

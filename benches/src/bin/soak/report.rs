@@ -20,7 +20,7 @@ pub(crate) struct Report {
     panics: Vec<String>,
     /// Why the run ended before its time.
     broken: Option<String>,
-    counts: [(&'static str, u64); 6],
+    counts: [(&'static str, u64); 7],
     inserts: [f64; 3],
     samples: [f64; 3],
     /// Bytes in the first and the last quarter of the time without kills, and how many notes there are of it.
@@ -39,6 +39,7 @@ impl Report {
             counts: [
                 ("kills", count(&counts.kills)),
                 ("cuts", count(&counts.cuts)),
+                ("troubles", count(&counts.troubles)),
                 ("garbage", count(&counts.garbage)),
                 ("checkpoints", count(&counts.checkpoints)),
                 ("streamed", count(&counts.streamed)),

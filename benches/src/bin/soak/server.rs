@@ -9,6 +9,7 @@ use std::time::Duration;
 use relive_client::{Client, ClientOptions};
 
 use crate::Outcome;
+use crate::namespace::Namespace;
 
 /// How long a server may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -19,6 +20,8 @@ pub(crate) struct Server {
     program: PathBuf,
     folder: PathBuf,
     pub(crate) address: String,
+    /// Its network, if it is not ours.
+    pub(crate) namespace: Option<Namespace>,
     running: Mutex<Option<Child>>,
 }
 
@@ -26,15 +29,22 @@ pub(crate) struct Server {
 const CONFIG: &str = "[[table]]\nname = 'soak'\nsampler = { prioritized = 0.6 }\nmax_size = 1000000\n";
 
 impl Server {
-    pub(crate) async fn start(program: &Path, folder: &Path) -> Outcome<Server> {
+    pub(crate) async fn start(
+        program: &Path,
+        folder: &Path,
+        namespace: Option<Namespace>,
+    ) -> Outcome<Server> {
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join("soak.toml"), CONFIG)?;
         // Free now, and nobody else asks for a certain one.
-        let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let host = namespace.as_ref().map_or("127.0.0.1", |_| Namespace::address());
+        let address = format!("{host}:{}", free.port());
         let server = Server {
             program: program.to_owned(),
             folder: folder.to_owned(),
             address,
+            namespace,
             running: Mutex::default(),
         };
         server.start_again().await?;
@@ -43,10 +53,14 @@ impl Server {
 
     /// Starts it, and waits until it answers.
     pub(crate) async fn start_again(&self) -> Outcome {
-        let port = self.address.rsplit(':').next().unwrap_or_default();
+        let (host, port) = self.address.split_once(':').unwrap_or_default();
         let log = File::options().create(true).append(true).open(self.log())?;
-        let child = Command::new(&self.program)
-            .args(["serve", "--port", port, "--checkpoint-keep", "2", "--config"])
+        let mut command = match &self.namespace {
+            Some(namespace) => namespace.command(&self.program),
+            None => Command::new(&self.program),
+        };
+        let child = command
+            .args(["serve", "--bind", host, "--port", port, "--checkpoint-keep", "2", "--config"])
             .arg(self.folder.join("soak.toml"))
             .arg("--checkpoint-dir")
             .arg(self.folder.join("checkpoints"))

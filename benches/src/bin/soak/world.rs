@@ -10,6 +10,7 @@ use relive_client::{Client, ClientOptions, ErrorKind, TransportChoice};
 use crate::Outcome;
 use crate::arguments::Arguments;
 use crate::model::Model;
+use crate::namespace::Namespace;
 use crate::proxy::Proxy;
 use crate::server::Server;
 
@@ -39,6 +40,7 @@ pub(crate) struct World {
 pub(crate) struct Counts {
     pub(crate) kills: AtomicU64,
     pub(crate) cuts: AtomicU64,
+    pub(crate) troubles: AtomicU64,
     pub(crate) garbage: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
     pub(crate) streamed: AtomicU64,
@@ -69,7 +71,8 @@ impl Latency {
 
 impl World {
     pub(crate) async fn create(arguments: &Arguments) -> Outcome<World> {
-        let server = Server::start(&arguments.server, &arguments.folder).await?;
+        let namespace = arguments.namespace.then(Namespace::make).transpose()?;
+        let server = Server::start(&arguments.server, &arguments.folder, namespace).await?;
         Ok(World {
             model: Model::default(),
             rough: Proxy::start(server.address.clone(), false).await?,
@@ -86,7 +89,9 @@ impl World {
         &self.server.address
     }
 
+    /// A client by a certain way; into another network there is only one.
     pub(crate) fn client(&self, way: TransportChoice) -> Outcome<Client> {
+        let way = if self.server.namespace.is_some() { TransportChoice::Tcp } else { way };
         connect(self.address(), way)
     }
 

@@ -3,9 +3,11 @@
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{Entry, Source, Storage, Upload};
 use crate::disk::{Disk, DurableFile, Locked, RealDisk};
+use crate::limits::{LOCK_LOOK_EVERY, LOCK_PATIENCE};
 use crate::{Error, ErrorKind};
 
 /// The file that a writer keeps locked.
@@ -89,10 +91,15 @@ impl Storage for LocalStorage {
         let made = self.disk.read_folder(&self.root).map(drop).or_else(|_| self.make_folder(&self.root));
         made.map_err(|source| Error::io("make the folder", &self.root, source))?;
         let path = self.path(LOCK);
-        let locked = self.disk.lock(&path, &format!("process {}\n", std::process::id()));
-        match locked.map_err(|source| Error::io("write", &path, source))? {
-            Locked::Ours(lock) => Ok(lock),
-            Locked::Theirs(note) => Err(in_use(&self.root, &note)),
+        let note = format!("process {}\n", std::process::id());
+        let since = Instant::now();
+        loop {
+            match self.disk.lock(&path, &note).map_err(|source| Error::io("write", &path, source))? {
+                Locked::Ours(lock) => return Ok(lock),
+                // A process that was killed has its locks until the system is done with it.
+                Locked::Theirs(_) if since.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_LOOK_EVERY),
+                Locked::Theirs(note) => return Err(in_use(&self.root, &note)),
+            }
         }
     }
 

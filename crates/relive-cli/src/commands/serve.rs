@@ -12,6 +12,7 @@ use relive_server::{Engine, HttpServer, Monitor, ServerOptions};
 use relive_table::TableConfig;
 use relive_tensor::ColdStore;
 
+use crate::allocator;
 use crate::checkpoints::Checkpoints;
 use crate::config::{self, Config};
 use crate::failure::{Failure, Kind, Result};
@@ -57,6 +58,7 @@ pub(crate) struct Options {
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
     let config = config::load(&options.config)?;
+    allocator::give_back_from_now_on();
     let monitor = Monitor::new();
     // Before the tables, so that it can be seen that a checkpoint is being loaded.
     let http = show(options.http.or(config.http), &monitor).await?;
@@ -86,7 +88,8 @@ pub(crate) async fn run(options: Options) -> Result {
 /// Metrics, health and the dashboard, if they are asked for.
 async fn show(address: Option<SocketAddr>, monitor: &Monitor) -> Result<Option<HttpServer>> {
     let Some(address) = address else { return Ok(None) };
-    let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
+    let listener = relive_server::bind(address).await;
+    let listener = listener.map_err(|error| Failure::text(Kind::Bind, format!("--http: {error}")))?;
     let http = HttpServer::start(listener, monitor.clone()).map_err(broken)?;
     let address = http.address();
     tracing::info!(%address, "metrics and dashboard at http://{address}/");

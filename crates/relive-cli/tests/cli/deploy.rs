@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use yaml_rust2::{Yaml, YamlLoader};
 
-use crate::http::{get, serve_with_http};
+use crate::http::{PATIENCE, get, serve_with_http};
 use crate::support::{file, outcome};
 
 const PROGRAM: &str = "/usr/local/bin/relive";
@@ -91,7 +92,12 @@ fn the_stateful_set_runs_a_server_that_its_probes_find() {
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
         let wanted = &container[probe]["httpGet"];
         assert_eq!(wanted["port"].as_str(), Some("http"), "{probe}");
-        let (head, _) = get(&http, wanted["path"].as_str().unwrap());
+        let look = || get(&http, wanted["path"].as_str().unwrap()).0;
+        let (mut head, since) = (look(), Instant::now());
+        // Who listens is ready a moment later; a probe comes again, too.
+        while head.starts_with("http/1.1 503") && since.elapsed() < PATIENCE {
+            head = look();
+        }
         assert!(head.starts_with("http/1.1 200"), "{probe}: {head}");
     }
 }

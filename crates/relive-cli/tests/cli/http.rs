@@ -11,7 +11,7 @@ use crate::support::{Served, command, file, outcome};
 const TOML: &str = "[[table]]\nname = 'replay'\nmax_size = 50\n";
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server whose log nobody reads any further, and the address of its dashboard.
 fn serve(config: &str, more: &[&str]) -> (Served, String) {

@@ -161,11 +161,13 @@ impl Many {
     pub(crate) fn failed(&self, server: &Server, reason: &str) {
         if server.failed(reason) {
             self.log.lock().add(server.address(), ServerEvent::Left, reason);
-            let left = self.servers().iter().filter(|server| server.is_up()).count();
+            let servers = self.servers();
+            let away = servers.iter().filter(|server| server.is_away()).count();
             tracing::warn!(
                 target: "relive",
-                "the server at {} is left out until it answers again: {reason}; {left} other servers take part",
-                server.address()
+                "the server at {} is left out until it answers again: {reason}; {away} of {} servers are left out",
+                server.address(),
+                servers.len()
             );
             server.poke.notify_one();
         }

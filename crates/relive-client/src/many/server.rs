@@ -76,6 +76,10 @@ impl Server {
         self.standing() == ServerStanding::Up
     }
 
+    pub(super) fn is_away(&self) -> bool {
+        self.standing() == ServerStanding::Away
+    }
+
     /// Ready once the server is left out.
     pub(crate) async fn left_out(&self) {
         let mut standing = self.standing.subscribe();

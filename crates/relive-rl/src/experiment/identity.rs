@@ -1,6 +1,6 @@
 //! What a run is of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use relive_env::EnvironmentSpec;
 use serde::{Deserialize, Serialize};
@@ -66,20 +66,16 @@ impl Identity {
                 differences.push(format!("{name} is {saved} there, {asked} was asked for"));
             }
         };
-        for name in self
-            .settings
-            .keys()
-            .chain(asked.settings.keys().filter(|name| !self.settings.contains_key(*name)))
-        {
-            compare(name, self.settings.get(name).cloned(), asked.settings.get(name).cloned());
-        }
         for ((name, saved), (_, asked)) in self.fields().into_iter().zip(asked.fields()) {
             compare(name, Some(saved), Some(asked));
+        }
+        let names: BTreeSet<&String> = self.settings.keys().chain(asked.settings.keys()).collect();
+        for name in names {
+            compare(name, self.settings.get(name).cloned(), asked.settings.get(name).cloned());
         }
         if differences.is_empty() {
             return Ok(());
         }
-        differences.reverse();
         Err(RlError::OtherRun { place: place.to_owned(), differences: differences.join("; "), advice })
     }
 
@@ -90,11 +86,11 @@ impl Identity {
 
     fn fields(&self) -> [(&'static str, String); 5] {
         [
-            ("seed", self.seed.to_string()),
-            ("what actions are", self.actions.clone()),
-            ("what observations are", self.observations.clone()),
-            ("environment", self.environment.clone()),
             ("agent", self.agent.clone()),
+            ("environment", self.environment.clone()),
+            ("what observations are", self.observations.clone()),
+            ("what actions are", self.actions.clone()),
+            ("seed", self.seed.to_string()),
         ]
     }
 }

@@ -41,8 +41,13 @@ pub(super) fn number(snapshot: &Snapshot) -> u64 {
 
 /// Puts a state in the place of the one before, with what it is of.
 pub(crate) fn put(client: &Client, identity: &Identity, state: &[u8]) -> Result<()> {
+    put_into(client, TABLE, identity, state)
+}
+
+/// The same in another table of one item.
+pub(crate) fn put_into(client: &Client, table: &str, identity: &Identity, state: &[u8]) -> Result<()> {
     let step = Nest::dict([("of", leaf(&identity.to_bytes()?)?), ("state", leaf(state)?)]);
-    Ok(client.insert(&step, &[(TABLE, 1.0)])?)
+    Ok(client.insert(&step, &[(table, 1.0)])?)
 }
 
 pub(crate) fn leaf(bytes: &[u8]) -> Result<Nest<Tensor>> {
@@ -53,12 +58,16 @@ pub(crate) fn leaf(bytes: &[u8]) -> Result<Nest<Tensor>> {
 
 /// The newest state, if there is one, and what it is of.
 pub(crate) fn get(client: &Client) -> Result<Option<(Identity, Vec<u8>)>> {
+    get_from(client, TABLE)
+}
+
+/// The same of another table of one item.
+pub(crate) fn get_from(client: &Client, table: &str) -> Result<Option<(Identity, Vec<u8>)>> {
     let info = client.server_info()?;
-    let is_there = info.tables.iter().any(|table| table.config.name == TABLE && table.current_size > 0);
-    if !is_there {
+    if info.table(table).is_none_or(|found| found.current_size == 0) {
         return Ok(None);
     }
-    let samples = client.sample_with_timeout(TABLE, 1, PATIENCE)?;
+    let samples = client.sample_with_timeout(table, 1, PATIENCE)?;
     let Some(sample) = samples.first() else { return Ok(None) };
     let columns = sample.columns()?;
     let [identity, state] = columns.as_slice() else {

@@ -7,13 +7,14 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use relive_client::ErrorKind;
 use relive_client::blocking::Client;
 use relive_env::EnvironmentSpec;
 use relive_nn::Params;
 
 use super::lease::{Lease, TIMES};
 use super::watch::{Missed, watched};
-use super::{episodes, tables, variables};
+use super::{counts, episodes, tables, variables};
 use crate::experiment::identity::Identity;
 use crate::experiment::local::LEARNER_REPORT_EVERY;
 use crate::experiment::parts::{Who, environment_seed, learner_key};
@@ -70,20 +71,61 @@ pub fn learn(
     let RemoteLearner { agent, client, seed, .. } = *options;
     agent.validate()?;
     let spec = make_environment(environment_seed(options.environment, seed, Who::Actor(0)))?.spec().clone();
-    tables::add(client, agent)?;
-    let lease = Lease::take(client, TIMES, options.stop)?;
     let identity = Identity::new(agent, options.environment, &spec, seed);
-    let shared = Shared { identity, tally: Mutex::new(Tally::new()), is_over: AtomicBool::new(false) };
-    let lease = Mutex::new(lease);
-    let outcome = with_lease(options, &spec, (&shared, &lease), on_report);
-    // The next learner need not wait; if the server is lost, that was said already.
-    let released = lease.into_inner().release();
-    let params = outcome?;
-    released?;
+    let shared = Shared::new(identity);
+    watched(client, Missed::Nobody, || tables::add(client, agent))?;
+    let params = loop {
+        match attempt(options, &spec, &shared, on_report) {
+            Err(RlError::Replay(error)) if is_loss(&error) => come_back(options, &error)?,
+            ended => break ended?,
+        }
+    };
     let Pace { batch_size, min_observations, .. } = agent.pace();
     let learned_from = inserts(client, agent)?.saturating_sub(min_observations);
     let summary = shared.tally.lock().summary(batch_size, learned_from);
     Ok(Trained { summary, params, spec })
+}
+
+/// Learns until there are steps enough, or the server is lost; what was learned.
+fn attempt(
+    options: &RemoteLearner<'_>,
+    spec: &EnvironmentSpec,
+    shared: &Shared,
+    on_report: &mut dyn FnMut(&Report),
+) -> Result<Arc<Params>> {
+    let take = || Lease::take(options.client, TIMES, options.stop);
+    let lease = Mutex::new(watched(options.client, Missed::Nobody, take)?);
+    shared.is_over.store(false, Ordering::Relaxed);
+    let outcome = with_lease(options, spec, (shared, &lease), on_report);
+    // The next learner need not wait; if the server is lost, that was said already.
+    let released = lease.into_inner().release();
+    let params = outcome?;
+    released.map(|()| params)
+}
+
+/// Whether an error may be that the server is gone, or its tables are since it has come back.
+fn is_loss(error: &relive_client::Error) -> bool {
+    use ErrorKind::{Cancelled, NotFound, Timeout, Unavailable};
+    matches!(error.kind(), Cancelled | NotFound | Timeout | Unavailable)
+}
+
+/// Waits for a server that was lost, with its tables.
+fn come_back(options: &RemoteLearner<'_>, why: &relive_client::Error) -> Result<()> {
+    let RemoteLearner { agent, client, stop, .. } = *options;
+    tracing::warn!("the server is lost, or has stopped: {why}; waiting for it to come back");
+    loop {
+        // A server that stops answers to the end.
+        std::thread::sleep(PATIENCE);
+        stop.check()?;
+        match tables::expect(client, agent) {
+            Err(RlError::Replay(error)) if is_loss(&error) => {}
+            looked => {
+                looked?;
+                tracing::info!("the server is back, with the run's tables: going on");
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// What only one learner at a time may do; what it has learned.
@@ -96,7 +138,11 @@ fn with_lease(
     let RemoteLearner { agent, client, seed, .. } = *options;
     let place = Place { spec, client, key: learner_key(seed) };
     let mut learner = agent.learner(&place, PREFETCHED_BATCHES)?;
-    restore(client, shared, learner.as_mut())?;
+    match shared.kept.lock().take() {
+        // It lives still, and knows more than a checkpoint of the server.
+        Some(state) => learner.restore(&state)?,
+        None => restore(client, shared, learner.as_mut())?,
+    }
     // From the beginning, so that a checkpoint of the server is one of a run, and everybody knows of what.
     save(client, learner.as_mut(), shared)?;
     let newest = learner.variables().clone();
@@ -107,8 +153,11 @@ fn with_lease(
         scope(|threads| {
             let tells = tell.clone();
             let reading = threads.spawn(move || shared.ending(|| read(options, (shared, lease), &tells)));
-            let learning =
-                threads.spawn(move || shared.ending(|| steps(options, learner.as_mut(), shared, &tell)));
+            let learning = threads.spawn(move || {
+                let ended = shared.ending(|| steps(options, learner.as_mut(), shared, &tell));
+                *shared.kept.lock() = Some(learner.save());
+                ended
+            });
             told.into_iter().for_each(|report| on_report(&report));
             let joined = [("the learner", learning.join()), ("the reader of episodes", reading.join())];
             joined.into_iter().try_for_each(|(who, ended)| {
@@ -126,9 +175,16 @@ struct Shared {
     identity: Identity,
     tally: Mutex<Tally>,
     is_over: AtomicBool,
+    /// The learner's state when it last stopped.
+    kept: Mutex<Option<Vec<u8>>>,
 }
 
 impl Shared {
+    fn new(identity: Identity) -> Self {
+        let (tally, is_over) = (Mutex::new(Tally::new()), AtomicBool::new(false));
+        Self { identity, tally, is_over, kept: Mutex::default() }
+    }
+
     fn is_over(&self, options: &RemoteLearner<'_>) -> bool {
         options.stop.is_stopped()
             || self.is_over.load(Ordering::Relaxed)
@@ -150,14 +206,20 @@ fn read(
 ) -> Result<()> {
     while !shared.is_over(options) {
         lease.lock().renew()?;
-        for (player, episode) in episodes::take(options.client, EPISODES_AT_ONCE, PATIENCE)? {
-            let mut tally = shared.tally.lock();
+        let taken = episodes::take(options.client, EPISODES_AT_ONCE, PATIENCE)?;
+        if taken.is_empty() {
+            continue;
+        }
+        let mut tally = shared.tally.lock();
+        for (player, episode) in taken {
             let report = match player {
                 Some(actor) => Report::Actor(tally.note(actor, &episode)),
                 None => Report::Evaluator(tally.note_evaluation(&episode)),
             };
             let _ = tell.send(report);
         }
+        // Nobody else will read these episodes.
+        counts::put(options.client, &shared.identity, &mut tally)?;
     }
     Ok(())
 }
@@ -206,6 +268,11 @@ fn restore(client: &Client, shared: &Shared, learner: &mut dyn Learner) -> Resul
         saved::visit_sections(state, &mut sections);
         shared.tally.lock().visit(state);
     })?;
+    let mut tally = shared.tally.lock();
+    if let Some(newer) = counts::newer(client, &tally)? {
+        *tally = newer;
+    }
+    drop(tally);
     tracing::info!("resumed from the server's table `run` at step {}", shared.tally.lock().env_steps());
     sections.first().map_or(Ok(()), |section| learner.restore(section))
 }

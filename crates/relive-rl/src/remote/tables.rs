@@ -6,7 +6,7 @@ use relive_client::ErrorKind;
 use relive_client::blocking::Client;
 use relive_table::{RateLimiterConfig, SelectorKind, TableConfig};
 
-use super::{episodes, lease, variables};
+use super::{counts, episodes, lease, variables};
 use crate::experiment::{Stop, saved};
 use crate::{Agent, Result, RlError};
 
@@ -18,9 +18,32 @@ const MAX_EPISODES: u64 = 100_000;
 
 /// Adds what the server does not have yet. What it has must be as it would be added.
 pub(super) fn add(client: &Client, agent: &dyn Agent) -> Result<()> {
+    for table in missing(client, agent)? {
+        let added = client.add_table(table.clone());
+        // Another process may have added it in the same moment.
+        if added.is_err() && !is_there(client, &table)? {
+            added?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks whether the server has all of them still.
+///
+/// # Errors
+/// [`TablesGone`](RlError::TablesGone) if it has not; it has others of these names; the server is lost.
+pub(super) fn expect(client: &Client, agent: &dyn Agent) -> Result<()> {
+    let gone: Vec<String> =
+        missing(client, agent)?.into_iter().map(|table| format!("`{}`", table.name)).collect();
+    if gone.is_empty() { Ok(()) } else { Err(RlError::TablesGone { tables: gone.join(", ") }) }
+}
+
+/// What the server does not have.
+fn missing(client: &Client, agent: &dyn Agent) -> Result<Vec<TableConfig>> {
     let mut wanted = agent.tables()?;
     wanted.push(TableConfig::new(variables::TABLE).max_size(1));
     wanted.push(saved::table());
+    wanted.push(counts::table());
     wanted.push(lease::table());
     let queue = TableConfig::new(episodes::TABLE).sampler(SelectorKind::Fifo).max_times_sampled(1);
     wanted.push(queue.max_size(MAX_EPISODES));
@@ -30,14 +53,7 @@ pub(super) fn add(client: &Client, agent: &dyn Agent) -> Result<()> {
             missing.push(table);
         }
     }
-    for table in missing {
-        let added = client.add_table(table.clone());
-        // Another process may have added it in the same moment.
-        if added.is_err() && !is_there(client, &table)? {
-            added?;
-        }
-    }
-    Ok(())
+    Ok(missing)
 }
 
 /// # Errors

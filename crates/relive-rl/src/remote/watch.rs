@@ -26,6 +26,8 @@ pub(super) enum Missed {
     Learner,
     /// Actors, by the learner, which reads this table.
     Actors(String),
+    /// Nobody but the server.
+    Nobody,
 }
 
 /// Runs `work`, and meanwhile says in the log what it waits for: a server that does not answer, a learner, actors.
@@ -75,6 +77,7 @@ impl Watch {
                 let sign: Result<Option<Sign>> = if has_sign { lease::read(client) } else { Ok(None) };
                 sign.ok().flatten().filter(|sign| !sign.has_ended).map_or(Seen::None, Seen::Sign)
             }
+            Missed::Nobody => Seen::None,
             Missed::Actors(table) => info
                 .table(table)
                 .map_or(Seen::None, |table| Seen::Counts { inserts: table.inserts, samples: table.samples }),
@@ -94,7 +97,8 @@ impl Watch {
             Seen::None | Seen::Counts { inserts: 0, .. } => GRACE,
             _ => TIMES.silence,
         };
-        if now.duration_since(self.since) >= grace {
+        let is_missed = !matches!(self.missed, Missed::Nobody);
+        if is_missed && now.duration_since(self.since) >= grace {
             self.tell(Some(Wanting::Other));
         }
     }
@@ -111,6 +115,7 @@ impl Watch {
             (Some(Wanting::Other), Missed::Actors(table)) => {
                 tracing::info!("nothing comes into the table `{table}`: waiting for actors");
             }
+            (Some(Wanting::Other), Missed::Nobody) => {}
             (None, _) => tracing::info!("going on"),
         }
         self.told = wanting;

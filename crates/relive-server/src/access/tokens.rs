@@ -75,6 +75,7 @@ struct Seen {
     changed: Option<SystemTime>,
     len: u64,
     inode: u64,
+    is_file: bool,
 }
 
 impl Tokens {
@@ -130,7 +131,12 @@ impl Seen {
     fn at(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = fs::metadata(path).ok()?;
-        Some(Self { changed: metadata.modified().ok(), len: metadata.len(), inode: metadata.ino() })
+        Some(Self {
+            changed: metadata.modified().ok(),
+            len: metadata.len(),
+            inode: metadata.ino(),
+            is_file: metadata.is_file(),
+        })
     }
 }
 
@@ -139,7 +145,7 @@ fn read(path: &Path) -> Result<Known, TokensError> {
     // Looked at first: a change meanwhile is seen the next time.
     let seen = Seen::at(path);
     // Opening a pipe waits for somebody who writes, and a device may never end.
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+    if seen.is_some_and(|seen| !seen.is_file) {
         return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
     }
     if let Some(Seen { len: got, .. }) = seen.filter(|seen| seen.len > MAX_TOKEN_FILE_BYTES) {

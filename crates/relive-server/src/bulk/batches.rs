@@ -3,11 +3,12 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use relive_engine::batch::{Batch, BatchError, PlainColumn};
 use relive_table::Sampled;
 use relive_tensor::CodecSet;
-use relive_transport::Frames;
+use relive_transport::{FrameWriter, Frames};
 use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameKind, InfoLayout, aligned};
 use relive_wire::sample::Packer;
 use relive_wire::v1::{BatchColumn, BatchHead, ShareMemory};
@@ -18,7 +19,7 @@ use super::failure::Failure;
 use super::slots::{Slot, Slots};
 use crate::grpc::status;
 use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, MIN_STORED_PART_BYTES, SAMPLES_FRAME_BYTES};
-use crate::traffic::Passage;
+use crate::traffic::{Load, Passage};
 
 /// Sends batches over a connection.
 #[derive(Debug)]
@@ -68,11 +69,12 @@ impl Sender {
             Err(samples) => return self.send_apart(frames, table, &samples).await,
         };
         let len = plan.len as u64;
-        let _load = self.passage.take(len).await;
+        let load = self.passage.take(len).await;
         match self.slot(plan.len) {
             Some(slot) => self.send_shared(frames, plan, slot).await?,
-            None => self.send_inline(frames, plan).await?,
+            None => self.send_inline(&counting(frames, &load), plan).await?,
         }
+        load.arrived();
         Ok(len)
     }
 
@@ -88,7 +90,7 @@ impl Sender {
             let (fitting, bytes) = fitting(rest);
             let (together, after) = rest.split_at(fitting);
             rest = after;
-            let _load = self.passage.take(bytes).await;
+            let load = self.passage.take(bytes).await;
             let mut packer = Packer::for_readers_of(CodecSet::ALL);
             for sampled in together {
                 packer.push(table, sampled).map_err(|error| status::of_unreadable(&error))?;
@@ -97,7 +99,8 @@ impl Sender {
             for part in packer.finish().into_iter().flat_map(|message| message.parts) {
                 body.extend_from_slice(&part);
             }
-            frames.send_frame(FrameKind::Samples, &[], &body).await?;
+            counting(frames, &load).send_frame(FrameKind::Samples, &[], &body).await?;
+            load.arrived();
             sent += body.len() as u64;
         }
         Ok(sent)
@@ -125,7 +128,7 @@ impl Sender {
         Ok(frames.send_frame(FrameKind::Batch, &plan.head.encode_to_vec(), &[]).await?)
     }
 
-    async fn send_inline(&mut self, frames: &Frames, plan: Plan) -> Result<(), Failure> {
+    async fn send_inline(&mut self, writer: &FrameWriter, plan: Plan) -> Result<(), Failure> {
         if self.data.len() < plan.len {
             // Zeros that nobody writes to take no memory: what is sent from where it is stored leaves its place untouched.
             self.data = vec![0; plan.len];
@@ -134,12 +137,17 @@ impl Sender {
         let data = self.data.get_mut(..plan.len).unwrap_or_default();
         plan.write(data, |column| stored.iter().all(|(other, _)| *other != column))?;
         let head = plan.head.encode_to_vec();
-        frames.writer().send_parts(FrameKind::Batch, &head, &plan.body(data, &stored)).await?;
+        writer.send_parts(FrameKind::Batch, &head, &plan.body(data, &stored)).await?;
         if self.data.len() > MAX_KEPT_BATCH_BYTES {
             self.data = Vec::new();
         }
         Ok(())
     }
+}
+
+/// Sends, and tells what of the load the client has taken.
+fn counting(frames: &Frames, load: &Load) -> FrameWriter {
+    frames.writer().counting(Arc::clone(load.moved()))
 }
 
 /// How many of the samples go into one frame of them, at least one, and the bytes of their chunks.

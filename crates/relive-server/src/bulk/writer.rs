@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use relive_transport::Frames;
@@ -19,7 +19,10 @@ use super::connection::without_body;
 use super::failure::{Failure, unexpected};
 use crate::grpc::{Services, Stop, status};
 use crate::inserter::Inserter;
-use crate::limits::{KEEP_ALIVE_INTERVAL, REQUESTS_PER_CONFIRMATION, TRUSTED_REQUEST_BYTES};
+use crate::limits::{
+    KEEP_ALIVE_INTERVAL, MAX_REQUEST_PIECE_BYTES, MIN_REQUEST_PIECE_BYTES, REQUESTS_PER_CONFIRMATION,
+    TRUSTED_REQUEST_BYTES,
+};
 use crate::traffic::Line;
 
 /// Inserts what a client brings and confirms it, until either side ends the connection or the server stops.
@@ -115,7 +118,7 @@ impl Writer {
                 format!("an insert request has {len} bytes, at most {MAX_MESSAGE_BYTES} are supported");
             return Err(Status::resource_exhausted(text).into());
         }
-        self.reserve(frames, len as u64).await?;
+        self.pass(frames, |inserter, cx| inserter.poll_reserve(len as u64, cx)).await?;
         let body = self.body(frames, len).await?;
         check_insert(&body).map_err(|error| status::of_wire(&error))?;
         let request = InsertStreamRequest::decode(Bytes::from(body));
@@ -128,27 +131,38 @@ impl Writer {
         Ok(handled?)
     }
 
-    /// Reads a request into memory that is taken, and counted, as it comes.
+    /// Reads a request into memory that is used, and counted, as it comes.
     async fn body(&mut self, frames: &mut Frames, len: usize) -> Result<Vec<u8>, Failure> {
-        let mut body = Vec::new();
-        while body.len() < len {
-            let start = body.len();
-            body.resize(len.min((2 * start).max(TRUSTED_REQUEST_BYTES)), 0);
-            self.inserter.has_come(body.len() as u64);
-            frames.read_body(body.get_mut(start..).unwrap_or_default()).await?;
+        // Memory that is not written to yet is none for the system.
+        let mut body = Vec::with_capacity(len.min(TRUSTED_REQUEST_BYTES));
+        let mut come = 0;
+        while come < len {
+            if come == body.len() {
+                let piece = come.clamp(MIN_REQUEST_PIECE_BYTES, MAX_REQUEST_PIECE_BYTES);
+                body.resize(len.min(come + piece), 0);
+            }
+            come += frames.read_some(body.get_mut(come..).unwrap_or_default()).await?;
+            if come < len {
+                let bytes = come as u64;
+                self.pass(frames, |inserter, cx| inserter.poll_come(bytes, cx).map(Ok)).await?;
+            }
         }
         Ok(body)
     }
 
-    /// Waits for memory; what waits in tables is settled and confirmed meanwhile, since others may need that to go on.
-    async fn reserve(&mut self, frames: &Frames, bytes: u64) -> Result<(), Failure> {
+    /// Waits for memory and room; what waits in tables is settled and confirmed meanwhile, since others may need that to go on.
+    async fn pass(
+        &mut self,
+        frames: &Frames,
+        mut attempt: impl FnMut(&mut Inserter, &mut Context<'_>) -> Poll<Result<(), Status>>,
+    ) -> Result<(), Failure> {
         loop {
             let inserter = &mut self.inserter;
-            let is_reserved = poll_fn(|cx| match inserter.poll_reserve(bytes, cx) {
-                Poll::Ready(reserved) => Poll::Ready(reserved.map(|()| true)),
+            let has_passed = poll_fn(|cx| match attempt(inserter, cx) {
+                Poll::Ready(passed) => Poll::Ready(passed.map(|()| true)),
                 Poll::Pending => inserter.poll_settled(cx).map(|settled| settled.map(|()| false)),
             });
-            if is_reserved.await? {
+            if has_passed.await? {
                 return Ok(());
             }
             self.confirm(frames).await?;

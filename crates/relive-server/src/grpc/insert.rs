@@ -86,9 +86,17 @@ impl InsertSession {
                 return Poll::Ready(Some(Err(status)));
             }
         }
-        let next = self.requests.poll_next(cx);
-        self.inserter.has_come(self.requests.held_bytes());
-        next
+        loop {
+            if let Some(whole) = self.requests.take_whole() {
+                return Poll::Ready(Some(whole));
+            }
+            ready!(self.inserter.poll_come(self.requests.held_bytes(), cx));
+            match ready!(self.requests.poll_more(cx)) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Ready(None),
+                Err(status) => return Poll::Ready(Some(Err(status))),
+            }
+        }
     }
 }
 

@@ -5,15 +5,13 @@
 //! do, is read from there without a copy.
 
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use http_body::Body as _;
-use hyper::body::Incoming;
 use relive_wire::{Message, WireError};
 use tonic::Status;
 
+use super::arrival::Arrival;
 use super::status;
 
 /// Bytes before a message: a flag (1 if compressed) and the length in big endian.
@@ -25,7 +23,7 @@ pub(super) type Check = fn(&[u8]) -> Result<(), WireError>;
 /// The messages of one request.
 #[derive(Debug)]
 pub(super) struct Messages<Q> {
-    body: Incoming,
+    body: Arrival,
     /// What came last and is not used up.
     frame: Bytes,
     /// The head of a message that spans frames, with its header.
@@ -36,7 +34,7 @@ pub(super) struct Messages<Q> {
 }
 
 impl<Q: Message + Default> Messages<Q> {
-    pub(super) fn new(body: Incoming, max_message_bytes: usize) -> Self {
+    pub(super) fn new(body: Arrival, max_message_bytes: usize) -> Self {
         let check = |_: &[u8]| Ok(());
         Self {
             body,
@@ -67,11 +65,10 @@ impl<Q: Message + Default> Messages<Q> {
                 Err(status) => return Poll::Ready(Some(Err(status))),
             }
             self.set_aside(usize::MAX);
-            match ready!(self.poll_frame(cx)) {
-                Some(Ok(frame)) => self.frame = frame,
-                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
-                None if self.begun.is_empty() => return Poll::Ready(None),
-                None => return Poll::Ready(Some(Err(ended_inside()))),
+            match ready!(self.poll_more(cx)) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Ready(None),
+                Err(status) => return Poll::Ready(Some(Err(status))),
             }
         }
     }
@@ -84,29 +81,41 @@ impl<Q: Message + Default> Messages<Q> {
     /// The next message, or `None` once the client has closed its side.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Q, Status>>> {
         loop {
-            match self.take_message() {
-                Ok(Some(message)) => return Poll::Ready(Some(self.decode(message))),
-                Ok(None) => {}
-                Err(status) => return Poll::Ready(Some(Err(status))),
+            if let Some(whole) = self.take_whole() {
+                return Poll::Ready(Some(whole));
             }
-            match ready!(self.poll_frame(cx)) {
-                Some(Ok(frame)) => self.frame = frame,
-                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
-                None if self.begun.is_empty() => return Poll::Ready(None),
-                None => return Poll::Ready(Some(Err(ended_inside()))),
+            match ready!(self.poll_more(cx)) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Ready(None),
+                Err(status) => return Poll::Ready(Some(Err(status))),
             }
         }
     }
 
-    /// As [`poll_next`](Self::poll_next), for tasks.
-    pub(super) async fn next(&mut self) -> Option<Result<Q, Status>> {
-        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    /// The next message, if all of it has come.
+    pub(super) fn take_whole(&mut self) -> Option<Result<Q, Status>> {
+        match self.take_message() {
+            Ok(message) => message.map(|message| self.decode(message)),
+            Err(status) => Some(Err(status)),
+        }
+    }
+
+    /// Reads what comes next, when no message is whole; whether anything does.
+    pub(super) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Status>> {
+        Poll::Ready(match ready!(self.poll_frame(cx)) {
+            Some(frame) => frame.map(|frame| {
+                self.frame = frame;
+                true
+            }),
+            None if self.begun.is_empty() => Ok(false),
+            None => Err(ended_inside()),
+        })
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let frame = ready!(self.body.poll_data(cx));
         let broken = |error| Status::cancelled(format!("the stream broke: {error}"));
-        Poll::Ready(frame.map(|frame| Ok(frame.map_err(broken)?.into_data().unwrap_or_default())))
+        Poll::Ready(frame.map(|frame| frame.map_err(broken)))
     }
 
     /// A whole message, without its header, if there is one.

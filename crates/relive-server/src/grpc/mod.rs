@@ -1,5 +1,6 @@
 //! The gRPC services. Each RPC has a file; the router knows which path is which.
 
+mod arrival;
 mod checkpoint;
 mod columns;
 mod describe;

@@ -1,7 +1,7 @@
 //! Paths to RPCs.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use relive_wire::request::check_insert;
 use tonic::Status;
 use tonic::body::Body;
 
+use super::arrival::Arrival;
 use super::insert::InsertSession;
 use super::messages::Messages;
 use super::sample::SampleSession;
@@ -20,7 +21,7 @@ use super::{Services, checkpoint, columns, describe, initialize, items, operate,
 use crate::access::{Access, Role};
 use crate::bulk::negotiate;
 use crate::limits::{MAX_CALL_BYTES, MAX_SAMPLE_REQUEST_BYTES, MAX_STRUCTURE_BYTES};
-use crate::traffic::Line;
+use crate::traffic::{Line, Load};
 
 /// The services towards one peer.
 #[derive(Debug, Clone)]
@@ -46,11 +47,13 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
 
     fn call(&self, request: Request<Incoming>) -> Reply {
         let Self { services, peer, access, line } = self.clone();
+        let (head, body) = request.into_parts();
+        let body = Arrival::new(body, &line);
         Box::pin(async move {
-            let path = request.uri().path();
+            let path = head.uri.path();
             let call = path.rsplit('/').next().unwrap_or(path);
-            match access.check_headers(request.headers(), call, role_for(call)) {
-                Ok(()) => Ok(route(services, peer, &line, request).await),
+            match access.check_headers(&head.headers, call, role_for(call)) {
+                Ok(()) => Ok(route(services, peer, &line, path, body).await),
                 Err(status) => Ok(status.into_http()),
             }
         })
@@ -73,14 +76,8 @@ fn role_for(call: &str) -> Role {
     }
 }
 
-async fn route(
-    services: Services,
-    peer: Arc<str>,
-    line: &Line,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    let (head, body) = request.into_parts();
-    match head.uri.path() {
+async fn route(services: Services, peer: Arc<str>, line: &Line, path: &str, body: Arrival) -> Response<Body> {
+    match path {
         "/deepmind.reverb.ReverbService/InsertStream" => {
             let requests = Messages::new(body, MAX_MESSAGE_BYTES).checked(check_insert);
             replies::of_stream(InsertSession::new(&services, &peer, line, requests))
@@ -92,48 +89,52 @@ async fn route(
             Messages::new(body, MAX_SAMPLE_REQUEST_BYTES),
         )),
         "/deepmind.reverb.ReverbService/MutatePriorities" => {
-            unary(body, |message| tables::mutate_priorities(&services, &message)).await
+            unary(body, line, |message| tables::mutate_priorities(&services, &message)).await
         }
         "/deepmind.reverb.ReverbService/Reset" => {
-            unary(body, |message| tables::reset(&services, &peer, &message)).await
+            unary(body, line, |message| tables::reset(&services, &peer, &message)).await
         }
         "/deepmind.reverb.ReverbService/ServerInfo" => {
-            unary(body, |message| Ok(tables::server_info(&services, message))).await
+            unary(body, line, |message| Ok(tables::server_info(&services, message))).await
         }
-        "/deepmind.reverb.ReverbService/Checkpoint" => replies::of_result(match message(body).await {
+        "/deepmind.reverb.ReverbService/Checkpoint" => replies::of_result(match message(body, line).await {
             Ok(message) => checkpoint::checkpoint(services, message).await,
             Err(status) => Err(status),
         }),
-        "/deepmind.reverb.ReverbService/InitializeConnection" => unary(body, initialize::initialize).await,
+        "/deepmind.reverb.ReverbService/InitializeConnection" => {
+            unary(body, line, initialize::initialize).await
+        }
         "/relive.v1.ReplayService/Describe" => {
-            unary(body, |message| Ok(describe::describe(&services, message))).await
+            unary(body, line, |message| Ok(describe::describe(&services, message))).await
         }
         "/relive.v1.ReplayService/CheckpointStatus" => {
-            unary(body, |message| Ok(checkpoint::checkpoint_status(&services, message))).await
+            unary(body, line, |message| Ok(checkpoint::checkpoint_status(&services, message))).await
         }
-        "/relive.v1.ReplayService/ChangeTable" => replies::of_result(match message(body).await {
+        "/relive.v1.ReplayService/ChangeTable" => replies::of_result(match message(body, line).await {
             Ok(message) => operate::change_table(services, peer, message).await,
             Err(status) => Err(status),
         }),
         "/relive.v1.ReplayService/AddTable" => {
-            unary(body, |message| operate::add_table(&services, &peer, &message)).await
+            unary(body, line, |message| operate::add_table(&services, &peer, &message)).await
         }
-        "/relive.v1.ReplayService/DropTable" => replies::of_result(match message(body).await {
+        "/relive.v1.ReplayService/DropTable" => replies::of_result(match message(body, line).await {
             Ok(message) => operate::drop_table(services, peer, message).await,
             Err(status) => Err(status),
         }),
         "/relive.v1.ReplayService/Negotiate" => {
-            unary(body, |message| Ok(negotiate(&services, message))).await
+            unary(body, line, |message| Ok(negotiate(&services, message))).await
         }
-        "/relive.v1.ReplayService/ListItems" => unary(body, |message| items::list(&services, &message)).await,
+        "/relive.v1.ReplayService/ListItems" => {
+            unary(body, line, |message| items::list(&services, &message)).await
+        }
         "/relive.v1.ReplayService/GetItems" => {
-            match message(body).await.and_then(|message| items::get(&services, message)) {
+            match message(body, line).await.and_then(|message| items::get(&services, message)) {
                 Ok(items) => replies::of_body(items),
                 Err(status) => status.into_http(),
             }
         }
         "/relive.v1.ReplayService/NameColumns" => {
-            let message = message_within(body, MAX_STRUCTURE_BYTES).await;
+            let message = message_within(body, line, MAX_STRUCTURE_BYTES).await;
             replies::of_result(message.and_then(|message| columns::name(&services, &message)))
         }
         path => {
@@ -143,21 +144,40 @@ async fn route(
 }
 
 /// A call of one message and one answer.
-async fn unary<Q, R>(body: Incoming, act: impl FnOnce(Q) -> Result<R, Status>) -> Response<Body>
+async fn unary<Q, R>(body: Arrival, line: &Line, act: impl FnOnce(Q) -> Result<R, Status>) -> Response<Body>
 where
     Q: Message + Default,
     R: Message + Unpin + 'static,
 {
-    replies::of_result(message(body).await.and_then(act))
+    replies::of_result(message(body, line).await.and_then(act))
 }
 
 /// The one message of a call.
-async fn message<Q: Message + Default>(body: Incoming) -> Result<Q, Status> {
-    message_within(body, MAX_CALL_BYTES).await
+async fn message<Q: Message + Default>(body: Arrival, line: &Line) -> Result<Q, Status> {
+    message_within(body, line, MAX_CALL_BYTES).await
 }
 
-/// The one message of a call, of so many bytes at most.
-async fn message_within<Q: Message + Default>(body: Incoming, max_bytes: usize) -> Result<Q, Status> {
-    let message = Messages::new(body, max_bytes).next().await;
-    message.unwrap_or_else(|| Err(Status::internal("the stream ended before its first message")))
+/// The one message of a call, of so many bytes at most. What comes bit by bit counts as in flight until it is whole.
+async fn message_within<Q: Message + Default>(
+    body: Arrival,
+    line: &Line,
+    max_bytes: usize,
+) -> Result<Q, Status> {
+    let mut messages = Messages::new(body, max_bytes);
+    let mut load = None;
+    loop {
+        if !poll_fn(|cx| messages.poll_more(cx)).await? {
+            return Err(Status::internal("the stream ended before its first message"));
+        }
+        if let Some(whole) = messages.take_whole() {
+            load.into_iter().for_each(Load::arrived);
+            return whole;
+        }
+        let load = match &mut load {
+            Some(load) => load,
+            none => none.insert(line.passage().take(0).await),
+        };
+        let come = messages.held_bytes();
+        poll_fn(|cx| load.poll_grow(come, cx)).await;
+    }
 }

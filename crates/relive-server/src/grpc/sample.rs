@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,16 +16,17 @@ use http_body::Frame;
 use relive_engine::{SampleFuture, SampleRequest, TableHandle};
 use relive_table::Sampled;
 use relive_tensor::CodecSet;
-use relive_wire::codec;
 use relive_wire::limits::{SAMPLE_BATCH_BASE, SAMPLE_BATCH_BYTES};
 use relive_wire::reverb::SampleStreamRequest;
 use relive_wire::sample::Packer;
+use relive_wire::{Message, codec};
 use tonic::Status;
 
 use super::messages::Messages;
 use super::services::StreamCount;
 use super::stop::Stop;
 use super::{Services, replies, status};
+use crate::limits::MAX_SAMPLE_REQUESTS_AHEAD_BYTES;
 use crate::traffic::{Line, Load, Passage};
 
 /// One sample stream.
@@ -32,6 +34,11 @@ pub(super) struct SampleSession {
     services: Services,
     peer: Arc<str>,
     requests: Messages<SampleStreamRequest>,
+    /// Requests that have come before their turn, and what they take.
+    ahead: VecDeque<SampleStreamRequest>,
+    ahead_bytes: usize,
+    /// Whether the client may send more.
+    is_open: bool,
     work: Work,
     /// Size of the batch before; each may be twice as large.
     last_batch: usize,
@@ -76,6 +83,9 @@ impl SampleSession {
         Self {
             peer: Arc::clone(peer),
             requests,
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            is_open: true,
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
@@ -87,12 +97,55 @@ impl SampleSession {
         }
     }
 
+    /// Takes in what the client asks for, also while there is other work: nothing is to lie in its window.
+    fn listen(&mut self, cx: &mut Context<'_>) {
+        while self.is_open {
+            match self.requests.poll_next(cx) {
+                Poll::Pending => return,
+                Poll::Ready(None) => self.is_open = false,
+                Poll::Ready(Some(Ok(request))) => self.ahead(request),
+                Poll::Ready(Some(Err(status))) => self.end(status),
+            }
+        }
+    }
+
+    fn ahead(&mut self, request: SampleStreamRequest) {
+        self.ahead_bytes += taken_bytes(&request);
+        self.ahead.push_back(request);
+        if self.ahead_bytes > MAX_SAMPLE_REQUESTS_AHEAD_BYTES {
+            self.end(Status::resource_exhausted(format!(
+                "{} requests wait for their turn on this stream, with {} bytes; at most {MAX_SAMPLE_REQUESTS_AHEAD_BYTES} are \
+                 kept: ask for more samples at once, or for the next ones when those before have come",
+                self.ahead.len(),
+                self.ahead_bytes
+            )));
+        }
+    }
+
+    fn end(&mut self, status: Status) {
+        (self.is_open, self.ahead, self.work) = (false, VecDeque::new(), Work::Ending(status));
+    }
+
+    /// The request whose turn it is; none once the client has closed its side.
+    fn poll_asked(&mut self) -> Poll<Option<SampleStreamRequest>> {
+        match self.ahead.pop_front() {
+            None if self.is_open => Poll::Pending,
+            request => {
+                self.ahead_bytes -= request.as_ref().map_or(0, taken_bytes);
+                Poll::Ready(request)
+            }
+        }
+    }
+
     /// Moves the work on until there is something to send or nothing can be done.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.listen(cx);
         while self.out.is_empty() {
-            self.load = None;
+            if let Some(load) = self.load.take() {
+                load.arrived();
+            }
             self.work = match std::mem::replace(&mut self.work, Work::Over) {
-                Work::Idle => match self.requests.poll_next(cx) {
+                Work::Idle => match self.poll_asked() {
                     Poll::Ready(next) => self.begin(next),
                     Poll::Pending => return self.wait(Work::Idle, cx),
                 },
@@ -126,8 +179,8 @@ impl SampleSession {
         Poll::Pending
     }
 
-    fn begin(&self, next: Option<Result<SampleStreamRequest, Status>>) -> Work {
-        match next.map(|request| request.and_then(|request| self.order(&request))) {
+    fn begin(&self, next: Option<SampleStreamRequest>) -> Work {
+        match next.map(|request| self.order(&request)) {
             Some(Ok(order)) => Work::Owed(order),
             Some(Err(status)) => Work::Ending(status),
             None => Work::Ending(Status::ok("")),
@@ -177,6 +230,11 @@ impl SampleSession {
     }
 }
 
+/// What a request takes while it waits for its turn.
+fn taken_bytes(request: &SampleStreamRequest) -> usize {
+    size_of::<SampleStreamRequest>() + request.encoded_len()
+}
+
 /// Bytes of the chunks that the samples are sent with.
 fn size_bytes(batch: &[Sampled]) -> u64 {
     let chunks = batch.iter().flat_map(|sampled| sampled.item.trajectory.chunks());
@@ -198,6 +256,9 @@ impl http_body::Body for SampleSession {
             return Poll::Pending;
         }
         if let Some(part) = self.out.pop_front() {
+            if let Some(load) = &self.load {
+                load.moved().fetch_add(part.len() as u64, Ordering::Relaxed);
+            }
             return Poll::Ready(Some(Ok(Frame::data(part))));
         }
         match std::mem::replace(&mut self.work, Work::Over) {

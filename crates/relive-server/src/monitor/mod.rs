@@ -14,6 +14,7 @@ mod process;
 mod prometheus;
 mod resources;
 mod router;
+mod seats;
 mod server;
 mod state;
 

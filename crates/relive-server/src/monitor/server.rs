@@ -1,19 +1,28 @@
 //! The thread that answers, and its connections.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
+use axum::body::{Body, Bytes};
+use http::header::CONTENT_TYPE;
+use http_body::Frame;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
 
 use super::Monitor;
 use super::history::History;
 use super::router;
+use super::seats::{Seat, Seats, Use};
 use crate::limits::{HTTP_HEAD_TIMEOUT, MAX_HTTP_CONNECTIONS, MAX_HTTP_HEAD_BYTES};
 
 /// Metrics, health and the dashboard of a server, on a thread of its own. Dropping it ends them.
@@ -72,28 +81,31 @@ async fn serve(
     let listener = TcpListener::from_std(listener)?;
     let history = Arc::new(History::default());
     let router = router::router(&monitor, &history);
-    let slots = Arc::new(Semaphore::new(MAX_HTTP_CONNECTIONS));
+    let seats = Seats::new(MAX_HTTP_CONNECTIONS);
     tokio::spawn(history.keep(monitor));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stop| *stop) => return Ok(()),
         };
-        // A connection too many is closed at once: a scraper comes again, and memory stays bounded.
-        match (accepted, Arc::clone(&slots).try_acquire_owned()) {
-            (Ok((socket, peer)), Ok(slot)) => {
+        match accepted.map(|(socket, peer)| (socket, peer, seats.take())) {
+            Ok((socket, peer, Some(seat))) => {
                 let router = router.clone();
                 tokio::spawn(async move {
-                    if let Err(error) = answer(socket, router).await {
-                        tracing::debug!(%peer, %error, "HTTP connection ended");
+                    let ended = tokio::select! {
+                        ended = answer(socket, router, &seat) => ended.err().map(|error| error.to_string()),
+                        () = seat.left() => Some("it was idle, and others need its place".to_owned()),
+                    };
+                    if let Some(why) = ended {
+                        tracing::debug!(%peer, why, "HTTP connection ended");
                     }
-                    drop(slot);
                 });
             }
-            (Ok((_, peer)), Err(_)) => {
+            // Closed at once: a scraper comes again, and memory stays bounded.
+            Ok((_, peer, None)) => {
                 tracing::warn!(%peer, limit = MAX_HTTP_CONNECTIONS, "too many HTTP connections");
             }
-            (Err(error), _) => {
+            Err(error) => {
                 tracing::debug!(%error, "HTTP accept failed");
                 tokio::time::sleep(crate::limits::HTTP_ACCEPT_PAUSE).await;
             }
@@ -101,8 +113,45 @@ async fn serve(
     }
 }
 
-async fn answer(socket: TcpStream, router: axum::Router) -> Result<(), hyper::Error> {
+async fn answer(socket: TcpStream, router: axum::Router, seat: &Arc<Seat>) -> Result<(), hyper::Error> {
+    let service = service_fn(|request: http::Request<Incoming>| {
+        let (answering, router) = (seat.begin(), router.clone());
+        async move {
+            let response = router.oneshot(request.map(Body::new)).await?;
+            let is_stream =
+                response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+            let answering = is_stream.then_some(answering);
+            Ok::<_, Infallible>(response.map(|body| Answer { body, _answering: answering }))
+        }
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HTTP_HEAD_TIMEOUT).max_buf_size(MAX_HTTP_HEAD_BYTES);
-    builder.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router)).await
+    builder.serve_connection(TokioIo::new(socket), service).await
+}
+
+/// What is answered. A stream of events is under way until its client has enough, all else once it begins: who does not read what it has asked
+/// for keeps no place.
+struct Answer {
+    body: Body,
+    _answering: Option<Use>,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
 }

@@ -1,4 +1,4 @@
-//! Kills of the server, and of connections to it.
+//! Kills of the server, and of connections to it; troubles of its network.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,6 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
 use crate::Outcome;
+use crate::namespace::Trouble;
 use crate::world::World;
 
 /// Kills the server again and again until then, each time after 5 to 20 s.
@@ -34,5 +35,26 @@ pub(crate) async fn cut(world: Arc<World>, mut rng: Xoshiro256PlusPlus) -> Outco
         tokio::time::sleep(Duration::from_millis(100 + rng.next_u64() % 1_900)).await;
         world.rough.cut();
         world.counts.cuts.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Troubles the cable to the server, if it has one, every 3 to 10 s: for 0.2 to 4 s, now and then for longer than connections wait for an
+/// answer.
+pub(crate) async fn trouble(world: Arc<World>, mut rng: Xoshiro256PlusPlus) -> Outcome {
+    let Some(namespace) = &world.server.namespace else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(Duration::from_millis(3_000 + rng.next_u64() % 7_000)).await;
+        let trouble = match rng.next_u64() % 3 {
+            0 => Trouble::Cut,
+            1 => Trouble::Narrow,
+            _ => Trouble::Lossy,
+        };
+        if !namespace.trouble(trouble)? {
+            continue;
+        }
+        world.counts.troubles.fetch_add(1, Ordering::Relaxed);
+        let long = if rng.next_u64().is_multiple_of(20) { 25_000 } else { 0 };
+        tokio::time::sleep(Duration::from_millis(200 + rng.next_u64() % 3_800 + long)).await;
+        namespace.repair(trouble)?;
     }
 }

@@ -43,6 +43,7 @@ pub(crate) async fn run(world: &Arc<World>, arguments: &Arguments) -> Outcome {
     roles.spawn(checkpointer::run(Arc::clone(world), direct(TransportChoice::Auto)?));
     roles.spawn(stranger::run(Arc::clone(world), rng()));
     roles.spawn(killer::cut(Arc::clone(world), rng()));
+    roles.spawn(killer::trouble(Arc::clone(world), rng()));
     roles.spawn(killer::kill(Arc::clone(world), rng(), started + arguments.rough_part()));
     roles.spawn(watcher::memory(Arc::clone(world), started + arguments.rough_part()));
     roles.spawn(watcher::progress(Arc::clone(world), started, arguments.duration()));

@@ -34,12 +34,15 @@ pub(crate) async fn run(options: Options) -> Result {
         Hindrance::find(&first, &plan, options.load, options.seconds),
     );
     let work = work?;
+    // A client waits for its server to come back, for longer than a run lasts.
+    let is_there = first.server_info_with_timeout(options.target.timeout).await;
     let report = Report::new(&options, &table, transport, &work);
     if !options.json {
         report.summary().iter().for_each(|line| output::complain(line));
     }
     output::line(&report.json(options.json))?;
-    judge(&work, &options, &hindrance)
+    judge(&work, &options, &hindrance)?;
+    is_there.map(drop).map_err(|error| options.target.lost(error))
 }
 
 /// A run in which clients failed, or got nowhere, measured something else than was asked for.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use relive_client::{Client, ServerStanding, ServerState};
 use tokio::time::sleep;
 
 use super::snapshot::Snapshot;
 use super::{Options, json, text};
-use crate::failure::Result;
+use crate::failure::{Failure, Kind, Result};
 use crate::output;
 
 /// Time between the two looks that rates are computed from.
@@ -25,11 +26,27 @@ pub(crate) async fn run(options: Options) -> Result {
         let now = Snapshot::take(&client).await.map_err(|error| options.target.lost(error))?;
         output::line(&show(&options, &before, &now))?;
         let Some(interval) = options.watch else {
-            return Ok(());
+            return expect_all(&client);
         };
         before = now;
         pause = interval;
     }
+}
+
+/// What was told is of the servers that answer.
+fn expect_all(client: &Client) -> Result {
+    let servers = client.servers();
+    let is_away = |server: &&ServerState| server.standing == ServerStanding::Away;
+    let away: Vec<&ServerState> = servers.iter().filter(is_away).collect();
+    let Some(first) = away.first() else { return Ok(()) };
+    let text = format!(
+        "{} of {} servers do not answer, and what is told is without them: {}: {}; check that they run",
+        away.len(),
+        servers.len(),
+        first.address,
+        first.reason
+    );
+    Err(Failure::text(Kind::Unreachable, text))
 }
 
 fn show(options: &Options, before: &Snapshot, now: &Snapshot) -> String {

@@ -21,7 +21,7 @@ use super::reach::reach;
 use super::records::Records;
 use super::runs::About;
 use super::shown::Shown;
-use super::train::Length;
+use super::train::{Length, save};
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::security::ClientSecurity;
@@ -113,7 +113,7 @@ pub(crate) fn learner(options: &LearnerOptions) -> Result {
     unlogged.map_or(Ok(()), Err)?;
     loggers.flush()?;
     if let Some(path) = &options.policy {
-        Policy::of(&trained, &config)?.save(path)?;
+        save(&Policy::of(&trained, &config)?, path)?;
     }
     let figures = watcher.figures(trained.summary);
     options.records.end(&about, &figures)?;

@@ -1,5 +1,6 @@
 //! Waiting for a run's server.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -8,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::failure::{Failure, Kind, Result};
 use crate::server::Target;
 
-/// For how long a server that is not there is waited for in silence.
+/// For how long a server that is not there, or does not answer, is waited for in silence.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Time between two attempts.
@@ -39,6 +40,14 @@ async fn connect(target: &Target) -> Result {
         }
         sleep(TRY_EVERY).await;
     };
-    let answered = client.server_info_with_timeout(target.timeout).await;
+    let mut asked = pin!(client.server_info_with_timeout(target.timeout));
+    let answered = tokio::select! {
+        answered = &mut asked => answered,
+        () = sleep(GRACE) => {
+            let (address, limit) = (&target.address, target.timeout.as_secs_f64());
+            tracing::warn!("{address} is there, but does not answer; waiting for it, up to {limit} s (--timeout)");
+            asked.await
+        }
+    };
     answered.map(drop).map_err(|error| target.explain(error))
 }

@@ -36,7 +36,7 @@ impl Records {
         match &self.log_dir {
             Some(folder) => {
                 runs::expect_room(folder, (about, may_go_on), "--log-dir")?;
-                runs::begin(folder, about, &self.logs)
+                runs::begin(folder, about, &self.logs).map_err(|failure| failure.of("--log-dir"))
             }
             None => Ok(Loggers::new()),
         }

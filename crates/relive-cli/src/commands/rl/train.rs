@@ -1,7 +1,7 @@
 //! `relive rl train`: an agent that learns, with its progress.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use relive_env::EnvError;
@@ -105,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let figures = options.train(&config, &run, loggers)?;
     options.records.end(&about, &figures)?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
-        plot::curves(&[folder.to_owned()], file)?;
+        plot::curves(&[folder.to_owned()], file).map_err(|failure| failure.of("--plot"))?;
     }
     output::line(&figures.told(&options.env))?;
     Ok(())
@@ -120,6 +120,15 @@ impl Options {
         let board = Board::start(address)?;
         board.announce();
         Ok(Some(board))
+    }
+
+    /// Names the option if the error is of its folder.
+    fn of_checkpoints(&self, error: RlError) -> Failure {
+        let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
+        let is_there =
+            matches!((&error, folder), (RlError::File { path, .. }, Some(folder)) if *path == folder);
+        let failure = Failure::from(error);
+        if is_there { failure.of("--checkpoint-dir") } else { failure }
     }
 
     fn about(&self) -> About {
@@ -156,14 +165,19 @@ impl Options {
             }
         });
         shown.finish();
-        let trained = trained?;
+        let trained = trained.map_err(|error| self.of_checkpoints(error))?;
         unlogged.map_or(Ok(()), Err)?;
         loggers.flush()?;
         if let Some(path) = &self.saved.policy {
-            Policy::of(&trained, config)?.save(path)?;
+            save(&Policy::of(&trained, config)?, path)?;
         }
         Ok(watcher.figures(trained.summary))
     }
+}
+
+/// Writes the policy to where it was asked for.
+pub(super) fn save(policy: &Policy, path: &Path) -> Result {
+    policy.save(path).map_err(|error| Failure::from(error).of("--policy"))
 }
 
 /// A return that another one can reach.

@@ -19,6 +19,8 @@ pub(super) fn put(page: &mut Page, server: &Server, now: f64) {
     page.gauge("relive_in_flight_bytes", "Bytes on their way between clients and tables.")
         .is(server.traffic.bytes);
     page.gauge("relive_in_flight_max_bytes", "What they may be.").is(server.traffic.max_bytes);
+    page.gauge("relive_unread_bytes", "Bytes that clients have sent over HTTP/2 and no stream has read.")
+        .is(server.unread_bytes);
     page.gauge("relive_in_flight_waiting_streams", "Streams that wait for room among them.")
         .is(server.traffic.waiting);
     let mut streams = page.gauge("relive_streams", "Streams that are open on them.");

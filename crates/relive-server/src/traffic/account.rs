@@ -1,0 +1,314 @@
+//! The account of all connections.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+use super::meter::{Meter, Part};
+use super::passage::Line;
+use super::windows::{Window, Windows};
+use crate::limits::{REFUSAL_LOG_INTERVAL, STALLED_AFTER, WOKEN_FOR_ROOM};
+
+/// The account of all connections.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    max_bytes: u64,
+    /// Bytes of all loads.
+    bytes: AtomicU64,
+    /// Who waits, and of them those whose request has begun and who were not woken: nobody begins before them.
+    waiting: AtomicU64,
+    growing: AtomicU64,
+    cut: AtomicU64,
+    windows: Arc<Windows>,
+    /// What all times are counted from.
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next_id: u64,
+    meters: HashMap<u64, Arc<Meter>>,
+    /// Those who wait with a request that has begun, and with one that has not, in the order of their streams and of their coming.
+    growing: BTreeMap<u64, Waker>,
+    coming: BTreeMap<u64, Waker>,
+    /// The stream whose load may go beyond the bound.
+    beyond: Option<u64>,
+    contention: Contention,
+    told_at: Option<Instant>,
+}
+
+/// The time in which somebody waits for room, with pauses shorter than a stalled client has to move: who gives up waiting and comes
+/// again must not set its clock back.
+#[derive(Debug, Default, Clone, Copy)]
+struct Contention {
+    since_ms: u64,
+    last_ms: Option<u64>,
+}
+
+/// What somebody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// To begin; the number is that of the wait.
+    Begin(u64),
+    /// To go on; the number is that of the stream.
+    GoOn(u64),
+}
+
+/// How much is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TrafficStatus {
+    pub(crate) bytes: u64,
+    pub(crate) max_bytes: u64,
+    pub(crate) waiting: u64,
+    /// Connections that were cut because others waited for what they held.
+    pub(crate) cut: u64,
+}
+
+impl Traffic {
+    pub(crate) fn new(max_bytes: u64) -> Arc<Self> {
+        Arc::new(Self {
+            max_bytes,
+            bytes: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            growing: AtomicU64::new(0),
+            cut: AtomicU64::new(0),
+            windows: Windows::new(max_bytes),
+            began: Instant::now(),
+            state: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn status(&self) -> TrafficStatus {
+        TrafficStatus {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            max_bytes: self.max_bytes,
+            waiting: self.waiting.load(Ordering::Relaxed),
+            cut: self.cut.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What clients have sent over HTTP/2 and no stream has read.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.windows.bytes()
+    }
+
+    /// A connection that has come.
+    pub(crate) fn enter(self: &Arc<Self>, peer: &Arc<str>) -> Line {
+        let window = Arc::new(Window::new(Arc::clone(&self.windows)));
+        Line::new(Arc::clone(self), Arc::new(Part::new(Arc::clone(peer))), window)
+    }
+
+    pub(super) fn register(&self, part: &Arc<Part>) -> Arc<Meter> {
+        let mut state = self.state.lock();
+        let meter = Arc::new(Meter::new(state.take_id(), Arc::clone(part)));
+        state.meters.insert(meter.id, Arc::clone(&meter));
+        meter
+    }
+
+    pub(super) fn deregister(&self, id: u64) {
+        self.state.lock().meters.remove(&id);
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes room to begin with so many bytes, if they fit, or if nobody else is beyond the bound.
+    pub(super) fn begin(&self, meter: &Meter, bytes: u64) -> bool {
+        if self.growing.load(Ordering::SeqCst) > 0 {
+            return false;
+        }
+        let has_any = |taken: u64| taken < self.max_bytes;
+        self.take_if(bytes, |taken| has_any(taken) && self.fits(taken, bytes))
+            || self.go_beyond(meter, bytes, has_any)
+    }
+
+    /// Takes room for further bytes of a load that has begun.
+    pub(super) fn go_on(&self, meter: &Meter, bytes: u64) -> bool {
+        self.take_if(bytes, |taken| self.fits(taken, bytes)) || self.go_beyond(meter, bytes, |_| true)
+    }
+
+    fn fits(&self, taken: u64, bytes: u64) -> bool {
+        taken.saturating_add(bytes) <= self.max_bytes
+    }
+
+    fn take_if(&self, bytes: u64, may: impl Fn(u64) -> bool) -> bool {
+        let more = |taken: u64| may(taken).then(|| taken.saturating_add(bytes));
+        self.bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+    }
+
+    fn go_beyond(&self, meter: &Meter, bytes: u64, may: impl Fn(u64) -> bool) -> bool {
+        let mut state = self.state.lock();
+        let is_free = state.beyond.is_none_or(|id| id == meter.id);
+        let taken = is_free && self.take_if(bytes, may);
+        if taken {
+            state.beyond = Some(meter.id);
+            meter.set_beyond(true);
+        }
+        taken
+    }
+
+    /// Gives back what a load of the stream has taken, all of it. It waits for nothing any more.
+    pub(super) fn give_back(&self, meter: &Meter, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        let was_beyond = meter.is_beyond();
+        if !was_beyond && self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        let mut wakers = Vec::new();
+        if was_beyond {
+            meter.set_beyond(false);
+            state.beyond = None;
+            wakers.extend(self.next_beyond(&mut state));
+        }
+        // Several, since one of them may be a stream that nobody polls.
+        self.wake(state, wakers, WOKEN_FOR_ROOM);
+    }
+
+    /// Wakes some of those who wait, besides `wakers`, if there is room: those who have begun, or else those who have not.
+    fn wake(&self, mut state: MutexGuard<'_, State>, mut wakers: Vec<Waker>, most: usize) {
+        let has_begun = !state.growing.is_empty();
+        while self.has_room()
+            && wakers.len() < most
+            && let Some(waker) = self.next_waiting(&mut state, has_begun)
+        {
+            wakers.push(waker);
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Lets the first of those whose request has begun go beyond the bound.
+    fn next_beyond(&self, state: &mut State) -> Option<Waker> {
+        let (id, waker) = state.growing.pop_first()?;
+        self.growing.fetch_sub(1, Ordering::SeqCst);
+        if let Some(meter) = state.meters.get(&id) {
+            meter.end_wait(self.now_ms());
+            meter.set_beyond(true);
+            state.beyond = Some(id);
+        }
+        Some(waker)
+    }
+
+    fn next_waiting(&self, state: &mut State, has_begun: bool) -> Option<Waker> {
+        if !has_begun {
+            return state.coming.pop_first().map(|(_, waker)| waker);
+        }
+        let (id, waker) = state.growing.pop_first()?;
+        self.growing.fetch_sub(1, Ordering::SeqCst);
+        if let Some(meter) = state.meters.get(&id) {
+            meter.end_wait(self.now_ms());
+        }
+        Some(waker)
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::SeqCst) < self.max_bytes
+    }
+
+    /// Somebody begins to wait.
+    pub(super) fn begin_wait(&self, going_on: Option<u64>) -> Turn {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut state = self.state.lock();
+        let now_ms = self.now_ms();
+        if state.contention.is_over(now_ms) {
+            state.contention.since_ms = now_ms;
+            state.meters.values().for_each(|meter| meter.mark(now_ms));
+        }
+        state.contention.last_ms = Some(now_ms);
+        going_on.map_or_else(|| Turn::Begin(state.take_id()), Turn::GoOn)
+    }
+
+    /// Has `waker` woken when it is somebody's turn.
+    pub(super) fn wait(&self, turn: Turn, waker: &Waker) {
+        let mut state = self.state.lock();
+        match turn {
+            Turn::Begin(id) => drop(state.coming.insert(id, waker.clone())),
+            Turn::GoOn(id) => {
+                if let Some(meter) = state.meters.get(&id) {
+                    meter.begin_wait(self.now_ms());
+                }
+                if state.growing.insert(id, waker.clone()).is_none() {
+                    self.growing.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        }
+    }
+
+    /// Somebody waits no more, and hands the turn on if it had one.
+    pub(super) fn end_wait(&self, turn: Turn) {
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        let mut state = self.state.lock();
+        state.contention.last_ms = Some(self.now_ms());
+        match turn {
+            Turn::Begin(id) => drop(state.coming.remove(&id)),
+            Turn::GoOn(id) => {
+                if let Some(meter) = state.meters.get(&id) {
+                    meter.end_wait(self.now_ms());
+                }
+                if state.growing.remove(&id).is_some() {
+                    self.growing.fetch_sub(1, Ordering::SeqCst);
+                }
+            }
+        }
+        self.wake(state, Vec::new(), 1);
+    }
+
+    /// Cuts the connections that hold up those who wait.
+    pub(super) fn cut_stalled(&self) {
+        let now_ms = self.now_ms();
+        let mut state = self.state.lock();
+        state.contention.last_ms = Some(now_ms);
+        let since_ms = state.contention.since_ms;
+        for meter in state.meters.values().filter(|meter| meter.is_stalled(since_ms, now_ms)) {
+            if meter.part.cut() {
+                self.cut.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(
+                    peer = &*meter.part.peer,
+                    bytes = meter.bytes(),
+                    "connection cut: its client is too slow, and others wait for what is on its way to or from it"
+                );
+            }
+        }
+    }
+
+    /// Since when somebody waits for room, if somebody does or did a moment ago.
+    pub(super) fn contended_since_ms(&self) -> Option<u64> {
+        let contention = self.state.lock().contention;
+        (!contention.is_over(self.now_ms())).then_some(contention.since_ms)
+    }
+
+    pub(super) fn tell(&self) {
+        let mut state = self.state.lock();
+        if state.told_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
+            state.told_at = Some(Instant::now());
+            drop(state);
+            let TrafficStatus { bytes, max_bytes, waiting, .. } = self.status();
+            tracing::warn!(
+                bytes,
+                waiting,
+                "streams wait: {max_bytes} bytes may be in flight at once, which is max_bytes_in_flight"
+            );
+        }
+    }
+}
+
+impl State {
+    fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+}
+
+impl Contention {
+    fn is_over(self, now_ms: u64) -> bool {
+        let pause = |last: u64| u128::from(now_ms.saturating_sub(last));
+        self.last_ms.is_none_or(|last| pause(last) > STALLED_AFTER.as_millis())
+    }
+}

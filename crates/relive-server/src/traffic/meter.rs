@@ -1,0 +1,202 @@
+//! What a client has moved, and what it had to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, STALLED_AFTER};
+
+/// The part of one connection.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) peer: Arc<str>,
+    /// Time that its client has wasted with loads that it gave up, and the contention in which.
+    wasted_ms: AtomicU64,
+    wasted_since_ms: AtomicU64,
+    is_cut: AtomicBool,
+    cut: Notify,
+}
+
+/// The present load of one stream. All times are counted from the beginning of the account.
+#[derive(Debug)]
+pub(super) struct Meter {
+    pub(super) id: u64,
+    pub(super) part: Arc<Part>,
+    /// Bytes that are held.
+    bytes: AtomicU64,
+    began_ms: AtomicU64,
+    /// What the client has moved in all its loads, and up to when this one began, or others began to wait.
+    moved: Arc<AtomicU64>,
+    moved_before: AtomicU64,
+    /// Time in which the load waited for room, since it began, or others began to wait.
+    excused_ms: AtomicU64,
+    waits_since_ms: AtomicU64,
+    /// Time that loads before have wasted.
+    inherited_ms: AtomicU64,
+    is_beyond: AtomicBool,
+}
+
+/// No time.
+const NEVER: u64 = u64::MAX;
+
+impl Part {
+    pub(super) fn new(peer: Arc<str>) -> Self {
+        Self {
+            peer,
+            wasted_ms: AtomicU64::new(0),
+            wasted_since_ms: AtomicU64::new(NEVER),
+            is_cut: AtomicBool::new(false),
+            cut: Notify::new(),
+        }
+    }
+
+    /// Ends the connection; whether it was to go on until now.
+    pub(super) fn cut(&self) -> bool {
+        let was_cut = self.is_cut.swap(true, Ordering::Relaxed);
+        self.cut.notify_one();
+        !was_cut
+    }
+
+    pub(super) async fn is_cut(&self) {
+        self.cut.notified().await;
+    }
+
+    fn wasted_ms(&self) -> u64 {
+        self.wasted_ms.load(Ordering::Relaxed)
+    }
+
+    /// A load was given up that had taken longer than it might.
+    fn waste(&self, ms: u64, since_ms: u64) {
+        if self.wasted_since_ms.swap(since_ms, Ordering::Relaxed) == since_ms {
+            self.wasted_ms.fetch_max(ms, Ordering::Relaxed);
+        } else {
+            self.wasted_ms.store(ms, Ordering::Relaxed);
+        }
+    }
+
+    /// So much has arrived.
+    fn make_good(&self, bytes: u64) {
+        let less = |wasted: u64| Some(wasted.saturating_sub(ms_for(bytes)));
+        // The function gives a number always.
+        let _ = self.wasted_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
+/// Time that so many bytes may take.
+fn ms_for(bytes: u64) -> u64 {
+    bytes.saturating_mul(1_000) / MIN_CLIENT_BYTES_PER_SECOND
+}
+
+impl Meter {
+    pub(super) fn new(id: u64, part: Arc<Part>) -> Self {
+        Self {
+            id,
+            part,
+            bytes: AtomicU64::new(0),
+            began_ms: AtomicU64::new(0),
+            moved: Arc::default(),
+            moved_before: AtomicU64::new(0),
+            excused_ms: AtomicU64::new(0),
+            waits_since_ms: AtomicU64::new(NEVER),
+            inherited_ms: AtomicU64::new(0),
+            is_beyond: AtomicBool::new(false),
+        }
+    }
+
+    /// A load begins.
+    pub(super) fn begin(&self, bytes: u64, now_ms: u64) {
+        self.mark(now_ms);
+        self.began_ms.store(now_ms, Ordering::Relaxed);
+        self.inherited_ms.store(self.part.wasted_ms(), Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What is counted in time begins now.
+    pub(super) fn mark(&self, now_ms: u64) {
+        self.moved_before.store(self.moved.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.excused_ms.store(0, Ordering::Relaxed);
+        if self.waits_since_ms.load(Ordering::Relaxed) != NEVER {
+            self.waits_since_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// The load holds more.
+    pub(super) fn grow(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Where what the client moves is counted.
+    pub(super) fn moved(&self) -> &Arc<AtomicU64> {
+        &self.moved
+    }
+
+    /// The load waits for room, which is not its client's fault.
+    pub(super) fn begin_wait(&self, now_ms: u64) {
+        let (never, ordering) = (NEVER, Ordering::Relaxed);
+        // It may wait already.
+        let _ = self.waits_since_ms.compare_exchange(never, now_ms, ordering, ordering);
+    }
+
+    /// There may be room now.
+    pub(super) fn end_wait(&self, now_ms: u64) {
+        let since = self.waits_since_ms.swap(NEVER, Ordering::Relaxed);
+        if since != NEVER {
+            self.excused_ms.fetch_add(now_ms.saturating_sub(since), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn set_beyond(&self, is_beyond: bool) {
+        self.is_beyond.store(is_beyond, Ordering::Relaxed);
+    }
+
+    /// Whether the load may go beyond the bound.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.is_beyond.load(Ordering::Relaxed)
+    }
+
+    /// The load has ended: all of it arrived.
+    pub(super) fn arrived(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+        if self.part.wasted_ms() > 0 {
+            self.part.make_good(self.moved_since());
+        }
+    }
+
+    /// The load has ended before all of it arrived.
+    pub(super) fn given_up(&self, contended_since_ms: Option<u64>, now_ms: u64) {
+        if let Some(since_ms) = contended_since_ms {
+            self.part.waste(self.wasted_ms(since_ms, now_ms), since_ms);
+        }
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the client has moved less than it had to since others began to wait, at `since_ms`.
+    pub(super) fn is_stalled(&self, since_ms: u64, now_ms: u64) -> bool {
+        self.bytes() > 0 && u128::from(self.wasted_ms(since_ms, now_ms)) > STALLED_AFTER.as_millis()
+    }
+
+    /// Time that the client took beyond what it might for what it moved.
+    fn wasted_ms(&self, since_ms: u64, now_ms: u64) -> u64 {
+        let inherited = match self.part.wasted_since_ms.load(Ordering::Relaxed) == since_ms {
+            true => self.inherited_ms.load(Ordering::Relaxed),
+            false => 0,
+        };
+        let since = since_ms.max(self.began_ms.load(Ordering::Relaxed));
+        let waits = match self.waits_since_ms.load(Ordering::Relaxed) {
+            NEVER => 0,
+            waits => now_ms.saturating_sub(waits.max(since)),
+        };
+        let taken =
+            now_ms.saturating_sub(since).saturating_sub(self.excused_ms.load(Ordering::Relaxed) + waits);
+        (taken + inherited).saturating_sub(ms_for(self.moved_since()))
+    }
+
+    fn moved_since(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed).saturating_sub(self.moved_before.load(Ordering::Relaxed))
+    }
+}

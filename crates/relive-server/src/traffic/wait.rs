@@ -1,0 +1,61 @@
+//! Waiting for room.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::time::{Instant, Sleep};
+
+use super::account::{Traffic, Turn};
+use super::passage::Way;
+use crate::limits::ROOM_RECHECK;
+
+/// A place among those who wait, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    traffic: Arc<Traffic>,
+    turn: Turn,
+    recheck: Pin<Box<Sleep>>,
+}
+
+impl Waiting {
+    /// Ready once `attempt` succeeds, which is tried again when there may be room. `going_on` is the stream of a load that has begun.
+    pub(super) fn poll(
+        waiting: &mut Option<Self>,
+        way: &Way,
+        going_on: Option<u64>,
+        cx: &mut Context<'_>,
+        attempt: impl Fn() -> bool,
+    ) -> Poll<()> {
+        loop {
+            if attempt() {
+                *waiting = None;
+                return Poll::Ready(());
+            }
+            let place = waiting.get_or_insert_with(|| Self::new(&way.traffic, going_on));
+            place.traffic.wait(place.turn, cx.waker());
+            // What was given back before the waker was there has woken nobody.
+            if attempt() {
+                *waiting = None;
+                return Poll::Ready(());
+            }
+            if place.recheck.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            place.traffic.cut_stalled();
+            place.recheck.as_mut().reset(Instant::now() + ROOM_RECHECK);
+        }
+    }
+
+    fn new(traffic: &Arc<Traffic>, going_on: Option<u64>) -> Self {
+        let turn = traffic.begin_wait(going_on);
+        traffic.tell();
+        Self { traffic: Arc::clone(traffic), turn, recheck: Box::pin(tokio::time::sleep(ROOM_RECHECK)) }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.traffic.end_wait(self.turn);
+    }
+}

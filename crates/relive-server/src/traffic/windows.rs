@@ -1,0 +1,184 @@
+//! What clients have sent and no stream of theirs has read: it lies in the windows of HTTP/2, which are a bound for a connection, and
+//! not for all of them together.
+//!
+//! Bytes are counted where they come from the socket, and taken off where a stream takes them. A connection is not read any further while it has
+//! more than a little unread and all together have too much. Since its answers to questions whether it lives are not read
+//! either, it ends if that goes on for long; so it does not matter that bytes for streams that are over are counted until the connection has no
+//! stream at all.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep};
+
+use crate::limits::{REFUSAL_LOG_INTERVAL, ROOM_RECHECK, UNREAD_BYTES_PER_CONNECTION};
+
+/// What all connections have not read.
+#[derive(Debug)]
+pub(super) struct Windows {
+    max_bytes: u64,
+    bytes: AtomicU64,
+    told_at: Mutex<Option<Instant>>,
+}
+
+/// What one connection has not read.
+#[derive(Debug)]
+pub(crate) struct Window {
+    all: Arc<Windows>,
+    bytes: AtomicU64,
+    streams: AtomicU64,
+    /// The connection, while it is not to be read.
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Windows {
+    pub(super) fn new(max_bytes: u64) -> Arc<Self> {
+        Arc::new(Self { max_bytes, bytes: AtomicU64::new(0), told_at: Mutex::default() })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self) {
+        let mut told_at = self.told_at.lock();
+        if told_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
+            *told_at = Some(Instant::now());
+            tracing::warn!(
+                bytes = self.bytes(),
+                "connections with requests that are not read yet are not read any further: all may have {} bytes of those, which \
+                 is max_bytes_in_flight",
+                self.max_bytes
+            );
+        }
+    }
+}
+
+impl Window {
+    pub(super) fn new(all: Arc<Windows>) -> Self {
+        Self { all, bytes: AtomicU64::new(0), streams: AtomicU64::new(0), waker: Mutex::default() }
+    }
+
+    /// So many bytes for streams have come from the socket.
+    pub(crate) fn came(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.all.bytes.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    /// A stream has taken so many.
+    pub(crate) fn taken(&self, bytes: u64) {
+        let less = |unread: u64| Some(unread.saturating_sub(bytes));
+        let before =
+            self.bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).unwrap_or_else(|now| now);
+        self.all.bytes.fetch_sub(before.min(bytes), Ordering::SeqCst);
+        if before > UNREAD_BYTES_PER_CONNECTION
+            && let Some(waker) = self.waker.lock().take()
+        {
+            waker.wake();
+        }
+    }
+
+    /// A stream has begun.
+    pub(crate) fn enter(&self) {
+        self.streams.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A stream is over. What came for the streams before the last has been dropped with them.
+    pub(crate) fn leave(&self) {
+        if self.streams.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.taken(u64::MAX);
+        }
+    }
+
+    /// Ready when the connection may be read.
+    pub(crate) fn poll_open(&self, waiting: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.is_open() {
+                *waiting = None;
+                return Poll::Ready(());
+            }
+            *self.waker.lock() = Some(cx.waker().clone());
+            if self.is_open() {
+                continue;
+            }
+            if waiting.is_none() {
+                self.all.tell();
+            }
+            let recheck = waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(ROOM_RECHECK)));
+            if recheck.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            recheck.as_mut().reset(Instant::now() + ROOM_RECHECK);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.bytes.load(Ordering::SeqCst) <= UNREAD_BYTES_PER_CONNECTION
+            || self.all.bytes.load(Ordering::SeqCst) < self.all.max_bytes
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.taken(u64::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    async fn is_open(window: &Window) -> bool {
+        let mut waiting = None;
+        timeout(ROOM_RECHECK * 3, poll_fn(|cx| window.poll_open(&mut waiting, cx))).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_are_not_read_while_all_together_have_too_much_unread() {
+        let all = Windows::new(3 * UNREAD_BYTES_PER_CONNECTION);
+        let [one, other, small] = [(); 3].map(|()| Window::new(Arc::clone(&all)));
+        one.came(2 * UNREAD_BYTES_PER_CONNECTION);
+        assert!(is_open(&one).await);
+        other.came(2 * UNREAD_BYTES_PER_CONNECTION);
+        small.came(1);
+        assert_eq!([is_open(&one).await, is_open(&other).await, is_open(&small).await], [false, false, true]);
+        one.taken(UNREAD_BYTES_PER_CONNECTION);
+        assert!(is_open(&one).await, "little is unread of it");
+        assert!(!is_open(&other).await);
+        drop(one);
+        assert!(is_open(&other).await);
+        drop((other, small));
+        assert_eq!(all.bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_reads_lets_its_connection_go_on_at_once() {
+        let all = Windows::new(1);
+        let window = Window::new(Arc::clone(&all));
+        window.came(UNREAD_BYTES_PER_CONNECTION + 1);
+        let mut waiting = None;
+        let began = Instant::now();
+        let open = poll_fn(|cx| window.poll_open(&mut waiting, cx));
+        tokio::join!(open, async { window.taken(1) });
+        assert_eq!(began.elapsed().as_millis(), 0);
+    }
+
+    #[test]
+    fn what_came_for_streams_that_are_over_is_forgotten_with_the_last_of_them() {
+        let all = Windows::new(1);
+        let window = Window::new(Arc::clone(&all));
+        (0..2).for_each(|_| window.enter());
+        window.came(100);
+        window.leave();
+        assert_eq!(all.bytes(), 100);
+        window.leave();
+        assert_eq!(all.bytes(), 0);
+    }
+}
