@@ -73,7 +73,12 @@ impl Progress {
     pub(super) fn actor_is_done(&self) -> bool {
         let mut state = self.state.lock();
         state.actors = state.actors.saturating_sub(1);
-        state.actors == 0
+        let was_last = state.actors == 0;
+        drop(state);
+        // A run that is told to stop wakes nobody: whoever waits for steps sees it now, since none come any more.
+        drop(self.tally());
+        self.changed.notify_all();
+        was_last
     }
 
     /// Waits until there are as many steps, or the run is over; whether it is.
@@ -89,5 +94,26 @@ impl Progress {
             }
             self.changed.wait(&mut tally);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::scope;
+
+    use super::*;
+
+    #[test]
+    fn whoever_waits_for_steps_sees_that_the_last_actor_was_told_to_stop() {
+        let options = RunOptions { actors: 1, env_steps: 100, ..RunOptions::default() };
+        let progress = Progress::new(&options);
+        scope(|threads| {
+            let waiting = threads.spawn(|| progress.wait_for(50));
+            // It sleeps, or will look at what comes: either way it must end.
+            std::thread::yield_now();
+            options.stop.stop();
+            assert!(progress.actor_is_done());
+            assert!(waiting.join().unwrap());
+        });
     }
 }
