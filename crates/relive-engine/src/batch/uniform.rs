@@ -223,3 +223,54 @@ fn touch_payloads(stored: &[Stored<'_>]) {
         black_box(lines.fold(0, |seen, byte| seen ^ byte));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use relive_table::{ItemData, Timestamp};
+    use relive_tensor::{AtHand, Chunk, ChunkParts, Codec, SequenceRange, Slice, TrajectoryBuilder};
+
+    use super::*;
+
+    /// Rows of a chunk whose payload is as long as a single literal would be, and is none: three literals, and a copy of what they hold.
+    fn seemingly_plain(first: u32, rows: u32) -> Sampled {
+        let payload: [u8; 10] = [8, 1 << 2, 1, 2, 0, 3, 0, 4, 0b001, 4];
+        let (dtype, codec, shape) = (DType::UInt8, Codec::Snappy, Shape::from([8]));
+        let parts = ChunkParts {
+            key: 1,
+            range: SequenceRange { episode_id: 1, start: 0, end: 7, sparse: false },
+            columns: SmallVec::from_iter([ColumnHeader { dtype, codec, shape, span: 0..10 }]),
+            delta_encoded: false,
+            frame: payload.into(),
+            verbatim: false,
+        };
+        let mut builder = TrajectoryBuilder::new();
+        let chunk = builder.chunk(Arc::new(Chunk::new(parts).unwrap()));
+        builder.begin_column(false);
+        builder.slice(Slice { chunk, offset: first, length: rows, index: 0 });
+        let trajectory = builder.build().unwrap();
+        Sampled {
+            item: Arc::new(ItemData { trajectory, key: 1, sequence: 0, inserted_at: Timestamp::EPOCH }),
+            priority: 1.0,
+            probability: 1.0,
+            table_size: 1,
+            times_sampled: 1,
+            rate_limited: false,
+            at_hand: AtHand::default(),
+        }
+    }
+
+    #[test]
+    fn rows_that_only_seemed_to_be_stored_as_they_are_come_right() {
+        let samples: Vec<Sampled> = (0..6).map(|first| seemingly_plain(first, 3)).collect();
+        let slice = samples[0].item.trajectory.only_slice(0).unwrap();
+        assert!(
+            seems_plain(header_of(&slice).unwrap(), &slice) && samples[0].item.trajectory.plain().is_none()
+        );
+        let mut out = vec![0; 18];
+        let target = Target { column: 0, row_bytes: 1, rows: 3, out: &mut out };
+        Uniform::of(&samples).unwrap().gather(&samples, vec![target]).unwrap();
+        assert_eq!(out, [1, 2, 3, 4, 1, 2, 3, 4].windows(3).collect::<Vec<_>>().concat());
+    }
+}
