@@ -121,3 +121,23 @@ fn memory_is_named_where_inserts_wait_for_it() {
     let end = ", max_bytes is 100.0 kB; remove items, or give the server more --max-bytes\n";
     assert!(stderr.starts_with(begin) && stderr.ends_with(end), "{stderr}");
 }
+
+#[test]
+fn a_server_that_is_lost_is_told_at_the_end() {
+    let mut served = Served::start(".toml", TABLES);
+    let address = served.address.clone();
+    let running =
+        std::thread::spawn(move || bench(&address, "insert --table replay --seconds 3 --timeout 1"));
+    // It has begun once there are items.
+    let info = || outcome(&["info", &served.address, "--json"]).1;
+    while !serde_json::from_str::<Value>(&info()).unwrap()["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|table| table["inserts"].as_u64() > Some(0))
+    {}
+    served.child.kill().unwrap();
+    let (code, _, stderr) = running.join().unwrap();
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("was lost"), "{stderr}");
+}

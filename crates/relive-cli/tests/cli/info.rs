@@ -55,6 +55,10 @@ async fn many_servers_are_one() {
     let (code, stdout, stderr) = outcome(&["reset", &both, "queue"]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
     assert_eq!(sizes(&both), json!(0));
+    let (code, stdout, stderr) = outcome(&["info", &format!("{first},{}", free_address())]);
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stdout.contains("Relive"), "what answers is told: {stdout}");
+    assert!(stderr.contains("1 of 2 servers do not answer"), "{stderr}");
     let (code, _, stderr) = outcome(&["info", &format!("{},{}", free_address(), free_address())]);
     assert_eq!(code, Some(3), "{stderr}");
     assert!(stderr.contains("cannot connect to 127.0.0.1:"), "{stderr}");
