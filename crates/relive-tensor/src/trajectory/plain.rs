@@ -132,8 +132,10 @@ mod tests {
         let bools = Chunk::new(encode_chunk(1, range, &[bools], false, Codec::Raw).unwrap()).unwrap();
         assert!(item(bools, &[(0, 1)]).plain().is_none(), "bools");
         let large = Tensor::from_slice(&[1_u8; 4_096], [1, 4_096]).unwrap();
-        let large =
-            || Chunk::new(encode_chunk(1, range, &[large.clone()], false, Codec::Raw).unwrap()).unwrap();
+        let large = || {
+            Chunk::new(encode_chunk(1, range, std::slice::from_ref(&large), false, Codec::Raw).unwrap())
+                .unwrap()
+        };
         assert!(item(large(), &[(0, 1)]).plain().is_some());
         let movable = large().with_ledger(Arc::new(Ledger::of_movable_chunks()));
         assert!(movable.is_movable() && item(movable, &[(0, 1)]).plain().is_none());
