@@ -5,12 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::phases::Phases;
-use crate::{fuzz, interop, process, test};
+use crate::{dependencies, fuzz, interop, process, test};
 
 /// Runs every phase, the quickest to fail first, and prints how long each took.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut phases = Phases::default();
     phases.run("fmt", || cargo(root, &["fmt", "--all", "--check"]))?;
+    phases.run("dependencies", || dependencies::run(root))?;
     test::run_in(root, &mut phases)?;
     phases.run("clippy", || {
         cargo(root, &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])

@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let metadata = workspace::metadata(root)?;
     let folder = metadata.target_directory.join("fuzz").into_std_path_buf();
     let targets = targets(root, &options.only)?;
-    let host = host()?;
+    let host = process::host()?;
     let mut build = process::cargo();
     // Build scripts are not what is fuzzed; with a target they go without the flags.
     build.current_dir(root).args([
@@ -86,12 +86,4 @@ fn targets(root: &Path, only: &[String]) -> Result<Vec<String>> {
     }
     all.retain(|name| only.is_empty() || only.contains(name));
     Ok(all)
-}
-
-/// The triple of this machine.
-fn host() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("rustc cannot be run")?;
-    let text = String::from_utf8(output.stdout)?;
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("rustc does not say which machine this is")
 }

@@ -9,6 +9,7 @@ mod bench;
 mod binary;
 mod ci;
 mod demo;
+mod dependencies;
 mod fuzz;
 mod interop;
 mod phases;
@@ -49,6 +50,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run what has to pass before a merge: tests, formatting, lints, docs, interop
     Ci,
+    /// Check licences and origins of all dependencies by the rules of deny.toml
+    Dependencies,
     /// Check the rules of the house that the compiler cannot: layers, sizes, absences
     Tidy,
 }
@@ -73,6 +76,7 @@ fn run(command: Command) -> Result<()> {
         Command::Soak(options) => soak::run(&root, &options),
         Command::Fuzz(options) => fuzz::run(&root, &options),
         Command::Ci => ci::run(&root),
+        Command::Dependencies => dependencies::run(&root),
         Command::Tidy => tidy::run(&root),
     }
 }

@@ -45,6 +45,14 @@ fn quoted(text: &str) -> String {
     if text.contains(char::is_whitespace) { format!("'{text}'") } else { text.to_owned() }
 }
 
+/// The triple of this machine.
+pub(crate) fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("rustc cannot be run")?;
+    let text = String::from_utf8(output.stdout)?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not say which machine this is")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
