@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -50,7 +50,12 @@ pub(crate) fn get(address: &str, path: &str) -> (String, String) {
 fn metrics_and_health_are_told() {
     let (served, http) = serve(TOML, &["--http", "127.0.0.1:0"]);
     assert_eq!(get(&http, "/healthz").1, "ok\n");
-    let (head, body) = get(&http, "/readyz");
+    // It is asked for from the moment on at which the address is told, which is before tables are served.
+    let asked = Instant::now();
+    let not_yet = |(head, body): &(String, String)| head.starts_with("http/1.1 503") && body == "starting\n";
+    let (head, body) = std::iter::repeat_with(|| get(&http, "/readyz"))
+        .find(|answer| !not_yet(answer) || asked.elapsed() > PATIENCE)
+        .unwrap();
     assert!(head.starts_with("http/1.1 200") && body == "serving\n", "{head}");
     let (code, ..) = outcome(&["bench", &served.address, "insert", "--seconds", "0.2", "--clients", "1"]);
     assert_eq!(code, Some(0));
