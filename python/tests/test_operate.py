@@ -74,6 +74,32 @@ def test_tables_come_and_go(client: relive.Client) -> None:
         client.drop_table("new")
 
 
+def test_a_table_that_comes_again_has_its_names(client: relive.Client) -> None:
+    for _ in range(2):
+        client.add_table(uniform_table("new"))
+        with client.trajectory_writer(1) as writer:
+            writer.append({"x": np.float32(1)})
+            writer.create_item("new", 1.0, {"x": writer.history["x"][-1:]})
+        (sample,) = client.sample("new", emit_timesteps=False)
+        assert list(sample.data) == ["x"]
+        client.drop_table("new")
+
+
+def test_nothing_is_read_ahead_once_samples_delete_items(client: relive.Client) -> None:
+    def first_of(number: int) -> None:
+        for value in range(20):
+            client.insert(np.float32(value), {"replay": 1.0})
+        samples = client.sample("replay", number, emit_timesteps=False, timeout=PATIENCE_S)
+        next(samples)
+        del samples
+
+    first_of(10)
+    client.change_table("replay", max_times_sampled=1)
+    client.reset("replay")
+    first_of(10)
+    assert client.server_info()["replay"].current_size == 19
+
+
 def test_what_cannot_be_changes_nothing(client: relive.Client) -> None:
     for call, expected in [
         (lambda: client.change_table("replay"), "nothing is to be changed"),

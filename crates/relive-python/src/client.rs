@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -13,6 +13,7 @@ use relive_client::{
     TrajectoryWriterOptions, Transport, TransportChoice,
 };
 use relive_engine::Engine;
+use relive_table::TableConfig;
 use relive_tensor::Codec;
 
 use crate::address;
@@ -43,9 +44,18 @@ pub(crate) struct Client {
     timeout: Duration,
     security: ClientSecurity,
     connected: Mutex<Option<Connected>>,
-    /// By table: whether items stay when they are sampled.
-    keeps_sampled_items: Mutex<HashMap<String, bool>>,
+    rules: Mutex<Option<Rules>>,
 }
+
+/// What is known of a server's tables, for a while: they can be changed in use.
+struct Rules {
+    asked_at: Instant,
+    /// By table: whether items stay when they are sampled.
+    keeps_sampled_items: HashMap<String, bool>,
+}
+
+/// How long a server's rules count as known.
+const RULES_KNOWN_FOR: Duration = Duration::from_secs(2);
 
 /// What the user allows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,6 +74,13 @@ const CHOICES: [(&str, Choice); 5] = [
     ("unix", Choice::Server(TransportChoice::Unix)),
     ("tcp", Choice::Server(TransportChoice::Tcp)),
 ];
+
+impl Rules {
+    fn keeps_sampled_items(&self, table: &str) -> Option<bool> {
+        let is_known = self.asked_at.elapsed() < RULES_KNOWN_FOR;
+        self.keeps_sampled_items.get(table).copied().filter(|_| is_known)
+    }
+}
 
 impl Choice {
     fn named(name: &str) -> PyResult<Choice> {
@@ -144,15 +161,23 @@ impl Client {
         table: &str,
         timeout: Duration,
     ) -> PyResult<bool> {
-        if let Some(keeps) = self.keeps_sampled_items.lock().get(table) {
-            return Ok(*keeps);
+        let known = self.rules.lock().as_ref().and_then(|rules| rules.keeps_sampled_items(table));
+        if let Some(keeps) = known {
+            return Ok(keeps);
         }
         let info = wait::wait(py, "sample", client.server_info_with_timeout(timeout))?.or_raise(py)?;
-        let mut known = self.keeps_sampled_items.lock();
-        known.extend(
-            info.tables.iter().map(|table| (table.config.name.clone(), table.config.max_times_sampled < 1)),
-        );
-        Ok(known.get(table).copied().unwrap_or(false))
+        let rule = |config: &TableConfig| (config.name.clone(), config.max_times_sampled < 1);
+        let keeps_sampled_items = info.tables.iter().map(|table| rule(&table.config)).collect();
+        let rules = Rules { asked_at: Instant::now(), keeps_sampled_items };
+        let keeps = rules.keeps_sampled_items(table).unwrap_or(false);
+        *self.rules.lock() = Some(rules);
+        Ok(keeps)
+    }
+
+    /// After a change of tables, whatever came of it.
+    fn forget_rules<T>(&self, outcome: T) -> T {
+        *self.rules.lock() = None;
+        outcome
     }
 
     fn options(&self) -> ClientOptions {
@@ -200,7 +225,7 @@ impl Client {
             timeout: seconds(timeout)?,
             security: ClientSecurity::new(token, tls)?,
             connected: Mutex::default(),
-            keeps_sampled_items: Mutex::default(),
+            rules: Mutex::default(),
         })
     }
 
@@ -293,7 +318,8 @@ impl Client {
     ) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("change_table", timeout, client.change_table(table, change.into()));
-        let changed = wait::wait(py, "change_table", call)?.map_err(|failure| failure.raise(py))?;
+        let changed =
+            self.forget_rules(wait::wait(py, "change_table", call))?.map_err(|failure| failure.raise(py))?;
         operate::changed(py, &changed)
     }
 
@@ -303,13 +329,13 @@ impl Client {
         }
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("add_table", timeout, client.add_table(table.config().clone()));
-        wait::wait(py, "add_table", call)?.map_err(|failure| failure.raise(py))
+        self.forget_rules(wait::wait(py, "add_table", call))?.map_err(|failure| failure.raise(py))
     }
 
     fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("drop_table", timeout, client.drop_table(table));
-        wait::wait(py, "drop_table", call)?.map_err(|failure| failure.raise(py))
+        self.forget_rules(wait::wait(py, "drop_table", call))?.map_err(|failure| failure.raise(py))
     }
 
     fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {

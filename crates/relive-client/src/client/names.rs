@@ -147,6 +147,11 @@ impl Proposals {
         Some(proposal)
     }
 
+    /// The table is gone, and what was said of it.
+    pub(crate) fn forget(&self, table: &str) {
+        self.made.lock().remove(table);
+    }
+
     /// All proposals that were made, to be made again: the server may have begun anew.
     pub(crate) fn all(&self) -> Vec<Proposal> {
         let made = self.made.lock();

@@ -97,6 +97,13 @@ impl Client {
     /// `NotFound` for an unknown table, `InvalidArgument` for the only one, `Unimplemented` from a dm-reverb server, `Timeout`
     /// after the client's time.
     pub async fn drop_table(&self, table: &str) -> Result<()> {
+        self.drop_of_server(table).await?;
+        // Another one of this name has items that are to be described anew.
+        self.proposals().forget(table);
+        Ok(())
+    }
+
+    async fn drop_of_server(&self, table: &str) -> Result<()> {
         let remote = match self.connection() {
             Connection::Many(many) => return many.drop_table(table).await,
             Connection::Local(local) => {
