@@ -1,8 +1,7 @@
 //! The client: an address, and the connection that is made when it is needed.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -13,7 +12,6 @@ use relive_client::{
     TrajectoryWriterOptions, Transport, TransportChoice,
 };
 use relive_engine::Engine;
-use relive_table::TableConfig;
 use relive_tensor::Codec;
 
 use crate::address;
@@ -26,6 +24,7 @@ use crate::names;
 use crate::nest;
 use crate::operate::{self, Change};
 use crate::out::Out;
+use crate::rules::Rules;
 use crate::sampler::{Sampler, to_python};
 use crate::security::{ClientCertificates, ClientSecurity};
 use crate::server::local_engine;
@@ -44,18 +43,8 @@ pub(crate) struct Client {
     timeout: Duration,
     security: ClientSecurity,
     connected: Mutex<Option<Connected>>,
-    rules: Mutex<Option<Rules>>,
+    rules: Rules,
 }
-
-/// What is known of a server's tables, for a while: they can be changed in use.
-struct Rules {
-    asked_at: Instant,
-    /// By table: whether items stay when they are sampled.
-    keeps_sampled_items: HashMap<String, bool>,
-}
-
-/// How long a server's rules count as known.
-const RULES_KNOWN_FOR: Duration = Duration::from_secs(2);
 
 /// What the user allows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,13 +63,6 @@ const CHOICES: [(&str, Choice); 5] = [
     ("unix", Choice::Server(TransportChoice::Unix)),
     ("tcp", Choice::Server(TransportChoice::Tcp)),
 ];
-
-impl Rules {
-    fn keeps_sampled_items(&self, table: &str) -> Option<bool> {
-        let is_known = self.asked_at.elapsed() < RULES_KNOWN_FOR;
-        self.keeps_sampled_items.get(table).copied().filter(|_| is_known)
-    }
-}
 
 impl Choice {
     fn named(name: &str) -> PyResult<Choice> {
@@ -153,33 +135,6 @@ impl Client {
         Ok(client)
     }
 
-    /// Whether sampling an item never deletes it. An unknown table is left to the call that asks for its samples.
-    fn keeps_sampled_items(
-        &self,
-        py: Python<'_>,
-        client: &RustClient,
-        table: &str,
-        timeout: Duration,
-    ) -> PyResult<bool> {
-        let known = self.rules.lock().as_ref().and_then(|rules| rules.keeps_sampled_items(table));
-        if let Some(keeps) = known {
-            return Ok(keeps);
-        }
-        let info = wait::wait(py, "sample", client.server_info_with_timeout(timeout))?.or_raise(py)?;
-        let rule = |config: &TableConfig| (config.name.clone(), config.max_times_sampled < 1);
-        let keeps_sampled_items = info.tables.iter().map(|table| rule(&table.config)).collect();
-        let rules = Rules { asked_at: Instant::now(), keeps_sampled_items };
-        let keeps = rules.keeps_sampled_items(table).unwrap_or(false);
-        *self.rules.lock() = Some(rules);
-        Ok(keeps)
-    }
-
-    /// After a change of tables, whatever came of it.
-    fn forget_rules<T>(&self, outcome: T) -> T {
-        *self.rules.lock() = None;
-        outcome
-    }
-
     fn options(&self) -> ClientOptions {
         let options = self.security.apply(ClientOptions::default().timeout(self.timeout));
         match self.choice {
@@ -225,7 +180,7 @@ impl Client {
             timeout: seconds(timeout)?,
             security: ClientSecurity::new(token, tls)?,
             connected: Mutex::default(),
-            rules: Mutex::default(),
+            rules: Rules::default(),
         })
     }
 
@@ -318,8 +273,10 @@ impl Client {
     ) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("change_table", timeout, client.change_table(table, change.into()));
-        let changed =
-            self.forget_rules(wait::wait(py, "change_table", call))?.map_err(|failure| failure.raise(py))?;
+        let changed = self
+            .rules
+            .forgotten_after(wait::wait(py, "change_table", call))?
+            .map_err(|failure| failure.raise(py))?;
         operate::changed(py, &changed)
     }
 
@@ -329,13 +286,13 @@ impl Client {
         }
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("add_table", timeout, client.add_table(table.config().clone()));
-        self.forget_rules(wait::wait(py, "add_table", call))?.map_err(|failure| failure.raise(py))
+        self.rules.forgotten_after(wait::wait(py, "add_table", call))?.map_err(|failure| failure.raise(py))
     }
 
     fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
         let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
         let call = wait::within("drop_table", timeout, client.drop_table(table));
-        self.forget_rules(wait::wait(py, "drop_table", call))?.map_err(|failure| failure.raise(py))
+        self.rules.forgotten_after(wait::wait(py, "drop_table", call))?.map_err(|failure| failure.raise(py))
     }
 
     fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
@@ -480,7 +437,7 @@ impl Client {
         let timeout = self.limit(timeout)?;
         let reads_ahead = num_samples > 1
             && client.transport() != Transport::InProcess
-            && self.keeps_sampled_items(py, &client, table, timeout)?;
+            && self.rules.keep_sampled_items(py, &client, table, timeout)?;
         if !reads_ahead {
             return Ok(Sampler::on_demand(client, table, num_samples, timeout));
         }

@@ -26,6 +26,7 @@ mod operate;
 mod out;
 mod process;
 mod rl;
+mod rules;
 mod sampler;
 mod security;
 mod server;
