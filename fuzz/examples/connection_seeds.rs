@@ -5,7 +5,11 @@ use std::{fs, io};
 
 use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind, MAGIC};
-use relive_wire::reverb::{MutatePrioritiesRequest, ResetRequest, SampleStreamRequest, Timeout};
+use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column};
+use relive_wire::reverb::{
+    FlatTrajectory, InsertStreamRequest, MutatePrioritiesRequest, PrioritizedItem, ResetRequest,
+    SampleStreamRequest, Timeout,
+};
 use relive_wire::v1::{AskBatches, OpenSampler};
 
 #[path = "../src/connection.rs"]
@@ -35,6 +39,20 @@ fn main() -> io::Result<()> {
 fn frame(kind: FrameKind, head: &[u8], body: &[u8]) -> Vec<u8> {
     let header = FrameHeader::new(kind, head.len(), body.len()).expect("a small frame").encode();
     [&header, head, body].concat()
+}
+
+/// [`step`] as gRPC has it.
+fn step_by_message(table: &str, key: u64) -> InsertStreamRequest {
+    let slice = ChunkSlice { chunk_key: key, offset: 0, length: 1, index: 0 };
+    let column = Column { chunk_slices: vec![slice], squeeze: false };
+    let item = PrioritizedItem {
+        key,
+        table: table.to_owned(),
+        priority: 1.0,
+        flat_trajectory: Some(FlatTrajectory { columns: vec![column] }),
+        ..PrioritizedItem::default()
+    };
+    InsertStreamRequest { chunks: step(table, key).chunks, items: vec![item], keep_chunk_keys: Vec::new() }
 }
 
 /// Connections of the bulk path.
@@ -80,7 +98,7 @@ fn grpc() -> Vec<(&'static str, Vec<u8>)> {
     let message = |stream, message: Vec<u8>| led(Deed::Message, stream, &message);
     let end = |stream| vec![Deed::End as u8, stream];
     let wait = vec![Deed::Wait as u8];
-    let insert = |stream, table, key| message(stream, step(table, key).encode_to_vec());
+    let insert = |stream, table, key| message(stream, step_by_message(table, key).encode_to_vec());
     let samples = |stream, table: &str, num_samples| {
         let rate_limiter_timeout = Some(Timeout { milliseconds: 5 });
         let table = table.to_owned();

@@ -5,9 +5,10 @@ use std::{fs, io};
 
 use relive_tensor::{Codec, DType, Nest, Signature, Tensor, TensorSpec};
 use relive_wire::bulk::{FrameHeader, FrameKind, InfoLayout, aligned};
+use relive_wire::item_run::RunSlice;
 use relive_wire::reverb::sample_stream_response::SampleEntry;
 use relive_wire::reverb::{ChunkData, InsertStreamRequest, SampleInfo, SampleStreamResponse};
-use relive_wire::v1::{BatchColumn, BatchHead};
+use relive_wire::v1::{BatchColumn, BatchHead, InsertItems, ItemRun};
 use relive_wire::{Message, chunk, signature};
 
 const FIXTURES: [&str; 7] = [
@@ -33,6 +34,7 @@ fn main() -> io::Result<()> {
                 write_payloads(&format!("{name}_{column}"), chunk)?;
                 write_recoded(&format!("{name}_{column}"), chunk)?;
             }
+            write("insert_items", &name, &in_columns(&request).encode_to_vec())?;
             write("sample_response", &name, &as_response(request).encode_to_vec())?;
         }
     }
@@ -172,6 +174,28 @@ fn write_payloads(name: &str, chunk: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A request as the bulk path has it; of slices it keeps no index.
+fn in_columns(request: &InsertStreamRequest) -> InsertItems {
+    let mut runs = Vec::<ItemRun>::new();
+    for item in &request.items {
+        let columns = || item.flat_trajectory.iter().flat_map(|flat| &flat.columns);
+        let squeeze = || columns().map(|column| column.squeeze);
+        if !runs.last().is_some_and(|run| run.takes(&item.table, squeeze())) {
+            runs.push(ItemRun::new(&item.table, squeeze()));
+        }
+        let Some(run) = runs.last_mut() else { continue };
+        run.begin_item(item.key, item.priority);
+        for column in columns() {
+            run.push_column(column.chunk_slices.iter().map(|slice| RunSlice {
+                chunk_key: slice.chunk_key,
+                offset: slice.offset.unsigned_abs(),
+                length: slice.length.unsigned_abs(),
+            }));
+        }
+    }
+    InsertItems { runs, chunks: request.chunks.clone(), keep_chunk_keys: request.keep_chunk_keys.clone() }
 }
 
 /// The items of a request as samples, each in two entries.

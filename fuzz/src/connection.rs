@@ -11,9 +11,9 @@ use relive_server::access::{Access, Role};
 use relive_server::{Engine, serve_connection};
 use relive_table::TableConfig;
 use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};
-use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column};
-use relive_wire::reverb::{FlatTrajectory, InsertStreamRequest, PrioritizedItem};
-use relive_wire::{chunk, item};
+use relive_wire::item_run::RunSlice;
+use relive_wire::v1::{InsertItems, ItemRun};
+use relive_wire::{chunk, item_run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
@@ -108,30 +108,25 @@ fn engine() -> Engine {
     let engine = engine.build().expect("two tables");
     let table = engine.table(FULL).expect("one of them");
     for key in 0..2 {
-        let InsertStreamRequest { chunks, items, .. } = step(FULL, key);
+        let InsertItems { chunks, runs, .. } = step(FULL, key);
         let chunk = chunk::decode(&chunks[0]).expect("a chunk").with_ledger(Arc::clone(engine.ledger()));
         let chunk = Arc::new(chunk);
-        let item = item::decode(&items[0], |_| Some(Arc::clone(&chunk))).expect("an item");
-        let inserted = table.insert(vec![item], &Arc::from("first"), &Arc::default(), &mut Vec::new());
+        let items = item_run::decode(&runs[0], |_| Some(Arc::clone(&chunk))).expect("a run");
+        let items = items.map(|item| item.expect("an item"));
+        let inserted = table.insert(items, &Arc::from("first"), &Arc::default(), &mut Vec::new());
         assert_eq!(inserted.expect("room").deferred, 0);
     }
     engine
 }
 
 /// A request that brings one chunk of one step and one item over it.
-pub fn step(table: &str, key: u64) -> InsertStreamRequest {
+pub fn step(table: &str, key: u64) -> InsertItems {
     let rows = Tensor::from_slice(&[1.5_f32, 2.5], [1, 2]).expect("a row");
     let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
     let encoded = encode_chunk(key, range, &[rows], false, Codec::Raw).expect("a chunk");
-    let slice = ChunkSlice { chunk_key: key, offset: 0, length: 1, index: 0 };
-    let column = Column { chunk_slices: vec![slice], squeeze: false };
-    let item = PrioritizedItem {
-        key,
-        table: table.to_owned(),
-        priority: 1.0,
-        flat_trajectory: Some(FlatTrajectory { columns: vec![column] }),
-        ..PrioritizedItem::default()
-    };
     let chunks = vec![chunk::encode(&Chunk::new(encoded).expect("a chunk"))];
-    InsertStreamRequest { chunks, items: vec![item], keep_chunk_keys: Vec::new() }
+    let mut run = ItemRun::new(table, std::iter::once(false));
+    run.begin_item(key, 1.0);
+    run.push_column(std::iter::once(RunSlice { chunk_key: key, offset: 0, length: 1 }));
+    InsertItems { chunks, runs: vec![run], keep_chunk_keys: Vec::new() }
 }

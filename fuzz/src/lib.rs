@@ -6,6 +6,7 @@
 pub mod bulk_frame;
 pub mod chunk_message;
 pub mod codecs;
+pub mod insert_items;
 pub mod insert_request;
 pub mod sample_response;
 pub mod server_config;

@@ -6,13 +6,15 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use relive_engine::{Confirmations, MemoryGate, Outcome};
-use relive_table::NewItem;
-use relive_tensor::Chunk;
-use relive_wire::reverb::{InsertStreamRequest, PrioritizedItem};
-use relive_wire::{chunk, item};
+use bytes::Bytes;
+use relive_engine::MemoryGate;
+use relive_tensor::{Chunk, Ledger};
+use relive_wire::reverb::InsertStreamRequest;
+use relive_wire::v1::InsertItems;
+use relive_wire::{chunk, item, item_run};
 use tonic::Status;
 
+use crate::arrivals::Arrivals;
 use crate::grpc::{Services, status};
 use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
 use crate::traffic::{Line, Load, Passage};
@@ -23,66 +25,31 @@ type Held = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
 /// The chunks and items of one insert stream.
 #[derive(Debug)]
 pub(crate) struct Inserter {
-    services: Services,
-    peer: Arc<str>,
     held: Held,
+    ledger: Arc<Ledger>,
     /// Where the stream waits before it reads more than there is memory for.
     gate: MemoryGate,
     /// Where it waits before there is more in flight than there may be.
     passage: Passage,
     load: Option<Load>,
-    confirmations: Arc<Confirmations>,
-    /// Keys that are to be confirmed.
-    confirmed: Vec<u64>,
-    /// Whether a table asked the stream to wait until one of its inserts is settled.
-    is_paused: bool,
+    arrivals: Arrivals,
 }
 
 impl Inserter {
     pub(crate) fn new(services: &Services, peer: &Arc<str>, line: &Line) -> Self {
         Self {
-            peer: Arc::clone(peer),
             held: Held::default(),
+            ledger: Arc::clone(services.engine().ledger()),
             gate: services.engine().memory_gate(peer),
             passage: line.passage(),
             load: None,
-            confirmations: Arc::default(),
-            confirmed: Vec::new(),
-            is_paused: false,
-            services: services.clone(),
+            arrivals: Arrivals::new(services, peer),
         }
     }
 
-    /// Whether nothing is to be read before an insert is settled.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.is_paused
-    }
-
-    /// Keys of items that are in their tables, since the last call.
-    pub(crate) fn take_confirmed(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.confirmed)
-    }
-
-    /// Takes in inserts that had to wait; waits for one if none is settled.
-    pub(crate) fn poll_settled(&mut self, cx: &Context<'_>) -> Poll<Result<(), Status>> {
-        let mut outcomes = Vec::new();
-        if self.confirmations.poll_settled(cx, &mut outcomes).is_pending() {
-            return Poll::Pending;
-        }
-        Poll::Ready(self.settle(outcomes))
-    }
-
-    /// All outcomes are taken in, also those after an error.
-    fn settle(&mut self, outcomes: Vec<Outcome>) -> Result<(), Status> {
-        let mut result = Ok(());
-        for outcome in outcomes {
-            self.is_paused = false;
-            match outcome {
-                Ok(key) => self.confirmed.push(key),
-                Err(error) => result = Err(status::of_insert(&error)),
-            }
-        }
-        result
+    /// The items, and what is to be confirmed of them.
+    pub(crate) fn arrivals(&mut self) -> &mut Arrivals {
+        &mut self.arrivals
     }
 
     /// Whether a request has a place in memory.
@@ -119,24 +86,37 @@ impl Inserter {
 
     /// Handles a request to its end.
     pub(crate) fn handle(&mut self, request: &InsertStreamRequest) -> Result<(), Status> {
-        if request.chunks.is_empty() && request.items.is_empty() {
-            return Err(Status::invalid_argument("an insert request needs chunks or items"));
-        }
-        self.hold(request)?;
+        self.hold(&request.chunks)?;
         if request.items.is_empty() {
-            return Ok(());
+            return expect_chunks(&request.chunks);
         }
-        self.insert(&request.items)?;
+        for run in request.items.chunk_by(|a, b| a.table == b.table) {
+            let Some(first) = run.first() else { continue };
+            let chunk_of = |key| self.held.get(&key).map(Arc::clone);
+            self.arrivals.insert(&first.table, run.iter().map(|message| item::decode(message, chunk_of)))?;
+        }
+        self.keep(&request.keep_chunk_keys)
+    }
+
+    /// The same for items in columns.
+    pub(crate) fn handle_runs(&mut self, request: &InsertItems) -> Result<(), Status> {
+        self.hold(&request.chunks)?;
+        if request.runs.is_empty() {
+            return expect_chunks(&request.chunks);
+        }
+        for run in &request.runs {
+            let items = item_run::decode(run, |key| self.held.get(&key).map(Arc::clone));
+            self.arrivals.insert(&run.table, items.map_err(|error| status::of_wire(&error))?)?;
+        }
         self.keep(&request.keep_chunk_keys)
     }
 
     /// Stores the chunks that are not held yet; the first content of a key stays.
-    fn hold(&mut self, request: &InsertStreamRequest) -> Result<(), Status> {
-        for message in &request.chunks {
+    fn hold(&mut self, chunks: &[Bytes]) -> Result<(), Status> {
+        for message in chunks {
             let chunk = chunk::decode(message).map_err(|error| status::of_wire(&error))?;
             if let Entry::Vacant(vacant) = self.held.entry(chunk.key()) {
-                let ledger = Arc::clone(self.services.engine().ledger());
-                vacant.insert(Arc::new(chunk.with_ledger(ledger)));
+                vacant.insert(Arc::new(chunk.with_ledger(Arc::clone(&self.ledger))));
             }
         }
         if self.held.len() > MAX_HELD_CHUNKS_PER_STREAM {
@@ -147,31 +127,6 @@ impl Inserter {
             )));
         }
         Ok(())
-    }
-
-    /// Inserts the items in order, runs of the same table together.
-    fn insert(&mut self, items: &[PrioritizedItem]) -> Result<(), Status> {
-        for run in items.chunk_by(|a, b| a.table == b.table) {
-            let Some(first) = run.first() else { continue };
-            let table = self.services.engine().table(&first.table);
-            let table = table.map_err(|error| status::of_engine(&error))?;
-            let mut unusable = None;
-            let items =
-                run.iter().map_while(|message| self.decode(message).map_err(|e| unusable = Some(e)).ok());
-            let accepted = table
-                .insert(items.collect::<Vec<_>>(), &self.peer, &self.confirmations, &mut self.confirmed)
-                .map_err(|error| status::of_insert(&error))?;
-            self.is_paused |= accepted.saturated && accepted.deferred > 0;
-            if let Some(status) = unusable {
-                return Err(status);
-            }
-        }
-        Ok(())
-    }
-
-    fn decode(&self, message: &PrioritizedItem) -> Result<NewItem, Status> {
-        item::decode(message, |key| self.held.get(&key).map(Arc::clone))
-            .map_err(|error| status::of_wire(&error))
     }
 
     /// Drops every held chunk that `keys` does not list.
@@ -187,6 +142,14 @@ impl Inserter {
             self.held.len()
         )))
     }
+}
+
+/// A request without items is there for its chunks, which stay held.
+fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
+    if chunks.is_empty() {
+        return Err(Status::invalid_argument("an insert request needs chunks or items"));
+    }
+    Ok(())
 }
 
 /// Bytes of chunks that the stream brought and no table has: items to come need them, and one stream is let go on with so

@@ -10,6 +10,7 @@
 //! [`ServerOptions::drain_timeout`] to end.
 
 pub mod access;
+mod arrivals;
 mod bulk;
 mod connection;
 mod entrance;

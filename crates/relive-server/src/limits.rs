@@ -141,6 +141,10 @@ pub const MAX_SURVEYED_ITEMS: usize = 4_096;
 /// Requests of an insert stream that are handled before their confirmations are sent, if they lie ready to be read.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;
 
+/// Keys that are not held back for those of further requests, on the bulk path: a writer that waits for room would fill it in bursts, and
+/// both sides would wait for each other in turn.
+pub const KEYS_PER_CONFIRMATION: usize = 1_024;
+
 /// Connections open at once; more are refused. Each costs a descriptor and some ten kilobytes.
 pub const MAX_CONNECTIONS: usize = 20_000;
 

@@ -9,11 +9,12 @@
 mod common;
 
 use common::raw::Raw;
-use common::{TestServer, step};
+use common::{TestServer, step_in_run};
 use relive_table::{SelectorKind, TableConfig};
 use relive_wire::Message;
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, InfoLayout};
-use relive_wire::v1::{AskBatches, BatchHead, OpenSampler};
+use relive_wire::item_run::RunSlice;
+use relive_wire::v1::{AskBatches, BatchHead, InsertItems, ItemRun, OpenSampler};
 use tokio::io::AsyncWriteExt;
 use tonic::Code;
 
@@ -28,7 +29,7 @@ fn open(batch_size: u32) -> OpenSampler {
 async fn fill(server: &TestServer, keys: std::ops::RangeInclusive<u64>) {
     let mut raw = Raw::writer(server).await;
     for key in keys.clone() {
-        raw.send(FrameKind::Insert, &[], &step("t", key).encode_to_vec()).await;
+        raw.send(FrameKind::Insert, &[], &step_in_run("t", key).encode_to_vec()).await;
     }
     let mut confirmed = Vec::new();
     while confirmed.len() < keys.clone().count() {
@@ -152,9 +153,9 @@ async fn garbage_ends_its_own_connection_only() {
 async fn a_bad_request_is_told_after_what_came_before_it_is_confirmed() {
     let server = TestServer::start([fifo()]).await;
     let mut raw = Raw::writer(&server).await;
-    raw.send(FrameKind::Insert, &[], &step("t", 1).encode_to_vec()).await;
+    raw.send(FrameKind::Insert, &[], &step_in_run("t", 1).encode_to_vec()).await;
     assert_eq!(raw.confirmed().await, [1]);
-    raw.send(FrameKind::Insert, &[], &step("nowhere", 2).encode_to_vec()).await;
+    raw.send(FrameKind::Insert, &[], &step_in_run("nowhere", 2).encode_to_vec()).await;
     let (code, message) = raw.error().await;
     assert_eq!(code, Code::NotFound, "{message}");
     raw.end().await;
@@ -162,6 +163,68 @@ async fn a_bad_request_is_told_after_what_came_before_it_is_confirmed() {
     raw.send(FrameKind::Insert, &[], b"\xff\xff\xff").await;
     assert_eq!(raw.error().await.0, Code::InvalidArgument);
     raw.end().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn items_before_a_bad_one_are_in_their_table() {
+    let server = TestServer::start([fifo()]).await;
+    let slice = |chunk_key, length| [RunSlice { chunk_key, offset: 0, length }].into_iter();
+    let cases: [(u64, fn(&mut ItemRun), Code, &str); 3] = [
+        (
+            1,
+            |run| run.chunk_keys[1] = 99,
+            Code::Internal,
+            "refers to chunk 99, which this stream does not hold",
+        ),
+        (2, |run| run.lengths[1] = 5, Code::InvalidArgument, "item 12"),
+        (0, |run| run.priorities.truncate(1), Code::InvalidArgument, "1 priorities where 2 should be"),
+    ];
+    for (confirmed, spoil, code, text) in cases {
+        let mut raw = Raw::writer(&server).await;
+        let mut request = step_in_run("t", confirmed);
+        let run = &mut request.runs[0];
+        run.begin_item(10 + confirmed, 1.0);
+        run.chunk_keys.push(confirmed);
+        run.push_column(slice(confirmed, 1));
+        run.chunks[1] = 1;
+        spoil(run);
+        raw.send(FrameKind::Insert, &[], &request.encode_to_vec()).await;
+        if confirmed > 0 {
+            assert_eq!(raw.confirmed().await, [confirmed]);
+        }
+        let (got, message) = raw.error().await;
+        assert!(got == code && message.contains(text), "{got}: {message}");
+        raw.end().await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn chunks_stay_as_long_as_they_are_listed() {
+    let server = TestServer::start([fifo()]).await;
+    let mut raw = Raw::writer(&server).await;
+    let mut request = step_in_run("t", 1);
+    let chunks_alone = InsertItems { runs: Vec::new(), ..request.clone() };
+    raw.send(FrameKind::Insert, &[], &chunks_alone.encode_to_vec()).await;
+    request.chunks.clear();
+    request.keep_chunk_keys = vec![1];
+    raw.send(FrameKind::Insert, &[], &request.encode_to_vec()).await;
+    request.keep_chunk_keys.clear();
+    request.runs[0].keys[0] = 2;
+    raw.send(FrameKind::Insert, &[], &request.encode_to_vec()).await;
+    let mut confirmed = Vec::new();
+    while confirmed.len() < 2 {
+        confirmed.extend(raw.confirmed().await);
+    }
+    assert_eq!(confirmed, [1, 2]);
+    raw.send(FrameKind::Insert, &[], &request.encode_to_vec()).await;
+    let (code, message) = raw.error().await;
+    assert!(message.contains("which this stream does not hold"), "{code}: {message}");
+    let mut raw = Raw::writer(&server).await;
+    raw.send(FrameKind::Insert, &[], &[]).await;
+    let (code, message) = raw.error().await;
+    assert!(message.contains("needs chunks or items"), "{code}: {message}");
     server.stop().await;
 }
 
@@ -200,7 +263,7 @@ async fn a_server_that_stops_says_so() {
     let mut server = TestServer::start([fifo()]).await;
     let (mut reader, mut writer) = (Raw::sampler(&server, open(1)).await, Raw::writer(&server).await);
     reader.ask(1).await;
-    writer.send(FrameKind::Insert, &[], &step("t", 1).encode_to_vec()).await;
+    writer.send(FrameKind::Insert, &[], &step_in_run("t", 1).encode_to_vec()).await;
     assert_eq!(writer.confirmed().await, [1]);
     reader.next().await;
     server.begin_stop();

@@ -22,7 +22,15 @@ const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
 #[repr(align(64))]
 enum Entry {
     Held(Record),
-    Vacant { next: Slot },
+    Vacant(Vacant),
+}
+
+/// A slot without an item. As aligned as a record: where one is exchanged for the other, bytes would be read back in other
+/// pieces than they were just written in, for which a processor waits until all that it wrote before is in its cache.
+#[derive(Debug)]
+#[repr(align(8))]
+struct Vacant {
+    next: Slot,
 }
 
 /// A cache line per slot and about 10 bytes per key, beside what an item's `Arc` points to. The slot vacated last is filled
@@ -77,14 +85,14 @@ impl Items {
     pub(crate) fn get(&self, slot: Slot) -> Option<&Record> {
         match self.entries.get(slot as usize)? {
             Entry::Held(record) => Some(record),
-            Entry::Vacant { .. } => None,
+            Entry::Vacant(_) => None,
         }
     }
 
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Record> {
         match self.entries.get_mut(slot as usize)? {
             Entry::Held(record) => Some(record),
-            Entry::Vacant { .. } => None,
+            Entry::Vacant(_) => None,
         }
     }
 
@@ -102,7 +110,7 @@ impl Items {
         self.by_key.insert_unique(hash, slot, |&slot| match entries.get(slot as usize) {
             Some(Entry::Held(record)) => hasher.hash_one(record.key),
             // No vacant slot is in `by_key`; any hash would do.
-            Some(Entry::Vacant { .. }) | None => 0,
+            Some(Entry::Vacant(_)) | None => 0,
         });
         slot
     }
@@ -111,7 +119,7 @@ impl Items {
         if let Some(entry) = self.entries.get_mut(self.vacant as usize) {
             let slot = self.vacant;
             self.vacant = match entry {
-                Entry::Vacant { next } => *next,
+                Entry::Vacant(Vacant { next }) => *next,
                 Entry::Held(_) => END,
             };
             *entry = Entry::Held(record);
@@ -129,12 +137,12 @@ impl Items {
             found.remove();
         }
         let entry = self.entries.get_mut(slot as usize)?;
-        match core::mem::replace(entry, Entry::Vacant { next: self.vacant }) {
+        match core::mem::replace(entry, Entry::Vacant(Vacant { next: self.vacant })) {
             Entry::Held(record) => {
                 self.vacant = slot;
                 Some(record)
             }
-            Entry::Vacant { .. } => None,
+            Entry::Vacant(_) => None,
         }
     }
 
@@ -174,7 +182,7 @@ impl Items {
         let entries = self.entries.get(slots.start.min(end)..end).unwrap_or_default();
         entries.iter().filter_map(|entry| match entry {
             Entry::Held(record) => Some(record),
-            Entry::Vacant { .. } => None,
+            Entry::Vacant(_) => None,
         })
     }
 }

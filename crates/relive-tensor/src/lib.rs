@@ -33,6 +33,7 @@ mod nest;
 mod shape;
 mod spec;
 mod tensor;
+mod touch;
 mod trajectory;
 
 pub use chunk::{
@@ -50,6 +51,7 @@ pub use nest::{Leaves, Nest, NestError, Path, PathPart};
 pub use shape::{Shape, ShapeError};
 pub use spec::{Signature, TensorSpec};
 pub use tensor::{Tensor, TensorError};
+pub use touch::{touch, touch_starts};
 pub use trajectory::{
     Column, ColumnSpan, OnlySlice, Plain, PlainLayout, Slice, Trajectory, TrajectoryBuilder, TrajectoryError,
 };

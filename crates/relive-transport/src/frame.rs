@@ -148,39 +148,50 @@ impl Frames {
     /// # Errors
     /// The connection broke or ended.
     pub async fn read_body(&mut self, out: &mut [u8]) -> io::Result<()> {
-        let mut rest = out;
-        while !rest.is_empty() {
-            let read = self.read_some(rest).await?;
-            rest = rest.get_mut(read..).unwrap_or_default();
-        }
-        Ok(())
-    }
-
-    /// Reads what lies there of a frame's body, `out.len()` bytes at most, once something does; gives how much. Dropping the future
-    /// loses nothing.
-    ///
-    /// # Errors
-    /// The connection broke or ended.
-    pub async fn read_some(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let at_hand = self.ahead.len().min(out.len());
-        if at_hand > 0 {
-            let (first, _) = out.split_at_mut(at_hand);
-            first.copy_from_slice(self.ahead.bytes().get(..at_hand).unwrap_or_default());
-            self.ahead.use_up(at_hand);
-            self.ahead.shrink();
-            return Ok(at_hand);
-        }
-        loop {
-            match self.writer.socket.try_read(out, &mut self.descriptors) {
-                Ok(0) if !out.is_empty() => return Err(cut_short()),
+        let (first, mut rest) = out.split_at_mut(at_hand);
+        first.copy_from_slice(self.take_ahead(at_hand));
+        self.ahead.shrink();
+        while !rest.is_empty() {
+            match self.writer.socket.try_read(rest, &mut self.descriptors) {
+                Ok(0) => return Err(cut_short()),
                 Ok(read) => {
                     self.descriptors.truncate(MAX_DESCRIPTORS);
-                    return Ok(read);
+                    rest = rest.get_mut(read..).unwrap_or_default();
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.more().await?,
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    /// Reads what lies there of a frame's body, `most` bytes at most and at least one, once something does, behind what is in `out`;
+    /// it writes to no memory before. Descriptors that come with it are closed. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The connection broke or ended.
+    pub async fn append_some(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        let at_hand = self.ahead.len().min(most);
+        if at_hand > 0 {
+            out.extend_from_slice(self.take_ahead(at_hand));
+            self.ahead.shrink();
+            return Ok(at_hand);
+        }
+        loop {
+            match self.writer.socket.try_append(out, most) {
+                Ok(0) => return Err(cut_short()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.more().await?,
+                read => return read,
+            }
+        }
+    }
+
+    /// Takes so many bytes that were read ahead.
+    fn take_ahead(&mut self, bytes: usize) -> &[u8] {
+        let start = self.ahead.start;
+        self.ahead.use_up(bytes);
+        self.ahead.buffer.get(start..start + bytes).unwrap_or_default()
     }
 
     /// Waits for more of a frame that has begun: who announces something and does not send it must not be waited for.

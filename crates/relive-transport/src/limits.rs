@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Bytes that are read ahead of a frame: several small frames, and no part of a large body that would be copied twice.
 pub(crate) const READ_AHEAD_BYTES: usize = 16 << 10;
 
+/// Bytes of a connection between processes of one machine that may be on their way in the system: what a request of small items has, and most
+/// batches.
+pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
+
 /// Parts of one write: what Linux takes at once (`IOV_MAX`).
 pub(crate) const MAX_PARTS: usize = 1024;
 

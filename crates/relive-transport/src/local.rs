@@ -7,6 +7,8 @@ use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as 
 
 use tokio::net::{UnixListener, UnixStream};
 
+use crate::limits::SEND_BUFFER_BYTES;
+
 /// The name of a socket that processes of this machine can connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalAddress(String);
@@ -61,10 +63,17 @@ impl LocalListener {
         loop {
             let (socket, _) = self.listener.accept().await?;
             if is_own_peer(&socket) {
+                widen(&socket);
                 return socket.into_std();
             }
         }
     }
+}
+
+/// Asks the system for room for a whole request or batch, so that both sides need not wake each other for its parts. A system that gives less
+/// is slower, nothing else.
+fn widen(socket: &UnixStream) {
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER_BYTES);
 }
 
 /// Whether the process at the other end is of this user, or of the system's.
@@ -83,6 +92,7 @@ pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
     socket.set_nonblocking(true)?;
     let socket = UnixStream::from_std(socket)?;
     if is_own_peer(&socket) {
+        widen(&socket);
         Ok(socket)
     } else {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, "the server is a process of another user"))

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::BufMut;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt,
@@ -158,6 +159,24 @@ impl Socket {
             Self::Unix(socket) => {
                 socket.try_io(Interest::READABLE, || receive(socket.as_fd(), buffer, descriptors))
             }
+        }
+    }
+
+    /// As [`try_read`](Self::try_read), behind what is in `out`, up to `most` bytes. Descriptors are closed.
+    ///
+    /// # Errors
+    /// As [`try_read`](Self::try_read).
+    pub(crate) fn try_append(&self, out: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.try_read_buf(&mut out.limit(most)),
+            Self::Tls(socket) => {
+                let start = out.len();
+                out.resize(start + most, 0);
+                let read = socket.try_read(out.get_mut(start..).unwrap_or_default());
+                out.truncate(start + read.as_ref().map_or(0, |read| *read));
+                read
+            }
+            Self::Unix(socket) => socket.try_read_buf(&mut out.limit(most)),
         }
     }
 

@@ -75,6 +75,14 @@ pub enum WireError {
         /// The item.
         item: u64,
     },
+    /// Items in columns that do not agree in their number, or point beyond the chunks that they name.
+    #[error("items for table `{table}`: {reason}")]
+    ItemRun {
+        /// Name of the table.
+        table: String,
+        /// What contradicts what.
+        reason: String,
+    },
     /// A slice with a negative offset, length or index.
     #[error("item {item}, column {column}: slice of chunk {chunk} has a negative {what} ({value})")]
     NegativeSlice {

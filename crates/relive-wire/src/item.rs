@@ -41,7 +41,7 @@ pub fn trajectory(
     columns: &[Column],
     chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>,
 ) -> Result<Trajectory, WireError> {
-    check_counts(key, columns)?;
+    check_counts(key, columns.len(), columns.iter().map(|column| column.chunk_slices.len()).sum())?;
     let mut builder = TrajectoryBuilder::new();
     for (position, column) in columns.iter().enumerate() {
         builder.begin_column(column.squeeze);
@@ -54,13 +54,13 @@ pub fn trajectory(
     builder.build().map_err(|source| WireError::Trajectory { item: key, source })
 }
 
-fn check_counts(item: u64, columns: &[Column]) -> Result<(), WireError> {
-    let slices = columns.iter().map(|column| column.chunk_slices.len()).sum();
+/// Whether an item of so many columns and slices, all columns together, is taken.
+pub(crate) fn check_counts(item: u64, columns: usize, slices: usize) -> Result<(), WireError> {
     if slices == 0 {
         return Err(WireError::NoTrajectory { item });
     }
     for (what, count, limit) in
-        [("columns", columns.len(), MAX_COLUMNS_PER_ITEM), ("chunk slices", slices, MAX_SLICES_PER_ITEM)]
+        [("columns", columns, MAX_COLUMNS_PER_ITEM), ("chunk slices", slices, MAX_SLICES_PER_ITEM)]
     {
         if count > limit {
             return Err(WireError::TooMany { item, what, count, limit });

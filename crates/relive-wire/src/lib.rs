@@ -14,6 +14,7 @@ pub mod codec;
 pub mod dtype;
 mod error;
 pub mod item;
+pub mod item_run;
 pub mod limits;
 mod nested;
 pub mod operate;

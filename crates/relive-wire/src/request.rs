@@ -15,11 +15,25 @@ use crate::reader::{Fields, MalformedMessage};
 /// Its items, columns, slices, chunks and keys would take more than [`MAX_DESCRIPTION_BYTES`] once decoded, or the
 /// message is malformed.
 pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
+    check(message, description_bytes)
+}
+
+/// Checks an encoded `InsertItems` before it is decoded.
+///
+/// # Errors
+/// As [`check_insert`].
+pub fn check_items(message: &[u8]) -> Result<(), WireError> {
+    check(message, description_bytes_of_runs)
+}
+
+fn check(
+    message: &[u8],
+    count: impl FnOnce(&[u8]) -> Result<usize, MalformedMessage>,
+) -> Result<(), WireError> {
     if message.len() <= UNCOUNTED_REQUEST_BYTES {
         return Ok(());
     }
-    let bytes =
-        description_bytes(message).map_err(|error| WireError::Request { reason: error.to_string() })?;
+    let bytes = count(message).map_err(|error| WireError::Request { reason: error.to_string() })?;
     if bytes > MAX_DESCRIPTION_BYTES {
         let reason = format!(
             "its items, slices and keys would take {bytes} bytes decoded, at most {MAX_DESCRIPTION_BYTES} are \
@@ -39,6 +53,21 @@ fn description_bytes(message: &[u8]) -> Result<usize, MalformedMessage> {
             1 => CHUNK_BYTES,
             2 => ITEM_BYTES.saturating_add(trajectories(message, field.bytes()?)?),
             3 => field.bytes().map_or(KEY_BYTES, |packed| packed.len() * KEY_BYTES),
+            _ => 0,
+        });
+    }
+    Ok(total)
+}
+
+/// The same of items in columns.
+fn description_bytes_of_runs(message: &[u8]) -> Result<usize, MalformedMessage> {
+    let mut fields = Fields::new(message, 0..message.len());
+    let mut total = 0_usize;
+    while let Some(field) = fields.next()? {
+        total = total.saturating_add(match field.number {
+            1 => CHUNK_BYTES,
+            2 => RUN_BYTES + field.bytes()?.len() * RUN_GROWTH,
+            3 => field.bytes().map_or(KEY_BYTES, |packed| packed.len()),
             _ => 0,
         });
     }
@@ -74,6 +103,10 @@ const ITEM_BYTES: usize = size_of::<crate::reverb::PrioritizedItem>();
 const COLUMN_BYTES: usize = size_of::<crate::reverb::flat_trajectory::Column>();
 const SLICE_BYTES: usize = size_of::<crate::reverb::flat_trajectory::ChunkSlice>();
 const KEY_BYTES: usize = size_of::<u64>();
+const RUN_BYTES: usize = size_of::<crate::v1::ItemRun>();
+
+/// A byte of a run is at most a number of four, in a list that may have taken twice the memory that it needs.
+const RUN_GROWTH: usize = 2 * size_of::<u32>();
 
 #[cfg(test)]
 mod tests {
@@ -99,10 +132,22 @@ mod tests {
     }
 
     #[test]
+    fn small_things_in_columns_are_refused_in_great_number() {
+        assert!(check_items(&empty_fields(1, 16 << 20)).is_err());
+        assert!(check_items(&empty_fields(2, 2 << 20)).is_err());
+        let mut request = vec![2 << 3 | 2];
+        prost::encoding::encode_varint(40 << 20, &mut request);
+        request.resize(request.len() + (40 << 20), 0);
+        let refused = check_items(&request).unwrap_err().to_string();
+        assert!(refused.contains("send fewer at once"), "{refused}");
+    }
+
+    #[test]
     fn payload_does_not_count() {
         let mut request = vec![1 << 3 | 2];
         prost::encoding::encode_varint(300 << 20, &mut request);
         request.resize(request.len() + (300 << 20), 7);
         check_insert(&request).expect("one large chunk is no description");
+        check_items(&request).expect("one large chunk is no description");
     }
 }

@@ -40,6 +40,11 @@ fn codecs() {
 }
 
 #[test]
+fn insert_itemss() {
+    replay("insert_items", checks::insert_items::check);
+}
+
+#[test]
 fn insert_requests() {
     replay("insert_request", checks::insert_request::check);
 }

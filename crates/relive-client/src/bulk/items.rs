@@ -7,9 +7,8 @@ use std::pin::pin;
 use futures_core::Stream;
 use relive_transport::{FrameWriter, Frames, ReadError};
 use relive_wire::Message;
-use relive_wire::bulk::{FrameError, FrameHeader, FrameKind, MAGIC};
-use relive_wire::reverb::InsertStreamRequest;
-use relive_wire::v1::OpenWriter;
+use relive_wire::bulk::{FrameError, FrameHeader, FrameKind, InsertFrame, MAGIC};
+use relive_wire::v1::{InsertItems, OpenWriter};
 use tonic::Status;
 
 use super::Dialer;
@@ -40,7 +39,7 @@ impl ItemConnection {
     /// Both go on side by side: a server that is not read does not read either.
     pub(crate) async fn run(
         &mut self,
-        requests: impl Stream<Item = InsertStreamRequest>,
+        requests: impl Stream<Item = InsertItems>,
         mut confirm: impl FnMut(&[u64]),
     ) -> Result<(), Status> {
         let mut sending = pin!(send_all(self.frames.writer(), requests));
@@ -88,23 +87,15 @@ impl ItemConnection {
 }
 
 /// Sends every request, and says that it was the last.
-async fn send_all(
-    writer: FrameWriter,
-    requests: impl Stream<Item = InsertStreamRequest>,
-) -> Result<(), Status> {
+async fn send_all(writer: FrameWriter, requests: impl Stream<Item = InsertItems>) -> Result<(), Status> {
     let mut requests = pin!(requests);
-    let mut out = Vec::new();
+    let mut frame = InsertFrame::default();
     while let Some(request) = poll_fn(|cx| requests.as_mut().poll_next(cx)).await {
-        let header = FrameHeader::new(FrameKind::Insert, 0, request.encoded_len());
-        out.clear();
-        out.extend_from_slice(&header.map_err(|error| too_large(&error))?.encode());
-        request.encode(&mut out).map_err(|error| Status::internal(error.to_string()))?;
+        frame.fill(request).map_err(|error| too_large(&error))?;
+        let mut parts: Vec<IoSlice<'_>> = frame.parts().map(IoSlice::new).collect();
+        writer.send(&mut parts).await.map_err(|error| broken(&error))?;
         // What is confirmed meanwhile needs no copy of it any more.
-        drop(request);
-        writer.send(&mut [IoSlice::new(&out)]).await.map_err(|error| broken(&error))?;
-        if out.capacity() > MAX_KEPT_BYTES {
-            out = Vec::new();
-        }
+        frame.clear(MAX_KEPT_BYTES);
     }
     writer.send_frame(FrameKind::End, &[], &[]).await.map_err(|error| broken(&error))
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use relive_table::NewItem;
 use relive_tensor::{Nest, Slice, TrajectoryBuilder};
+use relive_wire::item_run::RunSlice;
 use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column as ColumnMessage};
 use relive_wire::reverb::{FlatTrajectory, PrioritizedItem};
+use relive_wire::v1::ItemRun;
 use smallvec::SmallVec;
 
 use super::slot::ChunkSlot;
@@ -104,7 +106,7 @@ struct ColumnEnd {
 
 /// Rows of a chunk that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct CellRun {
+pub(crate) struct CellRun {
     /// Position in the item's list of chunks.
     chunk: u32,
     offset: u32,
@@ -141,13 +143,28 @@ impl PendingItem {
         self.message_bytes() + self.chunks.iter().map(|chunk| chunk.size_bytes()).sum::<usize>()
     }
 
-    pub(crate) fn to_message(&self) -> PrioritizedItem {
+    /// The slices of each column, and whether it is squeezed.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&[CellRun], bool)> {
         let mut start = 0;
-        let columns = self.columns.iter().map(|column| {
+        self.columns.iter().map(move |column| {
             let slices = self.slices.get(start..column.slices_end).unwrap_or_default();
             start = column.slices_end;
-            let chunk_slices = slices.iter().map(|run| run.to_message(&self.chunks)).collect();
-            ColumnMessage { chunk_slices, squeeze: column.squeeze }
+            (slices, column.squeeze)
+        })
+    }
+
+    /// Adds the item to a run for its table whose items have such columns.
+    pub(crate) fn add_to(&self, run: &mut ItemRun) {
+        run.begin_item(self.key, self.priority);
+        for (slices, _) in self.columns() {
+            run.push_column(slices.iter().map(|slice| slice.to_run_slice(&self.chunks)));
+        }
+    }
+
+    pub(crate) fn to_message(&self) -> PrioritizedItem {
+        let columns = self.columns().map(|(slices, squeeze)| {
+            let chunk_slices = slices.iter().map(|slice| slice.to_message(&self.chunks)).collect();
+            ColumnMessage { chunk_slices, squeeze }
         });
         PrioritizedItem {
             key: self.key,
@@ -168,15 +185,11 @@ impl PendingItem {
                 chunk.shared().ok_or_else(|| Error::invalid("the item waits for a chunk to be cut"))?;
             builder.chunk(Arc::clone(chunk));
         }
-        let mut start = 0;
-        for column in &self.columns {
-            builder.begin_column(column.squeeze);
-            for &CellRun { chunk, offset, length } in
-                self.slices.get(start..column.slices_end).unwrap_or_default()
-            {
+        for (slices, squeeze) in self.columns() {
+            builder.begin_column(squeeze);
+            for &CellRun { chunk, offset, length } in slices {
                 builder.slice(Slice { chunk, offset, length, index: 0 });
             }
-            start = column.slices_end;
         }
         let trajectory = builder.build().map_err(|error| {
             let text = format!("create_item: item {} for table {:?}: {error}", self.key, self.table);
@@ -193,11 +206,16 @@ impl CellRun {
         self.chunk == next.chunk && self.offset + self.length == next.offset
     }
 
+    /// With the key of its chunk, which is one of `chunks`.
+    fn to_run_slice(self, chunks: &[Arc<ChunkSlot>]) -> RunSlice {
+        let chunk = usize::try_from(self.chunk).ok().and_then(|chunk| chunks.get(chunk));
+        RunSlice { chunk_key: chunk.map_or(0, |chunk| chunk.key()), offset: self.offset, length: self.length }
+    }
+
     fn to_message(self, chunks: &[Arc<ChunkSlot>]) -> ChunkSlice {
         let narrow = |rows: u32| i32::try_from(rows).unwrap_or(i32::MAX);
-        let chunk = usize::try_from(self.chunk).ok().and_then(|chunk| chunks.get(chunk));
         ChunkSlice {
-            chunk_key: chunk.map_or(0, |chunk| chunk.key()),
+            chunk_key: self.to_run_slice(chunks).chunk_key,
             offset: narrow(self.offset),
             length: narrow(self.length),
             index: 0,

@@ -23,6 +23,7 @@ mod outbox;
 mod outbox_model;
 mod random_keys;
 mod recorder;
+mod request;
 mod slot;
 mod stream;
 mod structure;

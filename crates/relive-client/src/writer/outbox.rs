@@ -7,10 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use relive_wire::reverb::InsertStreamRequest;
-
 use super::in_flight::InFlight;
 use super::item::PendingItem;
+use super::request::Request;
 use super::slot::ChunkSlot;
 
 /// A request is closed when its chunks and items reach this many bytes. Large enough that a request's cost is its
@@ -103,29 +102,33 @@ impl Outbox {
     }
 
     /// The next request of the present stream; none while the oldest item waits for a chunk to be cut.
-    pub(crate) fn next_request(&mut self) -> Option<InsertStreamRequest> {
-        let mut request = InsertStreamRequest::default();
-        let mut bytes = 0;
-        while bytes < MAX_REQUEST_BYTES && request.items.len() < MAX_REQUEST_ITEMS && self.has_work() {
-            if !self.add_chunks(&mut request, &mut bytes) {
+    pub(crate) fn next_request<R: Request>(&mut self) -> Option<R> {
+        let mut request = R::default();
+        let (mut bytes, mut chunks, mut items) = (0, 0, 0);
+        while bytes < MAX_REQUEST_BYTES && items < MAX_REQUEST_ITEMS && self.has_work() {
+            let known = self.held.len();
+            let is_whole = self.add_chunks(&mut request, &mut bytes);
+            chunks += self.held.len() - known;
+            if !is_whole {
                 break;
             }
             let Some(item) = self.queue.pop_front() else { break };
             item.chunks().iter().for_each(|chunk| chunk.release());
             bytes += item.message_bytes();
-            request.items.push(item.to_message());
+            request.push_item(&item);
+            items += 1;
             self.in_flight.push(item);
         }
-        if !request.items.is_empty() {
+        if items > 0 {
             // The server looks at the list only in requests with items, and drops what is not on it.
             self.held.retain(|chunk| chunk.is_needed());
-            request.keep_chunk_keys = self.held.iter().map(|chunk| chunk.key()).collect();
+            request.keep_chunks(self.held.iter().map(|chunk| chunk.key()).collect());
         }
-        (!request.chunks.is_empty() || !request.items.is_empty()).then_some(request)
+        (chunks + items > 0).then_some(request)
     }
 
     /// Adds the chunks of the oldest item that were not sent yet; whether all of them fitted in.
-    fn add_chunks(&mut self, request: &mut InsertStreamRequest, bytes: &mut usize) -> bool {
+    fn add_chunks(&mut self, request: &mut impl Request, bytes: &mut usize) -> bool {
         let Some(item) = self.queue.front() else { return false };
         for chunk in item.chunks() {
             if chunk.is_sent_on(self.stream) {
@@ -137,7 +140,7 @@ impl Outbox {
             }
             chunk.mark_sent(self.stream);
             *bytes += encoded.len();
-            request.chunks.push(encoded.clone());
+            request.push_chunk(encoded.clone());
             self.held.push(Arc::clone(chunk));
         }
         true

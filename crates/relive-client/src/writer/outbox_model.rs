@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use relive_wire::reverb::InsertStreamRequest;
+use relive_wire::v1::InsertItems;
 
 use super::encode::EncodedChunk;
 use super::item::PendingItem;
@@ -27,7 +28,7 @@ impl ModelServer {
         self.to_confirm.clear();
     }
 
-    fn handle(&mut self, request: &InsertStreamRequest) {
+    fn handle(&mut self, request: &Told) {
         assert!(!request.chunks.is_empty() || !request.items.is_empty(), "INVALID_ARGUMENT: empty request");
         for chunk in &request.chunks {
             let key = key_of(chunk);
@@ -36,22 +37,50 @@ impl ModelServer {
         if request.items.is_empty() {
             return;
         }
-        for item in &request.items {
-            let columns = &item.flat_trajectory.as_ref().unwrap().columns;
-            for slice in columns.iter().flat_map(|column| &column.chunk_slices) {
-                assert!(
-                    self.held.contains_key(&slice.chunk_key),
-                    "INTERNAL: chunk {} not held",
-                    slice.chunk_key
-                );
+        for (item, chunks) in &request.items {
+            for key in chunks {
+                assert!(self.held.contains_key(key), "INTERNAL: chunk {key} not held");
             }
-            if !self.arrived.contains(&item.key) {
-                self.arrived.push(item.key);
+            if !self.arrived.contains(item) {
+                self.arrived.push(*item);
             }
-            self.to_confirm.push_back(item.key);
+            self.to_confirm.push_back(*item);
         }
-        self.held.retain(|key, _| request.keep_chunk_keys.contains(key));
-        assert_eq!(self.held.len(), request.keep_chunk_keys.len(), "FAILED_PRECONDITION");
+        self.held.retain(|key, _| request.keep.contains(key));
+        assert_eq!(self.held.len(), request.keep.len(), "FAILED_PRECONDITION");
+    }
+}
+
+/// What a request says, whichever way it goes.
+struct Told {
+    chunks: Vec<Bytes>,
+    /// Keys of items, and of the chunks of their slices.
+    items: Vec<(u64, Vec<u64>)>,
+    keep: Vec<u64>,
+}
+
+impl Told {
+    fn by_item(request: InsertStreamRequest) -> Told {
+        let items = request.items.iter().map(|item| {
+            let columns = &item.flat_trajectory.as_ref().unwrap().columns;
+            let slices = columns.iter().flat_map(|column| &column.chunk_slices);
+            (item.key, slices.map(|slice| slice.chunk_key).collect())
+        });
+        Told { items: items.collect(), chunks: request.chunks, keep: request.keep_chunk_keys }
+    }
+
+    fn in_columns(request: InsertItems) -> Told {
+        let mut items = Vec::new();
+        for run in &request.runs {
+            assert_eq!(run.squeeze, [false]);
+            let mut slices = run.chunks.iter().map(|&place| run.chunk_keys[place as usize]);
+            for (at, &key) in run.keys.iter().enumerate() {
+                let count = run.slices.get(at).map_or(1, |&count| count as usize);
+                items.push((key, slices.by_ref().take(count).collect()));
+            }
+            assert_eq!(slices.next(), None);
+        }
+        Told { items, chunks: request.chunks, keep: request.keep_chunk_keys }
     }
 }
 
@@ -73,7 +102,10 @@ enum Op {
     Confirm {
         keys: usize,
     },
-    Reconnect,
+    /// A new stream, which may go the other way.
+    Reconnect {
+        in_columns: bool,
+    },
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -84,7 +116,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Forget),
         4 => Just(Op::Send),
         2 => (1..4_usize).prop_map(|keys| Op::Confirm { keys }),
-        1 => Just(Op::Reconnect),
+        1 => any::<bool>().prop_map(|in_columns| Op::Reconnect { in_columns }),
     ];
     prop::collection::vec(op, 1..60)
 }
@@ -95,6 +127,8 @@ struct Run {
     history: VecDeque<(ChunkRef, usize)>,
     created: Vec<u64>,
     next_key: u64,
+    /// How items go on the present stream.
+    in_columns: bool,
 }
 
 impl Run {
@@ -107,6 +141,7 @@ impl Run {
             history: VecDeque::new(),
             created: Vec::new(),
             next_key: 1,
+            in_columns: false,
         }
     }
 
@@ -129,7 +164,8 @@ impl Run {
             Op::Forget => {}
             Op::Send => self.send(),
             Op::Confirm { keys } => self.confirm(*keys),
-            Op::Reconnect => {
+            Op::Reconnect { in_columns } => {
+                self.in_columns = *in_columns;
                 self.outbox.start_stream();
                 self.server.new_stream();
             }
@@ -162,8 +198,16 @@ impl Run {
         self.created.push(key);
     }
 
+    fn next_request(&mut self) -> Option<Told> {
+        if self.in_columns {
+            self.outbox.next_request().map(Told::in_columns)
+        } else {
+            self.outbox.next_request().map(Told::by_item)
+        }
+    }
+
     fn send(&mut self) {
-        if let Some(request) = self.outbox.next_request() {
+        if let Some(request) = self.next_request() {
             self.server.handle(&request);
         }
     }
@@ -216,8 +260,8 @@ fn a_large_item_is_spread_over_requests_and_a_small_burst_is_not() {
     }
     run.cut();
     run.create(&[0, 1, 2]);
-    let sizes = std::iter::from_fn(|| run.outbox.next_request())
-        .map(|request| (request.chunks.len(), request.items.len()));
+    let sizes =
+        std::iter::from_fn(|| run.next_request()).map(|request| (request.chunks.len(), request.items.len()));
     assert_eq!(sizes.collect::<Vec<_>>(), [(1, 0), (1, 0), (1, 1)]);
 
     let mut run = Run::new();
@@ -226,7 +270,7 @@ fn a_large_item_is_spread_over_requests_and_a_small_burst_is_not() {
         run.cut();
         run.create(&[0]);
     }
-    let request = run.outbox.next_request().unwrap();
+    let request = run.next_request().unwrap();
     assert_eq!((request.chunks.len(), request.items.len()), (100, 100));
-    assert!(run.outbox.next_request().is_none());
+    assert!(run.next_request().is_none());
 }

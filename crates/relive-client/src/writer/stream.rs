@@ -1,6 +1,7 @@
 //! The task that keeps an insert stream open.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,12 +10,14 @@ use std::time::Duration;
 use futures_core::Stream;
 use relive_tensor::Codec;
 use relive_wire::reverb::InsertStreamRequest;
+use relive_wire::v1::InsertItems;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tonic::Status;
 
 use super::destination::{Destination, Target};
 use super::link::RemoteLink;
 use super::names::MAX_HOLD;
+use super::request::Request;
 use crate::Error;
 use crate::backoff::Backoff;
 use crate::bulk::{Dialer, ItemConnection, MOST_SILENT_CONNECTIONS};
@@ -118,7 +121,7 @@ async fn one_stream(
     target: &Target,
     mut stub: Stub,
 ) -> Result<(), Status> {
-    let requests = Requests::new(Arc::clone(link), stream, target.place.clone());
+    let requests = Requests::<InsertStreamRequest>::new(Arc::clone(link), stream, target.place.clone());
     let mut confirmations = stub.insert_stream(requests).await?.into_inner();
     while let Some(response) = confirmations.message().await? {
         confirm(link, target, &response.keys);
@@ -135,7 +138,7 @@ async fn bulk_stream(
     way: &mut Way,
 ) -> Result<(), Status> {
     let mut connection = ItemConnection::open(dialer).await?;
-    let requests = Requests::new(Arc::clone(link), stream, target.place.clone());
+    let requests = Requests::<InsertItems>::new(Arc::clone(link), stream, target.place.clone());
     let ended = connection.run(requests, |keys| confirm(link, target, keys)).await;
     way.note(connection.has_spoken() || ended.is_ok());
     ended
@@ -178,7 +181,7 @@ impl Way {
 ///
 /// When it runs empty it lingers: for [`LINGER`] it gathers small items instead of being woken for each. Whoever waits
 /// for a confirmation wakes it at once.
-struct Requests {
+struct Requests<R> {
     link: Arc<RemoteLink>,
     stream: u64,
     /// Runs from when the stream ran empty after a request.
@@ -186,6 +189,7 @@ struct Requests {
     state: Activity,
     /// Of many servers, which.
     place: Option<Arc<Place>>,
+    kind: PhantomData<fn() -> R>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -198,9 +202,10 @@ enum Activity {
     Idle,
 }
 
-impl Requests {
-    fn new(link: Arc<RemoteLink>, stream: u64, place: Option<Arc<Place>>) -> Requests {
-        Requests { link, stream, linger: Box::pin(sleep(LINGER)), state: Activity::Idle, place }
+impl<R: Request> Requests<R> {
+    fn new(link: Arc<RemoteLink>, stream: u64, place: Option<Arc<Place>>) -> Requests<R> {
+        let linger = Box::pin(sleep(LINGER));
+        Requests { link, stream, linger, state: Activity::Idle, place, kind: PhantomData }
     }
 
     /// Whether the timer will wake this stream again.
@@ -216,10 +221,10 @@ impl Requests {
     }
 }
 
-impl Stream for Requests {
-    type Item = InsertStreamRequest;
+impl<R: Request> Stream for Requests<R> {
+    type Item = R;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<InsertStreamRequest>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<R>> {
         let this = self.get_mut();
         if this.place.as_ref().is_some_and(|place| place.should_move()) {
             return Poll::Ready(None);

@@ -3,11 +3,9 @@
 //! The destination is cut into one place per piece. What takes a whole tensor is decoded into its place; rows of tensors are
 //! decoded once for all pieces that need them. Large batches are split over threads.
 
-use std::hint::black_box;
-
 use bytes::Bytes;
 use relive_table::Sampled;
-use relive_tensor::ChunkFault;
+use relive_tensor::{ChunkFault, touch};
 
 use super::pieces::Piece;
 use super::share::{on_threads, threads_for};
@@ -126,7 +124,7 @@ impl Batch {
 
     fn decode_whole(&self, placed: &mut [Placed<'_>]) -> Result<(), ChunkFault> {
         for stage in placed.chunks_mut(STAGE) {
-            touch(&self.samples, stage);
+            touch_stage(&self.samples, stage);
             for Placed { piece, out, .. } in stage {
                 if let Some(tensor) = piece.tensor(&self.samples) {
                     tensor.decode_into(out)?;
@@ -165,16 +163,8 @@ impl Batch {
 /// Pieces whose payloads are fetched side by side: enough to keep a processor's memory requests busy.
 const STAGE: usize = 16;
 
-/// Bytes that memory is fetched in.
-const LINE_BYTES: usize = 64;
-
-/// Lines of a payload that are fetched ahead; of larger ones the processor fetches the rest by itself.
-const TOUCHED_LINES: usize = 8;
-
-fn touch(samples: &[Sampled], stage: &[Placed<'_>]) {
-    for Placed { piece, .. } in stage {
-        let Some(tensor) = piece.tensor(samples) else { continue };
-        let lines = tensor.payload.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
-        black_box(lines.fold(0_u8, |seen, byte| seen ^ byte));
+fn touch_stage(samples: &[Sampled], stage: &[Placed<'_>]) {
+    for tensor in stage.iter().filter_map(|Placed { piece, .. }| piece.tensor(samples)) {
+        touch([tensor.payload.as_ref()].into_iter());
     }
 }

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use relive_table::Sampled;
-use relive_tensor::{ChunkFault, ColumnHeader, DType, EncodedTensor, OnlySlice, Shape};
+use relive_tensor::{ChunkFault, ColumnHeader, DType, EncodedTensor, OnlySlice, Shape, touch, touch_starts};
 use smallvec::SmallVec;
 
 use super::share::{on_threads, threads_for};
@@ -39,12 +39,6 @@ const STAGE: usize = 64;
 
 /// Something of each sample of a stage.
 type Stage<T> = SmallVec<[T; STAGE]>;
-
-/// Bytes that memory is fetched in.
-const LINE_BYTES: usize = 64;
-
-/// Lines of a payload that are fetched ahead; of larger ones the processor fetches the rest by itself.
-const TOUCHED_LINES: usize = 8;
 
 impl Uniform {
     /// What `samples` are like; none if there are none, if they are not all alike, or if it pays to decode what they share.
@@ -147,9 +141,9 @@ fn fill(samples: &[Sampled], target: Target<'_>) -> Result<(), ChunkFault> {
     for (samples, out) in samples.chunks(STAGE).zip(out.chunks_mut(STAGE * sample_bytes)) {
         // All have one, or there would be no `Uniform`.
         let parts: Stage<Part<'_>> = samples.iter().filter_map(|sample| Part::of(sample, column)).collect();
-        touch_first(parts.iter().map(|part| part.tensor.payload.as_ref()));
+        touch_starts(parts.iter().map(|part| part.tensor.payload.as_ref()));
         let stored: Stage<Stored<'_>> = parts.iter().map(Part::stored).collect();
-        touch_payloads(&stored);
+        touch(stored.iter().map(|stored| stored.bytes()));
         for ((part, stored), out) in parts.iter().zip(stored).zip(out.chunks_exact_mut(sample_bytes)) {
             let out = out.get_mut(..part.rows as usize * row_bytes).unwrap_or_default();
             match stored {
@@ -211,16 +205,11 @@ enum Stored<'a> {
     Coded(&'a [u8]),
 }
 
-/// Brings near where payloads begin, all at once: finding out where a page is takes longest.
-fn touch_first<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
-    black_box(payloads.fold(0, |seen, payload| seen ^ payload.first().unwrap_or(&0)));
-}
-
-/// Brings near what is going to be read.
-fn touch_payloads(stored: &[Stored<'_>]) {
-    for Stored::Plain(bytes) | Stored::Coded(bytes) in stored {
-        let lines = bytes.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
-        black_box(lines.fold(0, |seen, byte| seen ^ byte));
+impl<'a> Stored<'a> {
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Plain(bytes) | Self::Coded(bytes) => bytes,
+        }
     }
 }
 

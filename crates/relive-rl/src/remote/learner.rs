@@ -210,8 +210,8 @@ fn read(
         if taken.is_empty() {
             continue;
         }
-        let mut tally = shared.tally.lock();
         for (player, episode) in taken {
+            let mut tally = shared.tally.lock();
             let report = match player {
                 Some(actor) => Report::Actor(tally.note(actor, &episode)),
                 None => Report::Evaluator(tally.note_evaluation(&episode)),
@@ -219,7 +219,7 @@ fn read(
             let _ = tell.send(report);
         }
         // Nobody else will read these episodes.
-        counts::put(options.client, &shared.identity, &mut tally)?;
+        counts::put(options.client, &shared.identity, &shared.tally)?;
     }
     Ok(())
 }
@@ -268,11 +268,7 @@ fn restore(client: &Client, shared: &Shared, learner: &mut dyn Learner) -> Resul
         saved::visit_sections(state, &mut sections);
         shared.tally.lock().visit(state);
     })?;
-    let mut tally = shared.tally.lock();
-    if let Some(newer) = counts::newer(client, &tally)? {
-        *tally = newer;
-    }
-    drop(tally);
+    counts::take_over(client, &shared.tally)?;
     tracing::info!("resumed from the server's table `run` at step {}", shared.tally.lock().env_steps());
     sections.first().map_or(Ok(()), |section| learner.restore(section))
 }

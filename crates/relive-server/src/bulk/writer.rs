@@ -9,8 +9,8 @@ use relive_transport::Frames;
 use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind};
 use relive_wire::limits::MAX_MESSAGE_BYTES;
-use relive_wire::request::check_insert;
-use relive_wire::reverb::InsertStreamRequest;
+use relive_wire::request::check_items;
+use relive_wire::v1::InsertItems;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 use tonic::Status;
@@ -20,8 +20,8 @@ use super::failure::{Failure, unexpected};
 use crate::grpc::{Services, Stop, status};
 use crate::inserter::Inserter;
 use crate::limits::{
-    KEEP_ALIVE_INTERVAL, MAX_REQUEST_PIECE_BYTES, MIN_REQUEST_PIECE_BYTES, REQUESTS_PER_CONFIRMATION,
-    TRUSTED_REQUEST_BYTES,
+    KEEP_ALIVE_INTERVAL, KEYS_PER_CONFIRMATION, MAX_REQUEST_PIECE_BYTES, MIN_REQUEST_PIECE_BYTES,
+    REQUESTS_PER_CONFIRMATION, TRUSTED_REQUEST_BYTES,
 };
 use crate::traffic::Line;
 
@@ -65,7 +65,8 @@ impl Writer {
         loop {
             // Others on this thread have their turn, however much one client brings.
             yield_now().await;
-            let is_over = self.unconfirmed >= REQUESTS_PER_CONFIRMATION;
+            let is_over = self.unconfirmed >= REQUESTS_PER_CONFIRMATION
+                || self.inserter.arrivals().num_confirmed() >= KEYS_PER_CONFIRMATION;
             match self.event(frames, !is_over).await? {
                 Event::Idle | Event::Settled => self.confirm(frames).await?,
                 // Without reading, only writing shows whether the client is still there.
@@ -90,7 +91,7 @@ impl Writer {
             return Ok(Event::Idle);
         }
         let (inserter, stop) = (&mut self.inserter, &mut self.stop);
-        let (is_paused, is_owed) = (inserter.is_paused(), self.unconfirmed > 0);
+        let (is_paused, is_owed) = (inserter.arrivals().is_paused(), self.unconfirmed > 0);
         let idle = async {
             if !is_owed {
                 std::future::pending::<()>().await;
@@ -101,7 +102,7 @@ impl Writer {
             biased;
             frame = frames.next(), if !is_paused => Ok(Event::Frame(frame?)),
             () = idle => Ok(Event::Idle),
-            settled = poll_fn(|cx| inserter.poll_settled(cx)) => {
+            settled = poll_fn(|cx| inserter.arrivals().poll_settled(cx)) => {
                 settled?;
                 Ok(Event::Settled)
             }
@@ -120,12 +121,12 @@ impl Writer {
         }
         self.pass(frames, |inserter, cx| inserter.poll_reserve(len as u64, cx)).await?;
         let body = self.body(frames, len).await?;
-        check_insert(&body).map_err(|error| status::of_wire(&error))?;
-        let request = InsertStreamRequest::decode(Bytes::from(body));
+        check_items(&body).map_err(|error| status::of_wire(&error))?;
+        let request = InsertItems::decode(Bytes::from(body));
         let request = request.map_err(|error| {
             Status::invalid_argument(format!("an insert request cannot be read: {error}"))
         })?;
-        let handled = self.inserter.handle(&request);
+        let handled = self.inserter.handle_runs(&request);
         self.inserter.unreserve();
         self.unconfirmed += 1;
         Ok(handled?)
@@ -135,15 +136,12 @@ impl Writer {
     async fn body(&mut self, frames: &mut Frames, len: usize) -> Result<Vec<u8>, Failure> {
         // Memory that is not written to yet is none for the system.
         let mut body = Vec::with_capacity(len.min(TRUSTED_REQUEST_BYTES));
-        let mut come = 0;
-        while come < len {
-            if come == body.len() {
-                let piece = come.clamp(MIN_REQUEST_PIECE_BYTES, MAX_REQUEST_PIECE_BYTES);
-                body.resize(len.min(come + piece), 0);
-            }
-            come += frames.read_some(body.get_mut(come..).unwrap_or_default()).await?;
-            if come < len {
-                let bytes = come as u64;
+        while body.len() < len {
+            let piece = body.len().clamp(MIN_REQUEST_PIECE_BYTES, MAX_REQUEST_PIECE_BYTES);
+            let piece = piece.min(len - body.len());
+            frames.append_some(&mut body, piece).await?;
+            if body.len() < len {
+                let bytes = body.len() as u64;
                 self.pass(frames, |inserter, cx| inserter.poll_come(bytes, cx).map(Ok)).await?;
             }
         }
@@ -160,7 +158,7 @@ impl Writer {
             let inserter = &mut self.inserter;
             let has_passed = poll_fn(|cx| match attempt(inserter, cx) {
                 Poll::Ready(passed) => Poll::Ready(passed.map(|()| true)),
-                Poll::Pending => inserter.poll_settled(cx).map(|settled| settled.map(|()| false)),
+                Poll::Pending => inserter.arrivals().poll_settled(cx).map(|settled| settled.map(|()| false)),
             });
             if has_passed.await? {
                 return Ok(());
@@ -171,7 +169,7 @@ impl Writer {
 
     async fn confirm(&mut self, frames: &Frames) -> Result<(), Failure> {
         self.unconfirmed = 0;
-        let keys = self.inserter.take_confirmed();
+        let keys = self.inserter.arrivals().take_confirmed();
         if keys.is_empty() {
             return Ok(());
         }

@@ -55,7 +55,7 @@ impl InsertSession {
     /// Handles what lies ready, up to a number of requests, so that confirmations go out together.
     fn read(&mut self, cx: &mut Context<'_>) {
         for _ in 0..REQUESTS_PER_CONFIRMATION {
-            if self.inserter.is_paused() || !matches!(self.reading, Reading::Open) {
+            if self.inserter.arrivals().is_paused() || !matches!(self.reading, Reading::Open) {
                 return;
             }
             match self.poll_request(cx) {
@@ -106,12 +106,12 @@ impl Stream for InsertSession {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            let settled = this.inserter.poll_settled(cx);
+            let settled = this.inserter.arrivals().poll_settled(cx);
             if let Poll::Ready(Err(status)) = &settled {
                 this.reading = Reading::Ended(Some(status.clone()));
             }
             this.read(cx);
-            let keys = this.inserter.take_confirmed();
+            let keys = this.inserter.arrivals().take_confirmed();
             if !keys.is_empty() {
                 return Poll::Ready(Some(Ok(InsertStreamResponse { keys })));
             }

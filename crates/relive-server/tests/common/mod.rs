@@ -11,12 +11,14 @@ use relive_server::{ServerOptions, bind, serve};
 use relive_table::TableConfig;
 use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};
 use relive_wire::chunk;
+use relive_wire::item_run::RunSlice;
 use relive_wire::reverb::flat_trajectory::{ChunkSlice, Column};
 use relive_wire::reverb::reverb_service_client::ReverbServiceClient;
 use relive_wire::reverb::{
     FlatTrajectory, InsertStreamRequest, InsertStreamResponse, PrioritizedItem, SampleStreamRequest,
     SampleStreamResponse, Timeout,
 };
+use relive_wire::v1::{InsertItems, ItemRun};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -201,4 +203,12 @@ pub fn step(table: &str, key: u64) -> InsertStreamRequest {
         items: vec![item_over(table, key, &[key], 1)],
         keep_chunk_keys: Vec::new(),
     }
+}
+
+/// The same as the bulk path has it.
+pub fn step_in_run(table: &str, key: u64) -> InsertItems {
+    let mut run = ItemRun::new(table, [false].into_iter());
+    run.begin_item(key, 1.0);
+    run.push_column([RunSlice { chunk_key: key, offset: 0, length: 1 }].into_iter());
+    InsertItems { chunks: vec![chunk_of(key, &[1.5])], runs: vec![run], keep_chunk_keys: Vec::new() }
 }

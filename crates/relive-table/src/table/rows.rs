@@ -3,10 +3,8 @@
 //! An item that is handed out is shared: its reference count is raised and lowered, and whoever reads it takes the way by its data and its
 //! chunk. Of a few hundred bytes these ways are most of the cost. Where only the bytes are wanted, they are copied out of the table at once.
 
-use core::hint::black_box;
-
 use rand_core::Rng;
-use relive_tensor::PlainLayout;
+use relive_tensor::{PlainLayout, touch, touch_starts};
 
 use super::state::State;
 use crate::record::{LayoutId, Record};
@@ -18,12 +16,6 @@ pub const MAX_ROWS_AT_ONCE: usize = 1_024;
 
 /// Items that are copied side by side: enough to keep a processor's memory requests busy, and small ones fit its first cache.
 const STAGE: usize = 64;
-
-/// Bytes that memory is fetched in.
-const LINE_BYTES: usize = 64;
-
-/// Lines of an item that are fetched ahead; of larger ones the processor fetches the rest by itself.
-const TOUCHED_LINES: usize = 8;
 
 impl Table {
     /// Samples as many items as `bytes` has room for, if the rate limiter allows as many, they are of `layout`, and copying is all that their
@@ -79,13 +71,11 @@ impl State {
         self.contents.items.get(pick.slot)
     }
 
-    /// Brings near what is going to be copied: first where it begins, since to find out where a page is takes longest.
+    /// Brings near what is going to be copied.
     fn touch_rows(&self, layout: LayoutId, picks: &[Pick]) {
-        for lines in [1, TOUCHED_LINES] {
-            let bytes = picks.iter().filter_map(|pick| self.record_of(pick)?.plain(layout));
-            let lines = bytes.flat_map(|bytes| bytes.iter().step_by(LINE_BYTES).take(lines));
-            black_box(lines.fold(0, |seen, byte| seen ^ byte));
-        }
+        let rows = || picks.iter().filter_map(|pick| self.record_of(pick)?.plain(layout));
+        touch_starts(rows());
+        touch(rows());
     }
 
     fn copy_rows<'a>(

@@ -21,7 +21,7 @@ pub enum FrameKind {
     Error = 5,
     /// Client: the connection brings items.
     OpenWriter = 6,
-    /// Client: chunks and items. Body: an `InsertStreamRequest` of deepmind.reverb.
+    /// Client: chunks and items. Body: `InsertItems`.
     Insert = 7,
     /// Server: items that are in their tables. Body: their keys, as uint64.
     Confirm = 8,

@@ -4,4 +4,4 @@
 pub const MAGIC: &[u8; 8] = b"RELIVE1\n";
 
 /// The version that both sides speak.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

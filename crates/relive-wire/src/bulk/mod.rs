@@ -8,9 +8,11 @@ mod batch;
 mod frame;
 mod greeting;
 mod info;
+mod insert;
 
 pub use align::{ALIGNMENT, aligned};
 pub use batch::{BatchView, ColumnView};
 pub use frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES};
 pub use greeting::{MAGIC, VERSION};
 pub use info::{BatchInfo, InfoLayout};
+pub use insert::InsertFrame;

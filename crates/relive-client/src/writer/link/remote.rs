@@ -5,7 +5,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use relive_wire::reverb::InsertStreamRequest;
 use tokio::sync::Notify;
 use tonic::Status;
 
@@ -13,6 +12,7 @@ use super::goal::{Goal, Limits, Pending, closed};
 use crate::deadline::Deadline;
 use crate::writer::item::PendingItem;
 use crate::writer::outbox::Outbox;
+use crate::writer::request::Request;
 use crate::writer::slot::ChunkSlot;
 use crate::{Error, Result};
 
@@ -224,12 +224,12 @@ impl RemoteLink {
 
     /// The next request of stream number `stream`; `None` ends it. With `lingering`, the caller asks again within a
     /// millisecond, unless it is woken before.
-    pub(crate) fn poll_request(
+    pub(crate) fn poll_request<R: Request>(
         &self,
         stream: u64,
         lingering: bool,
         cx: &Context<'_>,
-    ) -> Poll<Option<InsertStreamRequest>> {
+    ) -> Poll<Option<R>> {
         let mut state = self.state.lock();
         // Requests are only polled on an established connection.
         state.trouble = None;
@@ -303,7 +303,7 @@ impl State {
         }
     }
 
-    fn next_request(&mut self) -> Option<InsertStreamRequest> {
+    fn next_request<R: Request>(&mut self) -> Option<R> {
         if self.holds > 0 { None } else { self.outbox.next_request() }
     }
 
@@ -314,19 +314,21 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use relive_wire::v1::InsertItems;
+
     use super::*;
 
     #[test]
     fn nothing_is_sent_while_there_is_a_reason_to_wait() {
         let link = Arc::new(RemoteLink::new(Limits { items: 10, bytes: 1 << 20 }));
         let stream = link.next_stream();
-        let polled = || link.poll_request(stream, false, &Context::from_waker(Waker::noop()));
+        let polled = || link.poll_request::<InsertItems>(stream, false, &Context::from_waker(Waker::noop()));
         let holds = [RemoteLink::hold(&link), RemoteLink::hold(&link)];
         link.push(std::iter::once(PendingItem::new(1, Arc::from("t"), 1.0, &[]))).unwrap();
         for hold in holds {
             assert!(polled().is_pending());
             drop(hold);
         }
-        assert!(matches!(polled(), Poll::Ready(Some(request)) if request.items.len() == 1));
+        assert!(matches!(polled(), Poll::Ready(Some(request)) if request.runs.len() == 1));
     }
 }

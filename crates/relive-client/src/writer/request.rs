@@ -1,0 +1,58 @@
+//! Requests that bring chunks and items, as either way has them.
+
+use bytes::Bytes;
+use relive_wire::Message;
+use relive_wire::reverb::InsertStreamRequest;
+use relive_wire::v1::{InsertItems, ItemRun};
+
+use super::item::PendingItem;
+
+/// What the outbox fills.
+pub(crate) trait Request: Message + Default {
+    /// Adds an encoded chunk.
+    fn push_chunk(&mut self, chunk: Bytes);
+
+    /// Adds an item behind all others.
+    fn push_item(&mut self, item: &PendingItem);
+
+    /// Says which chunks items to come refer to.
+    fn keep_chunks(&mut self, keys: Vec<u64>);
+}
+
+/// By gRPC: item by item.
+impl Request for InsertStreamRequest {
+    fn push_chunk(&mut self, chunk: Bytes) {
+        self.chunks.push(chunk);
+    }
+
+    fn push_item(&mut self, item: &PendingItem) {
+        self.items.push(item.to_message());
+    }
+
+    fn keep_chunks(&mut self, keys: Vec<u64>) {
+        self.keep_chunk_keys = keys;
+    }
+}
+
+/// By the bulk path: items in columns.
+impl Request for InsertItems {
+    fn push_chunk(&mut self, chunk: Bytes) {
+        self.chunks.push(chunk);
+    }
+
+    fn push_item(&mut self, item: &PendingItem) {
+        let squeeze = || item.columns().map(|(_, squeeze)| squeeze);
+        match self.runs.last_mut() {
+            Some(run) if run.takes(&item.table, squeeze()) => item.add_to(run),
+            _ => {
+                let mut run = ItemRun::new(&item.table, squeeze());
+                item.add_to(&mut run);
+                self.runs.push(run);
+            }
+        }
+    }
+
+    fn keep_chunks(&mut self, keys: Vec<u64>) {
+        self.keep_chunk_keys = keys;
+    }
+}

@@ -1,0 +1,182 @@
+//! Items in columns: what the bulk path carries of many items of one table.
+//!
+//! An item of one step takes a dozen bytes here beside its key and priority, and no memory of its own on either side until it
+//! is a trajectory.
+
+use std::sync::Arc;
+
+use relive_table::NewItem;
+use relive_tensor::{Chunk, Slice, TrajectoryBuilder};
+
+use crate::WireError;
+use crate::item::check_counts;
+use crate::v1::ItemRun;
+
+/// The chunks named last, among which a slice's is looked for before it is named again.
+const RECENT_CHUNKS: usize = 16;
+
+/// Rows of a chunk, as an item refers to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunSlice {
+    /// Key of the chunk.
+    pub chunk_key: u64,
+    /// The first row.
+    pub offset: u32,
+    /// Number of rows.
+    pub length: u32,
+}
+
+impl ItemRun {
+    /// A run without items, whose items have a column for each of `squeeze`.
+    #[must_use]
+    pub fn new(table: &str, squeeze: impl Iterator<Item = bool>) -> Self {
+        Self { table: table.to_owned(), squeeze: squeeze.collect(), ..Self::default() }
+    }
+
+    /// Whether an item for `table` with such columns belongs into this run.
+    #[must_use]
+    pub fn takes(&self, table: &str, squeeze: impl Iterator<Item = bool>) -> bool {
+        self.table == table && squeeze.eq(self.squeeze.iter().copied())
+    }
+
+    /// Adds an item. Its columns follow, one by one.
+    pub fn begin_item(&mut self, key: u64, priority: f64) {
+        self.keys.push(key);
+        self.priorities.push(priority);
+    }
+
+    /// Adds the next column of the item that was begun last.
+    pub fn push_column(&mut self, slices: impl ExactSizeIterator<Item = RunSlice>) {
+        let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
+        // As long as no column differs, each has had one slice.
+        if count != 1 && self.slices.is_empty() {
+            self.slices.resize(self.chunks.len(), 1);
+        }
+        if count != 1 || !self.slices.is_empty() {
+            self.slices.push(count);
+        }
+        for RunSlice { chunk_key, offset, length } in slices {
+            let place = self.place_of(chunk_key);
+            self.chunks.push(place);
+            self.offsets.push(offset);
+            self.lengths.push(length);
+        }
+    }
+
+    fn place_of(&mut self, chunk_key: u64) -> u32 {
+        let old = self.chunk_keys.len().saturating_sub(RECENT_CHUNKS);
+        let recent = self.chunk_keys.get(old..).unwrap_or_default();
+        let known = recent.iter().rposition(|&key| key == chunk_key).map(|at| old + at);
+        let place = known.unwrap_or_else(|| {
+            self.chunk_keys.push(chunk_key);
+            self.chunk_keys.len() - 1
+        });
+        u32::try_from(place).unwrap_or(u32::MAX)
+    }
+}
+
+/// The items of `run` over chunks found through `chunk_of`, which is asked once for each that the run names.
+///
+/// # Errors
+/// [`WireError::ItemRun`] if the columns of the run do not agree. What is wrong with a single item comes in its place, as of
+/// [`item::decode`](crate::item::decode).
+pub fn decode(run: &ItemRun, chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>) -> Result<Items<'_>, WireError> {
+    check(run)?;
+    let chunks = run.chunk_keys.iter().map(|&key| chunk_of(key)).collect();
+    Ok(Items { run, chunks, item: 0, slice: 0 })
+}
+
+/// The items of a run, one after the other.
+#[derive(Debug)]
+pub struct Items<'a> {
+    run: &'a ItemRun,
+    /// At the places of their keys; none where it is not known.
+    chunks: Vec<Option<Arc<Chunk>>>,
+    /// The next item.
+    item: usize,
+    /// Its first slice.
+    slice: usize,
+}
+
+impl Iterator for Items<'_> {
+    type Item = Result<NewItem, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, priority) = (*self.run.keys.get(self.item)?, *self.run.priorities.get(self.item)?);
+        let item = self.build(key, priority);
+        self.item += 1;
+        Some(item)
+    }
+}
+
+impl Items<'_> {
+    fn build(&mut self, key: u64, priority: f64) -> Result<NewItem, WireError> {
+        let (run, columns) = (self.run, self.run.squeeze.len());
+        let first = self.item * columns;
+        let counts = run.slices.get(first..first + columns);
+        let slices = counts.map_or(columns, |counts| counts.iter().map(|&count| count as usize).sum());
+        let begin = self.slice;
+        self.slice += slices;
+        check_counts(key, columns, slices)?;
+        let mut builder = TrajectoryBuilder::new();
+        let mut at = begin;
+        for (column, &squeeze) in run.squeeze.iter().enumerate() {
+            builder.begin_column(squeeze);
+            let end = at + counts.and_then(|counts| counts.get(column)).map_or(1, |&count| count as usize);
+            for slice in at..end {
+                self.add_slice(&mut builder, key, slice)?;
+            }
+            at = end;
+        }
+        let trajectory = builder.build().map_err(|source| WireError::Trajectory { item: key, source })?;
+        Ok(NewItem { key, priority, times_sampled: 0, trajectory })
+    }
+
+    fn add_slice(&self, builder: &mut TrajectoryBuilder, key: u64, slice: usize) -> Result<(), WireError> {
+        let of = |list: &[u32]| list.get(slice).copied().unwrap_or(0);
+        let place = of(&self.run.chunks) as usize;
+        let chunk = self.chunks.get(place).and_then(Option::as_ref).ok_or_else(|| {
+            let chunk = self.run.chunk_keys.get(place).copied().unwrap_or(0);
+            WireError::UnknownChunk { item: key, chunk }
+        })?;
+        let chunk = builder.chunk(Arc::clone(chunk));
+        builder.slice(Slice {
+            chunk,
+            offset: of(&self.run.offsets),
+            length: of(&self.run.lengths),
+            index: 0,
+        });
+        Ok(())
+    }
+}
+
+/// Whether the columns of a run have as much as they should, and no slice points beyond the chunks that are named.
+fn check(run: &ItemRun) -> Result<(), WireError> {
+    let (items, columns) = (run.keys.len(), run.squeeze.len());
+    let each = items.saturating_mul(columns);
+    expect(run, "priorities", run.priorities.len(), items)?;
+    if !run.slices.is_empty() {
+        expect(run, "numbers of slices", run.slices.len(), each)?;
+    }
+    let slices = run.slices.iter().fold(0_u64, |sum, &count| sum + u64::from(count));
+    let slices = if run.slices.is_empty() { each } else { usize::try_from(slices).unwrap_or(usize::MAX) };
+    for (what, list) in [("chunks", &run.chunks), ("offsets", &run.offsets), ("lengths", &run.lengths)] {
+        expect(run, what, list.len(), slices)?;
+    }
+    let known = run.chunk_keys.len();
+    match run.chunks.iter().find(|&&place| place as usize >= known) {
+        Some(place) => Err(contradiction(run, format!("a slice refers to chunk number {place} of {known}"))),
+        None => Ok(()),
+    }
+}
+
+fn expect(run: &ItemRun, what: &str, count: usize, expected: usize) -> Result<(), WireError> {
+    if count == expected {
+        return Ok(());
+    }
+    Err(contradiction(run, format!("{count} {what} where {expected} should be")))
+}
+
+fn contradiction(run: &ItemRun, reason: String) -> WireError {
+    WireError::ItemRun { table: run.table.clone(), reason }
+}

@@ -1,0 +1,163 @@
+//! Items in columns are the same items, and columns that contradict each other are refused.
+
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by the test binaries, each of which uses a part"
+)]
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use common::{Inserted, inserted};
+use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};
+use relive_wire::item_run::{self, RunSlice};
+use relive_wire::reverb::PrioritizedItem;
+use relive_wire::v1::ItemRun;
+use relive_wire::{Message, WireError, chunk, item};
+
+/// Whether an item takes only the first columns of its chunks: runs know no others.
+fn is_of_first_columns(item: &PrioritizedItem) -> bool {
+    columns_of(item).all(|column| column.chunk_slices.iter().all(|slice| slice.index == 0))
+}
+
+fn columns_of(
+    item: &PrioritizedItem,
+) -> impl Iterator<Item = &relive_wire::reverb::flat_trajectory::Column> + Clone {
+    item.flat_trajectory.iter().flat_map(|flat| &flat.columns)
+}
+
+fn push(run: &mut ItemRun, item: &PrioritizedItem) {
+    run.begin_item(item.key, item.priority);
+    for column in columns_of(item) {
+        run.push_column(column.chunk_slices.iter().map(|slice| RunSlice {
+            chunk_key: slice.chunk_key,
+            offset: u32::try_from(slice.offset).unwrap(),
+            length: u32::try_from(slice.length).unwrap(),
+        }));
+    }
+}
+
+/// The items in as few runs as there can be, after a way over the wire.
+fn in_runs<'a>(items: impl Iterator<Item = &'a PrioritizedItem>) -> Vec<ItemRun> {
+    let mut runs: Vec<ItemRun> = Vec::new();
+    for item in items {
+        let squeeze = || columns_of(item).map(|column| column.squeeze);
+        if !runs.last().is_some_and(|run| run.takes(&item.table, squeeze())) {
+            runs.push(ItemRun::new(&item.table, squeeze()));
+        }
+        push(runs.last_mut().unwrap(), item);
+    }
+    runs.iter().map(|run| ItemRun::decode(run.encode_to_vec().as_slice()).unwrap()).collect()
+}
+
+#[test]
+fn recorded_items_are_the_same_in_columns() {
+    let mut seen = 0;
+    for fixture in
+        ["insert_chunks_of_four.bin", "insert_dtypes.bin", "insert_partial_steps.bin", "insert_strings.bin"]
+    {
+        let Inserted { chunks, items } = inserted(fixture);
+        let items: Vec<_> =
+            items.iter().map(|(item, _)| item).filter(|item| is_of_first_columns(item)).collect();
+        let mut expected = items.iter();
+        for run in in_runs(items.iter().copied()) {
+            for decoded in item_run::decode(&run, |key| chunks.get(&key).cloned()).unwrap() {
+                let (decoded, expected) = (decoded.unwrap(), expected.next().unwrap());
+                assert_eq!((decoded.key, decoded.times_sampled), (expected.key, 0));
+                assert_eq!(decoded.priority.to_bits(), expected.priority.to_bits());
+                assert_eq!(Some(item::flat_trajectory(&decoded.trajectory)), expected.flat_trajectory);
+                seen += 1;
+            }
+        }
+        assert!(expected.next().is_none(), "{fixture}");
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+/// A run of three items over chunks of four rows: one slice, two slices, one slice.
+fn run_of_three() -> (ItemRun, HashMap<u64, Arc<Chunk>>) {
+    let keys = [5, 6];
+    let chunk_of = |key| {
+        let rows = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [4]).unwrap();
+        let range = SequenceRange { episode_id: 1, start: 0, end: 3, sparse: false };
+        let parts = encode_chunk(key, range, &[rows], false, Codec::Raw).unwrap();
+        (key, Arc::new(chunk::decode(&chunk::encode(&Chunk::new(parts).unwrap())).unwrap()))
+    };
+    let chunks = keys.map(chunk_of).into_iter().collect();
+    let slice = |chunk: usize, offset, length| RunSlice { chunk_key: keys[chunk], offset, length };
+    let mut run = ItemRun::new("t", [false].into_iter());
+    for (key, slices) in
+        [(1, vec![slice(0, 0, 1)]), (2, vec![slice(0, 3, 1), slice(1, 0, 2)]), (3, vec![slice(1, 1, 1)])]
+    {
+        run.begin_item(key, 1.0);
+        run.push_column(slices.into_iter());
+    }
+    (run, chunks)
+}
+
+fn decode_all(
+    run: &ItemRun,
+    chunks: &HashMap<u64, Arc<Chunk>>,
+) -> Result<Vec<Result<u64, WireError>>, WireError> {
+    let items = item_run::decode(run, |key| chunks.get(&key).cloned())?;
+    Ok(items.map(|item| item.map(|item| item.key)).collect())
+}
+
+#[test]
+fn numbers_of_slices_are_told_only_where_they_differ() {
+    let (run, chunks) = run_of_three();
+    assert_eq!(run.slices, [1, 2, 1]);
+    assert_eq!((run.chunks.as_slice(), run.chunk_keys.len()), ([0, 0, 1, 1].as_slice(), 2));
+    let keys: Vec<u64> = decode_all(&run, &chunks).unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(keys, [1, 2, 3]);
+    let mut even = ItemRun::new("t", [true].into_iter());
+    even.begin_item(1, 1.0);
+    even.push_column([RunSlice { chunk_key: 9, offset: 0, length: 1 }].into_iter());
+    assert!(even.slices.is_empty());
+}
+
+#[test]
+fn columns_that_contradict_each_other_are_refused() {
+    let cases: [(fn(&mut ItemRun), &str); 7] = [
+        (|run| run.priorities.truncate(2), "2 priorities where 3 should be"),
+        (|run| run.slices.truncate(2), "2 numbers of slices where 3 should be"),
+        (|run| run.chunks.truncate(3), "3 chunks where 4 should be"),
+        (|run| run.offsets.truncate(3), "3 offsets where 4 should be"),
+        (|run| run.lengths.truncate(3), "3 lengths where 4 should be"),
+        (|run| run.chunks[3] = 2, "a slice refers to chunk number 2 of 2"),
+        (|run| run.slices = vec![u32::MAX; 3], "4 chunks where 12884901885 should be"),
+    ];
+    for (spoil, expected) in cases {
+        let (mut run, chunks) = run_of_three();
+        spoil(&mut run);
+        let refused = decode_all(&run, &chunks).unwrap_err().to_string();
+        assert_eq!(refused, format!("items for table `t`: {expected}"));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_one_item_comes_in_its_place() {
+    let cases: [(fn(&mut ItemRun), &str); 4] = [
+        (|run| run.lengths[1] = 9, "chunk"),
+        (|run| run.lengths[1] = 0, "chunk"),
+        (|run| run.chunk_keys[1] = 77, "refers to chunk 77, which this stream does not hold"),
+        (|run| run.slices = vec![1, 0, 3], "item 2 has no trajectory"),
+    ];
+    for (spoil, expected) in cases {
+        let (mut run, chunks) = run_of_three();
+        spoil(&mut run);
+        let items = decode_all(&run, &chunks).unwrap();
+        assert_eq!(*items[0].as_ref().unwrap(), 1);
+        let error = items[1].as_ref().unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("item 2"), "{error}");
+    }
+    let (mut run, chunks) = run_of_three();
+    run.squeeze.clear();
+    run.slices.clear();
+    (run.chunks, run.offsets, run.lengths) = (Vec::new(), Vec::new(), Vec::new());
+    let items = decode_all(&run, &chunks).unwrap();
+    assert!(items.iter().all(|item| matches!(item, Err(WireError::NoTrajectory { .. }))));
+}
