@@ -141,6 +141,13 @@ pub const MAX_SURVEYED_ITEMS: usize = 4_096;
 /// Requests of an insert stream that are handled before their confirmations are sent, if they lie ready to be read.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;
 
+/// Bytes of requests on the bulk path after which other connections of the thread have their turn. By requests, a client that sends small
+/// ones would come to a tenth of what others do.
+pub const BYTES_PER_TURN: usize = 256 << 10;
+
+/// What a request counts beside its bytes.
+pub const REQUEST_COST_BYTES: usize = 4 << 10;
+
 /// Keys that are not held back for those of further requests, on the bulk path: a writer that waits for room would fill it in bursts, and
 /// both sides would wait for each other in turn.
 pub const KEYS_PER_CONFIRMATION: usize = 1_024;

@@ -166,11 +166,13 @@ async fn a_bad_request_is_told_after_what_came_before_it_is_confirmed() {
     server.stop().await;
 }
 
+type Spoil = fn(&mut ItemRun);
+
 #[tokio::test]
 async fn items_before_a_bad_one_are_in_their_table() {
     let server = TestServer::start([fifo()]).await;
     let slice = |chunk_key, length| [RunSlice { chunk_key, offset: 0, length }].into_iter();
-    let cases: [(u64, fn(&mut ItemRun), Code, &str); 3] = [
+    let cases: [(u64, Spoil, Code, &str); 3] = [
         (
             1,
             |run| run.chunk_keys[1] = 99,

@@ -20,8 +20,8 @@ use super::failure::{Failure, unexpected};
 use crate::grpc::{Services, Stop, status};
 use crate::inserter::Inserter;
 use crate::limits::{
-    KEEP_ALIVE_INTERVAL, KEYS_PER_CONFIRMATION, MAX_REQUEST_PIECE_BYTES, MIN_REQUEST_PIECE_BYTES,
-    REQUESTS_PER_CONFIRMATION, TRUSTED_REQUEST_BYTES,
+    BYTES_PER_TURN, KEEP_ALIVE_INTERVAL, KEYS_PER_CONFIRMATION, MAX_REQUEST_PIECE_BYTES,
+    MIN_REQUEST_PIECE_BYTES, REQUEST_COST_BYTES, REQUESTS_PER_CONFIRMATION, TRUSTED_REQUEST_BYTES,
 };
 use crate::traffic::Line;
 
@@ -33,8 +33,8 @@ pub(super) async fn serve(
     line: &Line,
 ) -> Result<(), Failure> {
     let _count = services.count_insert_stream();
-    let mut writer =
-        Writer { inserter: Inserter::new(services, peer, line), stop: services.stop(), unconfirmed: 0 };
+    let inserter = Inserter::new(services, peer, line);
+    let mut writer = Writer { inserter, stop: services.stop(), unconfirmed: 0, turn_bytes: 0 };
     let ended = writer.run(frames).await;
     // What is in a table is confirmed whatever came after it.
     writer.confirm(frames).await?;
@@ -46,6 +46,8 @@ struct Writer {
     stop: Stop,
     /// Requests since the last confirmation.
     unconfirmed: usize,
+    /// What was brought in this turn.
+    turn_bytes: usize,
 }
 
 /// What happens next.
@@ -63,8 +65,11 @@ enum Event {
 impl Writer {
     async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
         loop {
-            // Others on this thread have their turn, however much one client brings.
-            yield_now().await;
+            if self.turn_bytes >= BYTES_PER_TURN {
+                // Others on this thread have their turn, however much one client brings.
+                yield_now().await;
+                self.turn_bytes = 0;
+            }
             let is_over = self.unconfirmed >= REQUESTS_PER_CONFIRMATION
                 || self.inserter.arrivals().num_confirmed() >= KEYS_PER_CONFIRMATION;
             match self.event(frames, !is_over).await? {
@@ -129,6 +134,7 @@ impl Writer {
         let handled = self.inserter.handle_runs(&request);
         self.inserter.unreserve();
         self.unconfirmed += 1;
+        self.turn_bytes += len + REQUEST_COST_BYTES;
         Ok(handled?)
     }
 

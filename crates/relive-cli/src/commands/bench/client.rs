@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-use relive_client::Client;
+use relive_client::{Client, TrajectoryWriter, Transport};
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::interval;
 
 use super::Options;
@@ -21,27 +21,51 @@ pub(super) struct Work {
     pub(super) samples: Option<Tally>,
 }
 
+/// The clients of a run, of either kind.
+#[derive(Debug)]
+pub(super) struct Clients {
+    writers: Vec<TrajectoryWriter>,
+    samplers: Vec<Client>,
+    /// How they reach the server.
+    pub(super) transport: Option<Transport>,
+}
+
 /// Connects as many clients as the run needs, so that connecting is not measured.
-pub(super) async fn connect(options: &Options) -> Result<Vec<Client>> {
-    let kinds = u32::from(options.load.inserts()) + u32::from(options.load.samples());
-    let mut clients = Vec::new();
-    for _ in 0..options.clients * kinds {
-        let client = options.target.client_by(options.transport.into())?;
-        client.server_info().await?;
-        client.negotiate().await?;
-        clients.push(client);
+pub(super) async fn connect(options: &Options, plan: &Plan) -> Result<Clients> {
+    let (mut opening, mut samplers) = (Vec::new(), Vec::new());
+    let mut transport = None;
+    for _ in 0..options.clients {
+        if options.load.inserts() {
+            let client = connect_one(options).await?;
+            transport = Some(client.transport());
+            opening.push(tokio::spawn(insert::open(client, plan.clone())));
+        }
+        if options.load.samples() {
+            let client = connect_one(options).await?;
+            transport = Some(client.transport());
+            samplers.push(client);
+        }
     }
-    Ok(clients)
+    let mut writers = Vec::new();
+    for writer in opening {
+        writers.push(writer.await.map_err(|error| broken_off(&error))??);
+    }
+    Ok(Clients { writers, samplers, transport })
+}
+
+async fn connect_one(options: &Options) -> Result<Client> {
+    let client = options.target.client_by(options.transport.into())?;
+    client.server_info().await?;
+    client.negotiate().await?;
+    Ok(client)
 }
 
 /// Runs all clients to the end of the plan.
-pub(super) async fn run(options: &Options, mut clients: Vec<Client>, plan: &Plan) -> Result<Work> {
+pub(super) async fn run(options: &Options, clients: Clients, plan: &Plan) -> Result<Work> {
     let progress = Progress::new(options.load, options.seconds, options.json);
-    let samplers = options.load.samples().then(|| {
-        let own = if options.load.inserts() { clients.len() / 2 } else { 0 };
-        start(clients.split_off(own), plan, sample::run)
-    });
-    let inserters = options.load.inserts().then(|| start(clients, plan, insert::run));
+    let Clients { writers, samplers, .. } = clients;
+    let samplers = options.load.samples().then(|| start(samplers, plan, sample::run));
+    let inserters = options.load.inserts().then(|| start(writers, plan, insert::run));
     let work = async {
         let inserts = gather(inserters).await?;
         Ok(Work { inserts, samples: gather(samplers).await? })
@@ -60,8 +84,9 @@ pub(super) async fn run(options: &Options, mut clients: Vec<Client>, plan: &Plan
 
 /// Gives each client a thread of its own. Actors and learners are programs of their own, too: one that encodes or
 /// decodes must not hold up another.
-fn start<F>(clients: Vec<Client>, plan: &Plan, run: fn(Client, Plan) -> F) -> JoinSet<Tally>
+fn start<C, F>(clients: Vec<C>, plan: &Plan, run: fn(C, Plan) -> F) -> JoinSet<Tally>
 where
+    C: Send + 'static,
     F: Future<Output = Tally> + 'static,
 {
     let mut running = JoinSet::new();
@@ -78,9 +103,11 @@ async fn gather(clients: Option<JoinSet<Tally>>) -> Result<Option<Tally>> {
     };
     let mut sum = Tally::new();
     while let Some(tally) = clients.join_next().await {
-        let failed =
-            |error| Failure::text(Kind::Runtime, format!("a client of the bench broke off: {error}"));
-        sum.merge(tally.map_err(failed)?);
+        sum.merge(tally.map_err(|error| broken_off(&error))?);
     }
     Ok(Some(sum))
+}
+
+fn broken_off(error: &JoinError) -> Failure {
+    Failure::text(Kind::Runtime, format!("a client of the bench broke off: {error}"))
 }

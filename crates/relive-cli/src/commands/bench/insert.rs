@@ -16,19 +16,22 @@ const BATCHES_IN_FLIGHT: u32 = 2;
 /// Time after the measurement for what is still under way.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// A writer whose connection stands, since it has brought an item.
+pub(super) async fn open(client: Client, plan: Plan) -> Result<TrajectoryWriter> {
+    let mut writer = client.trajectory_writer(options(&plan))?;
+    insert(&mut writer, &plan.table, plan.payload.step(0)).await?;
+    // A limiter may hold it back for as long as it likes: the run will tell.
+    let _ = writer.flush(GRACE).await;
+    Ok(writer)
+}
+
 /// Inserts batches until the end of the run.
-pub(super) async fn run(client: Client, plan: Plan) -> Tally {
+pub(super) async fn run(mut writer: TrajectoryWriter, plan: Plan) -> Tally {
     let mut tally = Tally::new();
-    let result = match client.trajectory_writer(options(&plan)) {
-        Ok(mut writer) => {
-            let result = timeout_at(plan.end, insert_on(&mut writer, &plan, &mut tally)).await;
-            // What is left is not measured any more; a limiter may hold it back for ever.
-            let _ = writer.close_with_timeout(GRACE).await;
-            result.unwrap_or(Ok(()))
-        }
-        Err(error) => Err(error),
-    };
-    tally.errors.extend(result.err());
+    let result = timeout_at(plan.end, insert_on(&mut writer, &plan, &mut tally)).await;
+    // What is left is not measured any more; a limiter may hold it back for ever.
+    let _ = writer.close_with_timeout(GRACE).await;
+    tally.errors.extend(result.unwrap_or(Ok(())).err());
     tally
 }
 

@@ -26,8 +26,8 @@ pub(crate) async fn run(options: Options) -> Result {
         end: Instant::now(),
     };
     insert::fill(&first, &plan, options.fill).await?;
-    let clients = client::connect(&options).await?;
-    let transport = clients.first().unwrap_or(&first).transport();
+    let clients = client::connect(&options, &plan).await?;
+    let transport = clients.transport.unwrap_or(first.transport());
     plan.end = Instant::now() + options.seconds;
     let (work, hindrance) = tokio::join!(
         client::run(&options, clients, &plan),
