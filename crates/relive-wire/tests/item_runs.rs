@@ -34,8 +34,8 @@ fn push(run: &mut ItemRun, item: &PrioritizedItem) {
     for column in columns_of(item) {
         run.push_column(column.chunk_slices.iter().map(|slice| RunSlice {
             chunk_key: slice.chunk_key,
-            offset: u32::try_from(slice.offset).unwrap(),
-            length: u32::try_from(slice.length).unwrap(),
+            offset: slice.offset.unsigned_abs(),
+            length: slice.length.unsigned_abs(),
         }));
     }
 }
@@ -48,9 +48,11 @@ fn in_runs<'a>(items: impl Iterator<Item = &'a PrioritizedItem>) -> Vec<ItemRun>
         if !runs.last().is_some_and(|run| run.takes(&item.table, squeeze())) {
             runs.push(ItemRun::new(&item.table, squeeze()));
         }
-        push(runs.last_mut().unwrap(), item);
+        push(runs.last_mut().expect("a run for it"), item);
     }
-    runs.iter().map(|run| ItemRun::decode(run.encode_to_vec().as_slice()).unwrap()).collect()
+    runs.iter()
+        .map(|run| ItemRun::decode(run.encode_to_vec().as_slice()).expect("what was encoded"))
+        .collect()
 }
 
 #[test]
@@ -81,10 +83,16 @@ fn recorded_items_are_the_same_in_columns() {
 fn run_of_three() -> (ItemRun, HashMap<u64, Arc<Chunk>>) {
     let keys = [5, 6];
     let chunk_of = |key| {
-        let rows = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [4]).unwrap();
+        let rows = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [4]).expect("four rows");
         let range = SequenceRange { episode_id: 1, start: 0, end: 3, sparse: false };
-        let parts = encode_chunk(key, range, &[rows], false, Codec::Raw).unwrap();
-        (key, Arc::new(chunk::decode(&chunk::encode(&Chunk::new(parts).unwrap())).unwrap()))
+        let parts = encode_chunk(key, range, &[rows], false, Codec::Raw).expect("a chunk");
+        (
+            key,
+            Arc::new(
+                chunk::decode(&chunk::encode(&Chunk::new(parts).expect("a chunk")))
+                    .expect("what was encoded"),
+            ),
+        )
     };
     let chunks = keys.map(chunk_of).into_iter().collect();
     let slice = |chunk: usize, offset, length| RunSlice { chunk_key: keys[chunk], offset, length };
