@@ -106,6 +106,9 @@ fn run_of_three() -> (ItemRun, HashMap<u64, Arc<Chunk>>) {
     (run, chunks)
 }
 
+/// Does something wrong to a run.
+type Spoil = fn(&mut ItemRun);
+
 fn decode_all(
     run: &ItemRun,
     chunks: &HashMap<u64, Arc<Chunk>>,
@@ -129,7 +132,7 @@ fn numbers_of_slices_are_told_only_where_they_differ() {
 
 #[test]
 fn columns_that_contradict_each_other_are_refused() {
-    let cases: [(fn(&mut ItemRun), &str); 7] = [
+    let cases: [(Spoil, &str); 7] = [
         (|run| run.priorities.truncate(2), "2 priorities where 3 should be"),
         (|run| run.slices.truncate(2), "2 numbers of slices where 3 should be"),
         (|run| run.chunks.truncate(3), "3 chunks where 4 should be"),
@@ -148,7 +151,7 @@ fn columns_that_contradict_each_other_are_refused() {
 
 #[test]
 fn what_is_wrong_with_one_item_comes_in_its_place() {
-    let cases: [(fn(&mut ItemRun), &str); 4] = [
+    let cases: [(Spoil, &str); 4] = [
         (|run| run.lengths[1] = 9, "chunk"),
         (|run| run.lengths[1] = 0, "chunk"),
         (|run| run.chunk_keys[1] = 77, "refers to chunk 77, which this stream does not hold"),
