@@ -79,7 +79,8 @@ impl Arrivals {
         let table = self.services.engine().table(table);
         let table = table.map_err(|error| status::of_engine(&error))?;
         let mut unusable = None;
-        let usable = items.map_while(|item| item.map_err(|error| unusable = Some(error)).ok());
+        // Fused: the table asks again after the end.
+        let usable = items.map_while(|item| item.map_err(|error| unusable = Some(error)).ok()).fuse();
         let accepted = table
             .insert(usable, &self.peer, &self.confirmations, &mut self.confirmed)
             .map_err(|error| status::of_insert(&error))?;

@@ -180,7 +180,7 @@ async fn items_before_a_bad_one_are_in_their_table() {
             "refers to chunk 99, which this stream does not hold",
         ),
         (2, |run| run.lengths[1] = 5, Code::InvalidArgument, "item 12"),
-        (0, |run| run.priorities.truncate(1), Code::InvalidArgument, "1 priorities where 2 should be"),
+        (0, |run| run.priorities.truncate(1), Code::InvalidArgument, "1 priorities where 3 should be"),
     ];
     for (confirmed, spoil, code, text) in cases {
         let mut raw = Raw::writer(&server).await;
@@ -190,6 +190,9 @@ async fn items_before_a_bad_one_are_in_their_table() {
         run.chunk_keys.push(confirmed);
         run.push_column(slice(confirmed, 1));
         run.chunks[1] = 1;
+        run.begin_item(20 + confirmed, 1.0);
+        run.push_column(slice(confirmed, 1));
+        run.chunks[2] = 0;
         spoil(run);
         raw.send(FrameKind::Insert, &[], &request.encode_to_vec()).await;
         if confirmed > 0 {
@@ -199,6 +202,7 @@ async fn items_before_a_bad_one_are_in_their_table() {
         assert!(got == code && message.contains(text), "{got}: {message}");
         raw.end().await;
     }
+    assert_eq!(server.engine.table("t").unwrap().info().current_size, 2, "nothing behind a bad item is in");
     server.stop().await;
 }
 

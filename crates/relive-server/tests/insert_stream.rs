@@ -96,6 +96,21 @@ async fn keep_keys_of_a_request_without_items_are_passed_over() {
 }
 
 #[tokio::test]
+async fn items_behind_a_bad_one_are_not_in() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let mut inserter = Inserter::open(&mut server.client().await).await;
+    let items =
+        [(1, 1), (2, 99), (3, 1), (4, 98), (5, 1)].map(|(key, chunk)| item_over("t", key, &[chunk], 1));
+    let request = InsertStreamRequest { items: items.into(), ..step("t", 1) };
+    inserter.send(request);
+    inserter.confirmed([1]).await;
+    let status = inserter.status().await;
+    assert!(status.message().contains("chunk 99"), "the first bad one is told: {status}");
+    assert_eq!(server.engine.table("t").unwrap().info().current_size, 1);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn bad_priorities_end_their_stream_and_leave_the_table_alive() {
     let prioritized = TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 0.8 });
     let server = TestServer::start([prioritized]).await;

@@ -167,7 +167,7 @@ impl Frames {
     }
 
     /// Reads what lies there of a frame's body, `most` bytes at most and at least one, once something does, behind what is in `out`;
-    /// it writes to no memory before. Descriptors that come with it are closed. Dropping the future loses nothing.
+    /// without TLS it writes to no memory before. Descriptors that come with it are closed. Dropping the future loses nothing.
     ///
     /// # Errors
     /// The connection broke or ended.

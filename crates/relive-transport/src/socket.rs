@@ -14,7 +14,9 @@ use rustix::net::{
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::limits::{KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_PROBES, MAX_DESCRIPTORS};
+use crate::limits::{
+    KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_PROBES, MAX_DESCRIPTORS, TLS_READ_BYTES,
+};
 use crate::tls::{ClientTls, ServerTls, TlsSocket};
 
 /// A connected socket.
@@ -171,7 +173,7 @@ impl Socket {
             Self::Tcp(socket) => socket.try_read_buf(&mut out.limit(most)),
             Self::Tls(socket) => {
                 let start = out.len();
-                out.resize(start + most, 0);
+                out.resize(start + most.min(TLS_READ_BYTES), 0);
                 let read = socket.try_read(out.get_mut(start..).unwrap_or_default());
                 out.truncate(start + read.as_ref().map_or(0, |read| *read));
                 read

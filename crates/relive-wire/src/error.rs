@@ -125,7 +125,7 @@ pub enum WireError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Bytes of a checkpoint that are not the message they should be.
+    /// Bytes that are not the message they should be.
     #[error("not a message of this kind: {reason}")]
     Record {
         /// What the parser met.

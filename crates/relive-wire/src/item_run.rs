@@ -3,6 +3,7 @@
 //! An item of one step takes a dozen bytes here beside its key and priority, and no memory of its own on either side until it
 //! is a trajectory.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use relive_table::NewItem;
@@ -12,8 +13,12 @@ use crate::WireError;
 use crate::item::check_counts;
 use crate::v1::ItemRun;
 
-/// The chunks named last, among which a slice's is looked for before it is named again.
-const RECENT_CHUNKS: usize = 16;
+/// The chunks named last, among which a slice's is looked for before it is named again: one for each column, or some, but not so many that
+/// naming it again would be cheaper.
+const RECENT_CHUNKS: RangeInclusive<usize> = 16..=256;
+
+/// Characters of a table's name that an error tells.
+const MAX_NAME_TOLD: usize = 100;
 
 /// Rows of a chunk, as an item refers to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +69,8 @@ impl ItemRun {
     }
 
     fn place_of(&mut self, chunk_key: u64) -> u32 {
-        let old = self.chunk_keys.len().saturating_sub(RECENT_CHUNKS);
+        let recent = self.squeeze.len().clamp(*RECENT_CHUNKS.start(), *RECENT_CHUNKS.end());
+        let old = self.chunk_keys.len().saturating_sub(recent);
         let recent = self.chunk_keys.get(old..).unwrap_or_default();
         let known = recent.iter().rposition(|&key| key == chunk_key).map(|at| old + at);
         let place = known.unwrap_or_else(|| {
@@ -78,7 +84,7 @@ impl ItemRun {
 /// The items of `run` over chunks found through `chunk_of`, which is asked once for each that the run names.
 ///
 /// # Errors
-/// [`WireError::ItemRun`] if the columns of the run do not agree. What is wrong with a single item comes in its place, as of
+/// [`WireError::ItemRun`] if the run has no items, or its columns do not agree. What is wrong with a single item comes in its place, as of
 /// [`item::decode`](crate::item::decode).
 pub fn decode(run: &ItemRun, chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>) -> Result<Items<'_>, WireError> {
     check(run)?;
@@ -154,6 +160,9 @@ impl Items<'_> {
 fn check(run: &ItemRun) -> Result<(), WireError> {
     let (items, columns) = (run.keys.len(), run.squeeze.len());
     let each = items.saturating_mul(columns);
+    if items == 0 {
+        return Err(contradiction(run, "a run without items".to_owned()));
+    }
     expect(run, "priorities", run.priorities.len(), items)?;
     if !run.slices.is_empty() {
         expect(run, "numbers of slices", run.slices.len(), each)?;
@@ -178,5 +187,5 @@ fn expect(run: &ItemRun, what: &str, count: usize, expected: usize) -> Result<()
 }
 
 fn contradiction(run: &ItemRun, reason: String) -> WireError {
-    WireError::ItemRun { table: run.table.clone(), reason }
+    WireError::ItemRun { table: run.table.chars().take(MAX_NAME_TOLD).collect(), reason }
 }

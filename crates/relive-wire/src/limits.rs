@@ -27,6 +27,9 @@ pub const MAX_SLICES_PER_ITEM: usize = 1 << 16;
 /// items at once stay below it.
 pub const MAX_DESCRIPTION_BYTES: usize = 256 << 20;
 
+/// Runs of items of one insert request: writers send a thousand items at most, and each run costs some hundred bytes.
+pub const MAX_RUNS_PER_REQUEST: usize = 1 << 16;
+
 /// Requests up to this size are decoded without being counted first: whatever they hold, it is little.
 pub const UNCOUNTED_REQUEST_BYTES: usize = 1 << 20;
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::WireError;
-use crate::limits::{MAX_DESCRIPTION_BYTES, UNCOUNTED_REQUEST_BYTES};
+use crate::limits::{MAX_DESCRIPTION_BYTES, MAX_RUNS_PER_REQUEST, UNCOUNTED_REQUEST_BYTES};
 use crate::reader::{Fields, MalformedMessage};
 
 /// Checks an encoded `InsertStreamRequest` before it is decoded.
@@ -15,25 +15,30 @@ use crate::reader::{Fields, MalformedMessage};
 /// Its items, columns, slices, chunks and keys would take more than [`MAX_DESCRIPTION_BYTES`] once decoded, or the
 /// message is malformed.
 pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
-    check(message, description_bytes)
+    if message.len() <= UNCOUNTED_REQUEST_BYTES {
+        return Ok(());
+    }
+    expect_little(description_bytes(message).map_err(malformed)?)
 }
 
 /// Checks an encoded `InsertItems` before it is decoded.
 ///
 /// # Errors
-/// As [`check_insert`].
+/// As [`check_insert`]; more than [`MAX_RUNS_PER_REQUEST`] runs.
 pub fn check_items(message: &[u8]) -> Result<(), WireError> {
-    check(message, description_bytes_of_runs)
+    let Counted { bytes, runs } = count_runs(message).map_err(malformed)?;
+    if runs > MAX_RUNS_PER_REQUEST {
+        let reason = format!("it has {runs} runs of items, at most {MAX_RUNS_PER_REQUEST} are accepted");
+        return Err(WireError::Request { reason });
+    }
+    expect_little(bytes)
 }
 
-fn check(
-    message: &[u8],
-    count: impl FnOnce(&[u8]) -> Result<usize, MalformedMessage>,
-) -> Result<(), WireError> {
-    if message.len() <= UNCOUNTED_REQUEST_BYTES {
-        return Ok(());
-    }
-    let bytes = count(message).map_err(|error| WireError::Request { reason: error.to_string() })?;
+fn malformed(error: MalformedMessage) -> WireError {
+    WireError::Record { reason: error.to_string() }
+}
+
+fn expect_little(bytes: usize) -> Result<(), WireError> {
     if bytes > MAX_DESCRIPTION_BYTES {
         let reason = format!(
             "its items, slices and keys would take {bytes} bytes decoded, at most {MAX_DESCRIPTION_BYTES} are \
@@ -59,19 +64,28 @@ fn description_bytes(message: &[u8]) -> Result<usize, MalformedMessage> {
     Ok(total)
 }
 
-/// The same of items in columns.
-fn description_bytes_of_runs(message: &[u8]) -> Result<usize, MalformedMessage> {
+/// What a request with items in columns would become.
+struct Counted {
+    bytes: usize,
+    runs: usize,
+}
+
+/// The same of items in columns. There is little to look at on the top level, so that small requests are counted, too.
+fn count_runs(message: &[u8]) -> Result<Counted, MalformedMessage> {
     let mut fields = Fields::new(message, 0..message.len());
-    let mut total = 0_usize;
+    let mut counted = Counted { bytes: 0, runs: 0 };
     while let Some(field) = fields.next()? {
-        total = total.saturating_add(match field.number {
-            1 => CHUNK_BYTES,
-            2 => RUN_BYTES + field.bytes()?.len() * RUN_GROWTH,
-            3 => field.bytes().map_or(KEY_BYTES, |packed| packed.len()),
+        counted.bytes = counted.bytes.saturating_add(match field.number {
+            1 => LIST_GROWTH * CHUNK_BYTES,
+            2 => {
+                counted.runs += 1;
+                LIST_GROWTH * RUN_BYTES + field.bytes()?.len() * RUN_GROWTH
+            }
+            3 => LIST_GROWTH * field.bytes().map_or(KEY_BYTES, |packed| packed.len()),
             _ => 0,
         });
     }
-    Ok(total)
+    Ok(counted)
 }
 
 /// Columns and slices of an item's trajectory.
@@ -105,8 +119,11 @@ const SLICE_BYTES: usize = size_of::<crate::reverb::flat_trajectory::ChunkSlice>
 const KEY_BYTES: usize = size_of::<u64>();
 const RUN_BYTES: usize = size_of::<crate::v1::ItemRun>();
 
-/// A byte of a run is at most a number of four, in a list that may have taken twice the memory that it needs.
-const RUN_GROWTH: usize = 2 * size_of::<u32>();
+/// A list may have taken twice the memory that it needs.
+const LIST_GROWTH: usize = 2;
+
+/// A byte of a run is at most a number of four.
+const RUN_GROWTH: usize = LIST_GROWTH * size_of::<u32>();
 
 #[cfg(test)]
 mod tests {
@@ -134,7 +151,8 @@ mod tests {
     #[test]
     fn small_things_in_columns_are_refused_in_great_number() {
         assert!(check_items(&empty_fields(1, 16 << 20)).is_err());
-        assert!(check_items(&empty_fields(2, 2 << 20)).is_err());
+        let runs = check_items(&empty_fields(2, 70_000)).unwrap_err().to_string();
+        assert!(runs.contains("70000 runs of items, at most 65536"), "{runs}");
         let mut request = vec![2 << 3 | 2];
         prost::encoding::encode_varint(40 << 20, &mut request);
         request.resize(request.len() + (40 << 20), 0);

@@ -40,7 +40,7 @@ fn codecs() {
 }
 
 #[test]
-fn insert_itemss() {
+fn insert_items() {
     replay("insert_items", checks::insert_items::check);
 }
 

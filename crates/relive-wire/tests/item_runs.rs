@@ -132,7 +132,8 @@ fn numbers_of_slices_are_told_only_where_they_differ() {
 
 #[test]
 fn columns_that_contradict_each_other_are_refused() {
-    let cases: [(Spoil, &str); 7] = [
+    let cases: [(Spoil, &str); 8] = [
+        (|run| *run = ItemRun::new("t", [false].into_iter()), "a run without items"),
         (|run| run.priorities.truncate(2), "2 priorities where 3 should be"),
         (|run| run.slices.truncate(2), "2 numbers of slices where 3 should be"),
         (|run| run.chunks.truncate(3), "3 chunks where 4 should be"),

@@ -94,7 +94,7 @@ async fn send_all(writer: FrameWriter, requests: impl Stream<Item = InsertItems>
         frame.fill(request).map_err(|error| too_large(&error))?;
         let mut parts: Vec<IoSlice<'_>> = frame.parts().map(IoSlice::new).collect();
         writer.send(&mut parts).await.map_err(|error| broken(&error))?;
-        // What is confirmed meanwhile needs no copy of it any more.
+        // Chunks are let go of now, not with the next request: what is confirmed until then would stay in memory.
         frame.clear(MAX_KEPT_BYTES);
     }
     writer.send_frame(FrameKind::End, &[], &[]).await.map_err(|error| broken(&error))

@@ -123,7 +123,11 @@ async fn look(remote: &Remote, choice: TransportChoice, timeout: Duration) -> Re
         return match choice {
             TransportChoice::Auto | TransportChoice::Tcp => Ok(None),
             TransportChoice::Unix | TransportChoice::SharedMemory => {
-                Err(impossible(remote, choice, "it speaks gRPC only"))
+                let why = match told.bulk_version {
+                    0 => "it speaks gRPC only".to_owned(),
+                    version => format!("it speaks version {version} of the bulk path, this client {VERSION}"),
+                };
+                Err(impossible(remote, choice, &why))
             }
         };
     }

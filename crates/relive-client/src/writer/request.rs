@@ -1,14 +1,13 @@
 //! Requests that bring chunks and items, as either way has them.
 
 use bytes::Bytes;
-use relive_wire::Message;
 use relive_wire::reverb::InsertStreamRequest;
 use relive_wire::v1::{InsertItems, ItemRun};
 
 use super::item::PendingItem;
 
 /// What the outbox fills.
-pub(crate) trait Request: Message + Default {
+pub(crate) trait Request: Default {
     /// Adds an encoded chunk.
     fn push_chunk(&mut self, chunk: Bytes);
 
