@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # Samples that `Client.sample` asks for ahead of the caller.
 _MAX_SAMPLES_AHEAD = 64
 
-# Items of one page of `Client.items`.
-_ITEMS_PER_PAGE = 1_000
+# Items of one page of `Client.items`: as many as a server gives, since it looks through the whole table for each page.
+_ITEMS_PER_PAGE = 100_000
 
 
 class ItemInfo(NamedTuple):
@@ -342,7 +342,7 @@ class Client:
         self,
         table: str,
         updates: Mapping[int, float] | None = None,
-        deletes: Sequence[int] | None = None,
+        deletes: Sequence[int] | npt.NDArray[np.uint64] | None = None,
         *,
         timeout: float | None = None,
     ) -> None:
@@ -357,7 +357,7 @@ class Client:
         if not isinstance(updates, Mapping):
             raise TypeError(f"updates must be a mapping of key to priority, not {updates!r}; for arrays: update_priorities")
         self._native.mutate_priorities(
-            table, list(updates), list(updates.values()), list(deletes or ()), timeout
+            table, list(updates), list(updates.values()), () if deletes is None else deletes, timeout
         )
 
     def update_priorities(

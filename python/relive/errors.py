@@ -26,6 +26,17 @@ class ReverbError(Exception):
     """Base class of all errors of this package."""
 
 
+def _lets_flush(error: BaseException | None) -> bool:
+    """Whether a writer that is left because of ``error`` sends what it has.
+
+    A refused argument says nothing of the items before it. What comes from the server or the connection would come again,
+    and who interrupts does not want to wait.
+    """
+    if isinstance(error, ReverbError):
+        return isinstance(error, ValueError)
+    return error is None or isinstance(error, Exception)
+
+
 class DeadlineExceededError(ReverbError, TimeoutError):
     """The timeout given by the caller ran out before the call was done."""
 

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from types import TracebackType
@@ -30,6 +31,7 @@ from relive._patterns import (
     td_error,
     unpack_pattern,
 )
+from relive.writer import LETTING_GO_S, flush_while_there
 
 if TYPE_CHECKING:
     from relive import _native
@@ -57,12 +59,16 @@ _MISMATCH = re.compile(
 class StructuredWriter:
     """Writes steps, and an item for each pattern and condition that a step fulfils.
 
-    Made by ``Client.structured_writer``. Leaving it as a context manager flushes and closes it.
+    Made by ``Client.structured_writer``. Leaving it as a context manager flushes and closes it. One that is let go without
+    either flushes, too, for as long as its server takes items and at most some seconds; what is lost then is logged.
     """
 
-    def __init__(self, native: _native.StructuredWriter) -> None:
+    def __init__(self, native: _native.StructuredWriter, client: _native.Client | None = None) -> None:
         self._writer = native
+        # Whom to ask whether a server is there.
+        self._client = client
         self._num_leaves: int | None = None
+        self._closed = False
 
     @classmethod
     def from_configs(
@@ -81,7 +87,7 @@ class StructuredWriter:
                 natives.append(_config_to_native(config))
             except ValueError as error:
                 raise ValueError(f"Invalid configuration at position {position}: {error}") from error
-        return cls(client.structured_writer(natives, codec=codec))
+        return cls(client.structured_writer(natives, codec=codec), client)
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
         """Appends a step: a nest of tensors with as many leaves as the ones before, ``None`` for those that it lacks.
@@ -93,7 +99,7 @@ class StructuredWriter:
         Raises:
           ValueError: another number of leaves, or a leaf of another data type or shape than before.
           TypeError: a leaf that is no tensor.
-          RuntimeError: the writer is closed, or has failed.
+          RuntimeError: a leaf that the open step has already, the writer is closed, or has failed.
         """
         leaves = nest.flatten(data)
         if self._num_leaves is None:
@@ -144,7 +150,18 @@ class StructuredWriter:
 
     def close(self) -> None:
         """Ends the writer; items that are not confirmed are dropped with a warning. A second close does nothing."""
+        self._closed = True
         self._writer.close()
+
+    def __del__(self) -> None:
+        client = getattr(self, "_client", None)
+        if client is None or self._closed:
+            return
+        try:
+            flush_while_there(self._writer.flush, client, LETTING_GO_S)
+        except Exception:
+            # Nobody is there to catch it.
+            logging.getLogger("relive").warning("a writer was let go without flush(), and items are lost", exc_info=True)
 
     def __enter__(self) -> StructuredWriter:
         return self
@@ -153,7 +170,7 @@ class StructuredWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None or (isinstance(error, Exception) and not isinstance(error, errors.ReverbError)):
+            if errors._lets_flush(error):
                 self.flush()
         finally:
             self.close()

@@ -23,8 +23,8 @@ class TrajectoryWriter:
     sequences, or ``None``; the columns of what is missing hold ``None`` there. ``history`` has the nest of all places
     seen.
 
-    A writer belongs to one thread at a time. Leaving it as a context manager flushes it, unless the reason is a
-    ``ReverbError``.
+    A writer belongs to one thread at a time. Leaving it as a context manager flushes it, unless the reason is an interrupt or
+    a ``ReverbError`` other than a refused argument (``ValueError``).
 
     ``TrajectoryWriter(obj)`` with an object that has the calls of dm-reverb's compiled writer (``Append``,
     ``CreateItem``, ``Flush`` …) is a writer over that object, for tests that watch those calls.
@@ -70,9 +70,9 @@ class TrajectoryWriter:
         """Appends a step, or with ``partial_step`` a part of one, which the next call goes on with.
 
         Raises:
-          ValueError: a leaf of another data type or shape than before, one that the open step has already, or a
-            structure that does not fit the ones before; the error names its path. Nothing is stored then.
-          TypeError: a leaf that is no tensor.
+          ValueError: a leaf of another data type or shape than before, or one that the open step has already; the error names
+            its path. Nothing is stored then.
+          TypeError: a leaf that is no tensor, or a mapping, sequence or leaf where earlier steps had another of these.
           RuntimeError: the writer is closed, or has failed.
         """
         raise NotImplementedError
@@ -193,5 +193,5 @@ class TrajectoryWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None or (isinstance(error, Exception) and not isinstance(error, errors.ReverbError)):
+        if errors._lets_flush(error):
             self.flush()

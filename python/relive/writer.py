@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import logging
 import math
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from relive import _native, nest
+from relive import _native, errors, nest
 
 # Steps of a chunk, unless chosen or bounded by the sequence.
 _DEFAULT_CHUNK_LENGTH = 10
 
 # "No bound", as dm-reverb has it.
 _UNBOUNDED_ITEMS = 1_000_000
+
+# How long a server that is away is waited for where nobody asked for it.
+_PATIENCE_S = 1.0
+
+# How long a writer that is let go waits for the confirmation of its items.
+LETTING_GO_S = 5.0
 
 
 class Writer:
@@ -53,6 +61,7 @@ class Writer:
         self._structure: Any = None
         self._named: set[str] = set()
         self._closed = False
+        self._client = client
         self._writer = client.trajectory_writer(
             max_sequence_length,
             chunk_length=chunk_length,
@@ -138,14 +147,16 @@ class Writer:
 
         Raises:
           ValueError: the writer is closed already.
+          DeadlineExceededError: not all items are confirmed, and the others are lost.
         """
         if self._closed:
             raise ValueError("the writer is closed already")
         self._closed = True
-        if timeout is None and not retry_on_unavailable:
-            timeout = 1.0
         try:
-            self._writer.flush(0, _milliseconds(timeout))
+            if retry_on_unavailable:
+                self._writer.flush(0, _milliseconds(timeout))
+            else:
+                flush_while_there(self._writer.flush, self._client, timeout)
         finally:
             self._writer.close()
 
@@ -162,7 +173,7 @@ class Writer:
         if getattr(self, "_closed", True):
             return
         try:
-            self.close(timeout=1.0)
+            self.close(retry_on_unavailable=False, timeout=LETTING_GO_S)
         except Exception:
             # Nobody is there to catch it.
             logging.getLogger("relive").warning("a writer was let go without close(), and items are lost", exc_info=True)
@@ -174,6 +185,8 @@ class Writer:
     def _flat(self, data: Any) -> list[Any]:
         self._check_open()
         leaves = nest.flatten(data)
+        if any(leaf is None for leaf in leaves):
+            raise TypeError("a step has None in the place of a tensor; client.trajectory_writer() takes steps that lack some")
         if self._num_leaves is None:
             self._num_leaves = len(leaves)
             self._structure = nest.map_structure(lambda _: 0, data)
@@ -182,6 +195,32 @@ class Writer:
                 f"a step has {len(leaves)} tensors, but the first one had {self._num_leaves}; all steps must look alike"
             )
         return leaves
+
+
+def flush_while_there(
+    flush: Callable[[int, int | None], None], client: _native.Client, timeout: float | None
+) -> None:
+    """Flushes for as long as a server is there, at most for ``timeout`` seconds.
+
+    Raises:
+      DeadlineExceededError: not all items are confirmed.
+    """
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    while True:
+        left = until - time.monotonic()
+        try:
+            return flush(0, _milliseconds(min(left, _PATIENCE_S)))
+        except errors.DeadlineExceededError:
+            if left <= _PATIENCE_S or not _is_there(client):
+                raise
+
+
+def _is_there(client: _native.Client) -> bool:
+    try:
+        client.server_info(_PATIENCE_S)
+    except errors.ReverbError:
+        return False
+    return True
 
 
 def _milliseconds(timeout: float | None) -> int | None:

@@ -23,6 +23,25 @@ def dead_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def test_a_checkpoint_is_not_waited_for_where_no_server_is(dead_port: int) -> None:
+    with pytest.raises(RuntimeError, match="checkpoint"):
+        relive.Client(f"localhost:{dead_port}").checkpoint()
+
+
+def test_a_call_may_take_longer_than_the_client_says(dead_port: int) -> None:
+    client = relive.Client(f"localhost:{dead_port}", timeout=0.01)
+    calls = [
+        lambda: client.change_table("t", max_size=1, timeout=0.2),
+        lambda: client.add_table(uniform_table(), timeout=0.2),
+        lambda: client.drop_table("t", timeout=0.2),
+        lambda: list(client.items("t", timeout=0.2)),
+        lambda: client.insert(np.int64(1), {"t": 1.0}, timeout=0.2),
+    ]
+    for call in calls:
+        with pytest.raises(relive.DeadlineExceededError, match="after 200"):
+            call()
+
+
 def prioritized() -> relive.Table:
     return uniform_table(sampler=relive.selectors.Prioritized(1.0))
 
@@ -145,7 +164,7 @@ def test_insert_says_what_the_server_refuses(connect: Connect) -> None:
 def test_priorities_by_mapping(connect: Connect) -> None:
     client = connect(prioritized())
     first, second, third = fill(client, 3)
-    client.mutate_priorities("table", updates={first: 5.0, 12345: 1.0}, deletes=[second])
+    client.mutate_priorities("table", updates={first: 5.0, 12345: 1.0}, deletes=np.array([second, 77], np.uint64))
     found = client.get_items("table", [first, second, third])
     assert [item and item.info.priority for item in found] == [5.0, None, 1.0]
     client.mutate_priorities("table")

@@ -1,6 +1,7 @@
 """Patterns, conditions, priorities, signatures of patterns, and the writer."""
 
 import collections
+import gc
 import subprocess
 import sys
 from typing import Any, NamedTuple
@@ -401,8 +402,16 @@ class TestWriter:
         step = structured.create_reference_step([None])
         writer = self.writer(server, [step[0][-1]])
         writer.append([1], partial_step=True)
-        with pytest.raises((RuntimeError, ValueError)):
+        with pytest.raises(RuntimeError, match="already set in this step"):
             writer.append([1])
+
+    def test_one_that_is_let_go_writes_what_it_has(self, server: relive.Server) -> None:
+        step = structured.create_reference_step([None])
+        writer = self.writer(server, [step[0][-1]])
+        writer.append([1])
+        del writer
+        gc.collect()
+        assert server.localhost_client().server_info()["table"].current_size == 1
 
     def test_unknown_table_is_told_by_flush(self, server: relive.Server) -> None:
         step = structured.create_reference_step([None])

@@ -306,6 +306,27 @@ def test_leaving_the_context_flushes(connect: Connect) -> None:
     assert client.server_info()["table"].current_size == 1
 
 
+def test_leaving_the_context_by_a_refused_argument_flushes(connect: Connect) -> None:
+    client = connect()
+    with pytest.raises(relive.errors.InvalidArgumentError), client.trajectory_writer(1) as writer:
+        writer.append(1)
+        writer.create_item("table", 1.0, writer.history[-1:])
+        writer.create_item("table", float("nan"), writer.history[-1:])
+    assert client.server_info()["table"].current_size == 1
+
+
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, relive.errors.UnavailableError, relive.DeadlineExceededError])
+def test_leaving_the_context_by_an_interrupt_or_for_the_server_does_not_wait(
+    serve: Serve, reason: type[BaseException]
+) -> None:
+    client = serve(relive.Table.queue("table", 1)).localhost_client()
+    with pytest.raises(reason), client.trajectory_writer(1) as writer:
+        for step in range(2):
+            writer.append(step)
+            writer.create_item("table", 1.0, writer.history[-1:])
+        raise reason("without a flush, which would wait for a sample")
+
+
 def test_the_server_s_refusal_is_given_to_later_calls(connect: Connect) -> None:
     client = connect(uniform_table(sampler=relive.selectors.Prioritized(1.0)))
     writer = client.trajectory_writer(1)

@@ -10,6 +10,7 @@ import pytest
 from conftest import PATIENCE_S, uniform_table
 
 import relive
+from relive.writer import flush_while_there
 
 Connect = Callable[..., relive.Client]
 
@@ -117,6 +118,42 @@ def test_the_server_s_refusal_is_heard(connect: Connect) -> None:
     with pytest.raises(ValueError, match="-1"):
         writer.create_item("table", 1, -1.0)
         writer.close()
+
+
+def test_a_step_without_a_value_is_refused(connect: Connect) -> None:
+    client = connect()
+    with pytest.raises(TypeError, match="None in the place of a tensor"):
+        client.writer(1).append([1, None])
+    with pytest.raises(TypeError, match="None in the place of a tensor"):
+        client.insert({"a": 1, "b": (None,)}, {"table": 1.0})
+    assert client.server_info()["table"].current_size == 0
+
+
+def test_a_flush_goes_on_as_long_as_the_server_is_there(connect: Connect) -> None:
+    late = iter([relive.DeadlineExceededError("not yet"), relive.DeadlineExceededError("not yet"), None])
+
+    def flush(items: int, timeout_ms: int | None) -> None:
+        error = next(late)
+        if error is not None:
+            raise error
+
+    flush_while_there(flush, connect()._native, None)
+    assert next(late, "all are confirmed") == "all are confirmed"
+
+
+def test_a_flush_ends_when_the_server_is_gone_or_the_time_is_over(connect: Connect) -> None:
+    calls = 0
+
+    def flush(items: int, timeout_ms: int | None) -> None:
+        nonlocal calls
+        calls += 1
+        raise relive.DeadlineExceededError("nobody confirms")
+
+    nobody = relive.Client("localhost:1", transport="tcp")
+    for client, timeout in ((nobody, None), (connect(), 0.5)):
+        with pytest.raises(relive.DeadlineExceededError, match="nobody confirms"):
+            flush_while_there(flush, client._native, timeout)
+    assert calls == 2
 
 
 def test_a_writer_that_is_let_go_writes_what_it_has(connect: Connect) -> None:

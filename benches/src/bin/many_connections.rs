@@ -114,7 +114,7 @@ async fn client(
         writer.flush(LIMIT).await?;
         done.inserted += 1;
         let asked = Instant::now();
-        for sample in client.sample_with_timeout(&table, 1, LIMIT).await? {
+        for sample in client.with_timeout(LIMIT).sample(&table, 1).await? {
             sample.columns()?;
             done.sampled += 1;
         }

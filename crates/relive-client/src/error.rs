@@ -213,6 +213,14 @@ pub(crate) fn is_unanswered(status: &Status) -> bool {
     is_unavailable || (kind_of(status) == ErrorKind::Unavailable && is_connection_lost(status))
 }
 
+/// Whether a call that ended with `status` never left, as no connection was made for it.
+pub(crate) fn is_unsent(status: &Status) -> bool {
+    let first = status.source();
+    let is_connecting =
+        std::iter::successors(first, |&error| error.source()).any(<dyn StdError>::is::<tonic::ConnectError>);
+    is_connecting && is_unanswered(status)
+}
+
 /// Whether the connection ended, as sockets and HTTP/2 say it.
 fn is_connection_lost(status: &Status) -> bool {
     let first = status.source();

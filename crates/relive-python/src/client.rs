@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relive_client::{
@@ -143,6 +143,11 @@ impl Client {
         }
     }
 
+    /// The client whose calls may take the seconds given, or else as long as the client's own limit says.
+    fn within(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RustClient> {
+        Ok(self.connect(py)?.with_timeout(self.limit(timeout)?))
+    }
+
     /// The seconds given, or else the client's own limit.
     fn limit(&self, timeout: Option<f64>) -> PyResult<Duration> {
         if timeout.is_some() { seconds(timeout) } else { Ok(self.timeout) }
@@ -206,15 +211,15 @@ impl Client {
 
     /// The tables, each as what `TableInfo` is made of.
     fn server_info<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let info = wait::wait(py, "server_info", client.server_info_with_timeout(timeout))?.or_raise(py)?;
+        let client = self.within(py, timeout)?;
+        let info = wait::wait(py, "server_info", client.server_info())?.or_raise(py)?;
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
     /// The tables with their waiters and bytes, and the server's totals; Relive's servers only.
     fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let status = wait::wait(py, "status", client.status_with_timeout(timeout))?.or_raise(py)?;
+        let client = self.within(py, timeout)?;
+        let status = wait::wait(py, "status", client.status())?.or_raise(py)?;
         let dict = PyDict::new(py);
         dict.set_item("version", &status.version)?;
         dict.set_item("uptime_s", status.uptime.as_secs_f64())?;
@@ -253,14 +258,14 @@ impl Client {
             return Err(PyValueError::new_err(message));
         }
         let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let call = client.mutate_priorities_with_timeout(table, &updates, &deletes, timeout);
+        let client = self.within(py, timeout)?;
+        let call = client.mutate_priorities(table, &updates, &deletes);
         wait::now_or_wait(py, "mutate_priorities", call, no_server)?.or_raise(py)
     }
 
     fn reset(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        wait::wait(py, "reset", client.reset_with_timeout(table, timeout))?.or_raise(py)
+        let client = self.within(py, timeout)?;
+        wait::wait(py, "reset", client.reset(table))?.or_raise(py)
     }
 
     /// Changes rules of a table in use; gives what is other than before, and how many items left.
@@ -271,12 +276,9 @@ impl Client {
         change: Change,
         timeout: Option<f64>,
     ) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let call = wait::within("change_table", timeout, client.change_table(table, change.into()));
-        let changed = self
-            .rules
-            .forgotten_after(wait::wait(py, "change_table", call))?
-            .map_err(|failure| failure.raise(py))?;
+        let client = self.within(py, timeout)?;
+        let call = client.change_table(table, change.into());
+        let changed = self.rules.forgotten_after(wait::wait(py, "change_table", call))?.or_raise(py)?;
         operate::changed(py, &changed)
     }
 
@@ -284,26 +286,25 @@ impl Client {
         if table.has_extensions() {
             return Err(PyValueError::new_err("a table that is added to a server in use has no extensions"));
         }
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let call = wait::within("add_table", timeout, client.add_table(table.config().clone()));
-        self.rules.forgotten_after(wait::wait(py, "add_table", call))?.map_err(|failure| failure.raise(py))
+        let client = self.within(py, timeout)?;
+        let call = client.add_table(table.config().clone());
+        self.rules.forgotten_after(wait::wait(py, "add_table", call))?.or_raise(py)
     }
 
     fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let call = wait::within("drop_table", timeout, client.drop_table(table));
-        self.rules.forgotten_after(wait::wait(py, "drop_table", call))?.map_err(|failure| failure.raise(py))
+        let client = self.within(py, timeout)?;
+        self.rules.forgotten_after(wait::wait(py, "drop_table", client.drop_table(table)))?.or_raise(py)
     }
 
     fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        wait::wait(py, "checkpoint", client.checkpoint_with_timeout(timeout))?.or_raise(py)
+        let client = self.within(py, timeout)?;
+        wait::wait(py, "checkpoint", client.checkpoint())?.or_raise(py)
     }
 
     /// What becomes of checkpoints; Relive's servers only.
     fn checkpoint_status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let call = client.checkpoint_status_with_timeout(timeout);
+        let client = self.within(py, timeout)?;
+        let call = client.checkpoint_status();
         checkpoint_status::dict(py, &wait::wait(py, "checkpoint_status", call)?.or_raise(py)?)
     }
 
@@ -316,17 +317,19 @@ impl Client {
     ) -> PyResult<()> {
         let py = data.py();
         let step = nest::to_nest(data, &mut array::to_tensor)?;
+        if nest::has_none(&step) {
+            return Err(PyTypeError::new_err("insert: the step has None in the place of a tensor"));
+        }
         let priorities: Vec<(String, f64)> = priorities
             .iter()
             .map(|(table, priority)| Ok((table.extract()?, priority.extract()?)))
             .collect::<PyResult<_>>()?;
         let priorities: Vec<(&str, f64)> =
             priorities.iter().map(|(table, priority)| (table.as_str(), *priority)).collect();
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
+        let client = self.within(py, timeout)?;
         let first = priorities.first().map(|(table, _)| *table).unwrap_or_default();
         let why = || wait::reason_of(&client, first, wait::Operation::Insert);
-        wait::now_or_wait(py, "insert", client.insert_with_timeout(&step, &priorities, timeout), why)?
-            .or_raise(py)
+        wait::now_or_wait(py, "insert", client.insert(&step, &priorities), why)?.or_raise(py)
     }
 
     #[pyo3(signature = (num_keep_alive_refs, *, validate_items = true, chunk_length = None, max_pending_items = None,
@@ -462,9 +465,9 @@ impl Client {
         limit: usize,
         timeout: Option<f64>,
     ) -> PyResult<(Vec<(u64, f64, i32, f64)>, Option<u64>)> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let call = wait::within("items", timeout, client.items(table, cursor.unwrap_or(0), limit));
-        let page = wait::wait(py, "items", call)?.map_err(|failure| failure.raise(py))?;
+        let client = self.within(py, timeout)?;
+        let call = client.items(table, cursor.unwrap_or(0), limit);
+        let page = wait::wait(py, "items", call)?.or_raise(py)?;
         let items = page.items.iter().map(|item| {
             let inserted = item.inserted_at.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
             (item.key, item.priority, item.times_sampled, inserted.map_or(0.0, |since| since.as_secs_f64()))
@@ -481,9 +484,8 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
         let keys = array::keys(keys)?;
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let call = wait::within("get_items", timeout, client.get_items(table, &keys));
-        let found = wait::wait(py, "get_items", call)?.map_err(|failure| failure.raise(py))?;
+        let client = self.within(py, timeout)?;
+        let found = wait::wait(py, "get_items", client.get_items(table, &keys))?.or_raise(py)?;
         found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
     }
 
@@ -494,9 +496,8 @@ impl Client {
         table: &str,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (client, timeout) = (self.connect(py)?, self.limit(timeout)?);
-        let call = wait::within("structure", timeout, client.column_names(table));
-        let known = wait::wait(py, "structure", call)?.map_err(|failure| failure.raise(py))?;
+        let client = self.within(py, timeout)?;
+        let known = wait::wait(py, "structure", client.column_names(table))?.or_raise(py)?;
         Ok(known.and_then(|structure| names::to_python(py, &structure)))
     }
 

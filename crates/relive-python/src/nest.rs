@@ -185,6 +185,17 @@ fn to_nest_at<T>(
     })
 }
 
+/// Whether there is a `None` anywhere.
+pub(crate) fn has_none<T>(nest: &Nest<T>) -> bool {
+    match nest {
+        Nest::None => true,
+        Nest::Leaf(_) => false,
+        Nest::List(parts) | Nest::Tuple(parts) => parts.iter().any(has_none),
+        Nest::NamedTuple { fields, .. } => fields.iter().any(|(_, part)| has_none(part)),
+        Nest::Dict(fields) => fields.values().any(has_none),
+    }
+}
+
 /// A Rust structure as a Python one. Named tuples get a class of their name.
 pub(crate) fn from_nest<'py, T>(
     py: Python<'py>,

@@ -36,7 +36,7 @@ impl Rules {
         if let Some(keep) = known {
             return Ok(keep);
         }
-        let info = wait::wait(py, "sample", client.server_info_with_timeout(timeout))?.or_raise(py)?;
+        let info = wait::wait(py, "sample", client.with_timeout(timeout).server_info())?.or_raise(py)?;
         let rules =
             info.tables.iter().map(|table| (table.config.name.clone(), table.config.max_times_sampled < 1));
         let known = Known { asked_at: Instant::now(), keep_sampled_items: rules.collect() };

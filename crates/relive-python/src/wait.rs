@@ -12,7 +12,7 @@ use relive_client::{Client, ErrorKind};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::error::{raise, raise_kind};
+use crate::error::raise_kind;
 
 /// How long a wait goes on before Python's signal handlers get their chance: what Ctrl-C takes at most.
 const SLICE: Duration = Duration::from_millis(50);
@@ -196,36 +196,6 @@ fn now<F: Future>(future: F) -> PyResult<Option<F::Output>> {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
     })
-}
-
-/// A call that has no limit of its own, with one.
-///
-/// # Errors
-/// `Timeout` after `limit`, and whatever the call says.
-pub(crate) async fn within<T>(
-    what: &str,
-    limit: Duration,
-    call: impl Future<Output = relive_client::Result<T>>,
-) -> Result<T, Failure> {
-    match tokio::time::timeout(limit, call).await {
-        Ok(done) => done.map_err(Failure::Error),
-        Err(_) => Err(Failure::Timeout(format!("{what}: Deadline Exceeded: no answer within {limit:?}"))),
-    }
-}
-
-/// Why a call within a limit did not succeed.
-pub(crate) enum Failure {
-    Error(relive_client::Error),
-    Timeout(String),
-}
-
-impl Failure {
-    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
-        match self {
-            Failure::Error(error) => raise(py, &error),
-            Failure::Timeout(text) => raise_kind(py, ErrorKind::Timeout, text),
-        }
-    }
 }
 
 /// An operation of a table that can wait.

@@ -55,7 +55,7 @@ impl Driver {
                 done(self.client()?.insert(&step.nest()?, &priorities))
             }
             Command::Sample { table, count, timeout_ms } => {
-                let samples = self.client()?.sample_with_timeout(&table, count, millis(timeout_ms))?;
+                let samples = self.client()?.with_timeout(millis(timeout_ms)).sample(&table, count)?;
                 Ok(samples.iter().map(answer::sample).collect::<Result<Vec<_>, _>>()?.into())
             }
             Command::MutatePriorities { table, updates, deletes } => {
@@ -63,7 +63,7 @@ impl Driver {
             }
             Command::Reset { table } => done(self.client()?.reset(&table)),
             Command::ServerInfo { timeout_ms } => {
-                Ok(answer::server_info(&self.client()?.server_info_with_timeout(millis(timeout_ms))?))
+                Ok(answer::server_info(&self.client()?.with_timeout(millis(timeout_ms)).server_info()?))
             }
             Command::Status => Ok(answer::status(&self.client()?.status()?)),
             Command::Checkpoint => Ok(self.client()?.checkpoint()?.into()),

@@ -28,7 +28,7 @@ _IN_MODULES = {
     "rate_limiters": "RateLimiter MinSize SampleToInsertRatio Queue Stack",
     "replay_sample": "ReplaySample SampleInfo",
     "reverb_types": "TableInfo",
-    "server": "Server Table",
+    "server": "Server Table TableExtensionBase",
     "structured_writer": """StructuredWriter create_reference_step pattern_from_transform create_config unpack_pattern
         infer_signature Condition constant_priority_fn td_error""",
     "tf_client": "TFClient",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from relive import server as _relive
 from relive.server import Table as Table
+from relive.server import TableExtensionBase as TableExtensionBase
 
 from reverb.platform.default import checkpointers
 

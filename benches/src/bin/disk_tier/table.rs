@@ -38,7 +38,7 @@ impl Filled {
         for _ in 0..items {
             rng.fill_bytes(&mut row);
             let step = Nest::Leaf(Tensor::from_slice(&row, [u32::try_from(ITEM_BYTES)?])?);
-            runtime.block_on(client.insert_with_timeout(&step, &[("t", 1.0)], Duration::from_secs(60)))?;
+            runtime.block_on(client.with_timeout(Duration::from_secs(60)).insert(&step, &[("t", 1.0)]))?;
         }
         let rate = bytes as f64 / begun.elapsed().as_secs_f64();
         Ok(Self { client, runtime, rate })

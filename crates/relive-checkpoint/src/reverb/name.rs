@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Local};
 use relive_table::Timestamp;
 
 /// Nanoseconds since 1970, UTC. Checkpoints are from times after that.
@@ -45,13 +46,25 @@ impl Time {
         Self(self.0.saturating_add(1))
     }
 
-    /// `2026-11-20T11:16:35.669974815+00:00`
+    /// `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names its own so, compares names as
+    /// text, and takes the greatest for the newest.
     pub(super) fn to_name(self) -> String {
+        let seconds = i64::try_from(self.0 / NANOS_PER_SECOND).unwrap_or_default();
+        let local = DateTime::from_timestamp(seconds, 0).map(|time| time.with_timezone(&Local));
+        let offset_seconds = local.map_or(0, |local| i64::from(local.offset().local_minus_utc()));
+        self.to_name_at(offset_seconds / 60)
+    }
+
+    /// The name where clocks are so many minutes ahead of UTC.
+    fn to_name_at(self, offset_minutes: i64) -> String {
         let (seconds, nanos) = (self.0 / NANOS_PER_SECOND, self.0 % NANOS_PER_SECOND);
+        let seconds = seconds.saturating_add_signed(offset_minutes * 60);
         let (days, second) = (seconds / SECONDS_PER_DAY, seconds % SECONDS_PER_DAY);
         let (year, month, day) = civil(days);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}+00:00")
+        let (sign, ahead) = (if offset_minutes < 0 { '-' } else { '+' }, offset_minutes.unsigned_abs());
+        let offset = format!("{sign}{:02}:{:02}", ahead / 60, ahead % 60);
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}{offset}")
     }
 
     /// Reads a time of any offset, with up to nine digits after the second; `None` if the name is no such time.
@@ -143,11 +156,22 @@ mod tests {
 
     #[test]
     fn names_are_times_and_back() {
-        for time in [0, 1, 951_782_400_000_000_000, 1_795_173_395_669_974_815, 4_102_444_799_999_999_999] {
-            assert_eq!(nanos(&Time(time).to_name()), Some(time));
+        for time in [
+            86_400_000_000_000,
+            951_782_400_000_000_000,
+            1_795_173_395_669_974_815,
+            4_102_444_799_999_999_999,
+        ] {
+            assert_eq!(nanos(&Time(time).to_name()), Some(time), "where this machine is");
+            for offset_minutes in [0, 1, -1, 540, -330, 840, -720] {
+                assert_eq!(nanos(&Time(time).to_name_at(offset_minutes)), Some(time), "{offset_minutes}");
+            }
         }
-        assert_eq!(Time(1_795_173_395_669_974_815).to_name(), "2026-11-20T11:16:35.669974815+00:00");
-        assert_eq!(Time(951_782_400_000_000_000).to_name(), "2000-02-29T00:00:00.000000000+00:00");
+        let time = Time(1_795_173_395_669_974_815);
+        assert_eq!(time.to_name_at(0), "2026-11-20T11:16:35.669974815+00:00");
+        assert_eq!(time.to_name_at(13 * 60), "2026-11-21T00:16:35.669974815+13:00");
+        assert_eq!(time.to_name_at(-330), "2026-11-20T05:46:35.669974815-05:30");
+        assert_eq!(Time(951_782_400_000_000_000).to_name_at(0), "2000-02-29T00:00:00.000000000+00:00");
     }
 
     #[test]

@@ -264,7 +264,7 @@ async fn clients_go_on_by_themselves_when_their_server_is_killed_and_started_aga
     for _ in 0..5 {
         all_go_on(&mut done, &mut running).await;
         let asking = Client::connect(&address).unwrap();
-        asking.checkpoint_with_timeout(PATIENCE).await.unwrap();
+        asking.with_timeout(PATIENCE).checkpoint().await.unwrap();
         kill(served);
         served = serve(&config, &root, port, &every);
         let info = Client::connect(&address).unwrap().server_info().await.unwrap();

@@ -333,7 +333,7 @@ fn grpc(
 
 /// How long a server may be away.
 fn patience(client: &Client, options: &BatchOptions) -> Duration {
-    options.timeout.unwrap_or(client.options().timeout)
+    options.timeout.unwrap_or(client.timeout())
 }
 
 /// A request while its caller waits. A caller who stops waiting takes it back, and keeps what was taken for it.

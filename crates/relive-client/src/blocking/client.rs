@@ -112,6 +112,12 @@ impl Client {
         Ok(Client { runtime: Arc::new(runtime()?), inner })
     }
 
+    /// This client with another time for each call; see [`crate::Client::with_timeout`].
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Client {
+        Client { runtime: Arc::clone(&self.runtime), inner: self.inner.with_timeout(timeout) }
+    }
+
     /// The same client for async code that runs on this client's runtime.
     pub fn as_async(&self) -> &crate::Client {
         &self.inner
@@ -123,14 +129,6 @@ impl Client {
     /// As [`crate::Client::server_info`].
     pub fn server_info(&self) -> Result<ServerInfo> {
         self.runtime.block_on(self.inner.server_info())
-    }
-
-    /// [`server_info`](Self::server_info) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`crate::Client::server_info`].
-    pub fn server_info_with_timeout(&self, timeout: Duration) -> Result<ServerInfo> {
-        self.runtime.block_on(self.inner.server_info_with_timeout(timeout))
     }
 
     /// What a Relive server holds and who waits for what.
@@ -237,38 +235,12 @@ impl Client {
         self.runtime.block_on(self.inner.insert(step, priorities))
     }
 
-    /// [`insert`](Self::insert) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`crate::Client::insert`].
-    pub fn insert_with_timeout(
-        &self,
-        step: &Nest<Tensor>,
-        priorities: &[(&str, f64)],
-        timeout: Duration,
-    ) -> Result<()> {
-        self.runtime.block_on(self.inner.insert_with_timeout(step, priorities, timeout))
-    }
-
     /// Takes samples of `table`.
     ///
     /// # Errors
     /// As [`crate::Client::sample`].
     pub fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
-        self.sample_with_timeout(table, num_samples, self.inner.options().timeout)
-    }
-
-    /// [`sample`](Self::sample) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`crate::Client::sample`].
-    pub fn sample_with_timeout(
-        &self,
-        table: &str,
-        num_samples: usize,
-        timeout: Duration,
-    ) -> Result<Vec<Sample>> {
-        self.inner.sample_call(table, num_samples, Some(timeout))?.finish()
+        self.inner.sample_call(table, num_samples, Some(self.inner.timeout()))?.finish()
     }
 
     /// A writer of steps and items.

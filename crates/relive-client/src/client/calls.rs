@@ -1,7 +1,6 @@
 //! Calls of one request and one answer.
 
 use std::future::Future;
-use std::time::Duration;
 
 use relive_engine::Engine;
 use relive_table::CheckpointStatus;
@@ -17,7 +16,7 @@ use super::status::senseless_checkpoint;
 use super::{Client, Connection, ServerInfo, ServerStatus};
 use crate::backoff::Backoff;
 use crate::deadline::Deadline;
-use crate::error::is_unanswered;
+use crate::error::{is_unanswered, is_unsent};
 use crate::{Error, ErrorKind, Result};
 
 impl Client {
@@ -26,19 +25,11 @@ impl Client {
     /// # Errors
     /// `Timeout` when no server answers in the client's time.
     pub async fn server_info(&self) -> Result<ServerInfo> {
-        self.server_info_with_timeout(self.options().timeout).await
-    }
-
-    /// [`server_info`](Self::server_info) with a time of its own.
-    ///
-    /// # Errors
-    /// `Timeout` when no server answers within `timeout`.
-    pub async fn server_info_with_timeout(&self, timeout: Duration) -> Result<ServerInfo> {
         let info = match self.connection() {
             Connection::Local(local) => local.info(),
-            Connection::Many(many) => many.server_info(timeout).await?,
+            Connection::Many(many) => many.server_info(self.timeout()).await?,
             Connection::Remote(remote) => {
-                let answer = self.call("server_info", timeout, || {
+                let answer = self.call("server_info", || {
                     let mut stub = remote.stub();
                     async move { stub.server_info(ServerInfoRequest {}).await }
                 });
@@ -54,19 +45,11 @@ impl Client {
     /// # Errors
     /// `Unimplemented` from a dm-reverb server, `Timeout` when no server answers in the client's time.
     pub async fn status(&self) -> Result<ServerStatus> {
-        self.status_with_timeout(self.options().timeout).await
-    }
-
-    /// [`status`](Self::status) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`status`](Self::status).
-    pub async fn status_with_timeout(&self, timeout: Duration) -> Result<ServerStatus> {
         match self.connection() {
             Connection::Local(local) => Ok(local.status()),
-            Connection::Many(many) => many.status(timeout).await,
+            Connection::Many(many) => many.status(self.timeout()).await,
             Connection::Remote(remote) => {
-                let answer = self.call("status", timeout, || {
+                let answer = self.call("status", || {
                     let mut stub = remote.own_stub();
                     async move { stub.describe(DescribeRequest {}).await }
                 });
@@ -87,23 +70,9 @@ impl Client {
         updates: &[(u64, f64)],
         deletes: &[u64],
     ) -> Result<()> {
-        self.mutate_priorities_with_timeout(table, updates, deletes, self.options().timeout).await
-    }
-
-    /// [`mutate_priorities`](Self::mutate_priorities) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`mutate_priorities`](Self::mutate_priorities).
-    pub async fn mutate_priorities_with_timeout(
-        &self,
-        table: &str,
-        updates: &[(u64, f64)],
-        deletes: &[u64],
-        timeout: Duration,
-    ) -> Result<()> {
         let remote = match self.connection() {
             Connection::Local(local) => return local.mutate(table, updates, deletes),
-            Connection::Many(many) => return many.mutate(table, updates, deletes, timeout).await,
+            Connection::Many(many) => return many.mutate(table, updates, deletes, self.timeout()).await,
             Connection::Remote(remote) => remote,
         };
         let request = MutatePrioritiesRequest {
@@ -111,7 +80,7 @@ impl Client {
             updates: updates.iter().map(|&(key, priority)| KeyWithPriority { key, priority }).collect(),
             delete_keys: deletes.to_vec(),
         };
-        self.call("mutate_priorities", timeout, || {
+        self.call("mutate_priorities", || {
             let (mut stub, request) = (remote.stub(), request.clone());
             async move { stub.mutate_priorities(request).await }
         })
@@ -119,31 +88,24 @@ impl Client {
         Ok(())
     }
 
-    /// Removes all items of `table` and sets its counters to 0.
+    /// Removes all items of `table` and sets its counters to 0. It is asked for once: a server that comes back may have loaded
+    /// items that are not to be removed.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Timeout` after the client's time.
+    /// `NotFound` for an unknown table, `Unavailable` if the connection ends before the answer is there (the table may be empty
+    /// then or not), `Timeout` after the client's time.
     pub async fn reset(&self, table: &str) -> Result<()> {
-        self.reset_with_timeout(table, self.options().timeout).await
-    }
-
-    /// [`reset`](Self::reset) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`reset`](Self::reset).
-    pub async fn reset_with_timeout(&self, table: &str, timeout: Duration) -> Result<()> {
         let remote = match self.connection() {
             Connection::Local(local) => return local.reset(table),
-            Connection::Many(many) => return many.reset(table, timeout).await,
+            Connection::Many(many) => return many.reset(table, self.timeout()).await,
             Connection::Remote(remote) => remote,
         };
         let request = ResetRequest { table: table.to_owned() };
-        self.call("reset", timeout, || {
+        let reset = || {
             let (mut stub, request) = (remote.stub(), request.clone());
             async move { stub.reset(request).await }
-        })
-        .await?;
-        Ok(())
+        };
+        self.call_while("reset", is_unsent, reset).await.map(drop)
     }
 
     /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL. It holds everything that was
@@ -151,34 +113,26 @@ impl Client {
     ///
     /// # Errors
     /// `InvalidArgument` from a server or an engine without a checkpointer, `Internal` if the checkpoint cannot be written,
-    /// `Timeout` after the client's time.
+    /// `Unavailable` at once if no server is there, `Timeout` after the client's time.
     pub async fn checkpoint(&self) -> Result<String> {
-        self.checkpoint_with_timeout(self.options().timeout).await
-    }
-
-    /// [`checkpoint`](Self::checkpoint) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`checkpoint`](Self::checkpoint).
-    pub async fn checkpoint_with_timeout(&self, timeout: Duration) -> Result<String> {
         let remote = match self.connection() {
-            Connection::Local(local) => return self.local_checkpoint(local.engine(), timeout).await,
-            Connection::Many(many) => return many.checkpoint(timeout).await,
+            Connection::Local(local) => return self.local_checkpoint(local.engine()).await,
+            Connection::Many(many) => return many.checkpoint(self.timeout()).await,
             Connection::Remote(remote) => remote,
         };
-        let answer = self.call("checkpoint", timeout, || {
+        let checkpoint = || {
             let mut stub = remote.stub();
             async move { stub.checkpoint(CheckpointRequest {}).await }
-        });
-        Ok(answer.await?.checkpoint_path)
+        };
+        Ok(self.call_while("checkpoint", |_| false, checkpoint).await?.checkpoint_path)
     }
 
-    async fn local_checkpoint(&self, engine: &Engine, timeout: Duration) -> Result<String> {
+    async fn local_checkpoint(&self, engine: &Engine) -> Result<String> {
         let operation = "checkpoint";
         let refused = |error| Error::from_engine(operation, error);
         let pending = engine.request_checkpoint().map_err(refused)?;
-        match within(Deadline::after(timeout), pending).await {
-            None => Err(self.timed_out(operation, timeout, None)),
+        match Deadline::after(self.timeout()).run(pending).await {
+            None => Err(self.timed_out(operation, None)),
             Some(saved) => Ok(saved.map_err(refused)?.location),
         }
     }
@@ -189,20 +143,12 @@ impl Client {
     /// # Errors
     /// As [`status`](Self::status), of which this is a part.
     pub async fn checkpoint_status(&self) -> Result<CheckpointStatus> {
-        self.checkpoint_status_with_timeout(self.options().timeout).await
-    }
-
-    /// [`checkpoint_status`](Self::checkpoint_status) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`checkpoint_status`](Self::checkpoint_status).
-    pub async fn checkpoint_status_with_timeout(&self, timeout: Duration) -> Result<CheckpointStatus> {
         let remote = match self.connection() {
             Connection::Local(local) => return Ok(local.engine().checkpoint_status()),
-            Connection::Many(many) => return many.checkpoint_status(timeout).await,
+            Connection::Many(many) => return many.checkpoint_status(self.timeout()).await,
             Connection::Remote(remote) => remote,
         };
-        let answer = self.call("checkpoint_status", timeout, || {
+        let answer = self.call("checkpoint_status", || {
             let mut stub = remote.own_stub();
             async move { stub.checkpoint_status(CheckpointStatusRequest {}).await }
         });
@@ -213,43 +159,48 @@ impl Client {
     /// Calls until there is an answer: a server that is not there yet is waited for.
     ///
     /// `attempt` gives an owned future, so that calls can be spawned on any scheduler.
-    pub(super) async fn call<T, F>(
+    pub(super) async fn call<T, F>(&self, operation: &str, attempt: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<Response<T>, Status>>,
+    {
+        self.call_while(operation, is_unanswered, attempt).await
+    }
+
+    /// Calls again for as long as `calls_again` says so of what came of it.
+    async fn call_while<T, F>(
         &self,
         operation: &str,
-        timeout: Duration,
+        calls_again: impl Fn(&Status) -> bool,
         attempt: impl Fn() -> F,
     ) -> Result<T>
     where
         F: Future<Output = std::result::Result<Response<T>, Status>>,
     {
-        let deadline = Deadline::after(timeout);
+        let deadline = Deadline::after(self.timeout());
         let mut backoff = Backoff::new();
         let mut trouble = None;
         loop {
             let started = Instant::now();
-            match within(deadline, attempt()).await {
+            match deadline.run(attempt()).await {
                 Some(Ok(answer)) => return Ok(answer.into_inner()),
-                Some(Err(status)) if is_unanswered(&status) => trouble = Some(status),
+                Some(Err(status)) if calls_again(&status) => trouble = Some(status),
                 Some(Err(status)) => return Err(Error::from_status(operation, status)),
-                None => return Err(self.timed_out(operation, timeout, trouble.as_ref())),
+                None => return Err(self.timed_out(operation, trouble.as_ref())),
             }
-            if within(deadline, sleep(backoff.wait_after(started.elapsed()))).await.is_none() {
-                return Err(self.timed_out(operation, timeout, trouble.as_ref()));
+            if deadline.run(sleep(backoff.wait_after(started.elapsed()))).await.is_none() {
+                return Err(self.timed_out(operation, trouble.as_ref()));
             }
         }
     }
 
     /// The error of a call that was not answered in time.
-    pub(crate) fn timed_out(&self, operation: &str, timeout: Duration, trouble: Option<&Status>) -> Error {
+    pub(crate) fn timed_out(&self, operation: &str, trouble: Option<&Status>) -> Error {
         let why = match trouble {
             Some(status) => format!("no server there: {}", status.message()),
             None => "the server did not answer".to_owned(),
         };
-        let text = format!("{operation}: Deadline Exceeded after {timeout:?} at {}: {why}", self.address());
+        let (timeout, address) = (self.timeout(), self.address());
+        let text = format!("{operation}: Deadline Exceeded after {timeout:?} at {address}: {why}");
         Error::new(ErrorKind::Timeout, text)
     }
-}
-
-async fn within<T>(deadline: Deadline, future: impl Future<Output = T>) -> Option<T> {
-    deadline.run(future).await
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use relive_engine::Engine;
 
@@ -19,7 +20,8 @@ use crate::writer::SignatureCache;
 /// have to wait need no runtime.
 ///
 /// Cheap to clone; clones share the connection. Nothing is connected before the first call, and a lost connection is
-/// made again by the next one.
+/// made again by the next one. A call may take as long as the options say; [`with_timeout`](Client::with_timeout) gives a clone
+/// whose calls may take another time.
 ///
 /// ```no_run
 /// use relive_client::{Client, Nest, Tensor};
@@ -36,6 +38,7 @@ use crate::writer::SignatureCache;
 #[derive(Clone)]
 pub struct Client {
     pub(super) shared: Arc<Shared>,
+    timeout: Duration,
 }
 
 pub(super) struct Shared {
@@ -111,8 +114,36 @@ impl Client {
         options: ClientOptions,
         proposals: Arc<Proposals>,
     ) -> Client {
-        let signatures = SignatureCache::default();
-        Client { shared: Arc::new(Shared { options, connection, signatures, proposals }) }
+        let (signatures, timeout) = (SignatureCache::default(), options.timeout);
+        Client { shared: Arc::new(Shared { options, connection, signatures, proposals }), timeout }
+    }
+
+    /// This client with another time for each call, and for those of the writers and samplers that it makes.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use relive_client::{Client, ErrorKind};
+    /// # use relive_engine::Engine;
+    /// # use relive_table::TableConfig;
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # let client = Client::in_process(Engine::builder().table(TableConfig::queue("steps", 100)).build()?);
+    /// # runtime.block_on(async {
+    /// let hasty = client.with_timeout(Duration::from_millis(10));
+    /// let error = hasty.sample("steps", 1).await.expect_err("the table is empty");
+    /// assert_eq!(error.kind(), ErrorKind::Timeout);
+    /// # });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Client {
+        Client { shared: Arc::clone(&self.shared), timeout }
+    }
+
+    /// How long each call may take.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// How this client reaches its tables, as far as it is known: `Tcp` before the first batch or

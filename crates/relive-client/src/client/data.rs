@@ -68,28 +68,15 @@ impl Client {
     /// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses,
     /// `NotFound` for an unknown table, `Timeout` after the client's time.
     pub async fn insert(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
-        self.insert_with_timeout(step, priorities, self.options().timeout).await
-    }
-
-    /// [`insert`](Self::insert) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`insert`](Self::insert).
-    pub async fn insert_with_timeout(
-        &self,
-        step: &Nest<Tensor>,
-        priorities: &[(&str, f64)],
-        timeout: Duration,
-    ) -> Result<()> {
         if priorities.is_empty() {
             return Err(Error::invalid("insert: there is no table with a priority to insert into"));
         }
         let mut writer = self.trajectory_writer(TrajectoryWriterOptions::new(1).signature_per_step(true))?;
         writer.append(step)?;
-        let (started, deadline) = (Instant::now(), Deadline::after(timeout));
+        let (started, deadline) = (Instant::now(), Deadline::after(self.timeout()));
         let create = create_each(&mut writer, step, priorities);
-        deadline.run(create).await.ok_or_else(|| self.timed_out("insert", timeout, None))??;
-        writer.close_with_timeout(timeout.saturating_sub(started.elapsed())).await
+        deadline.run(create).await.ok_or_else(|| self.timed_out("insert", None))??;
+        writer.close_with_timeout(self.timeout().saturating_sub(started.elapsed())).await
     }
 
     /// Takes `num_samples` samples of `table`; blocks while the table's rate limiter does not let them through.
@@ -98,24 +85,11 @@ impl Client {
     /// `Timeout` when not a single sample came in the client's time; when some came, those are returned.
     /// `InvalidArgument` for no samples, `NotFound` for an unknown table.
     pub async fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
-        self.sample_with_timeout(table, num_samples, self.options().timeout).await
-    }
-
-    /// [`sample`](Self::sample) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`sample`](Self::sample).
-    pub async fn sample_with_timeout(
-        &self,
-        table: &str,
-        num_samples: usize,
-        timeout: Duration,
-    ) -> Result<Vec<Sample>> {
         let options = SamplerOptions::default()
             .max_samples(num_samples)
             .max_in_flight_samples_per_worker(num_samples)
-            .rate_limiter_timeout(timeout)
-            .unavailable_timeout(timeout);
+            .rate_limiter_timeout(self.timeout())
+            .unavailable_timeout(self.timeout());
         self.sampler(table, options)?.next_batch(num_samples).await
     }
 
@@ -151,7 +125,7 @@ impl Client {
         if let Some(known) = self.known_signature(table)? {
             return Ok(known);
         }
-        self.server_info_with_timeout(timeout).await?;
+        self.with_timeout(timeout).server_info().await?;
         self.shared.signatures.get(table).ok_or_else(|| self.shared.signatures.unknown(table))
     }
 }

@@ -9,6 +9,7 @@ use relive_wire::sample::Assembler;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListedItem as WireItem};
 
 use super::{Client, Connection};
+use crate::deadline::Deadline;
 use crate::sampler::{Broken, Responses};
 use crate::{Error, Result, Sample};
 
@@ -53,7 +54,7 @@ impl Client {
     pub async fn items(&self, table: &str, from: u64, limit: usize) -> Result<ItemPage> {
         let remote = match self.connection() {
             Connection::Remote(remote) => remote,
-            Connection::Many(many) => return many.items(table, from, limit).await,
+            Connection::Many(many) => return many.items(table, from, limit, self.timeout()).await,
             Connection::Local(local) => {
                 let page = local.table("items", table)?.items(from, limit);
                 return Ok(ItemPage {
@@ -65,7 +66,7 @@ impl Client {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let request = ListItemsRequest { table: table.to_owned(), from, limit };
         let answer = self
-            .call("items", self.options().timeout, || {
+            .call("items", || {
                 let (mut stub, request) = (remote.own_stub(), request.clone());
                 async move { stub.list_items(request).await }
             })
@@ -82,20 +83,20 @@ impl Client {
     /// meanwhile, `Timeout` after the client's time.
     pub async fn get_items(&self, table: &str, keys: &[u64]) -> Result<Vec<Option<Sample>>> {
         if let Connection::Many(many) = self.connection() {
-            return many.get_items(table, keys).await;
+            return many.get_items(table, keys, self.timeout()).await;
         }
         if let Connection::Local(local) = self.connection() {
             let table = local.table("get_items", table)?;
-            let found = table.get_items(keys).await;
+            let found = Deadline::after(self.timeout()).run(table.get_items(keys)).await;
+            let found = found.ok_or_else(|| self.timed_out("get_items", None))?;
             let found = found.map_err(|error| Error::from_engine("get_items", error))?.into_iter();
             return Ok(found.map(|item| item.map(|item| Sample::stored(item, &table))).collect());
         }
-        let timeout = self.options().timeout;
         let request =
             GetItemsRequest { table: table.to_owned(), keys: keys.to_vec(), codecs: codec::known() };
         let receive = self.receive_items(request);
-        let found = crate::deadline::Deadline::after(timeout).run(receive).await;
-        let found = found.ok_or_else(|| self.timed_out("get_items", timeout, None))??;
+        let found = Deadline::after(self.timeout()).run(receive).await;
+        let found = found.ok_or_else(|| self.timed_out("get_items", None))??;
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 

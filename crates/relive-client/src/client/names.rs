@@ -38,27 +38,14 @@ impl Client {
     /// `InvalidArgument` for a structure without columns, or with more than 4,096 of them, 32 levels or 64 KiB of names;
     /// `NotFound` for an unknown table, `Unimplemented` from a dm-reverb server, `Timeout` after the client's time.
     pub async fn name_columns(&self, table: &str, structure: &Nest<()>) -> Result<bool> {
-        self.name_columns_with_timeout(table, structure, self.options().timeout).await
-    }
-
-    /// [`name_columns`](Self::name_columns) with a time of its own.
-    ///
-    /// # Errors
-    /// As [`name_columns`](Self::name_columns).
-    pub async fn name_columns_with_timeout(
-        &self,
-        table: &str,
-        structure: &Nest<()>,
-        timeout: Duration,
-    ) -> Result<bool> {
         let remote = match self.connection() {
             Connection::Local(local) => return local.name_columns(table, structure),
-            Connection::Many(many) => return many.name_columns(table, structure, timeout).await,
+            Connection::Many(many) => return many.name_columns(table, structure, self.timeout()).await,
             Connection::Remote(remote) => remote,
         };
         let structure = Some(structure::to_wire(structure));
         let request = NameColumnsRequest { table: table.to_owned(), structure };
-        let answer = self.call("name_columns", timeout, || {
+        let answer = self.call("name_columns", || {
             let (mut stub, request) = (remote.own_stub(), request.clone());
             // The message is large where it lies.
             Box::pin(async move { stub.name_columns(request).await })
@@ -95,7 +82,7 @@ impl Client {
             return Ok(local.table("column_names", table)?.columns().as_deref().cloned());
         }
         if let Connection::Many(many) = self.connection() {
-            return many.column_names(table).await;
+            return many.column_names(table, self.timeout()).await;
         }
         let status = match self.status().await {
             Err(error) if error.kind() == ErrorKind::Unimplemented => return Ok(None),
@@ -116,13 +103,13 @@ impl Client {
 
     /// Makes a proposal; what comes of it matters to nobody who writes.
     pub(crate) async fn propose(&self, proposal: &Proposal) {
-        self.propose_within(proposal, PROPOSAL_TIMEOUT.min(self.options().timeout)).await;
+        self.propose_within(proposal, PROPOSAL_TIMEOUT.min(self.timeout())).await;
     }
 
     /// [`propose`](Self::propose) with a time of its own.
     pub(crate) async fn propose_within(&self, proposal: &Proposal, timeout: Duration) {
         let Proposal { table, structure } = proposal;
-        match self.name_columns_with_timeout(table, structure, timeout).await {
+        match self.with_timeout(timeout).name_columns(table, structure).await {
             Ok(true) => {}
             Ok(false) => tracing::debug!(%table, "the table knows its columns by other names"),
             Err(error) => tracing::debug!(%table, %error, "the columns of a table were not named"),

@@ -38,7 +38,7 @@ impl Client {
             return Err(Error::invalid("change_table: nothing is to be changed; set at least one rule"));
         }
         let remote = match self.connection() {
-            Connection::Many(many) => return many.change_table(table, &change).await,
+            Connection::Many(many) => return many.change_table(table, &change, self.timeout()).await,
             Connection::Local(local) => {
                 let changed = local.engine().change_table(table, &change, local.who());
                 return changed.map_err(refused("change_table"));
@@ -46,7 +46,7 @@ impl Client {
             Connection::Remote(remote) => remote,
         };
         let request = operate::change_to_wire(table, &change);
-        let answer = self.call("change_table", self.options().timeout, || {
+        let answer = self.call("change_table", || {
             let (mut stub, request) = (remote.own_stub(), request.clone());
             async move { stub.change_table(request).await }
         });
@@ -77,14 +77,14 @@ impl Client {
     pub async fn add_table(&self, config: TableConfig) -> Result<()> {
         config.validate().map_err(|error| Error::invalid(format!("add_table: {error}")))?;
         let remote = match self.connection() {
-            Connection::Many(many) => return many.add_table(config).await,
+            Connection::Many(many) => return many.add_table(config, self.timeout()).await,
             Connection::Local(local) => {
                 return local.engine().add_table(config, local.who()).map_err(refused("add_table"));
             }
             Connection::Remote(remote) => remote,
         };
         let request = operate::add_to_wire(&config);
-        let answer = self.call("add_table", self.options().timeout, || {
+        let answer = self.call("add_table", || {
             let (mut stub, request) = (remote.own_stub(), request.clone());
             async move { stub.add_table(request).await }
         });
@@ -105,14 +105,14 @@ impl Client {
 
     async fn drop_of_server(&self, table: &str) -> Result<()> {
         let remote = match self.connection() {
-            Connection::Many(many) => return many.drop_table(table).await,
+            Connection::Many(many) => return many.drop_table(table, self.timeout()).await,
             Connection::Local(local) => {
                 return local.engine().drop_table(table, local.who()).map_err(refused("drop_table"));
             }
             Connection::Remote(remote) => remote,
         };
         let request = DropTableRequest { table: table.to_owned() };
-        let answer = self.call("drop_table", self.options().timeout, || {
+        let answer = self.call("drop_table", || {
             let (mut stub, request) = (remote.own_stub(), request.clone());
             async move { stub.drop_table(request).await }
         });

@@ -69,7 +69,7 @@ impl ClientOptions {
         self
     }
 
-    /// How long a call may take that is not given a timeout of its own; 30 s.
+    /// How long a call may take; 30 s. See [`Client::with_timeout`](crate::Client::with_timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> ClientOptions {
         self.timeout = timeout;

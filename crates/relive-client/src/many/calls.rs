@@ -24,7 +24,7 @@ impl Many {
             let call = "server_info";
             let up = self.wait_for_one(call, timeout).await?;
             let asked = self.ask(call, &up, move |client, _| async move {
-                client.server_info_with_timeout(timeout).await
+                client.with_timeout(timeout).server_info().await
             });
             Ok(merge::infos(asked.await.present()?.into_iter().map(|(_, info)| info)))
         })
@@ -34,12 +34,9 @@ impl Many {
     pub(crate) fn status(&self, timeout: Duration) -> Call<'_, ServerStatus> {
         Box::pin(async move {
             let up = self.wait_for_one("status", timeout).await?;
-            let asked =
-                self.ask(
-                    "status",
-                    &up,
-                    move |client, _| async move { client.status_with_timeout(timeout).await },
-                );
+            let asked = self.ask("status", &up, move |client, _| async move {
+                client.with_timeout(timeout).status().await
+            });
             merge::statuses(asked.await.present()?).ok_or_else(|| self.nobody("status"))
         })
     }
@@ -76,7 +73,7 @@ impl Many {
                     (table.to_owned(), parts.get(&server.number).cloned().unwrap_or_default());
                 async move {
                     let Part { updates, deletes } = part;
-                    client.mutate_priorities_with_timeout(&table, &updates, &deletes, timeout).await
+                    client.with_timeout(timeout).mutate_priorities(&table, &updates, &deletes).await
                 }
             });
             let answers: Answers<()> = asked.await;
@@ -122,7 +119,7 @@ impl Many {
             let servers = self.settle("reset", timeout).await?;
             let asked = self.ask("reset", &servers, |client, _| {
                 let table = table.to_owned();
-                async move { client.reset_with_timeout(&table, timeout).await }
+                async move { client.with_timeout(timeout).reset(&table).await }
             });
             asked.await.all().map(drop)
         })
@@ -133,7 +130,7 @@ impl Many {
         Box::pin(async move {
             let servers = self.settle("checkpoint", timeout).await?;
             let asked = self.ask("checkpoint", &servers, move |client, _| async move {
-                client.checkpoint_with_timeout(timeout).await
+                client.with_timeout(timeout).checkpoint().await
             });
             let paths = asked.await.all()?;
             let paths: Vec<String> =
@@ -147,41 +144,46 @@ impl Many {
             let call = "checkpoint_status";
             let up = self.wait_for_one(call, timeout).await?;
             let asked = self.ask(call, &up, move |client, _| async move {
-                client.checkpoint_status_with_timeout(timeout).await
+                client.with_timeout(timeout).checkpoint_status().await
             });
             let statuses = asked.await.present()?.into_iter().map(|(_, status)| status);
             merge::checkpoints(statuses).ok_or_else(|| self.nobody(call))
         })
     }
 
-    pub(crate) fn change_table<'a>(&'a self, table: &'a str, change: &'a TableChange) -> Call<'a, Changed> {
+    pub(crate) fn change_table<'a>(
+        &'a self,
+        table: &'a str,
+        change: &'a TableChange,
+        timeout: Duration,
+    ) -> Call<'a, Changed> {
         Box::pin(async move {
-            let servers = self.settle("change_table", self.options.timeout).await?;
+            let servers = self.settle("change_table", timeout).await?;
             let asked = self.ask("change_table", &servers, |client, _| {
                 let (table, change) = (table.to_owned(), change.clone());
-                async move { client.change_table(&table, change).await }
+                async move { client.with_timeout(timeout).change_table(&table, change).await }
             });
             Ok(merge::changed(asked.await.all()?.into_iter().map(|(_, changed)| changed)))
         })
     }
 
-    pub(crate) fn add_table(&self, config: TableConfig) -> Call<'_, ()> {
+    pub(crate) fn add_table(&self, config: TableConfig, timeout: Duration) -> Call<'_, ()> {
         Box::pin(async move {
-            let servers = self.settle("add_table", self.options.timeout).await?;
+            let servers = self.settle("add_table", timeout).await?;
             let asked = self.ask("add_table", &servers, |client, _| {
                 let config = config.clone();
-                async move { client.add_table(config).await }
+                async move { client.with_timeout(timeout).add_table(config).await }
             });
             asked.await.all().map(drop)
         })
     }
 
-    pub(crate) fn drop_table<'a>(&'a self, table: &'a str) -> Call<'a, ()> {
+    pub(crate) fn drop_table<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
         Box::pin(async move {
-            let servers = self.settle("drop_table", self.options.timeout).await?;
+            let servers = self.settle("drop_table", timeout).await?;
             let asked = self.ask("drop_table", &servers, |client, _| {
                 let table = table.to_owned();
-                async move { client.drop_table(&table).await }
+                async move { client.with_timeout(timeout).drop_table(&table).await }
             });
             asked.await.all().map(drop)
         })
@@ -198,19 +200,23 @@ impl Many {
             let up = self.wait_for_one("name_columns", timeout).await?;
             let asked = self.ask("name_columns", &up, |client, _| {
                 let (table, structure) = (table.to_owned(), structure.clone());
-                async move { client.name_columns_with_timeout(&table, &structure, timeout).await }
+                async move { client.with_timeout(timeout).name_columns(&table, &structure).await }
             });
             Ok(asked.await.present()?.into_iter().all(|(_, kept)| kept))
         })
     }
 
     /// What the items of `table` look like, at the first server that knows.
-    pub(crate) fn column_names<'a>(&'a self, table: &'a str) -> Call<'a, Option<Nest<()>>> {
+    pub(crate) fn column_names<'a>(
+        &'a self,
+        table: &'a str,
+        timeout: Duration,
+    ) -> Call<'a, Option<Nest<()>>> {
         Box::pin(async move {
-            let up = self.wait_for_one("column_names", self.options.timeout).await?;
+            let up = self.wait_for_one("column_names", timeout).await?;
             let asked = self.ask("column_names", &up, |client, _| {
                 let table = table.to_owned();
-                async move { client.column_names(&table).await }
+                async move { client.with_timeout(timeout).column_names(&table).await }
             });
             Ok(asked.await.present()?.into_iter().find_map(|(_, names)| names))
         })

@@ -67,12 +67,12 @@ impl Sampler {
         options.validate()?;
         let feed = match client.connection() {
             Connection::Remote(remote) => {
-                let patience = options.unavailable_timeout.unwrap_or(client.options().timeout);
+                let patience = options.unavailable_timeout.unwrap_or(client.timeout());
                 let feed = RemoteFeed::new(remote, table, options, options.capacity(), patience);
                 Feed::Streams { feed: Streams::One(feed), credits: 0 }
             }
             Connection::Many(many) => {
-                let patience = options.unavailable_timeout.unwrap_or(client.options().timeout);
+                let patience = options.unavailable_timeout.unwrap_or(client.timeout());
                 let feed = ManyFeed::new(many, table, options, options.capacity(), patience)?;
                 Feed::Streams { feed: Streams::Many(Box::new(feed)), credits: 0 }
             }

@@ -241,10 +241,15 @@ impl ColumnState {
         Ok(())
     }
 
-    /// Cuts the open chunk if an item refers to it.
-    pub(crate) fn finish_if_pending(&mut self, encoder: &Encoder, finished: &mut Finished) -> Result<()> {
+    /// Cuts the open chunk if it is wanted.
+    pub(crate) fn finish_if(
+        &mut self,
+        is_wanted: impl Fn(&ChunkSlot) -> bool,
+        encoder: &Encoder,
+        finished: &mut Finished,
+    ) -> Result<()> {
         match &self.open {
-            Some(open) if open.has_pending_items() => self.finish(encoder, finished),
+            Some(open) if is_wanted(open.slot()) => self.finish(encoder, finished),
             Some(_) | None => Ok(()),
         }
     }

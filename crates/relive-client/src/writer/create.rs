@@ -126,9 +126,12 @@ impl TrajectoryWriter {
         }
         let keys: Vec<u64> = trajectories.iter().map(|_| self.recorder.draw_key()).collect();
         let items = keys.iter().zip(priorities).zip(trajectories);
-        self.link.push(items.map(|((&key, &priority), trajectory)| {
+        let items = items.map(|((&key, &priority), trajectory)| {
             PendingItem::new(key, Arc::clone(&table), priority, trajectory.columns())
-        }))?;
+        });
+        // Made before the link is locked.
+        let items: Vec<PendingItem> = items.collect();
+        self.link.push(items.into_iter())?;
         Ok(Some(keys))
     }
 
@@ -209,7 +212,7 @@ impl TrajectoryWriter {
     /// # Errors
     /// `Timeout`, with what is waited for; `NotFound` for an unknown table; the writer's permanent error.
     pub async fn make_way(&mut self, table: &str) -> Result<()> {
-        let timeout = self.client.options().timeout;
+        let timeout = self.client.timeout();
         self.tables.learn(table, &self.client, timeout).await?;
         self.wait_for_room().await
     }
@@ -223,8 +226,8 @@ impl TrajectoryWriter {
     pub(super) async fn wait_for_room(&mut self) -> Result<()> {
         if !self.has_room()? {
             // Whatever waits for a chunk to be cut would wait for this call, too.
-            self.finish_pending()?;
-            let (recorder, timeout) = (&self.recorder, self.client.options().timeout);
+            self.finish_awaited(0)?;
+            let (recorder, timeout) = (&self.recorder, self.client.timeout());
             self.link.wait_for_room(timeout, || recorder.unheld_bytes()).await?;
         }
         Ok(())

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use super::item::PendingItem;
 
+/// Places of confirmed items that are kept beside as many as there are items: closing gaps costs a look at all of them.
+const SPARE_GAPS: usize = 64;
+
 /// In the order in which they were sent. Confirmations come nearly in that order: those of one table in it, those of several
 /// mixed, so that each is looked for behind the one before.
 #[derive(Debug, Default)]
@@ -36,11 +39,48 @@ impl InFlight {
             self.items.pop_front();
             self.next = self.next.saturating_sub(1);
         }
+        if self.items.len() > 2 * self.len + SPARE_GAPS {
+            self.close_gaps();
+        }
         item
+    }
+
+    /// Gives up the places of confirmed items. One that is held back for long would otherwise keep all behind it.
+    fn close_gaps(&mut self) {
+        self.next = self.items.iter().take(self.next).flatten().count();
+        self.items.retain(Option::is_some);
     }
 
     /// Takes all out, in their order.
     pub(super) fn take(&mut self) -> impl DoubleEndedIterator<Item = PendingItem> {
         std::mem::take(self).items.into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn item(key: u64) -> PendingItem {
+        PendingItem::new(key, Arc::from("t"), 1.0, &[])
+    }
+
+    #[test]
+    fn an_item_that_is_held_back_keeps_no_places_of_those_behind_it() {
+        let mut in_flight = InFlight::default();
+        in_flight.push(item(0));
+        for key in 1..10_000 {
+            in_flight.push(item(key));
+            // Out of their order, two at a time.
+            if key % 2 == 0 {
+                assert_eq!(in_flight.remove(key).map(|item| item.key), Some(key));
+                assert_eq!(in_flight.remove(key - 1).map(|item| item.key), Some(key - 1));
+            }
+            assert!(in_flight.items.len() <= 2 * in_flight.len() + SPARE_GAPS + 1);
+        }
+        let left: Vec<u64> = in_flight.take().map(|item| item.key).collect();
+        assert_eq!(left, [0, 9_999]);
     }
 }

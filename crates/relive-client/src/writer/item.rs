@@ -176,6 +176,17 @@ impl PendingItem {
     }
 }
 
+/// The distinct chunks of `items` that are not cut.
+pub(crate) fn uncut_chunks<'a>(items: impl Iterator<Item = &'a PendingItem>) -> Vec<Arc<ChunkSlot>> {
+    let mut uncut: Vec<Arc<ChunkSlot>> = Vec::new();
+    for chunk in items.flat_map(PendingItem::chunks).filter(|chunk| !chunk.is_cut()) {
+        if !uncut.iter().any(|known| Arc::ptr_eq(known, chunk)) {
+            uncut.push(Arc::clone(chunk));
+        }
+    }
+    uncut
+}
+
 impl PendingItem {
     /// The item over the chunks themselves, for a table of this process. All chunks must be cut, and shared.
     pub(crate) fn to_new_item(&self) -> Result<NewItem> {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::in_flight::InFlight;
-use super::item::PendingItem;
+use super::item::{PendingItem, uncut_chunks};
 use super::request::Request;
 use super::slot::ChunkSlot;
 
@@ -51,6 +51,11 @@ impl Outbox {
 
     pub(crate) fn queued_items(&self) -> usize {
         self.queue.len()
+    }
+
+    /// The chunks to be cut for the items of the queue, its newest `spared` left out.
+    pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
+        uncut_chunks(self.queue.iter().rev().skip(spared))
     }
 
     /// Adds an item behind all others.

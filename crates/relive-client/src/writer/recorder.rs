@@ -10,6 +10,7 @@ use relive_tensor::{ChunkLength, ChunkStatistic, Tensor};
 use super::append_error::AppendFault;
 use super::column_state::{ColumnName, ColumnState, Finished, Moment, Owner, Values};
 use super::encode::Encoder;
+use super::slot::ChunkSlot;
 use crate::{Error, ErrorKind, Result};
 
 #[derive(Debug)]
@@ -212,12 +213,12 @@ impl Recorder {
         Ok(finished)
     }
 
-    /// Cuts the open chunks that items refer to.
-    pub(crate) fn finish_pending(&mut self) -> Result<Finished> {
+    /// Cuts the open chunks that are wanted.
+    pub(crate) fn finish_where(&mut self, is_wanted: impl Fn(&ChunkSlot) -> bool) -> Result<Finished> {
         let mut finished = Finished::new();
         self.columns
             .iter_mut()
-            .try_for_each(|column| column.finish_if_pending(&self.encoder, &mut finished))?;
+            .try_for_each(|column| column.finish_if(&is_wanted, &self.encoder, &mut finished))?;
         Ok(finished)
     }
 

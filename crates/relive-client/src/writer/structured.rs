@@ -1,11 +1,13 @@
 //! A writer that makes items by itself, from patterns.
 
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
 use relive_tensor::{Nest, Tensor};
 use smallvec::SmallVec;
 
+use super::append_error::{AppendFault, AppendMismatch};
 use super::column_state::ColumnName;
 use super::flat_step::{FlatStep, StepShape};
 use super::options::{StructuredWriterOptions, TrajectoryWriterOptions};
@@ -14,7 +16,7 @@ use super::values::RecentValues;
 use crate::client::Client;
 use crate::history::{Column, Runs, push_run};
 use crate::pattern::{PatternNode, PriorityFn, Situation, StructuredConfig, td_error, validate_all};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Appends steps and makes an item whenever the conditions of one of its patterns hold.
 ///
@@ -99,7 +101,7 @@ impl StructuredWriter {
     /// Appends a part of a step, which stays open: the next append fills the same step.
     ///
     /// # Errors
-    /// As [`append`](Self::append), and `InvalidArgument` when a leaf was already set in this step.
+    /// As [`append`](Self::append), and `FailedPrecondition` when a leaf was already set in this step.
     pub async fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.make_way().await?;
         self.append_part(step, true)
@@ -144,7 +146,7 @@ impl StructuredWriter {
         let position = self.writer.recorder().next_position();
         let starts_step = !self.writer.step_is_open();
         self.values.check(&flat)?;
-        self.writer.append_cells(&self.stored(&flat), partial)?;
+        self.writer.append_cells(&self.stored(&flat), partial).map_err(set_twice)?;
         self.values.record(&flat, position, starts_step);
         let step = self.writer.episode_steps() - u64::from(!partial);
         self.apply(step, false)
@@ -316,6 +318,17 @@ impl StructuredWriter {
     /// Whether the writer was closed.
     pub fn is_closed(&self) -> bool {
         self.writer.is_closed()
+    }
+}
+
+/// dm-reverb has another kind of error here than where steps are written without patterns.
+fn set_twice(error: Error) -> Error {
+    let mismatch = StdError::source(&error).and_then(|source| source.downcast_ref::<AppendMismatch>());
+    match mismatch {
+        Some(mismatch) if mismatch.fault == AppendFault::SetTwice => {
+            Error::with_source(ErrorKind::FailedPrecondition, mismatch.to_string(), mismatch.clone())
+        }
+        Some(_) | None => error,
     }
 }
 

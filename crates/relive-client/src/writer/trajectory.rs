@@ -15,6 +15,7 @@ use super::link::{Limits, Link};
 use super::names::NamedTables;
 use super::options::{TrajectoryWriterOptions, chunk_length};
 use super::recorder::Recorder;
+use super::slot::ChunkSlot;
 use super::structure::Structure;
 use super::tuning::Tuning;
 use crate::client::Client;
@@ -242,21 +243,26 @@ impl TrajectoryWriter {
         self.flush_until(0, timeout).await
     }
 
-    /// Waits until at most `items` items are not confirmed.
+    /// Waits until at most `items` items are not confirmed. Chunks are cut only for items before the newest `items`.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
     pub async fn flush_until(&mut self, items: usize, timeout: Duration) -> Result<()> {
         self.link.check()?;
         if self.link.pending_items() > items {
-            self.finish_pending()?;
+            self.finish_awaited(items)?;
         }
         self.link.wait_for_pending(items, timeout).await
     }
 
-    /// Cuts the chunks that items wait for.
-    pub(super) fn finish_pending(&mut self) -> Result<()> {
-        let finished = self.recorder.finish_pending()?;
+    /// Cuts the chunks that items wait for, the newest `spared` of them left out.
+    pub(super) fn finish_awaited(&mut self, spared: usize) -> Result<()> {
+        let finished = if spared == 0 {
+            self.recorder.finish_where(ChunkSlot::has_pending_items)?
+        } else {
+            let awaited = self.link.awaited_chunks(spared);
+            self.recorder.finish_where(|slot| awaited.iter().any(|chunk| chunk.key() == slot.key()))?
+        };
         self.link.chunks_were_cut(&finished)
     }
 
@@ -294,7 +300,7 @@ impl TrajectoryWriter {
     /// # Errors
     /// As [`flush`](Self::flush); the writer is not closed then, so that the call can be repeated.
     pub async fn close(&mut self) -> Result<()> {
-        self.close_with_timeout(self.client.options().timeout).await
+        self.close_with_timeout(self.client.timeout()).await
     }
 
     /// [`close`](Self::close) with a time of its own.

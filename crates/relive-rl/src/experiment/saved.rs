@@ -67,7 +67,7 @@ pub(crate) fn get_from(client: &Client, table: &str) -> Result<Option<(Identity,
     if info.table(table).is_none_or(|found| found.current_size == 0) {
         return Ok(None);
     }
-    let samples = client.sample_with_timeout(table, 1, PATIENCE)?;
+    let samples = client.with_timeout(PATIENCE).sample(table, 1)?;
     let Some(sample) = samples.first() else { return Ok(None) };
     let columns = sample.columns()?;
     let [identity, state] = columns.as_slice() else {

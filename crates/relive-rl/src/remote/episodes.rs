@@ -26,7 +26,7 @@ pub(super) fn put(client: &Client, player: Player, episode: &Episode) -> Result<
 
 /// The next episodes, up to `most` of them; none if there are none in time.
 pub(super) fn take(client: &Client, most: usize, patience: Duration) -> Result<Vec<(Player, Episode)>> {
-    match client.sample_with_timeout(TABLE, most, patience) {
+    match client.with_timeout(patience).sample(TABLE, most) {
         Err(error) if is_timeout(&error) => Ok(Vec::new()),
         samples => samples?.iter().map(read).collect(),
     }

@@ -136,12 +136,12 @@ fn write(client: &Client, sign: Sign) -> Result<()> {
     let fields = [generation, id, beat, u64::from(has_ended)];
     let values = Tensor::from_slice(&fields, [4]).map_err(|error| RlError::state(WHAT, error))?;
     let step = Nest::dict([("sign", Nest::Leaf(values))]);
-    Ok(client.insert_with_timeout(&step, &[(TABLE, 1.0)], ANSWER)?)
+    Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
 }
 
 /// What the table says, if it has an item.
 pub(super) fn read(client: &Client) -> Result<Option<Sign>> {
-    let samples = match client.sample_with_timeout(TABLE, 1, PATIENCE) {
+    let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
         Err(error) if is_timeout(&error) => return Ok(None),
         samples => samples?,
     };

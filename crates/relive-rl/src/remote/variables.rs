@@ -43,7 +43,7 @@ pub(super) fn put(client: &Client, identity: &Identity, params: &Params, is_over
 /// # Errors
 /// The server cannot be reached, or has no such parameters.
 pub fn is_over(client: &Client) -> Result<bool> {
-    let samples = match client.sample_with_timeout(TABLE, 1, PATIENCE) {
+    let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
         Err(error) if is_timeout(&error) => return Ok(false),
         samples => samples?,
     };
@@ -112,7 +112,7 @@ impl VariableSource for RemoteVariables {
 impl Newest {
     fn fetch(&mut self, client: &Client) -> Result<()> {
         self.at = Instant::now();
-        let samples = match client.sample_with_timeout(TABLE, 1, PATIENCE) {
+        let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
             // The learner is putting newer ones there, and this is the moment in between.
             Err(error) if is_timeout(&error) => return Ok(()),
             samples => samples?,

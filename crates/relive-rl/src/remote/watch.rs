@@ -38,7 +38,7 @@ pub(super) fn watched<T>(client: &Client, missed: Missed, work: impl FnOnce() ->
         threads.spawn(move || {
             let mut watch = Watch { missed, seen: Seen::None, since: Instant::now(), told: None };
             while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let looked = client.server_info_with_timeout(PATIENCE);
+                let looked = client.with_timeout(PATIENCE).server_info();
                 watch.look(looked.ok().map(|info| watch.seen_in(&info, client)), Instant::now());
             }
         });

@@ -47,6 +47,44 @@ async fn a_permanent_error_is_given_to_every_later_call() {
 }
 
 #[tokio::test]
+async fn a_call_takes_as_long_as_it_is_told() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client = client(free, SHORT);
+    let patient = client.with_timeout(SHORT * 2);
+    for (client, time) in [(&client, "after 50ms"), (&patient, "after 100ms")] {
+        for error in [
+            client.drop_table("t").await.unwrap_err(),
+            client.items("t", 0, 1).await.unwrap_err(),
+            client.reset("t").await.unwrap_err(),
+        ] {
+            assert!(error.is_timeout() && error.to_string().contains(time), "{error}");
+        }
+        // It is not waited for.
+        assert_eq!(client.checkpoint().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+}
+
+/// Items that a server has loaded in between would be lost.
+#[tokio::test]
+async fn a_reset_whose_answer_is_lost_is_not_asked_for_again() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(listener.local_addr().unwrap(), LONG);
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        // HTTP/2's preface, settings and the request; then the connection breaks.
+        let mut request = [0; 24];
+        tokio::io::AsyncReadExt::read_exact(&mut socket, &mut request).await.unwrap();
+        drop(socket);
+        // Accepted again, it would be answered by silence.
+        std::future::pending::<()>().await;
+        drop(listener);
+    });
+    let error = client.reset("t").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    server.abort();
+}
+
+#[tokio::test]
 async fn a_priority_that_the_table_refuses() {
     let table = TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 1.0 });
     let server = TestServer::start([table]).await;
@@ -65,7 +103,7 @@ async fn a_priority_that_the_table_refuses() {
 async fn the_rate_limiters_timeout() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let client = server.client();
-    let error = client.sample_with_timeout("t", 1, SHORT).await.unwrap_err();
+    let error = client.with_timeout(SHORT).sample("t", 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert!(error.to_string().contains("Timeout exceeded"), "{error}");
 
@@ -90,7 +128,7 @@ async fn fewer_samples_than_asked_for_are_returned_when_time_runs_out() {
     let server = TestServer::start([TableConfig::queue("q", 10)]).await;
     let client = server.client();
     client.insert(&leaf(1_i64), &[("q", 1.0)]).await.unwrap();
-    assert_eq!(client.sample_with_timeout("q", 3, Duration::from_millis(300)).await.unwrap().len(), 1);
+    assert_eq!(client.with_timeout(Duration::from_millis(300)).sample("q", 3).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -167,7 +205,7 @@ fn the_blocking_face_needs_no_runtime() {
         assert_eq!(sample.columns().unwrap()[0].to_vec::<i64>().unwrap(), [1, 2]);
     }
     assert!(sampler.next().is_none());
-    let error = client.sample_with_timeout("nope", 1, SHORT).unwrap_err();
+    let error = client.with_timeout(SHORT).sample("nope", 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     drop(stop);
 }

@@ -266,7 +266,7 @@ fn a_call_that_blocks_its_thread_is_served_by_whichever_server_can() {
     receiver.recv().unwrap();
     client.server(&addresses[2]).unwrap().insert(&leaf(7_i64), &[("t", 1.0)]).unwrap();
     assert_eq!(values(&thread.join().unwrap()), [[7]]);
-    let error = client.sample_with_timeout("t", 1, Duration::from_millis(100)).unwrap_err();
+    let error = client.with_timeout(Duration::from_millis(100)).sample("t", 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
 }
 

@@ -52,7 +52,7 @@ async fn a_timeout_is_told_and_the_sampler_goes_on() {
     let error = sampler.next().await.unwrap().unwrap_err();
     assert!(error.is_timeout());
     assert!(error.to_string().contains("Rate Limiter: Timeout exceeded"), "{error}");
-    client.sample_with_timeout("t", 1, Duration::ZERO).await.expect_err("the table is empty");
+    client.with_timeout(Duration::ZERO).sample("t", 1).await.expect_err("the table is empty");
     server.client().insert(&leaf(3_i64), &[("t", 1.0)]).await.unwrap();
     assert_eq!(values(&[sampler.next().await.unwrap().unwrap()]), [[3]]);
 }

@@ -30,7 +30,7 @@ async fn every_call(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_runs_on_a_spawned_task() {
     let client = Client::connect("127.0.0.1:1").expect("connecting is lazy");
-    let call = async move { client.server_info_with_timeout(std::time::Duration::from_millis(50)).await };
+    let call = async move { client.with_timeout(std::time::Duration::from_millis(50)).server_info().await };
     let error = tokio::spawn(call).await.expect("no panic").expect_err("nobody listens on port 1");
     assert!(error.is_timeout(), "{error}");
     let _ = every_call;

@@ -2,8 +2,8 @@
 
 use crate::common::{LONG, TestServer, dict, leaf, values};
 use relive::{
-    Condition, Nest, PriorityFn, SelectorKind, SourceColumn, StructuredConfig, StructuredWriter, TableConfig,
-    Tensor,
+    Condition, ErrorKind, Nest, PriorityFn, SelectorKind, SourceColumn, StructuredConfig, StructuredWriter,
+    TableConfig, Tensor,
 };
 
 fn column(source: u32) -> SourceColumn {
@@ -76,6 +76,8 @@ async fn partial_steps_make_one_item_each() {
     writer.append_partial(&dict(&[("a", leaf(1_i64)), ("b", Nest::None)])).await.unwrap();
     assert!(writer.step_is_open());
     writer.append_partial(&dict(&[("a", Nest::None), ("b", leaf(2_i64))])).await.unwrap();
+    let twice = writer.append_partial(&dict(&[("a", Nest::None), ("b", leaf(3_i64))])).await.unwrap_err();
+    assert_eq!(twice.kind(), ErrorKind::FailedPrecondition, "{twice}");
     writer.append(&dict(&[("a", Nest::None), ("b", Nest::None)])).await.unwrap();
     writer.append(&dict(&[("a", leaf(3_i64)), ("b", Nest::None)])).await.unwrap();
     writer.append(&dict(&[("a", leaf(3_i64)), ("b", leaf(4_i64))])).await.unwrap();
@@ -110,7 +112,7 @@ async fn steps_of_another_shape_are_refused() {
         dict(&[("a", leaf(1_i32)), ("b", leaf(1_i64))]),
     ] {
         let error = writer.append(&bad).await.unwrap_err();
-        assert_eq!(error.kind(), relive::ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     }
     write(&mut writer, 1..2).await;
     writer.close().await.unwrap();

@@ -60,6 +60,29 @@ async fn items_keep_their_order_whatever_waits_for_a_chunk() {
     }
 }
 
+#[tokio::test]
+async fn a_flush_that_leaves_items_cuts_no_chunk_for_them() {
+    for place in Place::every(&[narrow()]).await {
+        let options = TrajectoryWriterOptions::new(8).chunk_length(4);
+        let mut writer = place.client.trajectory_writer(options).unwrap();
+        // The table takes the first; the others of its chunk are held back there.
+        for i in 0..4_i64 {
+            add(&mut writer, "t", i).await.unwrap();
+        }
+        writer.flush_until(3, LONG).await.unwrap();
+        for i in 4..6_i64 {
+            add(&mut writer, "t", i).await.unwrap();
+        }
+        assert!(writer.flush_until(2, SHORT).await.unwrap_err().is_timeout());
+        // Steps 4 and 5 still wait for others, which a change of their chunks' length is refused for.
+        assert_eq!(writer.configure("", 8, Some(2)).unwrap_err().kind(), ErrorKind::FailedPrecondition);
+        assert!(writer.flush_until(1, SHORT).await.unwrap_err().is_timeout());
+        writer.configure("", 8, Some(2)).unwrap();
+        assert_eq!(place.read_values("t", 6).await, [[0], [1], [2], [3], [4], [5]]);
+        writer.close().await.unwrap();
+    }
+}
+
 #[test]
 fn in_process_nothing_that_does_not_wait_needs_a_runtime() {
     let place = Place::local(&[fifo("t")]);

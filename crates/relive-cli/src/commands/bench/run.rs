@@ -35,7 +35,7 @@ pub(crate) async fn run(options: Options) -> Result {
     );
     let work = work?;
     // A client waits for its server to come back, for longer than a run lasts.
-    let is_there = first.server_info_with_timeout(options.target.timeout).await;
+    let is_there = first.with_timeout(options.target.timeout).server_info().await;
     let report = Report::new(&options, &table, transport, &work);
     if !options.json {
         report.summary().iter().for_each(|line| output::complain(line));

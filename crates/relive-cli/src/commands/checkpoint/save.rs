@@ -63,7 +63,8 @@ pub(super) async fn run(options: Options) -> Result {
 
 /// The answer, with a look at the server's status meanwhile. dm-reverb's servers have none.
 async fn wait(client: &Client, bar: &Bar) -> relive_client::Result<String> {
-    let mut answer = std::pin::pin!(client.checkpoint_with_timeout(LONGEST));
+    let patient = client.with_timeout(LONGEST);
+    let mut answer = std::pin::pin!(patient.checkpoint());
     let mut ticks = interval(TICK);
     loop {
         tokio::select! {

@@ -40,7 +40,8 @@ async fn connect(target: &Target) -> Result {
         }
         sleep(TRY_EVERY).await;
     };
-    let mut asked = pin!(client.server_info_with_timeout(target.timeout));
+    let patient = client.with_timeout(target.timeout);
+    let mut asked = pin!(patient.server_info());
     let answered = tokio::select! {
         answered = &mut asked => answered,
         () = sleep(GRACE) => {

@@ -113,6 +113,14 @@ impl Link {
         }
     }
 
+    /// The chunks that items wait for, the newest `spared` of them left out.
+    pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
+        match self {
+            Link::Remote { link, .. } => link.awaited_chunks(spared),
+            Link::Local(link) => link.awaited_chunks(spared),
+        }
+    }
+
     /// Takes note of chunks that were cut.
     pub(crate) fn chunks_were_cut(&mut self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
         match self {

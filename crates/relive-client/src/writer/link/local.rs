@@ -18,7 +18,7 @@ use relive_tensor::Ledger;
 use super::goal::{Goal, Limits, Pending, closed};
 use crate::client::Local;
 use crate::deadline::Deadline;
-use crate::writer::item::PendingItem;
+use crate::writer::item::{PendingItem, uncut_chunks};
 use crate::writer::random_keys::RandomKeys;
 use crate::writer::slot::ChunkSlot;
 use crate::{Error, Result};
@@ -97,6 +97,10 @@ impl LocalLink {
             run.push(item);
         }
         state.insert(&mut run, &self.engine, &self.who, &self.confirmations)
+    }
+
+    pub(super) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
+        uncut_chunks(self.state.lock().queue.iter().rev().skip(spared))
     }
 
     pub(super) fn chunks_were_cut(&mut self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {

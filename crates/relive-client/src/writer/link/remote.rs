@@ -83,6 +83,11 @@ impl RemoteLink {
         Ok(())
     }
 
+    /// The chunks that items wait for, the newest `spared` of them left out.
+    pub(crate) fn awaited_chunks(&self, spared: usize) -> Vec<Arc<ChunkSlot>> {
+        self.state.lock().outbox.awaited_chunks(spared)
+    }
+
     /// Takes note of chunks that were cut.
     pub(crate) fn chunks_were_cut(&self, chunks: &[Arc<ChunkSlot>]) -> Result<()> {
         let mut state = self.state.lock();
