@@ -85,7 +85,7 @@ _LAZY = {
     "structured": ("relive.structured_writer", None),
 }
 _LAZY_MODULES = frozenset({
-    "errors", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "reverb_types",
+    "errors", "extensions", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "reverb_types",
     "rl", "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "trajectory_dataset",
 })
 

@@ -89,6 +89,28 @@ print(taken, int(peak_kib) / 1024, sorted(heavy))
     assert min(resident_mib for _, resident_mib in measured) < 60
 
 
+@pytest.mark.parametrize(
+    ("imports", "name", "module"),
+    [
+        ("import relive", "relive.extensions", "relive.extensions"),
+        ("import relive", "relive.rl.adders", "relive.rl.adders"),
+        ("from relive import rl", "rl.adders", "relive.rl.adders"),
+    ],
+)
+def test_modules_are_there_when_they_are_asked_for(imports: str, name: str, module: str) -> None:
+    # In a process of its own: this one has imported them.
+    program = f"""
+import sys
+{imports}
+package, _, last = {name!r}.rpartition(".")
+assert last in dir(eval(package))
+assert {module!r} not in sys.modules
+assert {name} is sys.modules[{module!r}]
+assert {name}.__all__
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
+
+
 def test_a_program_that_forgets_to_stop_still_ends() -> None:
     program = """
 import relive

@@ -126,6 +126,8 @@ def test_saved_runs_belong_to_what_they_are_of(tmp_path: pathlib.Path) -> None:
     assert "EpisodeLog(11 episodes)" in repr(result)
     with pytest.raises(ValueError, match="can save its state"):
         rl.DQN(SMALL).train(Line(), steps=10, checkpoint_dir=tmp_path / "other")
+    with pytest.raises(ValueError, match="is s3://bucket/run, but it must be the path of a folder"):
+        rl.DQN(SMALL).train("catch/0", steps=10, checkpoint_dir="s3://bucket/run")
 
 
 class Broken(Spaces):

@@ -33,6 +33,8 @@
 //! assert_eq!(params.version(), 1);
 //! ```
 
+#![warn(clippy::missing_panics_doc)]
+
 #[cfg(target_endian = "big")]
 compile_error!("parameters are little-endian bytes everywhere in Relive");
 

@@ -147,7 +147,7 @@ pub enum RlError {
     /// The run was [told to stop](crate::experiment::Stop).
     #[error("the run was told to stop")]
     Stopped,
-    /// An actor's thread has panicked; the panic was printed.
+    /// The thread of an actor, the learner or the evaluator has panicked, which ends the run; the panic was printed.
     #[error("the thread of {who} ended with a panic")]
     Panicked {
         /// Whose thread it was.

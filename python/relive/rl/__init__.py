@@ -9,6 +9,11 @@ interpreter; or it is any environment of Gymnasium or with dm_env's interface, w
 packages is imported unless it is used.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
 from relive.rl.dqn import DQN, DQNConfig, EpisodeLog, TrainingResult
@@ -18,6 +23,9 @@ from relive.rl.policy import Policy
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec, make_environment_spec
 from relive.rl.timestep import StepType, TimeStep, restart, termination, transition, truncation
 from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
+
+if TYPE_CHECKING:
+    from relive.rl import adders
 
 __all__ = [
     "Atari",
@@ -38,6 +46,7 @@ __all__ = [
     "StepType",
     "TimeStep",
     "TrainingResult",
+    "adders",
     "as_gymnasium",
     "check_environment",
     "make",
@@ -47,3 +56,19 @@ __all__ = [
     "transition",
     "truncation",
 ]
+
+# What not every program needs; loaded when it is first asked for.
+_LAZY_MODULES = frozenset({"adders"})
+
+
+# Not for type checkers, to which every name would be one of this module.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY_MODULES:
+            return importlib.import_module(f"relive.rl.{name}")
+        raise AttributeError(f"module 'relive.rl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY_MODULES})

@@ -229,8 +229,8 @@ class DQN:
           timeout: seconds after which the run ends early, with what it has by then.
           evaluate_every: steps from one evaluation without exploration to the next.
           evaluation_episodes: episodes of an evaluation.
-          checkpoint_dir: where the run is saved on its way; it goes on from what is there, if that is of the same environment, seed and settings.
-            Without actors of their own, native environments only.
+          checkpoint_dir: the folder where the run is saved on its way, no bucket; it goes on from what is there, if that is of the same
+            environment, seed and settings. Without actors of their own, native environments only.
           checkpoint_every: steps from one checkpoint to the next.
           progress: a function that gets the newest episode, up to twenty times per second; ``True`` for a line on stderr,
             which is also there by default if stderr is a terminal; ``False`` for nothing.

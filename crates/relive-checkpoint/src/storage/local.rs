@@ -128,10 +128,6 @@ impl Storage for LocalStorage {
     fn describe(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
-
-    fn local_path(&self, name: &str) -> Option<PathBuf> {
-        Some(self.path(name))
-    }
 }
 
 /// Whether the file system has no such links, or not from there.

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::Error;
 
@@ -33,10 +33,6 @@ pub(crate) trait Storage: Send + Sync {
 
     /// Path or URL of a file, for people; `""` is the root.
     fn describe(&self, name: &str) -> String;
-
-    /// The file as a path of this machine, to be mapped or linked; `None` where there is no such thing.
-    #[allow(dead_code, reason = "the disk tier is on its way")]
-    fn local_path(&self, name: &str) -> Option<PathBuf>;
 }
 
 /// A file of a [`Storage`] that is listed.

@@ -246,6 +246,7 @@ fn options_that_need_others_say_so() {
         (&["--http", "127.0.0.1:0"][..], "--http needs --actors"),
         (&["--plot", "x.png"], "--log-dir"),
         (&["--checkpoint-dir", "x", "--checkpoint-every", "0"], "at least 1"),
+        (&["--checkpoint-dir", "s3://bucket/run"], "is s3://bucket/run, but it must be the path of a folder"),
         (&["--until", "nan"], "finite"),
         (&["--steps", "0"], "1.."),
         (&["--steps", "-5"], "-5"),

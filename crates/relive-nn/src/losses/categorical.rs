@@ -38,6 +38,9 @@ impl Support {
     }
 
     /// Adds a mass at any place to the two atoms beside it, or to the outermost if it lies beyond.
+    ///
+    /// # Panics
+    /// If the distribution has less than as many atoms.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -59,6 +62,9 @@ impl Support {
 }
 
 /// The distributions of `r + γd·Z(s')`, projected on the atoms: [batch, atoms]. `logits` are those of Z, [batch, atoms].
+///
+/// # Panics
+/// If there are not as many logits.
 pub fn categorical_targets(support: Support, rewards: &[f32], discounts: &[f32], logits: &[f32]) -> Vec<f32> {
     assert_eq!(logits.len(), rewards.len() * support.atoms, "logits are [batch, atoms]");
     let mut targets = vec![0.0; logits.len()];
@@ -74,6 +80,9 @@ pub fn categorical_targets(support: Support, rewards: &[f32], discounts: &[f32],
 
 /// C51's targets with double Q: Z(s') is that of the action whose mean is largest under `selector`. `values` and `selector` are
 /// logits [batch, actions, atoms]; the targets are [batch, atoms].
+///
+/// # Panics
+/// If the slices are not of one batch.
 pub fn categorical_double_q_targets(
     support: Support,
     rewards: &[f32],
@@ -82,7 +91,10 @@ pub fn categorical_double_q_targets(
     selector: &[f32],
 ) -> Vec<f32> {
     assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
-    let width = values.len() / rewards.len().max(1);
+    if rewards.is_empty() {
+        return Vec::new();
+    }
+    let width = values.len() / rewards.len();
     let mut logits = Vec::with_capacity(rewards.len() * support.atoms);
     for (values, selector) in values.chunks_exact(width).zip(selector.chunks_exact(width)) {
         let begin = support.best(selector) * support.atoms;
@@ -95,6 +107,9 @@ pub fn categorical_double_q_targets(
 ///
 /// `logits` and `by_logits` are [batch, actions, atoms], `targets` [batch, atoms]. For critics without actions, all actions are 0.
 /// `by_logits` is overwritten.
+///
+/// # Panics
+/// If the slices are not of one batch, or an action is none of those that there are logits of.
 pub fn categorical_loss(
     support: Support,
     logits: &[f32],

@@ -15,6 +15,9 @@ pub enum DpgClip {
 /// action is −g.
 ///
 /// `dqda` is [batch, dimensions]. Returns the losses of the samples; `by_actions` gets the gradient of their *mean*.
+///
+/// # Panics
+/// If there is not a gradient for each action, or actions have no dimensions.
 pub fn deterministic_policy_gradient(
     dqda: &[f32],
     dimensions: usize,
@@ -22,6 +25,7 @@ pub fn deterministic_policy_gradient(
     by_actions: &mut [f32],
 ) -> Vec<f32> {
     assert_eq!(dqda.len(), by_actions.len(), "a gradient for each action");
+    assert!(dimensions > 0, "actions of no dimensions");
     let batch = count(dqda.len() / dimensions);
     let rows = dqda.chunks_exact(dimensions).zip(by_actions.chunks_exact_mut(dimensions));
     rows.map(|(dqda, by_action)| {

@@ -7,7 +7,7 @@
 //! Losses that networks learn by write their gradient by the network's outputs beside their value, ready for
 //! [`Network::gradient`](crate::Network::gradient). MPO's runs on the [tape](crate::tape).
 //!
-//! Functions panic when slices do not fit each other.
+//! Functions panic when slices do not fit each other. Of a batch without rows, or a sequence without transitions, they give nothing.
 
 mod advantage;
 mod categorical;

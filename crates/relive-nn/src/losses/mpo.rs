@@ -87,6 +87,9 @@ pub struct MpoLoss {
 
 impl Mpo {
     /// The loss of a batch of states. `duals` are tracked [`Weights`] with the leaves of `names`; `target` is a constant.
+    ///
+    /// # Panics
+    /// If the slices are not of one batch with the policies, or `duals` has no such leaves.
     pub fn loss(
         &self,
         (names, duals): (&MpoDuals, &Weights<'_>),

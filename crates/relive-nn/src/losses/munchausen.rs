@@ -21,6 +21,9 @@ impl Default for Munchausen {
 /// `r + α·clip(τ·ln π̄(a|s), clip, 0) + γd·τ·ln Σ exp(q̄(s')/τ)`, π̄ = softmax(q̄/τ), all q̄ of the target network.
 ///
 /// `q_tm1` (of s) and `q_t` (of s') are [batch, actions].
+///
+/// # Panics
+/// If the slices are not of one batch, or an action is none of those that there are values of.
 pub fn munchausen_targets(
     munchausen: Munchausen,
     (rewards, discounts): (&[f32], &[f32]),
@@ -29,7 +32,10 @@ pub fn munchausen_targets(
     q_t: &[f32],
 ) -> Vec<f32> {
     assert_eq!(q_tm1.len(), q_t.len(), "both q-values are of one batch");
-    let width = q_t.len() / rewards.len().max(1);
+    if rewards.is_empty() {
+        return Vec::new();
+    }
+    let width = q_t.len() / rewards.len();
     let Munchausen { temperature, coefficient, clip } = munchausen;
     let soft_max = |row: &[f32]| {
         let scaled: Vec<f32> = row.iter().map(|q| q / temperature).collect();

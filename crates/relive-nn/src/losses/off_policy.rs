@@ -1,11 +1,16 @@
 /// Returns of another policy from values of states and actions: `G_t = r_{t+1} + γ_{t+1}(v_{t+1} − c_{t+1}q_{t+1} + c_{t+1}G_{t+1})`, and
 /// `r + γv` at the last step.
 ///
-/// `v`, `rewards` and `discounts` are of length T, `q` and `c` of T − 1: `q[t]` is that of the action taken after the t-th transition.
+/// `v`, `rewards` and `discounts` are of length T, `q` and `c` of T − 1 (0 if T is): `q[t]` is that of the action taken after the t-th
+/// transition.
+///
+/// # Panics
+/// If the lengths are others.
 pub fn off_policy_returns(q: &[f32], v: &[f32], rewards: &[f32], discounts: &[f32], c: &[f32]) -> Vec<f32> {
     let steps = rewards.len();
     assert_eq!((v.len(), discounts.len()), (steps, steps), "v, rewards and discounts are of one length");
-    assert_eq!((q.len() + 1, c.len() + 1), (steps, steps), "q and c have one less than rewards");
+    let inner = steps.saturating_sub(1);
+    assert_eq!((q.len(), c.len()), (inner, inner), "q and c have one less than rewards");
     let mut returns = vec![0.0; steps];
     for t in (0..steps).rev() {
         let inner = returns.get(t + 1).map_or(0.0, |after| c[t] * (after - q[t]));
@@ -43,17 +48,23 @@ pub struct RetraceSequence<'a> {
 }
 
 /// Retrace's errors `G_t − q(s_t, a_t)`, T of them.
+///
+/// # Panics
+/// If the slices are not of one sequence, or an action is none of those that there are values of.
 pub fn retrace_errors(sequence: RetraceSequence<'_>, lambda: f32) -> Vec<f32> {
     let RetraceSequence { q_tm1, q_t, a_tm1, a_t, rewards, discounts, pi_t, mu_t } = sequence;
     let steps = rewards.len();
-    let actions = q_t.len() / steps.max(1);
+    if steps == 0 {
+        return Vec::new();
+    }
+    let actions = q_t.len() / steps;
     let pick = |rows: &[f32], taken: &[usize]| -> Vec<f32> {
         rows.chunks_exact(actions).zip(taken).map(|(row, action)| row[*action]).collect()
     };
     let expected = |(q, pi): (&[f32], &[f32])| q.iter().zip(pi).map(|(q, pi)| q * pi).sum();
     let v: Vec<f32> = q_t.chunks_exact(actions).zip(pi_t.chunks_exact(actions)).map(expected).collect();
     let c = retrace_coefficients(&pick(pi_t, a_t), mu_t, lambda);
-    let inner = steps.saturating_sub(1);
+    let inner = steps - 1;
     let returns = off_policy_returns(&pick(q_t, a_t)[..inner], &v, rewards, discounts, &c[..inner]);
     returns.iter().zip(pick(q_tm1, a_tm1)).map(|(target, q)| target - q).collect()
 }

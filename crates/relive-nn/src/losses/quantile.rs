@@ -3,6 +3,9 @@ use super::value::{BatchLoss, Selected};
 use super::{huber, huber_slope};
 
 /// `r + γd·θ(s', a*)`, a* of the largest mean: [batch, quantiles]. `values` and `selector` are [batch, actions, quantiles].
+///
+/// # Panics
+/// If the slices are not of one batch, or there are no quantiles.
 pub fn quantile_targets(
     rewards: &[f32],
     discounts: &[f32],
@@ -11,7 +14,10 @@ pub fn quantile_targets(
     selector: &[f32],
 ) -> Vec<f32> {
     assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
-    let width = values.len() / rewards.len().max(1);
+    if rewards.is_empty() {
+        return Vec::new();
+    }
+    let width = values.len() / rewards.len();
     let rows = values.chunks_exact(width).zip(selector.chunks_exact(width));
     let mut targets = Vec::with_capacity(rewards.len() * quantiles);
     for ((r, d), (values, selector)) in rewards.iter().zip(discounts).zip(rows) {
@@ -26,6 +32,9 @@ pub fn quantile_targets(
 /// τ_i the middles of N equal parts, with its gradient by the quantiles.
 ///
 /// `theta` and `by_theta` are [batch, actions, N], `targets` [batch, N]. `by_theta` is overwritten.
+///
+/// # Panics
+/// If the slices are not of one batch, or an action is none of those that there are quantiles of.
 pub fn quantile_loss(
     theta: &[f32],
     selected: Selected<'_>,
@@ -36,8 +45,11 @@ pub fn quantile_loss(
     let batch = selected.len();
     assert_eq!(theta.len(), by_theta.len(), "a gradient for each quantile");
     by_theta.fill(0.0);
-    let (width, quantiles) = (theta.len() / batch.max(1), targets.len() / batch.max(1));
     let mut result = BatchLoss { loss: 0.0, rows: Vec::with_capacity(batch) };
+    if batch == 0 {
+        return result;
+    }
+    let (width, quantiles) = (theta.len() / batch, targets.len() / batch);
     for (row, targets) in targets.chunks_exact(quantiles).enumerate() {
         let begin = row * width + selected.actions[row] * quantiles;
         let place = begin..begin + quantiles;

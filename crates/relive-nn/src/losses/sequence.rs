@@ -8,6 +8,9 @@ const EPSILON: f32 = 1e-3;
 /// again. T of them.
 ///
 /// `selector` (of the online network) and `values` (of the target network) are [T + 1, actions], `rewards` and `discounts` of length T.
+///
+/// # Panics
+/// If the slices are not of one sequence, or `n` is 0.
 pub fn transformed_n_step_targets(
     selector: &[f32],
     values: &[f32],
@@ -16,6 +19,9 @@ pub fn transformed_n_step_targets(
     n: usize,
 ) -> Vec<f32> {
     assert_eq!(values.len(), selector.len(), "values and selector are of one sequence");
+    if rewards.is_empty() {
+        return Vec::new();
+    }
     let actions = values.len() / (rewards.len() + 1);
     let next = values.chunks_exact(actions).zip(selector.chunks_exact(actions)).skip(1);
     let next: Vec<f32> = next.map(|(values, selector)| unscale(values[argmax(selector)], EPSILON)).collect();
@@ -23,9 +29,9 @@ pub fn transformed_n_step_targets(
     returns.into_iter().map(|value| rescale(value, EPSILON)).collect()
 }
 
-/// A sequence's priority: `η·max|δ| + (1 − η)·mean|δ|`.
+/// A sequence's priority: `η·max|δ| + (1 − η)·mean|δ|`; 0 if there are no errors.
 pub fn sequence_priority(errors: &[f32], eta: f32) -> f32 {
     let largest = errors.iter().fold(0.0_f32, |max, error| max.max(error.abs()));
-    let mean = errors.iter().map(|error| error.abs()).sum::<f32>() / super::rows::count(errors.len());
+    let mean = errors.iter().map(|error| error.abs()).sum::<f32>() / super::rows::count(errors.len().max(1));
     eta * largest + (1.0 - eta) * mean
 }

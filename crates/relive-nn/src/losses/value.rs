@@ -4,10 +4,16 @@ use super::{huber, huber_slope};
 /// `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, the targets of plain Q-learning.
 ///
 /// `values` and `selector` are [batch, actions].
+///
+/// # Panics
+/// If the slices are not of one batch.
 pub fn double_q_targets(rewards: &[f32], discounts: &[f32], values: &[f32], selector: &[f32]) -> Vec<f32> {
     assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
     assert_eq!(rewards.len(), discounts.len(), "rewards and discounts are of one batch");
-    let actions = values.len() / rewards.len().max(1);
+    if rewards.is_empty() {
+        return Vec::new();
+    }
+    let actions = values.len() / rewards.len();
     let steps = rewards.iter().zip(discounts);
     let next = values.chunks_exact(actions).zip(selector.chunks_exact(actions));
     steps.zip(next).map(|((r, d), (values, selector))| r + d * values[argmax(selector)]).collect()
@@ -43,6 +49,9 @@ pub struct BatchLoss {
 /// `mean wᵢ·Huber(targetᵢ − q(sᵢ, aᵢ))`, with its gradient by the q-values.
 ///
 /// `q` and `by_q` are [batch, actions]; `by_q` is overwritten.
+///
+/// # Panics
+/// If the slices are not of one batch, or an action is none of those that there are values of.
 pub fn q_loss(q: &[f32], selected: Selected<'_>, targets: &[f32], kappa: f32, by_q: &mut [f32]) -> BatchLoss {
     let batch = selected.len();
     assert_eq!(targets.len(), batch, "a target for each row");

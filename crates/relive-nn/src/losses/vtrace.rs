@@ -32,6 +32,9 @@ pub struct VTrace {
 /// V-trace (Espeholt et al. 2018, eq. 1): `δ_t = min(ρ̄,ρ_t)(r + γV_{t+1} − V_t)`, `(vs−V)_t = δ_t + γ·λ·min(c̄,ρ_t)(vs−V)_{t+1}`.
 ///
 /// `values` are V_0..=V_T, the other slices are of length T; `rhos` are π(a_t)/μ(a_t).
+///
+/// # Panics
+/// If the lengths are others.
 pub fn vtrace(values: &[f32], rewards: &[f32], discounts: &[f32], rhos: &[f32], clip: VTraceClip) -> VTrace {
     let steps = rewards.len();
     let lengths = (values.len(), discounts.len(), rhos.len());

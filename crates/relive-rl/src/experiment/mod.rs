@@ -2,6 +2,7 @@
 
 mod evaluator;
 pub(crate) mod identity;
+mod leaving;
 pub(crate) mod local;
 mod options;
 mod pacing;

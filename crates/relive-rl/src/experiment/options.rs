@@ -70,7 +70,7 @@ pub struct Evaluation {
 /// A run whose folder has a checkpoint goes on from the newest. In one thread it then gives the same numbers as if it had never ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoints {
-    /// Where they are.
+    /// Where they are: a folder of this machine, made if it is not there. A bucket's URL is refused.
     pub folder: PathBuf,
     /// Steps in the environment from one to the next, rounded up to the end of an episode.
     pub every: u64,

@@ -25,6 +25,9 @@ const MAX_SECTIONS: usize = 5;
 /// What to do about another run's folder.
 const ADVICE: &str = "ask for the same, or give another folder for checkpoints (--checkpoint-dir)";
 
+/// Where they are, in messages.
+const WHAT: &str = "the folder of checkpoints";
+
 /// Reading an item that is there does not wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -95,13 +98,16 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn open(options: &Checkpoints) -> Result<Folder> {
-        std::fs::create_dir_all(&options.folder).map_err(|error| RlError::file(&options.folder, error))?;
-        let location = options.folder.to_str().ok_or_else(|| {
-            RlError::setting("the folder of checkpoints", options.folder.display(), "UTF-8")
-        })?;
+        let refused = |expected| RlError::setting(WHAT, options.folder.display(), expected);
+        let location = options.folder.to_str().ok_or_else(|| refused("UTF-8"))?;
+        if location.contains("://") {
+            // As a path it would be a new folder of this machine.
+            return Err(refused("the path of a folder: runs are not saved in buckets, nor at other URLs"));
+        }
         if options.every == 0 {
             return Err(RlError::setting("the steps from one checkpoint to the next", 0, "at least 1"));
         }
+        std::fs::create_dir_all(&options.folder).map_err(|error| RlError::file(&options.folder, error))?;
         let path = options.folder.display().to_string();
         Ok(Folder { path, store: Store::open(location)?.keep(KEPT), every: options.every })
     }

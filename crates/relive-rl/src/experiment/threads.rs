@@ -1,11 +1,13 @@
 //! Actors and a learner, each in a thread of its own.
 
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{ScopedJoinHandle, scope};
+use std::thread::scope;
 
 use relive_client::ErrorKind;
+use relive_env::State;
 
 use super::evaluator::Evaluator;
+use super::leaving::{Leaving, Role};
 use super::local::LEARNER_REPORT_EVERY;
 use super::options::{Evaluation, MakeEnvironment, RunOptions, is_due};
 use super::parts::{Episodes, Parts, Who};
@@ -28,59 +30,120 @@ pub(super) fn run(
     let snapshot = folder.as_ref().map_or(Ok(None), Folder::load)?;
     let parts = Parts::new(agent, options, make_environment, true, snapshot)?;
     let progress = Progress::new(options);
+    let run = Run { parts: &parts, folder: folder.as_ref(), progress: &progress };
     let mut learner = parts.learner(PREFETCHED_BATCHES)?;
-    if let Some(folder) = &folder {
-        restore(&parts, folder, learner.as_mut(), &progress)?;
+    if let Some(folder) = run.folder {
+        run.restore(folder, learner.as_mut())?;
     }
     let variables = learner.variables().clone();
-    let (tell, told) = channel();
-    let mut loops = Vec::with_capacity(options.actors);
-    for number in 0..options.actors {
-        loops.push(parts.episodes(Who::Actor(number), make_environment, &variables)?);
-    }
-    let evaluator = match options.evaluation {
-        Some(evaluation) => Some((evaluation, parts.episodes(Who::Evaluator, make_environment, &variables)?)),
-        None => None,
-    };
-    let outcome = scope(|threads| {
-        let (progress, parts, folder) = (&progress, &parts, folder.as_ref());
-        let tells = tell.clone();
-        let learning = threads.spawn(move || {
-            let ended = learn(learner.as_mut(), parts, folder, progress, &tells);
-            // Actors may be waiting for a learner that does not learn any more.
-            parts.engine.close();
-            ended
-        });
-        let tells = tell.clone();
-        let evaluating = evaluator.map(|(evaluation, episodes)| {
-            threads.spawn(move || evaluate(evaluation, episodes, progress, &tells))
-        });
-        let acting: Vec<_> = loops
-            .into_iter()
-            .enumerate()
-            .map(|(number, episodes)| {
-                let tells = tell.clone();
-                threads.spawn(move || {
-                    let ended = act(number, episodes, progress, &tells);
-                    if progress.actor_is_done() {
-                        // The learner may be waiting for experience that does not come any more.
-                        parts.engine.close();
-                    }
-                    ended
-                })
-            })
-            .collect();
-        drop(tell);
-        told.into_iter().for_each(|report| on_report(&report));
-        let acted = acting.into_iter().try_for_each(|thread| joined(thread, "an actor"));
-        let evaluated = evaluating.map_or(Ok(()), |thread| joined(thread, "the evaluator"));
-        joined(learning, "the learner").and(acted).and(evaluated)
-    });
-    outcome?;
+    Crew::new(&parts, options, make_environment, learner)?.work(&run, on_report)?;
     let Pace { batch_size, min_observations, .. } = agent.pace();
     let learned_from = parts.inserts().saturating_sub(min_observations);
     let summary = progress.tally().summary(batch_size, learned_from);
     Ok(Trained { summary, params: variables.get(), spec: parts.spec })
+}
+
+/// Whoever has a thread in a run.
+struct Crew {
+    learner: Box<dyn Learner>,
+    actors: Vec<Episodes>,
+    evaluator: Option<(Evaluation, Episodes)>,
+}
+
+impl Crew {
+    fn new(
+        parts: &Parts<'_>,
+        options: &RunOptions,
+        make_environment: &MakeEnvironment<'_>,
+        learner: Box<dyn Learner>,
+    ) -> Result<Crew> {
+        let variables = learner.variables();
+        let episodes = |who| parts.episodes(who, make_environment, variables);
+        let actors =
+            (0..options.actors).map(|number| episodes(Who::Actor(number))).collect::<Result<Vec<_>>>()?;
+        let with_episodes = |evaluation| episodes(Who::Evaluator).map(|episodes| (evaluation, episodes));
+        let evaluator = options.evaluation.map(with_episodes).transpose()?;
+        Ok(Crew { learner, actors, evaluator })
+    }
+
+    /// Has everybody work until the run is over, or somebody fails: the first error, the learner's before the others'.
+    fn work(self, run: &Run<'_>, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
+        let Crew { mut learner, actors, evaluator } = self;
+        let (tell, told) = channel();
+        scope(|threads| {
+            let mut started = Vec::new();
+            let mut start = |role, work: Work| {
+                let tell = tell.clone();
+                started.push((
+                    role,
+                    threads.spawn(move || {
+                        let _leaving = run.leaving(role);
+                        work(run, &tell)
+                    }),
+                ));
+            };
+            start(Role::Learner, Box::new(move |run, tell| learn(learner.as_mut(), run, tell)));
+            for (number, episodes) in actors.into_iter().enumerate() {
+                start(Role::Actor, Box::new(move |run, tell| act(number, episodes, run.progress, tell)));
+            }
+            if let Some((evaluation, episodes)) = evaluator {
+                let work = move |run: &Run<'_>, tell: &_| evaluate(evaluation, episodes, run.progress, tell);
+                start(Role::Evaluator, Box::new(work));
+            }
+            drop(tell);
+            let _leaving = run.leaving(Role::Listener);
+            told.into_iter().for_each(|report| on_report(&report));
+            let mut outcome = Ok(());
+            for (role, thread) in started {
+                // All are asked how they have ended: a panic that nobody has asked for would be one of this thread.
+                let ended = thread.join();
+                let panicked = |_| Err(RlError::Panicked { who: role.name().to_owned() });
+                outcome = outcome.and(ended.unwrap_or_else(panicked));
+            }
+            outcome
+        })
+    }
+}
+
+/// What a thread does, and tells.
+type Work = Box<dyn FnOnce(&Run<'_>, &Sender<Report>) -> Result<()> + Send>;
+
+/// What all threads have.
+struct Run<'a> {
+    parts: &'a Parts<'a>,
+    folder: Option<&'a Folder>,
+    progress: &'a Progress,
+}
+
+impl Run<'_> {
+    fn leaving(&self, role: Role) -> Leaving<'_> {
+        Leaving::new(role, self.progress, &self.parts.engine)
+    }
+
+    /// What there is no state of begins anew when the run is resumed: who acts, and where.
+    fn checkpoint(&self, folder: &Folder, learner: &mut dyn Learner) -> Result<()> {
+        let mut sections = vec![learner.save()];
+        let state = state::save(|state| self.visit(state, &mut sections));
+        saved::put(&self.parts.client, &self.parts.identity, &state)?;
+        folder.save(&self.parts.engine)?;
+        Ok(())
+    }
+
+    fn restore(&self, folder: &Folder, learner: &mut dyn Learner) -> Result<()> {
+        let Some((identity, bytes)) = saved::get(&self.parts.client)? else { return Ok(()) };
+        folder.expect(&identity, &self.parts.identity)?;
+        let mut sections = Vec::new();
+        state::restore("a run", &bytes, |state| self.visit(state, &mut sections))?;
+        folder.announce(self.progress.tally().env_steps());
+        sections.first().map_or(Ok(()), |section| learner.restore(section))
+    }
+
+    fn visit(&self, state: &mut State<'_>, sections: &mut Vec<Vec<u8>>) {
+        saved::visit_sections(state, sections);
+        self.progress.tally().visit(state);
+        // Observations of a run in one thread, which paces itself.
+        state.field(&mut 0_u64);
+    }
 }
 
 fn act(number: usize, mut episodes: Episodes, progress: &Progress, tell: &Sender<Report>) -> Result<()> {
@@ -102,13 +165,8 @@ fn act(number: usize, mut episodes: Episodes, progress: &Progress, tell: &Sender
     Ok(())
 }
 
-fn learn(
-    learner: &mut dyn Learner,
-    parts: &Parts<'_>,
-    folder: Option<&Folder>,
-    progress: &Progress,
-    tell: &Sender<Report>,
-) -> Result<()> {
+fn learn(learner: &mut dyn Learner, run: &Run<'_>, tell: &Sender<Report>) -> Result<()> {
+    let progress = run.progress;
     let mut before = progress.tally().env_steps();
     while !progress.is_over() {
         if let Err(error) = learner.step() {
@@ -119,11 +177,11 @@ fn learn(
             let report = progress.tally().learner_report(learner);
             let _ = tell.send(Report::Learner(report));
         }
-        if let Some(folder) = folder {
+        if let Some(folder) = run.folder {
             let now = progress.tally().env_steps();
             if is_due(folder.every(), before, now) {
                 // Its tables are closed under it when the actors have ended.
-                if let Err(error) = checkpoint(learner, parts, folder, progress) {
+                if let Err(error) = run.checkpoint(folder, learner) {
                     return end(error, progress);
                 }
             }
@@ -157,37 +215,6 @@ fn evaluate(
     }
 }
 
-/// What there is no state of begins anew when the run is resumed: who acts, and where.
-fn checkpoint(
-    learner: &mut dyn Learner,
-    parts: &Parts<'_>,
-    folder: &Folder,
-    progress: &Progress,
-) -> Result<()> {
-    let mut sections = vec![learner.save()];
-    let state = state::save(|state| {
-        saved::visit_sections(state, &mut sections);
-        progress.tally().visit(state);
-        state.field(&mut 0_u64);
-    });
-    saved::put(&parts.client, &parts.identity, &state)?;
-    folder.save(&parts.engine)?;
-    Ok(())
-}
-
-fn restore(parts: &Parts<'_>, folder: &Folder, learner: &mut dyn Learner, progress: &Progress) -> Result<()> {
-    let Some((identity, bytes)) = saved::get(&parts.client)? else { return Ok(()) };
-    folder.expect(&identity, &parts.identity)?;
-    let mut sections = Vec::new();
-    state::restore("a run", &bytes, |state| {
-        saved::visit_sections(state, &mut sections);
-        progress.tally().visit(state);
-        state.field(&mut 0_u64);
-    })?;
-    folder.announce(progress.tally().env_steps());
-    sections.first().map_or(Ok(()), |section| learner.restore(section))
-}
-
 /// Ends the run with `error`, unless that says nothing but that it has ended.
 fn end(error: RlError, progress: &Progress) -> Result<()> {
     let was_over = progress.is_over();
@@ -196,8 +223,4 @@ fn end(error: RlError, progress: &Progress) -> Result<()> {
         RlError::Replay(replay) if was_over && replay.kind() == ErrorKind::Cancelled => Ok(()),
         _ => Err(error),
     }
-}
-
-fn joined(thread: ScopedJoinHandle<'_, Result<()>>, who: &str) -> Result<()> {
-    thread.join().unwrap_or_else(|_| Err(RlError::Panicked { who: who.to_owned() }))
 }

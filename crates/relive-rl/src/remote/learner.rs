@@ -158,7 +158,7 @@ fn with_lease(
                 *shared.kept.lock() = Some(learner.save());
                 ended
             });
-            told.into_iter().for_each(|report| on_report(&report));
+            shared.ending(|| told.into_iter().for_each(|report| on_report(&report)));
             let joined = [("the learner", learning.join()), ("the reader of episodes", reading.join())];
             joined.into_iter().try_for_each(|(who, ended)| {
                 ended.unwrap_or_else(|_| Err(RlError::Panicked { who: who.to_owned() }))
@@ -191,11 +191,19 @@ impl Shared {
             || self.tally.lock().env_steps() >= options.env_steps
     }
 
-    /// When one thread ends, the other does.
-    fn ending(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let ended = work();
-        self.is_over.store(true, Ordering::Relaxed);
-        ended
+    /// When one thread ends, also by a panic, the others do.
+    fn ending<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _ends = Ends(&self.is_over);
+        work()
+    }
+}
+
+/// Is true once this is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -11,6 +11,8 @@ mod finite;
 #[cfg(test)]
 mod logging;
 #[cfg(test)]
+mod panics;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod remote;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use relive_rl::RlError;
 use relive_rl::dqn::DqnConfig;
 use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions, Trained, train};
 
@@ -44,6 +45,20 @@ fn run(folder: &Folder, env_steps: u64, actors: usize) -> (Trained, Vec<(bool, u
         Report::Learner(_) => {}
     });
     (trained.unwrap(), returns)
+}
+
+#[test]
+fn a_url_is_no_folder_for_a_run() {
+    for actors in [0, 1] {
+        let checkpoints = Some(Checkpoints { folder: "s3://bucket/run".into(), every: 200 });
+        let options = RunOptions { env_steps: 9, actors, checkpoints, ..RunOptions::default() };
+        let make = |seed| Ok(relive_env::make("catch/0", seed)?);
+        let error = train(&config(), &options, &make, &mut |_| {}).unwrap_err();
+        let RlError::Setting { name, got, expected } = error else { panic!("{error}") };
+        assert_eq!((name, got.as_str()), ("the folder of checkpoints", "s3://bucket/run"));
+        assert!(expected.starts_with("the path of a folder"), "{expected}");
+        assert!(!PathBuf::from("s3:").exists(), "a folder of that name was made");
+    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! A place in a bucket.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use object_store::path::{Path, PathPart};
@@ -134,10 +133,6 @@ impl Storage for BucketStorage {
 
     fn describe(&self, name: &str) -> String {
         self.bucket.describe(name)
-    }
-
-    fn local_path(&self, _name: &str) -> Option<PathBuf> {
-        None
     }
 }
 

@@ -1,0 +1,54 @@
+//! Losses and targets of nothing.
+
+use relive_nn::losses::{
+    BatchLoss, DpgClip, Munchausen, RetraceSequence, Selected, Support, VTraceClip,
+    categorical_double_q_targets, categorical_loss, categorical_targets, deterministic_policy_gradient,
+    double_q_targets, generalized_advantages, importance_weights, munchausen_targets, n_step_returns,
+    off_policy_returns, q_loss, quantile_loss, quantile_targets, retrace_errors, sequence_priority,
+    transformed_n_step_targets, vtrace,
+};
+
+const NONE: [f32; 0] = [];
+
+#[test]
+fn targets_of_no_rows_are_none() {
+    let support = Support::new(-1.0, 1.0, 3);
+    assert_eq!(double_q_targets(&[], &[], &[], &[]), NONE);
+    assert_eq!(categorical_targets(support, &[], &[], &[]), NONE);
+    assert_eq!(categorical_double_q_targets(support, &[], &[], &[], &[]), NONE);
+    assert_eq!(quantile_targets(&[], &[], 3, &[], &[]), NONE);
+    assert_eq!(munchausen_targets(Munchausen::default(), (&[], &[]), &[], &[], &[]), NONE);
+    assert_eq!(importance_weights(&[], 0.6), NONE);
+}
+
+#[test]
+fn losses_of_no_rows_are_nothing() {
+    let support = Support::new(-1.0, 1.0, 3);
+    let selected = Selected { actions: &[], weights: &[] };
+    let nothing = BatchLoss { loss: 0.0, rows: Vec::new() };
+    assert_eq!(q_loss(&[], selected, &[], 1.0, &mut []), nothing);
+    assert_eq!(categorical_loss(support, &[], selected, &[], &mut []), nothing);
+    assert_eq!(quantile_loss(&[], selected, &[], 1.0, &mut []), nothing);
+    assert_eq!(deterministic_policy_gradient(&[], 2, DpgClip::None, &mut []), NONE);
+}
+
+#[test]
+fn sequences_of_no_transitions_give_nothing() {
+    assert_eq!(generalized_advantages(&[3.0], &[], &[], 0.9), NONE);
+    assert_eq!(vtrace(&[3.0], &[], &[], &[], VTraceClip::default()).errors, NONE);
+    assert_eq!(n_step_returns(&[], &[], &[], 3), NONE);
+    assert_eq!(off_policy_returns(&[], &[], &[], &[], &[]), NONE);
+    let sequence = RetraceSequence {
+        q_tm1: &[],
+        q_t: &[],
+        a_tm1: &[],
+        a_t: &[],
+        rewards: &[],
+        discounts: &[],
+        pi_t: &[],
+        mu_t: &[],
+    };
+    assert_eq!(retrace_errors(sequence, 0.9), NONE);
+    assert_eq!(transformed_n_step_targets(&[], &[], &[], &[], 5), NONE);
+    assert_eq!(sequence_priority(&[], 0.9), 0.0);
+}
