@@ -1,6 +1,6 @@
 //! A table under its lock, with those who wait for it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Instant, SystemTime};
 
@@ -33,8 +33,9 @@ pub(crate) struct TableCore {
 pub(crate) struct Shared {
     pub(crate) name: Box<str>,
     pub(crate) state: Mutex<State>,
-    /// Encoded bytes that the table's items refer to.
-    pub(crate) referenced_bytes: AtomicU64,
+    /// Encoded bytes that the table's items refer to. Changes are counted after the lock, so that what an item brought may come after what it
+    /// took away, and the sum be below zero meanwhile.
+    pub(crate) referenced_bytes: AtomicI64,
     pub(crate) undelivered: AtomicU64,
     /// What others see of the table without its lock, if it is a shard.
     pub(crate) published: Option<Published>,
@@ -68,14 +69,14 @@ impl TableCore {
     }
 
     fn of(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>, published: Option<Published>) -> Self {
-        let bytes = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
+        let bytes: u64 = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
         let shared = Shared {
             columns_disputed: AtomicBool::new(false),
             columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
             name: table.config().name.as_str().into(),
             state: Mutex::new(State::new(table, rng)),
             published,
-            referenced_bytes: AtomicU64::new(bytes),
+            referenced_bytes: AtomicI64::new(bytes.cast_signed()),
             undelivered: AtomicU64::new(0),
             cold: OnceLock::new(),
             memory: Arc::clone(memory),
