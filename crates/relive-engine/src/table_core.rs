@@ -57,6 +57,9 @@ const INSERTS_PER_LOCK: usize = 64;
 /// Priorities set and items deleted under one lock; a learner's batch usually fits.
 pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;
 
+/// Mutations that take no memory of their own until the lock is there: those of one item, or of some.
+const FEW_MUTATIONS: usize = 16;
+
 impl TableCore {
     pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
         Self::of(table, rng, memory, None)
@@ -134,15 +137,26 @@ impl TableCore {
     /// See [`TableHandle::mutate`](crate::TableHandle::mutate).
     pub(crate) fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         let mut mutations = mutations.into_iter().peekable();
+        let mut stage: SmallVec<[Mutation; FEW_MUTATIONS]> = SmallVec::new();
         loop {
-            self.change(|change| {
-                change.check_open()?;
-                change.mutate(mutations.by_ref().take(MUTATIONS_PER_LOCK))
-            })?;
+            // The caller's code does not run under the lock.
+            stage.extend(mutations.by_ref().take(MUTATIONS_PER_LOCK));
+            self.mutate_at_once(stage.drain(..))?;
             if mutations.peek().is_none() {
                 return Ok(());
             }
         }
+    }
+
+    /// As [`mutate`](Self::mutate), all under one lock: of a few that lie ready.
+    pub(crate) fn mutate_at_once(
+        &self,
+        mutations: impl Iterator<Item = Mutation>,
+    ) -> Result<(), EngineError> {
+        self.change(|change| {
+            change.check_open()?;
+            change.mutate(mutations)
+        })
     }
 
     /// See [`TableHandle::reset`](crate::TableHandle::reset).
