@@ -10,12 +10,6 @@ use relive_transport::tls::refusal;
 use relive_wire::text;
 use tonic::{Code, Status};
 
-/// The text by which a server says that a rate limiter did not let a sample through in time.
-///
-/// The word "insert" is dm-reverb's; clients compare the text, so it stays.
-pub(crate) const LIMITER_TIMEOUT_TEXT: &str =
-    "Rate Limiter: Timeout exceeded before the right to insert was acquired.";
-
 /// The text of a stream that broke without a status; gRPC reports it as `UNKNOWN`.
 const STREAM_REMOVED_TEXT: &str = "Stream removed";
 
@@ -242,7 +236,7 @@ fn refused_by_tls(status: &Status) -> Option<String> {
 
 /// Whether `status` says that the rate limiter did not let a sample through in time.
 pub(crate) fn is_limiter_timeout(status: &Status) -> bool {
-    status.code() == Code::DeadlineExceeded && status.message().contains(LIMITER_TIMEOUT_TEXT)
+    status.code() == Code::DeadlineExceeded && status.message().contains(text::SAMPLE_TIMEOUT)
 }
 
 fn kind_of(status: &Status) -> ErrorKind {
@@ -302,7 +296,7 @@ mod tests {
 
     #[test]
     fn only_the_limiters_text_is_a_limiter_timeout() {
-        assert!(is_limiter_timeout(&Status::deadline_exceeded(LIMITER_TIMEOUT_TEXT)));
+        assert!(is_limiter_timeout(&Status::deadline_exceeded(text::SAMPLE_TIMEOUT)));
         assert!(!is_limiter_timeout(&Status::deadline_exceeded("Deadline Exceeded")));
     }
 }

@@ -58,14 +58,14 @@ impl Aftermath {
         self.wakers.into_iter().for_each(Waker::wake);
         let referenced = &table.shared.referenced_bytes;
         if self.added_bytes > 0 {
-            referenced.fetch_add(self.added_bytes, Ordering::Relaxed);
+            referenced.fetch_add(self.added_bytes.cast_signed(), Ordering::Relaxed);
             if let Some(cold) = table.shared.cold.get() {
                 cold.look();
             }
         }
         if !self.freed.is_empty() {
             let bytes: u64 = self.freed.removed().map(|item| item.trajectory.encoded_size_bytes()).sum();
-            referenced.fetch_sub(bytes, Ordering::Relaxed);
+            referenced.fetch_sub(bytes.cast_signed(), Ordering::Relaxed);
             drop(self.freed);
             table.shared.memory.freed();
         }
@@ -83,6 +83,42 @@ fn report(settled: Vec<(Arc<Confirmations>, Outcome)>) {
         }
         if let Some(waker) = stream.settle(outcomes) {
             waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_table::TableConfig;
+    use relive_testkit::data;
+
+    use super::*;
+    use crate::request::Mutation;
+    use crate::{Engine, TableHandle};
+
+    /// What the table tells while an insert of one thread is not counted yet and a delete of another is.
+    fn told_between(table: &TableHandle, keys: std::ops::Range<u64>) -> u64 {
+        let who: Arc<str> = "test".into();
+        let inserted: Vec<_> = keys
+            .clone()
+            .map(|key| {
+                let core = table.core_of(key);
+                (core, core.insert_detached(data::item(key, 1.0), &who, Instant::now()))
+            })
+            .collect();
+        table.mutate(keys.map(|key| Mutation::Delete { key })).expect("the table is open");
+        let told = table.status().referenced_bytes;
+        inserted.into_iter().for_each(|(core, after)| after.settle(core));
+        told
+    }
+
+    #[test]
+    fn a_delete_that_is_counted_before_its_insert_makes_no_number_of_all_bits() {
+        for shards in [1, 3] {
+            let config = TableConfig::new("t").shards(shards);
+            let engine = Engine::builder().table(config).seed(7).build().expect("it is in range");
+            let table = engine.table("t").expect("it was made");
+            assert_eq!((told_between(&table, 0..9), table.status().referenced_bytes), (0, 0), "{shards}");
         }
     }
 }

@@ -92,6 +92,11 @@ impl TableCore {
         self.shared.state.lock().table.bytes().resident_bytes()
     }
 
+    /// Below zero for a moment, perhaps; see [`Shared`](crate::table_core::Shared).
+    pub(crate) fn referenced_bytes(&self) -> i64 {
+        self.shared.referenced_bytes.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn status(&self) -> TableStatus {
         let state = self.shared.state.lock();
         let waiting = state.inserts.len() + state.samples.len();
@@ -104,7 +109,7 @@ impl TableCore {
             sample_shortfall: state.table.sample_shortfall(),
             limiter_cursor: state.table.rate_limiter().cursor(),
             bytes: state.table.bytes(),
-            referenced_bytes: self.shared.referenced_bytes.load(Ordering::Relaxed),
+            referenced_bytes: self.referenced_bytes().max(0).cast_unsigned(),
             undelivered_samples: self.shared.undelivered.load(Ordering::Relaxed),
             waiting_inserts: state.inserts.len(),
             waiting_samples: state.samples.len(),

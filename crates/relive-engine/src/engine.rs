@@ -109,11 +109,19 @@ pub enum BuildError {
     )]
     NoBudget,
     /// The system gives no thread.
-    #[error("the thread for checkpoints by the clock cannot be started: {reason}")]
+    #[error("the thread for {purpose} cannot be started: {reason}")]
     Thread {
+        /// What it is for: checkpoints by the clock, or moving chunks to disk.
+        purpose: &'static str,
         /// What the system says.
         reason: String,
     },
+}
+
+impl BuildError {
+    fn no_thread(purpose: &'static str, error: &std::io::Error) -> Self {
+        Self::Thread { purpose, reason: error.to_string() }
+    }
 }
 
 impl EngineBuilder {
@@ -177,7 +185,8 @@ impl EngineBuilder {
     /// Makes the engine.
     ///
     /// # Errors
-    /// No tables, two tables of one name, or a configuration out of range.
+    /// Of tables: there are none or too many, two have one name, or a configuration is out of range. Of the whole: a bound of no bytes,
+    /// a disk tier without a bound, checkpoints with nothing to write them or too often. Or the system gives no thread.
     pub fn build(self) -> Result<Engine, BuildError> {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
         self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {
@@ -204,6 +213,7 @@ impl EngineBuilder {
             0 => return Err(BuildError::NoTables),
             got if got > MAX_TABLES => return Err(BuildError::TooManyTables { got }),
             _ if self.max_bytes == Some(0) => return Err(BuildError::MaxBytes),
+            _ if self.max_bytes.is_none() && self.cold.is_some() => return Err(BuildError::NoBudget),
             _ => {}
         }
         let longest_wait = self.max_bytes_wait.unwrap_or(MEMORY_WAIT);
@@ -224,8 +234,8 @@ impl EngineBuilder {
             checkpoints: self.checkpoints.make()?,
             loaded: self.loaded,
         })?;
-        if let Some(store) = self.cold {
-            engine.start_cold(store, self.max_bytes.ok_or(BuildError::NoBudget)?)?;
+        if let (Some(store), Some(budget_bytes)) = (self.cold, self.max_bytes) {
+            engine.start_cold(store, budget_bytes)?;
         }
         Ok(engine)
     }
@@ -246,7 +256,7 @@ impl Engine {
         let inner = Arc::new(inner);
         if let Some(clock) = inner.checkpoints.as_ref().and_then(Checkpoints::clock) {
             let started = clock.start(Arc::downgrade(&inner));
-            started.map_err(|error| BuildError::Thread { reason: error.to_string() })?;
+            started.map_err(|error| BuildError::no_thread("checkpoints by the clock", &error))?;
         }
         Ok(Self::of(inner))
     }
@@ -262,7 +272,8 @@ impl Engine {
             // Each core is fresh, so that its cell is empty.
             let _ = core.shared.cold.set(Arc::clone(&cold));
         }
-        cold.start(&self.inner.tables).map_err(|error| BuildError::Thread { reason: error.to_string() })
+        let started = cold.start(&self.inner.tables);
+        started.map_err(|error| BuildError::no_thread("moving chunks to disk", &error))
     }
 
     /// The table `name`.

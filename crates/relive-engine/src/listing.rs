@@ -1,5 +1,6 @@
 //! Looking at the items of a table, without counting it as sampling.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use relive_table::{ItemData, ItemView, Sampled};
@@ -33,12 +34,13 @@ impl TableCore {
     pub(crate) fn items(&self, from: u64, limit: usize) -> ItemPage {
         let limit = limit.clamp(1, MAX_LISTED_ITEMS);
         let mut items: Vec<ListedItem> = Vec::new();
-        let (mut slot, mut more) = (0, false);
-        while let Some(next) = self.collect(slot, from, &mut items) {
+        let (mut slot, mut wanted, mut more) = (0, from..=u64::MAX, false);
+        while let Some(next) = self.collect(slot, &wanted, &mut items) {
             slot = next;
-            // Twice the page is kept at most; the half with the later items is not on it.
+            // Twice the page is kept at most; the half with the later items is not on it, nor is any that is later still.
             if items.len() > limit.saturating_mul(2) {
                 more |= cut(&mut items, limit);
+                wanted = from..=latest(&items).unwrap_or(u64::MAX);
             }
         }
         more |= cut(&mut items, limit);
@@ -60,12 +62,17 @@ impl TableCore {
         found
     }
 
-    /// Adds the items of some slots; tells the next slot.
-    fn collect(&self, slot: usize, from: u64, items: &mut Vec<ListedItem>) -> Option<usize> {
+    /// Adds the items of some slots whose sequence is `wanted`; tells the next slot.
+    fn collect(
+        &self,
+        slot: usize,
+        wanted: &RangeInclusive<u64>,
+        items: &mut Vec<ListedItem>,
+    ) -> Option<usize> {
         let end = slot.saturating_add(SLOTS_PER_LOCK);
         self.look(|state| {
             let views = state.table.items_in_slots(slot..end);
-            items.extend(views.filter(|view| view.data.sequence >= from).map(ListedItem::of));
+            items.extend(views.filter(|view| wanted.contains(&view.data.sequence)).map(ListedItem::of));
             (end < state.table.num_slots()).then_some(end)
         })
     }
@@ -85,6 +92,10 @@ fn cut(items: &mut Vec<ListedItem>, limit: usize) -> bool {
     items.select_nth_unstable_by_key(limit, |item| item.data.sequence);
     items.truncate(limit);
     true
+}
+
+fn latest(items: &[ListedItem]) -> Option<u64> {
+    items.iter().map(|item| item.data.sequence).max()
 }
 
 fn as_sampled(view: ItemView<'_>, table_size: u64) -> Sampled {

@@ -1,6 +1,6 @@
 //! A table under its lock, with those who wait for it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Instant, SystemTime};
 
@@ -33,8 +33,9 @@ pub(crate) struct TableCore {
 pub(crate) struct Shared {
     pub(crate) name: Box<str>,
     pub(crate) state: Mutex<State>,
-    /// Encoded bytes that the table's items refer to.
-    pub(crate) referenced_bytes: AtomicU64,
+    /// Encoded bytes that the table's items refer to. Changes are counted after the lock, so that what an item brought may come after what it
+    /// took away, and the sum be below zero meanwhile.
+    pub(crate) referenced_bytes: AtomicI64,
     pub(crate) undelivered: AtomicU64,
     /// What others see of the table without its lock, if it is a shard.
     pub(crate) published: Option<Published>,
@@ -56,6 +57,9 @@ const INSERTS_PER_LOCK: usize = 64;
 /// Priorities set and items deleted under one lock; a learner's batch usually fits.
 pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;
 
+/// Mutations that take no memory of their own until the lock is there: those of one item, or of some.
+const FEW_MUTATIONS: usize = 16;
+
 impl TableCore {
     pub(crate) fn new(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>) -> Self {
         Self::of(table, rng, memory, None)
@@ -68,14 +72,14 @@ impl TableCore {
     }
 
     fn of(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>, published: Option<Published>) -> Self {
-        let bytes = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
+        let bytes: u64 = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
         let shared = Shared {
             columns_disputed: AtomicBool::new(false),
             columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
             name: table.config().name.as_str().into(),
             state: Mutex::new(State::new(table, rng)),
             published,
-            referenced_bytes: AtomicU64::new(bytes),
+            referenced_bytes: AtomicI64::new(bytes.cast_signed()),
             undelivered: AtomicU64::new(0),
             cold: OnceLock::new(),
             memory: Arc::clone(memory),
@@ -133,15 +137,26 @@ impl TableCore {
     /// See [`TableHandle::mutate`](crate::TableHandle::mutate).
     pub(crate) fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         let mut mutations = mutations.into_iter().peekable();
+        let mut stage: SmallVec<[Mutation; FEW_MUTATIONS]> = SmallVec::new();
         loop {
-            self.change(|change| {
-                change.check_open()?;
-                change.mutate(mutations.by_ref().take(MUTATIONS_PER_LOCK))
-            })?;
+            // The caller's code does not run under the lock.
+            stage.extend(mutations.by_ref().take(MUTATIONS_PER_LOCK));
+            self.mutate_at_once(stage.drain(..))?;
             if mutations.peek().is_none() {
                 return Ok(());
             }
         }
+    }
+
+    /// As [`mutate`](Self::mutate), all under one lock: of a few that lie ready.
+    pub(crate) fn mutate_at_once(
+        &self,
+        mutations: impl Iterator<Item = Mutation>,
+    ) -> Result<(), EngineError> {
+        self.change(|change| {
+            change.check_open()?;
+            change.mutate(mutations)
+        })
     }
 
     /// See [`TableHandle::reset`](crate::TableHandle::reset).

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::request;
-use relive_engine::{Confirmations, Engine, ErrorKind, TableHandle};
+use relive_engine::{BuildError, Confirmations, Engine, ErrorKind, TableHandle};
 use relive_table::{NewItem, Sampled, TableConfig};
 use relive_tensor::{
     Chunk, Codec, ColdError, ColdStore, SequenceRange, Slice, Tensor, TensorError, Trajectory,
@@ -236,6 +236,14 @@ async fn a_writer_whose_data_finds_no_place_is_told_why() {
     let error = gate.opened(|| 0).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert!(error.to_string().contains("as chunks cannot be moved to disk (disk full)"), "{error}");
+}
+
+#[test]
+fn a_tier_without_a_budget_is_refused() {
+    let builder = Engine::builder().table(TableConfig::new("t")).cold_store(Arc::<MemoryDisk>::default());
+    let error = builder.build().unwrap_err();
+    assert!(matches!(error, BuildError::NoBudget), "{error}");
+    assert!(error.to_string().contains("max_bytes"), "{error}");
 }
 
 #[test]

@@ -12,10 +12,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use common::{Writer, item, request};
 use relive_engine::limits::MAX_COPIED_BYTES;
-use relive_engine::{BuildError, CopiedSamples, Engine, ErrorKind, TableHandle};
+use relive_engine::{BuildError, CopiedSamples, Engine, ErrorKind, Mutation, TableHandle};
 use relive_table::{InsertOnFirstSample, SelectorKind, TableConfig};
 use relive_tensor::{DType, Nest, PlainLayout, Shape, TensorSpec};
 
@@ -215,4 +216,55 @@ fn structures_that_are_refused_leave_the_place_free() {
         "table `t` cannot name its columns after this structure: it has no columns"
     );
     assert!(table.name_columns(Nest::Leaf(())).unwrap());
+}
+
+/// Whatever order the items lie in: places that are free again are taken by later ones.
+#[test]
+fn a_page_has_the_first_of_those_behind_its_beginning() {
+    for shards in [1, 3] {
+        let (_engine, table) = common::engine(TableConfig::new("t").shards(shards));
+        let mut writer = Writer::new(&table);
+        writer.insert(0..9_000);
+        table.mutate((0..3_000).map(|key| Mutation::Delete { key: key * 3 })).unwrap();
+        writer.insert(10_000..12_000);
+        let all = table.items(0, 100_000);
+        assert_eq!((all.items.len(), all.next), (8_000, None));
+        let sequences: Vec<u64> = all.items.iter().map(|item| item.data.sequence).collect();
+        let (mut from, mut listed) = (0, Vec::new());
+        loop {
+            let page = table.items(from, 7);
+            let there = page.items.iter().map(|item| item.data.sequence);
+            let expected = sequences.iter().copied().filter(|&sequence| sequence >= from).take(7);
+            assert!(there.clone().eq(expected), "from {from}");
+            listed.extend(there);
+            // Most pages are like those before.
+            match page.next {
+                Some(next) if from < 200 => from = next,
+                Some(next) if from < 7_500 => from = next.max(7_500),
+                _ => break,
+            }
+        }
+        assert!(listed.len() > 100 && listed.is_sorted());
+    }
+}
+
+/// It may look at the table, too.
+#[test]
+fn the_code_of_who_mutates_does_not_run_under_the_lock() {
+    for shards in [1, 3] {
+        let (_engine, table) = common::engine(TableConfig::new("t").shards(shards));
+        let mut writer = Writer::new(&table);
+        writer.insert(0..3_000);
+        let (done, is_done) = std::sync::mpsc::channel();
+        let own = table.clone();
+        std::thread::spawn(move || {
+            let looking = (0..3_000).map(|key| {
+                assert_eq!(own.info().inserts, 3_000);
+                Mutation::Update { key, priority: 2.0 }
+            });
+            done.send(own.mutate(looking)).unwrap();
+        });
+        is_done.recv_timeout(Duration::from_secs(60)).expect("it waits for its own lock").unwrap();
+        assert!(table.items(0, 3_000).items.iter().all(|item| item.priority == 2.0));
+    }
 }

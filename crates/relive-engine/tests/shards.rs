@@ -492,7 +492,10 @@ fn threads_lose_nothing_and_take_nothing_twice() {
     assert_eq!(confirmed.len() as u64, 2 * KEYS);
     let mut times = vec![0_u8; usize::try_from(2 * KEYS).unwrap()];
     samples.iter().for_each(|&key| times[usize::try_from(key).unwrap()] += 1);
-    assert!(times.iter().all(|times| *times == 2), "each item was sampled twice and left");
+    assert!(times.iter().all(|times| *times <= 2), "each item leaves once it was sampled twice");
+    // What an insert served in the moment in which its request was dropped has no taker.
+    let lost = 4 * KEYS - samples.len() as u64;
+    assert_eq!(table.status().undelivered_samples, lost, "the others were sampled twice");
     let info = table.info();
     assert_eq!((info.current_size, info.deletes.unsigned_abs()), (0, 2 * KEYS));
     assert_eq!(table.status().bytes.chunks, 0);

@@ -9,6 +9,7 @@
 //! status that clients retry elsewhere, confirmations of inserts that did happen are still sent, and connections get
 //! [`ServerOptions::drain_timeout`] to end.
 
+mod accepting;
 pub mod access;
 mod arrivals;
 mod bulk;
@@ -21,6 +22,7 @@ mod listener;
 mod metered;
 mod monitor;
 mod options;
+mod seldom;
 mod serve;
 mod single;
 mod traffic;

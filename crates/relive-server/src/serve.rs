@@ -5,21 +5,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
 
 use relive_engine::Engine;
 use relive_transport::LocalListener;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::ServerOptions;
+use crate::accepting::survive;
 use crate::access::Access;
 use crate::bulk::Local;
 use crate::connection::{Accepted, Visitor};
 use crate::entrance::{Entrance, Entrances};
 use crate::grpc::Services;
-use crate::limits::REFUSAL_LOG_INTERVAL;
+use crate::seldom::Seldom;
 use crate::workers::Workers;
 
 /// Serves `engine` at `entrances`, of which a bound listener is one, until `shutdown` is ready, then ends in order.
@@ -171,45 +172,19 @@ impl Visitors {
 #[derive(Default)]
 struct Refusals {
     untold: u64,
-    told_at: Option<Instant>,
+    telling: Seldom,
 }
 
 impl Refusals {
     fn note(&mut self, peer: &str, limit: usize) {
         self.untold += 1;
-        if self.told_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
+        if self.telling.is_due(Instant::now()) {
             tracing::warn!(
                 last = peer,
                 refused = self.untold,
                 "connections refused: {limit} are open, which is max_connections"
             );
-            (self.untold, self.told_at) = (0, Some(Instant::now()));
+            self.untold = 0;
         }
     }
-}
-
-/// Tells failures of one connection, and a lack of descriptors, which passes, from the end of the listener.
-async fn survive(error: io::Error) -> io::Result<()> {
-    if is_of_one_connection(&error) {
-        tracing::debug!(%error, "accept failed");
-        return Ok(());
-    }
-    if is_out_of_descriptors(&error) {
-        tracing::error!(%error, "cannot accept connections for a second; raise the limit of open files");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        return Ok(());
-    }
-    Err(error)
-}
-
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
-    )
-}
-
-/// EMFILE and ENFILE have no kind of their own.
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(23 | 24))
 }

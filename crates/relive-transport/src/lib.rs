@@ -12,5 +12,5 @@ mod socket;
 pub mod tls;
 
 pub use frame::{FrameWriter, Frames, ReadError};
-pub use local::{LocalAddress, LocalListener, connect_local, is_own_peer};
+pub use local::{LocalAddress, LocalListener, connect_local, host_id, is_own_peer};
 pub use socket::{Purpose, Socket};

@@ -5,6 +5,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::limits::SEND_BUFFER_BYTES;
@@ -86,15 +87,71 @@ pub fn is_own_peer(socket: &UnixStream) -> bool {
 /// Connects to a server of this machine, of the same user. Must be called inside a Tokio runtime.
 ///
 /// # Errors
-/// Nobody listens there, or a process of another user does.
+/// Nobody listens there, or a process of another user does; [`WouldBlock`](io::ErrorKind::WouldBlock) while as many connections as there is
+/// room for wait for the server to accept them.
 pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
-    let socket = StdStream::connect_addr(&address.address()?)?;
-    socket.set_nonblocking(true)?;
-    let socket = UnixStream::from_std(socket)?;
+    // Before it connects: the system would have the thread wait for room.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new_abstract_name(address.0.as_bytes())?)?;
+    let socket = UnixStream::from_std(StdStream::from(socket))?;
     if is_own_peer(&socket) {
         widen(&socket);
         Ok(socket)
     } else {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, "the server is a process of another user"))
+    }
+}
+
+/// Tells this machine from others: the same for all processes that share a kernel, another one whenever it starts. Empty if the system does not
+/// say it.
+#[must_use]
+pub fn host_id() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    read.map_or_else(|_| String::new(), |id| id.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{bind, listen};
+
+    use super::*;
+
+    fn address(name: &str) -> LocalAddress {
+        LocalAddress::new(format!("relive-test/{name}/{}", std::process::id()))
+    }
+
+    #[tokio::test]
+    async fn both_ends_know_each_other() {
+        let listener = LocalListener::bind(address("both")).unwrap();
+        let socket = connect_local(listener.address()).unwrap();
+        listener.accept().await.unwrap().set_nonblocking(true).unwrap();
+        assert!(is_own_peer(&socket));
+        let nobody = connect_local(&address("nobody")).unwrap_err();
+        assert_eq!(nobody.kind(), io::ErrorKind::ConnectionRefused);
+        let too_long = connect_local(&address(&"x".repeat(200))).unwrap_err();
+        assert_eq!(too_long.kind(), io::ErrorKind::InvalidFilename);
+    }
+
+    #[tokio::test]
+    async fn a_listener_without_room_holds_up_nobody() {
+        let address = address("full");
+        let listener =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new_abstract_name(address.name().as_bytes()).unwrap()).unwrap();
+        listen(&listener, 1).unwrap();
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match connect_local(&address) {
+                Ok(socket) => waiting.push(socket),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock, "{} wait", waiting.len());
+    }
+
+    #[test]
+    fn this_machine_has_a_name() {
+        assert_eq!((host_id().len(), host_id()), (36, host_id()));
     }
 }

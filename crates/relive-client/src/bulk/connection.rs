@@ -217,8 +217,7 @@ impl Connection {
     }
 
     async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), Broken> {
-        let mut body = vec![0; header.body_len()];
-        self.frames.read_body(&mut body).await?;
+        let body = self.frames.read_bytes(header.body_len()).await?;
         let (mut rest, mut received) = (Bytes::from(body), Vec::new());
         let (mut assembler, bytes) = (Assembler::default(), rest.len() as u64);
         while !rest.is_empty() {

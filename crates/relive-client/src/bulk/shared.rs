@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -118,11 +118,15 @@ impl Shared {
             None => {}
         }
         state.caller = Some(waker.clone());
-        if state.credits + state.outstanding == 0 {
+        let is_first = state.credits + state.outstanding == 0;
+        if is_first {
             state.allow(1);
-            self.work.notify_one();
         }
         let give_up_at = state.trouble.as_ref().and_then(|(since, _)| since.checked_add(self.patience));
+        drop(state);
+        if is_first {
+            self.work.notify_one();
+        }
         Taken::Nothing { give_up_at }
     }
 
@@ -161,7 +165,7 @@ impl Shared {
         state.outstanding = outstanding;
         state.trouble = None;
         state.ready.push_back(ready);
-        state.wake();
+        wake(state);
         true
     }
 
@@ -199,7 +203,7 @@ impl Shared {
         state.taken_bytes = 0;
         let since = state.trouble.take().map_or_else(Instant::now, |(since, _)| since);
         state.trouble = Some((since, text));
-        state.wake();
+        wake(state);
     }
 
     /// Whether all that may be asked for has come.
@@ -211,7 +215,7 @@ impl Shared {
     pub(super) fn end(&self, end: End) {
         let mut state = self.state.lock();
         state.end = Some(end);
-        state.wake();
+        wake(state);
     }
 }
 
@@ -227,11 +231,14 @@ impl State {
     fn is_over(&self) -> bool {
         self.left == Some(0) && self.credits == 0 && self.outstanding == 0
     }
+}
 
-    fn wake(&mut self) {
-        if let Some(caller) = self.caller.take() {
-            caller.wake();
-        }
+/// Ends the lock, and wakes who asks for batches then.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let caller = state.caller.take();
+    drop(state);
+    if let Some(caller) = caller {
+        caller.wake();
     }
 }
 

@@ -59,15 +59,16 @@ impl Group {
             first.shortfall = sample_shortfall;
         }
         let cursor = |state: &State| state.table.rate_limiter().cursor();
-        let counted = |count: fn(&TableCore) -> u64| self.cores.iter().map(count).sum();
+        let referenced: i64 = self.cores.iter().map(TableCore::referenced_bytes).sum();
+        let undelivered = |core: &TableCore| core.shared.undelivered.load(Ordering::Relaxed);
         TableStatus {
             columns: self.front().columns(),
             sample_shortfall,
             insert_shortfall: states.first().and_then(|state| state.table.insert_shortfall()),
             limiter_cursor: states.iter().map(|state| cursor(state)).sum(),
             bytes,
-            referenced_bytes: counted(|core| core.shared.referenced_bytes.load(Ordering::Relaxed)),
-            undelivered_samples: counted(|core| core.shared.undelivered.load(Ordering::Relaxed)),
+            referenced_bytes: referenced.max(0).cast_unsigned(),
+            undelivered_samples: self.cores.iter().map(undelivered).sum(),
             paused: Paused::default(),
             waiting_inserts: 0,
             waiting_samples: waiting,

@@ -40,12 +40,12 @@ impl Group {
     fn mutate_stage(&self, stage: &[Mutation]) -> Result<(), EngineError> {
         let place = |mutation: &Mutation| self.place(mutation.key());
         let places: Vec<usize> = stage.iter().map(place).collect();
-        let Some(&first) = places.first() else { return self.front().mutate([]) };
+        let Some(&first) = places.first() else { return self.front().mutate_at_once([].into_iter()) };
         for shard in self.beginning_with(first) {
             let theirs = stage.iter().zip(&places).filter(|(_, place)| **place == shard);
             let mut theirs = theirs.map(|(mutation, _)| *mutation).peekable();
             if let (Some(core), Some(_)) = (self.cores.get(shard), theirs.peek()) {
-                core.mutate(theirs)?;
+                core.mutate_at_once(theirs)?;
             }
         }
         Ok(())

@@ -87,8 +87,7 @@ impl Sender {
     ) -> Result<u64, Failure> {
         let (mut rest, mut sent) = (samples, 0);
         while !rest.is_empty() {
-            let (fitting, bytes) = fitting(rest);
-            let (together, after) = rest.split_at(fitting);
+            let (together, after, bytes) = first_part(rest, SAMPLES_FRAME_BYTES);
             rest = after;
             let load = self.passage.take(bytes).await;
             let mut packer = Packer::for_readers_of(CodecSet::ALL);
@@ -150,16 +149,19 @@ fn counting(frames: &Frames, load: &Load) -> FrameWriter {
     frames.writer().counting(Arc::clone(load.moved()))
 }
 
-/// How many of the samples go into one frame of them, at least one, and the bytes of their chunks.
-fn fitting(samples: &[Sampled]) -> (usize, u64) {
-    let mut bytes = 0;
-    let fits = |sampled: &&Sampled| {
-        let has_room = bytes < SAMPLES_FRAME_BYTES;
-        bytes += sampled.item.trajectory.chunks().iter().map(|chunk| chunk.size_bytes()).sum::<u64>();
-        has_room
-    };
-    let count = samples.iter().take_while(fits).count();
-    (count, bytes)
+/// Those of the samples that go into one frame, which is full with `full_bytes`: at least one. Then the others, and the bytes of the chunks of
+/// the first.
+fn first_part(samples: &[Sampled], full_bytes: u64) -> (&[Sampled], &[Sampled], u64) {
+    let (mut count, mut bytes) = (0, 0);
+    for sampled in samples {
+        if bytes >= full_bytes {
+            break;
+        }
+        count += 1;
+        bytes += sampled.item.trajectory.encoded_size_bytes();
+    }
+    let (first, others) = samples.split_at(count);
+    (first, others, bytes)
 }
 
 /// Sends the descriptor of a piece of shared memory.
@@ -260,4 +262,44 @@ impl Plan {
 
 fn damaged(error: &BatchError) -> Failure {
     Status::data_loss(error.to_string()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_table::{ItemData, Timestamp};
+    use relive_tensor::AtHand;
+    use relive_testkit::data::{chunk, trajectory};
+
+    use super::*;
+
+    fn sampled(key: u64, rows: u16) -> Sampled {
+        let trajectory = trajectory(&[chunk(key, 1, 0, rows)]);
+        Sampled {
+            item: Arc::new(ItemData { trajectory, key, sequence: key, inserted_at: Timestamp::EPOCH }),
+            priority: 1.0,
+            probability: 1.0,
+            table_size: 1,
+            times_sampled: 1,
+            rate_limited: false,
+            at_hand: AtHand::default(),
+        }
+    }
+
+    /// The items of the first part, and its bytes.
+    fn part(samples: &[Sampled], full_bytes: u64) -> (usize, usize, u64) {
+        let (first, others, bytes) = first_part(samples, full_bytes);
+        (first.len(), others.len(), bytes)
+    }
+
+    #[test]
+    fn room_is_taken_for_the_samples_of_a_part_and_for_no_other() {
+        let samples = [sampled(1, 10), sampled(2, 1_000)];
+        let [small, large] = [0, 1].map(|it: usize| samples[it].item.trajectory.encoded_size_bytes());
+        assert!(small > 0 && large > small);
+        assert_eq!(part(&samples, 1), (1, 1, small), "one is more than enough");
+        assert_eq!(part(&samples, small), (1, 1, small), "the first fills it");
+        assert_eq!(part(&samples, small + 1), (2, 0, small + large), "there was room for a byte");
+        assert_eq!(part(&samples[1..], u64::MAX), (1, 0, large));
+        assert_eq!(part(&[], 1), (0, 0, 0));
+    }
 }

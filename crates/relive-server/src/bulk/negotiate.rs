@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 
-use relive_transport::{LocalAddress, LocalListener};
+use relive_transport::{LocalAddress, LocalListener, host_id};
 use relive_wire::bulk::VERSION;
 use relive_wire::v1::{NegotiateRequest, NegotiateResponse};
 
@@ -29,12 +29,6 @@ impl Local {
 /// Another name for every server; who may connect is checked otherwise.
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
-}
-
-/// The same for all processes that share a kernel; changes when it starts.
-fn host_id() -> String {
-    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    read.map_or_else(|_| String::new(), |id| id.trim().to_owned())
 }
 
 /// Answers a client that wants to know.

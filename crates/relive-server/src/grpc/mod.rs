@@ -1,6 +1,7 @@
 //! The gRPC services. Each RPC has a file; the router knows which path is which.
 
 mod arrival;
+mod aside;
 mod checkpoint;
 mod columns;
 mod describe;
@@ -11,6 +12,7 @@ mod messages;
 mod operate;
 mod replies;
 mod router;
+mod rpc;
 mod sample;
 mod services;
 pub(crate) mod status;

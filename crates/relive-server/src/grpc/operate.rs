@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use relive_engine::EngineError;
 use relive_wire::operate;
 use relive_wire::v1::{
     AddTableRequest, AddTableResponse, ChangeTableRequest, ChangeTableResponse, DropTableRequest,
@@ -10,6 +9,7 @@ use relive_wire::v1::{
 };
 use tonic::Status;
 
+use super::aside::aside;
 use super::{Services, status};
 
 pub(super) async fn change_table(
@@ -42,13 +42,4 @@ pub(super) async fn drop_table(
 ) -> Result<DropTableResponse, Status> {
     aside(move || services.engine().drop_table(&request.table, &peer)).await?;
     Ok(DropTableResponse {})
-}
-
-/// Runs what may take long, such as freeing a million items, where it holds up no connection.
-async fn aside<R: Send + 'static>(
-    act: impl FnOnce() -> Result<R, EngineError> + Send + 'static,
-) -> Result<R, Status> {
-    let done = tokio::task::spawn_blocking(act).await;
-    let done = done.map_err(|error| Status::internal(format!("the change did not end: {error}")))?;
-    done.map_err(|error| status::of_engine(&error))
 }

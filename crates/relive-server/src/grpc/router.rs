@@ -16,6 +16,7 @@ use tonic::body::Body;
 use super::arrival::Arrival;
 use super::insert::InsertSession;
 use super::messages::Messages;
+use super::rpc::Rpc;
 use super::sample::SampleSession;
 use super::{Services, checkpoint, columns, describe, initialize, items, operate, replies, tables};
 use crate::access::{Access, Role};
@@ -51,94 +52,60 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
         let body = Arrival::new(body, &line);
         Box::pin(async move {
             let path = head.uri.path();
-            let call = path.rsplit('/').next().unwrap_or(path);
-            match access.check_headers(&head.headers, call, role_for(call)) {
-                Ok(()) => Ok(route(services, peer, &line, path, body).await),
-                Err(status) => Ok(status.into_http()),
-            }
+            let rpc = Rpc::from_path(path);
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let role = rpc.map_or(Role::Admin, Rpc::role);
+            let reply = match (access.check_headers(&head.headers, name, role), rpc) {
+                (Ok(()), Some(rpc)) => route(rpc, services, peer, &line, body).await,
+                (Ok(()), None) => unknown(path),
+                (Err(status), _) => status.into_http(),
+            };
+            Ok(reply)
         })
     }
 }
 
-/// The role that a call needs.
-fn role_for(call: &str) -> Role {
-    match call {
-        "SampleStream"
-        | "ServerInfo"
-        | "InitializeConnection"
-        | "Describe"
-        | "CheckpointStatus"
-        | "Negotiate"
-        | "ListItems"
-        | "GetItems" => Role::Read,
-        "InsertStream" | "MutatePriorities" | "NameColumns" => Role::Write,
-        _ => Role::Admin,
-    }
+fn unknown(path: &str) -> Response<Body> {
+    Status::unimplemented(format!("there is no RPC {}", path.get(..200).unwrap_or(path))).into_http()
 }
 
-async fn route(services: Services, peer: Arc<str>, line: &Line, path: &str, body: Arrival) -> Response<Body> {
-    match path {
-        "/deepmind.reverb.ReverbService/InsertStream" => {
+async fn route(rpc: Rpc, services: Services, peer: Arc<str>, line: &Line, body: Arrival) -> Response<Body> {
+    match rpc {
+        Rpc::InsertStream => {
             let requests = Messages::new(body, MAX_MESSAGE_BYTES).checked(check_insert);
             replies::of_stream(InsertSession::new(&services, &peer, line, requests))
         }
-        "/deepmind.reverb.ReverbService/SampleStream" => replies::of_body(SampleSession::new(
-            &services,
-            &peer,
-            line,
-            Messages::new(body, MAX_SAMPLE_REQUEST_BYTES),
-        )),
-        "/deepmind.reverb.ReverbService/MutatePriorities" => {
+        Rpc::SampleStream => {
+            let requests = Messages::new(body, MAX_SAMPLE_REQUEST_BYTES);
+            replies::of_body(SampleSession::new(&services, &peer, line, requests))
+        }
+        Rpc::MutatePriorities => {
             unary(body, line, |message| tables::mutate_priorities(&services, &message)).await
         }
-        "/deepmind.reverb.ReverbService/Reset" => {
-            unary(body, line, |message| tables::reset(&services, &peer, &message)).await
-        }
-        "/deepmind.reverb.ReverbService/ServerInfo" => {
-            unary(body, line, |message| Ok(tables::server_info(&services, message))).await
-        }
-        "/deepmind.reverb.ReverbService/Checkpoint" => replies::of_result(match message(body, line).await {
-            Ok(message) => checkpoint::checkpoint(services, message).await,
-            Err(status) => Err(status),
-        }),
-        "/deepmind.reverb.ReverbService/InitializeConnection" => {
-            unary(body, line, initialize::initialize).await
-        }
-        "/relive.v1.ReplayService/Describe" => {
-            unary(body, line, |message| Ok(describe::describe(&services, message))).await
-        }
-        "/relive.v1.ReplayService/CheckpointStatus" => {
+        Rpc::Reset => unary_async(body, line, |message| tables::reset(services, peer, message)).await,
+        Rpc::ServerInfo => unary(body, line, |message| Ok(tables::server_info(&services, message))).await,
+        Rpc::Checkpoint => unary_async(body, line, |message| checkpoint::checkpoint(services, message)).await,
+        Rpc::InitializeConnection => unary(body, line, initialize::initialize).await,
+        Rpc::Describe => unary(body, line, |message| Ok(describe::describe(&services, message))).await,
+        Rpc::CheckpointStatus => {
             unary(body, line, |message| Ok(checkpoint::checkpoint_status(&services, message))).await
         }
-        "/relive.v1.ReplayService/ChangeTable" => replies::of_result(match message(body, line).await {
-            Ok(message) => operate::change_table(services, peer, message).await,
-            Err(status) => Err(status),
-        }),
-        "/relive.v1.ReplayService/AddTable" => {
-            unary(body, line, |message| operate::add_table(&services, &peer, &message)).await
+        Rpc::ChangeTable => {
+            unary_async(body, line, |message| operate::change_table(services, peer, message)).await
         }
-        "/relive.v1.ReplayService/DropTable" => replies::of_result(match message(body, line).await {
-            Ok(message) => operate::drop_table(services, peer, message).await,
-            Err(status) => Err(status),
-        }),
-        "/relive.v1.ReplayService/Negotiate" => {
-            unary(body, line, |message| Ok(negotiate(&services, message))).await
+        Rpc::AddTable => unary(body, line, |message| operate::add_table(&services, &peer, &message)).await,
+        Rpc::DropTable => {
+            unary_async(body, line, |message| operate::drop_table(services, peer, message)).await
         }
-        "/relive.v1.ReplayService/ListItems" => {
-            unary(body, line, |message| items::list(&services, &message)).await
-        }
-        "/relive.v1.ReplayService/GetItems" => {
-            match message(body, line).await.and_then(|message| items::get(&services, message)) {
-                Ok(items) => replies::of_body(items),
-                Err(status) => status.into_http(),
-            }
-        }
-        "/relive.v1.ReplayService/NameColumns" => {
+        Rpc::Negotiate => unary(body, line, |message| Ok(negotiate(&services, message))).await,
+        Rpc::ListItems => unary_async(body, line, |message| items::list(services, message)).await,
+        Rpc::GetItems => match message(body, line).await.and_then(|message| items::get(&services, message)) {
+            Ok(items) => replies::of_body(items),
+            Err(status) => status.into_http(),
+        },
+        Rpc::NameColumns => {
             let message = message_within(body, line, MAX_STRUCTURE_BYTES).await;
             replies::of_result(message.and_then(|message| columns::name(&services, &message)))
-        }
-        path => {
-            Status::unimplemented(format!("there is no RPC {}", path.get(..200).unwrap_or(path))).into_http()
         }
     }
 }
@@ -150,6 +117,19 @@ where
     R: Message + Unpin + 'static,
 {
     replies::of_result(message(body, line).await.and_then(act))
+}
+
+/// The same of a call whose answer takes its time.
+async fn unary_async<Q, R, F>(body: Arrival, line: &Line, act: impl FnOnce(Q) -> F) -> Response<Body>
+where
+    Q: Message + Default,
+    R: Message + Unpin + 'static,
+    F: Future<Output = Result<R, Status>>,
+{
+    replies::of_result(match message(body, line).await {
+        Ok(message) => act(message).await,
+        Err(status) => Err(status),
+    })
 }
 
 /// The one message of a call.

@@ -237,8 +237,7 @@ fn taken_bytes(request: &SampleStreamRequest) -> usize {
 
 /// Bytes of the chunks that the samples are sent with.
 fn size_bytes(batch: &[Sampled]) -> u64 {
-    let chunks = batch.iter().flat_map(|sampled| sampled.item.trajectory.chunks());
-    chunks.map(|chunk| chunk.size_bytes()).sum()
+    batch.iter().map(|sampled| sampled.item.trajectory.encoded_size_bytes()).sum()
 }
 
 /// Samples of one batch; the byte limit ends batches of all but the smallest items earlier.

@@ -10,6 +10,7 @@ use relive_wire::reverb::{
 use relive_wire::table;
 use tonic::Status;
 
+use super::aside::aside;
 use super::{Services, status};
 
 /// Deletes come before updates, as in dm-reverb: a key in both lists is gone.
@@ -28,13 +29,13 @@ pub(super) fn mutate_priorities(
     Ok(MutatePrioritiesResponse {})
 }
 
-pub(super) fn reset(
-    services: &Services,
-    peer: &Arc<str>,
-    request: &ResetRequest,
+pub(super) async fn reset(
+    services: Services,
+    peer: Arc<str>,
+    request: ResetRequest,
 ) -> Result<ResetResponse, Status> {
-    let reset = services.engine().reset_table(&request.table, peer);
-    reset.map(|()| ResetResponse {}).map_err(|error| status::of_engine(&error))
+    aside(move || services.engine().reset_table(&request.table, &peer)).await?;
+    Ok(ResetResponse {})
 }
 
 pub(super) fn server_info(services: &Services, _request: ServerInfoRequest) -> ServerInfoResponse {

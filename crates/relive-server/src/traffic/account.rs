@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::meter::{Meter, Part};
 use super::passage::Line;
 use super::windows::{Window, Windows};
-use crate::limits::{REFUSAL_LOG_INTERVAL, STALLED_AFTER, WOKEN_FOR_ROOM};
+use crate::limits::{ROOM_RECHECK, STALLED_AFTER, WOKEN_FOR_ROOM};
+use crate::seldom::Seldom;
 
 /// The account of all connections.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Traffic {
     waiting: AtomicU64,
     growing: AtomicU64,
     cut: AtomicU64,
+    /// When somebody who waits has looked for stalled clients.
+    looked_ms: AtomicU64,
     windows: Arc<Windows>,
     /// What all times are counted from.
     began: Instant,
@@ -39,7 +42,7 @@ struct State {
     /// The stream whose load may go beyond the bound.
     beyond: Option<u64>,
     contention: Contention,
-    told_at: Option<Instant>,
+    telling: Seldom,
 }
 
 /// The time in which somebody waits for room, with pauses shorter than a stalled client has to move: who gives up waiting and comes
@@ -77,6 +80,7 @@ impl Traffic {
             waiting: AtomicU64::new(0),
             growing: AtomicU64::new(0),
             cut: AtomicU64::new(0),
+            looked_ms: AtomicU64::new(0),
             windows: Windows::new(max_bytes),
             began: Instant::now(),
             state: Mutex::default(),
@@ -260,13 +264,13 @@ impl Traffic {
         self.wake(state, Vec::new(), 1);
     }
 
-    /// Cuts the connections that hold up those who wait.
+    /// Cuts the connections that hold up those who wait. One of these looks for all.
     pub(super) fn cut_stalled(&self) {
         let now_ms = self.now_ms();
-        let mut state = self.state.lock();
-        state.contention.last_ms = Some(now_ms);
-        let since_ms = state.contention.since_ms;
-        for meter in state.meters.values().filter(|meter| meter.is_stalled(since_ms, now_ms)) {
+        if !self.takes_the_look(now_ms) {
+            return;
+        }
+        for meter in self.stalled(now_ms) {
             if meter.part.cut() {
                 self.cut.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
@@ -278,6 +282,21 @@ impl Traffic {
         }
     }
 
+    /// Whether the last look is so long ago that it is time for one, which is then the caller's.
+    pub(super) fn takes_the_look(&self, now_ms: u64) -> bool {
+        let is_due = |last: u64| u128::from(now_ms.saturating_sub(last)) >= ROOM_RECHECK.as_millis();
+        let look = |last: u64| is_due(last).then_some(now_ms);
+        self.looked_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, look).is_ok()
+    }
+
+    fn stalled(&self, now_ms: u64) -> Vec<Arc<Meter>> {
+        let mut state = self.state.lock();
+        state.contention.last_ms = Some(now_ms);
+        let since_ms = state.contention.since_ms;
+        let stalled = state.meters.values().filter(|meter| meter.is_stalled(since_ms, now_ms));
+        stalled.cloned().collect()
+    }
+
     /// Since when somebody waits for room, if somebody does or did a moment ago.
     pub(super) fn contended_since_ms(&self) -> Option<u64> {
         let contention = self.state.lock().contention;
@@ -285,10 +304,8 @@ impl Traffic {
     }
 
     pub(super) fn tell(&self) {
-        let mut state = self.state.lock();
-        if state.told_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
-            state.told_at = Some(Instant::now());
-            drop(state);
+        let is_due = self.state.lock().telling.is_due(Instant::now());
+        if is_due {
             let TrafficStatus { bytes, max_bytes, waiting, .. } = self.status();
             tracing::warn!(
                 bytes,

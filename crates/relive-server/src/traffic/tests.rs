@@ -78,6 +78,33 @@ async fn nobody_is_cut_while_nobody_waits_and_then_only_who_does_not_move() {
     mine.abort();
 }
 
+#[test]
+fn of_all_who_wait_one_looks_for_stalled_clients() {
+    let traffic = Traffic::new(1);
+    let recheck_ms = u64::try_from(ROOM_RECHECK.as_millis()).unwrap();
+    let begin_ms = 10 * recheck_ms;
+    let looks = |now_ms| (0..100).filter(|_| traffic.takes_the_look(now_ms)).count();
+    assert_eq!([0, 1, recheck_ms - 1, recheck_ms].map(|later| looks(begin_ms + later)), [1, 0, 0, 1]);
+    assert_eq!(looks(begin_ms), 0, "a thread that comes late sees the look of another");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_who_wait_still_have_a_stalled_client_cut() {
+    let (traffic, stalled, other) = traffic(10);
+    let held = take(&stalled, 10).await;
+    let mut all = Vec::new();
+    for _ in 0..50 {
+        all.push(waiting(&other, 1));
+        pass(ROOM_RECHECK / 7).await;
+    }
+    assert!(is_cut(&stalled, STALLED_AFTER).await);
+    drop(held);
+    for one in all {
+        one.await.unwrap().arrived();
+    }
+    assert_eq!(traffic.status(), TrafficStatus { bytes: 0, max_bytes: 10, waiting: 0, cut: 1 });
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_that_have_begun_wait_too_all_but_one() {
     let (traffic, line, _) = traffic(64 * MIB);

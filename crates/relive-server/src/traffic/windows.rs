@@ -14,14 +14,15 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
-use crate::limits::{REFUSAL_LOG_INTERVAL, ROOM_RECHECK, UNREAD_BYTES_PER_CONNECTION};
+use crate::limits::{ROOM_RECHECK, UNREAD_BYTES_PER_CONNECTION};
+use crate::seldom::Seldom;
 
 /// What all connections have not read.
 #[derive(Debug)]
 pub(super) struct Windows {
     max_bytes: u64,
     bytes: AtomicU64,
-    told_at: Mutex<Option<Instant>>,
+    telling: Mutex<Seldom>,
 }
 
 /// What one connection has not read.
@@ -36,7 +37,7 @@ pub(crate) struct Window {
 
 impl Windows {
     pub(super) fn new(max_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { max_bytes, bytes: AtomicU64::new(0), told_at: Mutex::default() })
+        Arc::new(Self { max_bytes, bytes: AtomicU64::new(0), telling: Mutex::default() })
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -44,9 +45,8 @@ impl Windows {
     }
 
     fn tell(&self) {
-        let mut told_at = self.told_at.lock();
-        if told_at.is_none_or(|at| at.elapsed() >= REFUSAL_LOG_INTERVAL) {
-            *told_at = Some(Instant::now());
+        let is_due = self.telling.lock().is_due(Instant::now());
+        if is_due {
             tracing::warn!(
                 bytes = self.bytes(),
                 "connections with requests that are not read yet are not read any further: all may have {} bytes of those, which \
@@ -74,10 +74,9 @@ impl Window {
         let before =
             self.bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).unwrap_or_else(|now| now);
         self.all.bytes.fetch_sub(before.min(bytes), Ordering::SeqCst);
-        if before > UNREAD_BYTES_PER_CONNECTION
-            && let Some(waker) = self.waker.lock().take()
-        {
-            waker.wake();
+        if before > UNREAD_BYTES_PER_CONNECTION {
+            let waker = self.waker.lock().take();
+            waker.into_iter().for_each(Waker::wake);
         }
     }
 
