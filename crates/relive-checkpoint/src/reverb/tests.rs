@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use relive_table::{Snapshot, TableConfig, TableCounters, TableSnapshot};
 
 use super::Store;
+use super::name::Time;
 use crate::disk::{Disk, DurableFile, RealDisk};
 
 /// A folder that is there while its owner is.

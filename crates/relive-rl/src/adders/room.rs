@@ -76,7 +76,7 @@ mod tests {
     fn each_wait_is_told_and_what_is_no_wait_ends_it() {
         let engine = Engine::builder().table(TableConfig::new("replay")).build().unwrap();
         let client = Client::in_process(engine.clone()).unwrap();
-        let late = || client.sample_with_timeout("replay", 1, Duration::ZERO).map(drop);
+        let late = || client.with_timeout(Duration::ZERO).sample("replay", 1).map(drop);
         let log = Log::default();
         tracing::subscriber::with_default(log.clone(), || {
             let mut expected = Vec::new();
