@@ -135,6 +135,7 @@ class Client:
 
         Raises:
           ValueError: no priorities, an unknown table, a step that the table's signature does not allow, a NaN priority.
+          TypeError: a value of the step is no tensor; ``None`` is none, either.
           DeadlineExceededError: not confirmed within ``timeout`` seconds.
         """
         if not isinstance(priorities, Mapping):

@@ -77,7 +77,7 @@ def test_an_address_that_is_none_is_refused() -> None:
 def test_the_dashboard_in_a_browser(server: relive.Server, tmp_path: Path) -> None:
     client = fill(server)
     client.pause_table("replay", inserts=False)
-    waiting = threading.Thread(target=lambda: next(client.sample("queue")))
+    waiting = threading.Thread(target=lambda: next(client.sample("queue", timeout=10 * PATIENCE_S)))
     waiting.start()
     pictures = Path(os.environ.get("RELIVE_PICTURES", tmp_path))
     with browser.browse() as page:

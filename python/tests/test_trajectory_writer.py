@@ -458,9 +458,5 @@ def test_values_of_jax(connect: Connect) -> None:
     np.datetime64("2020-01-01"), np.longdouble(1), object(), None, 2**64, -(2**63) - 1, np.array([object()]), {1, 2},
 ], ids=str)
 def test_values_that_are_no_tensors(connect: Connect, value: Any) -> None:
-    if value is None:
-        with pytest.raises(ValueError, match="leaves|columns"):
-            connect().insert([value], {"table": 1.0})
-        return
-    with pytest.raises(TypeError, match="incompatible function arguments"):
+    with pytest.raises(TypeError, match="incompatible function arguments|None in the place of a tensor"):
         connect().insert([value], {"table": 1.0})
