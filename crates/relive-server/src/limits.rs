@@ -86,6 +86,10 @@ pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 /// … where each so many bytes that it moves may take a second: a slow network.
 pub const MIN_CLIENT_BYTES_PER_SECOND: u64 = 4 << 20;
 
+/// What is charged of it to later loads of the same host: nearly all, so that whoever stalls and comes again is cut soon, and not all,
+/// so that others of that host have a chance.
+pub const MOST_CHARGED: Duration = Duration::from_secs(28);
+
 /// Headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 

@@ -8,6 +8,7 @@ use std::task::Waker;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
+use super::host::Hosts;
 use super::meter::{Meter, Part};
 use super::passage::Line;
 use super::windows::{Window, Windows};
@@ -36,6 +37,7 @@ pub(crate) struct Traffic {
 struct State {
     next_id: u64,
     meters: HashMap<u64, Arc<Meter>>,
+    hosts: Hosts,
     /// Those who wait with a request that has begun, and with one that has not, in the order of their streams and of their coming.
     growing: BTreeMap<u64, Waker>,
     coming: BTreeMap<u64, Waker>,
@@ -104,7 +106,11 @@ impl Traffic {
     /// A connection that has come.
     pub(crate) fn enter(self: &Arc<Self>, peer: &Arc<str>) -> Line {
         let window = Arc::new(Window::new(Arc::clone(&self.windows)));
-        Line::new(Arc::clone(self), Arc::new(Part::new(Arc::clone(peer))), window)
+        let mut state = self.state.lock();
+        let contended_since_ms = state.contention.since_ms;
+        let host = state.hosts.of(peer, contended_since_ms);
+        drop(state);
+        Line::new(Arc::clone(self), Arc::new(Part::new(Arc::clone(peer), host)), window)
     }
 
     pub(super) fn register(&self, part: &Arc<Part>) -> Arc<Meter> {

@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
+use super::host::Host;
 use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, STALLED_AFTER};
 
 /// The part of one connection.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) peer: Arc<str>,
-    /// Time that its client has wasted with loads that it gave up, and the contention in which.
-    wasted_ms: AtomicU64,
-    wasted_since_ms: AtomicU64,
+    host: Arc<Host>,
     is_cut: AtomicBool,
     cut: Notify,
 }
@@ -32,7 +31,7 @@ pub(super) struct Meter {
     /// Time in which the load waited for room, since it began, or others began to wait.
     excused_ms: AtomicU64,
     waits_since_ms: AtomicU64,
-    /// Time that loads before have wasted.
+    /// Time that loads of its host before have wasted.
     inherited_ms: AtomicU64,
     is_beyond: AtomicBool,
 }
@@ -41,14 +40,8 @@ pub(super) struct Meter {
 const NEVER: u64 = u64::MAX;
 
 impl Part {
-    pub(super) fn new(peer: Arc<str>) -> Self {
-        Self {
-            peer,
-            wasted_ms: AtomicU64::new(0),
-            wasted_since_ms: AtomicU64::new(NEVER),
-            is_cut: AtomicBool::new(false),
-            cut: Notify::new(),
-        }
+    pub(super) fn new(peer: Arc<str>, host: Arc<Host>) -> Self {
+        Self { peer, host, is_cut: AtomicBool::new(false), cut: Notify::new() }
     }
 
     /// Ends the connection; whether it was to go on until now.
@@ -61,30 +54,10 @@ impl Part {
     pub(super) async fn is_cut(&self) {
         self.cut.notified().await;
     }
-
-    fn wasted_ms(&self) -> u64 {
-        self.wasted_ms.load(Ordering::Relaxed)
-    }
-
-    /// A load was given up that had taken longer than it might.
-    fn waste(&self, ms: u64, since_ms: u64) {
-        if self.wasted_since_ms.swap(since_ms, Ordering::Relaxed) == since_ms {
-            self.wasted_ms.fetch_max(ms, Ordering::Relaxed);
-        } else {
-            self.wasted_ms.store(ms, Ordering::Relaxed);
-        }
-    }
-
-    /// So much has arrived.
-    fn make_good(&self, bytes: u64) {
-        let less = |wasted: u64| Some(wasted.saturating_sub(ms_for(bytes)));
-        // The function gives a number always.
-        let _ = self.wasted_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
 }
 
 /// Time that so many bytes may take.
-fn ms_for(bytes: u64) -> u64 {
+pub(super) fn ms_for(bytes: u64) -> u64 {
     bytes.saturating_mul(1_000) / MIN_CLIENT_BYTES_PER_SECOND
 }
 
@@ -108,7 +81,7 @@ impl Meter {
     pub(super) fn begin(&self, bytes: u64, now_ms: u64) {
         self.mark(now_ms);
         self.began_ms.store(now_ms, Ordering::Relaxed);
-        self.inherited_ms.store(self.part.wasted_ms(), Ordering::Relaxed);
+        self.inherited_ms.store(self.part.host.wasted_ms(), Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
@@ -162,15 +135,15 @@ impl Meter {
     /// The load has ended: all of it arrived.
     pub(super) fn arrived(&self) {
         self.bytes.store(0, Ordering::Relaxed);
-        if self.part.wasted_ms() > 0 {
-            self.part.make_good(self.moved_since());
+        if self.part.host.wasted_ms() > 0 {
+            self.part.host.make_good(self.moved_since());
         }
     }
 
     /// The load has ended before all of it arrived.
     pub(super) fn given_up(&self, contended_since_ms: Option<u64>, now_ms: u64) {
         if let Some(since_ms) = contended_since_ms {
-            self.part.waste(self.wasted_ms(since_ms, now_ms), since_ms);
+            self.part.host.waste(self.wasted_ms(since_ms, now_ms), since_ms);
         }
         self.bytes.store(0, Ordering::Relaxed);
     }
@@ -182,7 +155,7 @@ impl Meter {
 
     /// Time that the client took beyond what it might for what it moved.
     fn wasted_ms(&self, since_ms: u64, now_ms: u64) -> u64 {
-        let inherited = match self.part.wasted_since_ms.load(Ordering::Relaxed) == since_ms {
+        let inherited = match self.part.host.is_charged_for(since_ms) {
             true => self.inherited_ms.load(Ordering::Relaxed),
             false => 0,
         };

@@ -9,9 +9,11 @@
 //! at a time may go beyond the bound until it is done, the first that needs to: all together are never more than the bound and one
 //! largest request or batch. Such a load waits for nothing but its client, and so does every other that holds bytes, unless it waits for room.
 //! So those who wait need only watch the clients: each load has to move at a rate while others wait, and the connection of one that
-//! does not is cut. Who gives a load up hands the time that it has wasted on to the next one of its connection.
+//! does not is cut. Who gives a load up, by a connection that is cut or ends, too, hands the time that it has wasted on to the next one
+//! of its host.
 
 mod account;
+mod host;
 mod load;
 mod meter;
 mod passage;

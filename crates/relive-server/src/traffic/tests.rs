@@ -9,13 +9,13 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Line, Load, Traffic, TrafficStatus};
-use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, ROOM_RECHECK, STALLED_AFTER};
+use crate::limits::{MIN_CLIENT_BYTES_PER_SECOND, MOST_CHARGED, ROOM_RECHECK, STALLED_AFTER};
 
 const MIB: u64 = 1 << 20;
 
 fn traffic(max_bytes: u64) -> (Arc<Traffic>, Line, Line) {
     let traffic = Traffic::new(max_bytes);
-    let [one, other] = ["one", "other"].map(|peer| traffic.enter(&Arc::from(peer)));
+    let [one, other] = ["10.0.0.1:1", "10.0.0.2:1"].map(|peer| traffic.enter(&Arc::from(peer)));
     (traffic, one, other)
 }
 
@@ -68,7 +68,7 @@ async fn nobody_is_cut_while_nobody_waits_and_then_only_who_does_not_move() {
             mine.moved().fetch_add(MIN_CLIENT_BYTES_PER_SECOND, Ordering::Relaxed);
         }
     });
-    let third = waiting(&traffic.enter(&Arc::from("third")), 5);
+    let third = waiting(&traffic.enter(&Arc::from("10.0.0.3:1")), 5);
     assert!(!is_cut(&stalled, STALLED_AFTER).await);
     assert!(is_cut(&stalled, ROOM_RECHECK * 2).await);
     drop(held);
@@ -214,6 +214,46 @@ async fn giving_up_loads_in_turn_renews_nothing() {
     assert!(cut);
     holders.into_iter().for_each(|holder| holder.abort());
     timeout(ROOM_RECHECK * 3, &mut honest).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stalls_and_comes_again_by_another_connection_is_cut_soon() {
+    let (traffic, mut stalled, other) = traffic(20);
+    let mut held = take(&stalled, 20).await;
+    let honest = waiting(&other, 1);
+    assert!(is_cut(&stalled, STALLED_AFTER + ROOM_RECHECK * 2).await);
+    for port in 2..10 {
+        let again = traffic.enter(&Arc::from(format!("10.0.0.1:{port}")));
+        // It is first, since its request comes before anybody else is woken.
+        drop(held);
+        held = take(&again, 20).await;
+        stalled = again;
+        let patience = STALLED_AFTER - MOST_CHARGED + ROOM_RECHECK * 2;
+        assert!(!honest.is_finished() && is_cut(&stalled, patience).await, "{port}");
+    }
+    drop(held);
+    honest.await.unwrap().arrived();
+    assert_eq!(traffic.status(), TrafficStatus { bytes: 0, max_bytes: 20, waiting: 0, cut: 9 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_of_a_host_that_stalls_get_through_if_they_move() {
+    let (traffic, stalled, other) = traffic(MIB);
+    let held = take(&stalled, 10 * MIB).await;
+    let waits = waiting(&other, 1);
+    assert!(is_cut(&stalled, STALLED_AFTER + ROOM_RECHECK * 2).await);
+    drop(held);
+    waits.await.unwrap().arrived();
+    let neighbour = traffic.enter(&Arc::from("10.0.0.1:9"));
+    let mut load = take(&neighbour, 0).await;
+    let waits = waiting(&other, MIB);
+    for second in 1..=60 {
+        grow(&mut load, second * (MIN_CLIENT_BYTES_PER_SECOND + MIB)).await;
+        assert!(!is_cut(&neighbour, Duration::from_secs(1)).await, "{second}");
+    }
+    load.arrived();
+    waits.await.unwrap();
+    assert_eq!(traffic.status().cut, 1);
 }
 
 #[tokio::test(start_paused = true)]

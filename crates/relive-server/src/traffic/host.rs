@@ -1,0 +1,136 @@
+//! What the clients of one host have wasted, over all their connections.
+//!
+//! Whoever is cut, or ends its connection just before that, would have all its time again with the next one. So what was wasted is
+//! charged to the address that the connection came from, as long as others wait.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::meter::ms_for;
+use crate::limits::MOST_CHARGED;
+
+/// The clients of one host.
+#[derive(Debug)]
+pub(super) struct Host {
+    /// Time that they have wasted with loads that they gave up, and the contention in which.
+    wasted_ms: AtomicU64,
+    wasted_since_ms: AtomicU64,
+}
+
+/// No contention.
+const NEVER: u64 = u64::MAX;
+
+impl Host {
+    fn new() -> Self {
+        Self { wasted_ms: AtomicU64::new(0), wasted_since_ms: AtomicU64::new(NEVER) }
+    }
+
+    /// What a load that begins now takes over.
+    pub(super) fn wasted_ms(&self) -> u64 {
+        self.wasted_ms.load(Ordering::Relaxed)
+    }
+
+    /// Whether that was in the contention that began at `since_ms`.
+    pub(super) fn is_charged_for(&self, since_ms: u64) -> bool {
+        self.wasted_since_ms.load(Ordering::Relaxed) == since_ms
+    }
+
+    /// A load was given up that had taken so much longer than it might.
+    pub(super) fn waste(&self, ms: u64, since_ms: u64) {
+        let charged = ms.min(u64::try_from(MOST_CHARGED.as_millis()).unwrap_or(u64::MAX));
+        if self.wasted_since_ms.swap(since_ms, Ordering::Relaxed) == since_ms {
+            self.wasted_ms.fetch_max(charged, Ordering::Relaxed);
+        } else {
+            self.wasted_ms.store(charged, Ordering::Relaxed);
+        }
+    }
+
+    /// So much has arrived.
+    pub(super) fn make_good(&self, bytes: u64) {
+        let less = |wasted: u64| Some(wasted.saturating_sub(ms_for(bytes)));
+        // The function gives a number always.
+        let _ = self.wasted_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
+/// All hosts that are connected, or that have wasted something; those of one machine without addresses are one.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    known: HashMap<Option<IpAddr>, Arc<Host>>,
+    /// How many were left when those were dropped that are of no concern.
+    kept: usize,
+}
+
+/// Hosts that are kept without a look at whether they are of any concern.
+const FEW_HOSTS: usize = 64;
+
+impl Hosts {
+    /// The host that `peer` comes from; `contended_since_ms` is when the present contention began.
+    pub(super) fn of(&mut self, peer: &str, contended_since_ms: u64) -> Arc<Host> {
+        if self.known.len() >= 2 * self.kept.max(FEW_HOSTS) {
+            self.known
+                .retain(|_, host| Arc::strong_count(host) > 1 || host.is_charged_for(contended_since_ms));
+            self.kept = self.known.len();
+        }
+        Arc::clone(self.known.entry(address(peer)).or_insert_with(|| Arc::new(Host::new())))
+    }
+}
+
+/// What tells one host from others: the address, of IPv6 the half that a network is given.
+fn address(peer: &str) -> Option<IpAddr> {
+    let address = peer.parse::<SocketAddr>().ok()?.ip().to_canonical();
+    Some(match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(whole) => Ipv6Addr::from_bits(whole.to_bits() & (u128::MAX << 64)).into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::limits::MIN_CLIENT_BYTES_PER_SECOND;
+
+    fn same(hosts: &mut Hosts, [one, other]: [&str; 2]) -> bool {
+        Arc::ptr_eq(&hosts.of(one, 0), &hosts.of(other, 0))
+    }
+
+    #[test]
+    fn connections_of_one_address_are_one_host() {
+        let mut hosts = Hosts::default();
+        assert!(same(&mut hosts, ["10.0.0.1:1000", "10.0.0.1:2000"]));
+        assert!(same(&mut hosts, ["10.0.0.1:1000", "[::ffff:10.0.0.1]:1"]));
+        assert!(same(&mut hosts, ["[2001:db8::1]:1", "[2001:db8::2]:1"]));
+        assert!(same(&mut hosts, ["this machine", "this machine"]));
+        assert!(!same(&mut hosts, ["10.0.0.1:1", "10.0.0.2:1"]));
+        assert!(!same(&mut hosts, ["[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1"]));
+    }
+
+    #[test]
+    fn hosts_that_have_gone_are_forgotten_unless_they_are_charged() {
+        let (mut hosts, since_ms) = (Hosts::default(), 7);
+        let stays = hosts.of("10.1.0.1:1", since_ms);
+        hosts.of("10.1.0.2:1", since_ms).waste(1_000, since_ms);
+        for number in 0..100_000 {
+            hosts.of(&format!("{}:1", Ipv4Addr::from_bits(0x0B00_0000 + number)), since_ms);
+            assert!(hosts.known.len() <= 2 * FEW_HOSTS + 2);
+        }
+        assert!(Arc::ptr_eq(&stays, &hosts.of("10.1.0.1:2", since_ms)));
+        assert_eq!(hosts.of("10.1.0.2:2", since_ms).wasted_ms(), 1_000);
+    }
+
+    #[test]
+    fn a_charge_is_never_all_the_time_there_is_and_is_made_good_by_what_arrives() {
+        let host = Host::new();
+        host.waste(u64::MAX, 5);
+        assert_eq!(u128::from(host.wasted_ms()), MOST_CHARGED.as_millis());
+        assert!(host.is_charged_for(5) && !host.is_charged_for(6));
+        host.make_good(MIN_CLIENT_BYTES_PER_SECOND * 2);
+        assert_eq!(u128::from(host.wasted_ms()), MOST_CHARGED.as_millis() - 2_000);
+        host.waste(1, 6);
+        assert_eq!(host.wasted_ms(), 1, "another contention");
+    }
+}
