@@ -46,8 +46,8 @@ class Table:
       max_bytes: bytes that the table keeps: of its items' chunks as they are stored, each counted once. When there are more,
         the remover's choices leave. An item that alone has more is refused. ``None``: no bound.
       shards: into how many parts the server divides the table, 1 to 64, so that writers on several threads do not wait for each
-        other. Each part takes its share of ``max_size`` and removes on its own. More than one: only with the samplers ``Uniform``
-        and ``Prioritized`` and the rate limiter ``MinSize``, without ``max_bytes`` and extensions.
+        other. Each part takes its share of ``max_size``, at least 1, and removes on its own. More than one: only with the samplers
+        ``Uniform`` and ``Prioritized`` and the rate limiter ``MinSize``, without ``max_bytes`` and extensions.
 
     Raises:
       ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is no spec, ``shards`` that

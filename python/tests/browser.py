@@ -36,13 +36,23 @@ def program() -> str:
     """The browser; installed from Debian's package where that is allowed and it is missing."""
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None and (apt := shutil.which("apt-get")):
-        rights = [] if os.geteuid() == 0 else [*filter(None, [shutil.which("sudo")]), "-n"]
-        for step in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", "chromium"]):
-            subprocess.run([*rights, apt, *step], check=False, capture_output=True, timeout=600)
+        _install(apt)
         found = shutil.which("chromium")
     if found is None:
-        pytest.skip("there is no Chromium; apt install chromium")
+        pytest.fail("there is no Chromium, and no right to install it: apt-get install chromium, as root")
     return found
+
+
+def _install(apt: str) -> None:
+    """Installs Debian's package, as far as the user may."""
+    if os.geteuid() == 0:
+        rights = []
+    elif sudo := shutil.which("sudo"):
+        rights = [sudo, "-n"]
+    else:
+        return
+    for step in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", "chromium"]):
+        subprocess.run([*rights, apt, *step], check=False, capture_output=True, timeout=600)
 
 
 class Page:

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// What to log on stderr: off, error, warn, info, debug, trace, or target=level pairs [default: RUST_LOG, or info
-    /// for `serve`, error for `bench`, warn for the others]
+    /// for `serve`, error for `bench`, what the run does and warn for `rl`, warn for the others]
     #[arg(long, global = true, value_name = "LEVEL", display_order = LAST)]
     pub(crate) log_level: Option<String>,
     /// How to log on stderr: lines for people, or a JSON object a line for programs
