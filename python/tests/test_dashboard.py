@@ -74,6 +74,7 @@ def test_an_address_that_is_none_is_refused() -> None:
         relive.Server(tables=[uniform_table()], http="9090")
 
 
+@pytest.mark.timeout(900)  # Chromium may have to be installed.
 def test_the_dashboard_in_a_browser(server: relive.Server, tmp_path: Path) -> None:
     client = fill(server)
     client.pause_table("replay", inserts=False)

@@ -14,8 +14,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
 DOCUMENTS = ["migrating-from-reverb.md", "python.md"]
 
-# A slow machine with other work on it; each takes seconds, the training loop up to a minute.
+# A slow machine with other work on it; each takes seconds, the training loop a minute or two.
 TIMEOUT_S = 600
+
+# The limit above ends them with what they said.
+pytestmark = pytest.mark.timeout(TIMEOUT_S + 60)
 
 
 def run(arguments: list[str], **extra_environment: str) -> str:

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relive_client::{
@@ -21,7 +21,6 @@ use crate::checkpoint_status;
 use crate::codec;
 use crate::error::{OrRaise, invalid, raise};
 use crate::names;
-use crate::nest;
 use crate::operate::{self, Change};
 use crate::out::Out;
 use crate::rules::Rules;
@@ -316,10 +315,7 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let py = data.py();
-        let step = nest::to_nest(data, &mut array::to_tensor)?;
-        if nest::has_none(&step) {
-            return Err(PyTypeError::new_err("insert: the step has None in the place of a tensor"));
-        }
+        let step = names::step_of(data)?;
         let priorities: Vec<(String, f64)> = priorities
             .iter()
             .map(|(table, priority)| Ok((table.extract()?, priority.extract()?)))

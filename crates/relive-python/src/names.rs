@@ -1,9 +1,11 @@
 //! What the items of a table look like, between Python and Rust.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use relive_client::TrajectoryWriter;
-use relive_tensor::Nest;
+use relive_tensor::{Nest, Tensor};
 
+use crate::array;
 use crate::nest::{self, Container, MAX_DEPTH};
 
 /// Tells what the items of `table` look like, if `writer` has not yet: as `trajectory`.
@@ -54,6 +56,23 @@ fn at_depth(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Nest<()>
             Some(Nest::Dict(fields.into_iter().collect()))
         }
     })
+}
+
+/// A step that is an item of its own: its columns, in a list if it has no names because keys are no text.
+pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
+    let step = match nest::to_nest(object, &mut array::to_tensor) {
+        Err(_) if structure_of(object)?.is_none() => {
+            let leaves = nest::leaves(object)?;
+            Nest::List(
+                leaves.iter().map(|leaf| Ok(Nest::Leaf(array::to_tensor(leaf)?))).collect::<PyResult<_>>()?,
+            )
+        }
+        step => step?,
+    };
+    if nest::has_none(&step) {
+        return Err(PyTypeError::new_err("insert: the step has None in the place of a tensor"));
+    }
+    Ok(step)
 }
 
 /// A structure for Python, where everything but a container is a leaf: zeros for columns, and no place without one. None if
