@@ -63,7 +63,7 @@ class NativeWriter(TrajectoryWriter):
         self._writer.flush(block_until_num_items, timeout_ms)
 
     def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
-        self._writer.end_episode(clear_buffers, timeout_ms)
+        self._writer.end_episode(bool(clear_buffers), timeout_ms)
 
     def configure(
         self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None

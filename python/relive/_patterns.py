@@ -63,7 +63,7 @@ def pattern_from_transform(step_structure: Any, transform: Callable[[ReferenceSt
 
 
 def create_config(
-    pattern: Pattern, table: str, conditions: Sequence[Any] = (), priority: Any | None = None
+    pattern: Pattern, table: str, conditions: Sequence[Any] | None = None, priority: Any | None = None
 ) -> Any:
     """A configuration of a structured writer, a ``StructuredWriterConfig`` message.
 
@@ -80,7 +80,7 @@ def create_config(
     for path, node in nest.flatten_with_path(pattern):
         config.flat.append(_message("PatternNode", node, f"the leaf of the pattern at {path}"))
     config.pattern_structure.CopyFrom(_structured_value.encode_structure(pattern))
-    for position, condition in enumerate(conditions):
+    for position, condition in enumerate(conditions or ()):
         config.conditions.append(_message("Condition", condition, f"the condition at position {position}"))
     if priority is None:
         priority = constant_priority_fn(1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -81,7 +81,7 @@ class Client:
         self._structures: dict[str, Structure] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _client, self._arguments
+        return _client, (type(self), *self._arguments)
 
     def __repr__(self) -> str:
         return f"Client, server_address={self._server_address}"
@@ -124,7 +124,7 @@ class Client:
         known = [state.address for state in self.servers()]
         if address not in known:
             raise ValueError(f"there is no server at {address!r}; the servers are {known}")
-        return _client(address, *self._arguments[1:])
+        return _client(type(self), address, *self._arguments[1:])
 
     # Writing.
 
@@ -138,10 +138,10 @@ class Client:
           TypeError: a value of the step is no tensor; ``None`` is none, either.
           DeadlineExceededError: not confirmed within ``timeout`` seconds.
         """
-        if not isinstance(priorities, Mapping):
-            raise TypeError(f"priorities must be a mapping of table to priority, not {priorities!r}")
         if not priorities:
             raise ValueError("priorities must name at least one table with a priority")
+        if not isinstance(priorities, Mapping):
+            raise TypeError(f"priorities must be a mapping of table to priority, not {priorities!r}")
         self._native.insert(data, dict(priorities), timeout)
 
     def writer(
@@ -209,7 +209,7 @@ class Client:
         return TrajectoryWriter(
             self._native.trajectory_writer(
                 num_keep_alive_refs,
-                validate_items=validate_items,
+                validate_items=bool(validate_items),
                 chunk_length=chunk_length,
                 max_pending_items=max_pending_items,
                 max_pending_bytes=max_pending_bytes,
@@ -352,11 +352,13 @@ class Client:
         Raises:
           RuntimeError: there is no such table.
           ValueError: a priority that the table's selectors do not take; the ones before it are set.
-          TypeError: a key that is no integer of 64 bits.
+          TypeError: a key that is no integer of 64 bits, a priority that is no number.
         """
         updates = updates or {}
         if not isinstance(updates, Mapping):
             raise TypeError(f"updates must be a mapping of key to priority, not {updates!r}; for arrays: update_priorities")
+        if deletes is not None and not isinstance(deletes, Iterable):
+            raise TypeError(f"deletes must be a sequence of keys, not {deletes!r}")
         self._native.mutate_priorities(
             table, list(updates), list(updates.values()), () if deletes is None else deletes, timeout
         )
@@ -577,9 +579,19 @@ def _bounds(limiter: RateLimiter) -> dict[str, Any]:
 
 
 def _client(
-    server_address: str, transport: str, timeout: float | None, token: str | None, tls: ClientTls | None
+    kind: type[Client],
+    server_address: str,
+    transport: str,
+    timeout: float | None,
+    token: str | None,
+    tls: ClientTls | None,
 ) -> Client:
-    return Client(server_address, transport=transport, timeout=timeout, token=token, tls=tls)
+    """A client of a class that may take the address alone, as long as nothing else was said."""
+    options = {"timeout": timeout, "token": token, "tls": tls}
+    given: dict[str, Any] = {name: option for name, option in options.items() if option is not None}
+    if transport != "auto":
+        given["transport"] = transport
+    return kind(server_address, **given)
 
 
 def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:
@@ -592,4 +604,5 @@ def _timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None
             "sample it with emit_timesteps=False"
         )
     (steps,) = lengths.pop()
-    return [ReplaySample(info, packed(structure, [column[step] for column in columns])) for step in range(steps)]
+    # With the ellipsis, a scalar is an array, too.
+    return [ReplaySample(info, packed(structure, [column[step, ...] for column in columns])) for step in range(steps)]

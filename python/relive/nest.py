@@ -1,4 +1,4 @@
-"""Nested structures: lists, tuples, named tuples, mappings and attrs classes around leaves.
+"""Nested structures: lists, deques, tuples, named tuples, mappings and attrs classes around leaves.
 
 A step, a trajectory and a signature are such structures. Everything else is a leaf, ``None`` included. The order of the
 leaves is the one that dm-tree and dm-reverb use: by position, and in mappings by sorted key.
@@ -27,7 +27,7 @@ def is_namedtuple(value: object) -> bool:
 
 def is_nested(value: object) -> bool:
     """Whether ``value`` is a container and not a leaf."""
-    return isinstance(value, (list, tuple, Mapping)) or _is_attrs(value)
+    return isinstance(value, (list, tuple, Mapping, collections.deque)) or _is_attrs(value)
 
 
 def children(container: Any) -> list[tuple[Any, Any]]:

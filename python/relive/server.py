@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -157,21 +157,21 @@ class Table:
         """The compiled table."""
         return self._native
 
-    def can_sample(self, num: int) -> bool:
-        """Whether the rate limiter lets ``num`` samples through now.
+    def can_sample(self, num_samples: int) -> bool:
+        """Whether the rate limiter lets ``num_samples`` samples through now.
 
         Raises:
-          ValueError: ``num`` is below 1.
+          ValueError: ``num_samples`` is below 1.
         """
-        return self._native.can_sample(num)
+        return self._native.can_sample(num_samples)
 
-    def can_insert(self, num: int) -> bool:
-        """Whether the rate limiter lets ``num`` inserts through now.
+    def can_insert(self, num_inserts: int) -> bool:
+        """Whether the rate limiter lets ``num_inserts`` inserts through now.
 
         Raises:
-          ValueError: ``num`` is below 1.
+          ValueError: ``num_inserts`` is below 1.
         """
-        return self._native.can_insert(num)
+        return self._native.can_insert(num_inserts)
 
     def replace(
         self,
@@ -283,7 +283,7 @@ class Server:
 
     def __init__(
         self,
-        tables: Sequence[Table] | None = None,
+        tables: Iterable[Table] | None = None,
         port: int | None = None,
         checkpointer: CheckpointerBase | None = None,
         *,
@@ -299,6 +299,7 @@ class Server:
         max_bytes_in_flight: int = 4 << 30,
         http: str | None = None,
     ) -> None:
+        tables = tuple(tables or ())
         if not tables:
             raise ValueError("a server needs at least one table")
         names = [table.name for table in tables]
@@ -308,7 +309,7 @@ class Server:
         if port is not None and not 0 <= port <= 65535:
             raise ValueError(f"port must be from 0 to 65535, but it is {port}")
         _check_max_bytes(max_bytes)
-        self._tables = tuple(tables)
+        self._tables = tables
         checkpoints = _checkpoints(checkpointer)
         memory = {
             "max_bytes": max_bytes,

@@ -110,7 +110,7 @@ class StructuredWriter:
                 f"Flattened data has an unexpected length, got {len(leaves)} but wanted {self._num_leaves}."
             )
         try:
-            self._writer.append(leaves, partial_step)
+            self._writer.append(leaves, bool(partial_step))
         except ValueError as error:
             raise _with_path(error, data) from None
 
@@ -141,7 +141,7 @@ class StructuredWriter:
           DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode goes on.
           RuntimeError: the server has refused an item.
         """
-        self._writer.end_episode(clear_buffers, timeout_ms)
+        self._writer.end_episode(bool(clear_buffers), timeout_ms)
 
     @property
     def step_is_open(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import time
@@ -27,7 +28,7 @@ LETTING_GO_S = 5.0
 
 
 class Writer:
-    """Writes steps of one structure; made by :meth:`relive.Client.writer`.
+    """Writes steps; made by :meth:`relive.Client.writer`.
 
     Unlike dm-reverb's, :meth:`flush` and :meth:`close` wait until the server has confirmed all items, and raise what went
     wrong.
@@ -56,41 +57,42 @@ class Writer:
         if max_in_flight_items < 1:
             raise ValueError(f"max_in_flight_items ({max_in_flight_items}) must be a positive integer")
         self._max_sequence_length = max_sequence_length
-        self._num_leaves: int | None = None
-        self._steps = 0
-        self._structure: Any = None
-        self._named: set[str] = set()
-        self._closed = False
+        self._chunk_length = chunk_length
         self._client = client
-        self._writer = client.trajectory_writer(
+        self._make = functools.partial(
+            client.trajectory_writer,
             max_sequence_length,
             chunk_length=chunk_length,
             max_pending_items=max_in_flight_items,
-            delta_encoded=delta_encoded,
+            delta_encoded=bool(delta_encoded),
             signature_per_step=True,
             codec=codec,
         )
+        self._columns = _Columns(self._make())
+        # Columns of another kind, whose items may wait to be confirmed.
+        self._former: _Columns | None = None
         self._closed = False
 
     def append(self, data: Any) -> None:
-        """Appends one step: a nest of tensors, with as many leaves as the ones before.
+        """Appends one step: a nest of tensors.
+
+        Its tensors are like those of the step before in number, type and shape, unless that one ended a chunk, as each does with
+        ``chunk_length=1``. Then others are a new beginning: no item has steps of both.
 
         Raises:
-          ValueError: another number of leaves, or a leaf of another type or shape than before.
+          ValueError: other tensors than before within a chunk.
           TypeError: a leaf that is no tensor.
           RuntimeError: the writer is closed.
         """
-        leaves = self._flat(data)
-        self._writer.append(leaves)
-        self._steps += 1
+        self._add(data, self._leaves(data), 1)
 
     def append_sequence(self, sequence: Any) -> None:
         """Appends several steps: a nest of arrays whose leading dimension, the steps, is the same.
 
         Raises:
-          ValueError: no steps, a leaf without a leading dimension, different leading dimensions.
+          ValueError: a leaf without a leading dimension, different leading dimensions, and as :meth:`append`.
         """
-        leaves = [np.asarray(leaf) for leaf in self._flat(sequence)]
+        leaves = [np.asarray(leaf) for leaf in self._leaves(sequence)]
         if not leaves:
             raise ValueError("append_sequence needs at least one tensor")
         shapes = [leaf.shape for leaf in leaves]
@@ -99,17 +101,16 @@ class Writer:
         lengths = {shape[0] for shape in shapes}
         if len(lengths) != 1:
             raise ValueError(f"the tensors of a sequence must have the same leading dimension; the shapes are {shapes}")
-        if 0 in lengths:
-            raise ValueError("the sequence has no steps")
-        self._writer.append_sequence(leaves)
-        self._steps += lengths.pop()
+        steps = lengths.pop()
+        if steps > 0:
+            self._add(sequence, leaves, steps, is_sequence=True)
 
     def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
         """Makes an item of the newest ``num_timesteps`` steps.
 
         Raises:
-          ValueError: less than 1 step, more than were appended or are kept, a NaN priority, an unknown table, steps that
-            the table's signature does not allow.
+          ValueError: less than 1 step, more than were appended or are kept, steps before one that began anew, a NaN priority, an
+            unknown table, steps that the table's signature does not allow.
         """
         self._check_open()
         if num_timesteps < 1:
@@ -118,16 +119,13 @@ class Writer:
             raise ValueError(
                 f"num_timesteps ({num_timesteps}) must not exceed max_sequence_length ({self._max_sequence_length})"
             )
-        if num_timesteps > self._steps:
-            raise ValueError(f"num_timesteps ({num_timesteps}) exceeds the {self._steps} steps that were appended")
+        steps = self._columns.steps
+        if num_timesteps > steps:
+            since = "" if self._former is None else " since their tensors have this type and shape"
+            raise ValueError(f"num_timesteps ({num_timesteps}) exceeds the {steps} steps that were appended{since}")
         if math.isnan(priority):
             raise ValueError("the priority is NaN")
-        columns: Any = [column[-num_timesteps:] for column in self._writer.history]
-        if table not in self._named:
-            # The first item of a table tells what items look like.
-            columns = nest.unflatten_as(self._structure, columns)
-            self._named.add(table)
-        self._writer.create_item(table, priority, columns)
+        self._columns.create_item(table, num_timesteps, priority)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until all items are confirmed.
@@ -136,7 +134,7 @@ class Writer:
           DeadlineExceededError: they are not within ``timeout`` seconds.
         """
         self._check_open()
-        self._writer.flush(0, _milliseconds(timeout))
+        self._flush(0, _milliseconds(timeout))
 
     def close(self, retry_on_unavailable: bool = True, *, timeout: float | None = None) -> None:
         """Waits until all items are confirmed, and ends the writer.
@@ -154,13 +152,17 @@ class Writer:
         self._closed = True
         try:
             if retry_on_unavailable:
-                self._writer.flush(0, _milliseconds(timeout))
+                self._flush(0, _milliseconds(timeout))
             else:
-                flush_while_there(self._writer.flush, self._client, timeout)
+                flush_while_there(self._flush, self._client, timeout)
         finally:
-            self._writer.close()
+            self._columns.writer.close()
+            if self._former is not None:
+                self._former.writer.close()
 
     def __enter__(self) -> Writer:
+        if self._closed:
+            raise ValueError("the writer is closed already, and cannot be used again")
         return self
 
     def __exit__(
@@ -182,19 +184,75 @@ class Writer:
         if self._closed:
             raise RuntimeError("the writer is closed")
 
-    def _flat(self, data: Any) -> list[Any]:
+    def _leaves(self, data: Any) -> list[Any]:
         self._check_open()
         leaves = nest.flatten(data)
         if any(leaf is None for leaf in leaves):
             raise TypeError("a step has None in the place of a tensor; client.trajectory_writer() takes steps that lack some")
-        if self._num_leaves is None:
-            self._num_leaves = len(leaves)
-            self._structure = nest.map_structure(lambda _: 0, data)
-        if len(leaves) != self._num_leaves:
-            raise ValueError(
-                f"a step has {len(leaves)} tensors, but the first one had {self._num_leaves}; all steps must look alike"
-            )
         return leaves
+
+    def _add(self, data: Any, leaves: list[Any], steps: int, *, is_sequence: bool = False) -> None:
+        if self._columns.steps == 0:
+            self._columns.structure = nest.map_structure(lambda _: 0, data)
+        try:
+            return self._columns.add(leaves, steps, is_sequence)
+        except ValueError:
+            is_within_chunk = self._columns.steps % self._chunk_length > 0
+            if self._columns.steps == 0 or is_within_chunk or self._columns.specs == _specs(leaves, is_sequence):
+                raise
+        columns = _Columns(self._make())
+        columns.structure = nest.map_structure(lambda _: 0, data)
+        columns.add(leaves, steps, is_sequence)
+        self._settle_former(None)
+        self._former, self._columns = self._columns, columns
+
+    def _flush(self, left: int, timeout_ms: int | None) -> None:
+        until = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        self._settle_former(timeout_ms)
+        self._columns.writer.flush(left, None if until is None else _milliseconds(until - time.monotonic()))
+
+    def _settle_former(self, timeout_ms: int | None) -> None:
+        """Waits until the items of the columns before are confirmed."""
+        if self._former is not None:
+            self._former.writer.flush(0, timeout_ms)
+            self._former.writer.close()
+            self._former = None
+
+
+class _Columns:
+    """Steps whose tensors have the same types and shapes."""
+
+    def __init__(self, writer: _native.TrajectoryWriter) -> None:
+        self.writer = writer
+        self.structure: Any = None
+        self.steps = 0
+        self.specs: list[Any] = []
+        self._named: set[str] = set()
+
+    def add(self, leaves: list[Any], steps: int, is_sequence: bool) -> None:
+        if self.steps > 0 and len(leaves) != len(self.specs):
+            raise ValueError(
+                f"a step has {len(leaves)} tensors, but the first one had {len(self.specs)}; the steps of a chunk must look alike"
+            )
+        append = self.writer.append_sequence if is_sequence else self.writer.append
+        append(leaves)
+        if self.steps == 0:
+            self.specs = _specs(leaves, is_sequence)
+        self.steps += steps
+
+    def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
+        columns: Any = [column[-num_timesteps:] for column in self.writer.history]
+        if table not in self._named:
+            # The first item of a table tells what items look like.
+            columns = nest.unflatten_as(self.structure, columns)
+            self._named.add(table)
+        self.writer.create_item(table, priority, columns)
+
+
+def _specs(leaves: list[Any], is_sequence: bool) -> list[Any]:
+    """Types and shapes of the tensors of a step; text is of one type, however long it is."""
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    return [("text" if array.dtype.kind in "OSU" else array.dtype, array.shape[is_sequence:]) for array in arrays]
 
 
 def flush_while_there(

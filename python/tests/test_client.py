@@ -89,6 +89,29 @@ def test_a_client_is_its_address(connect: Connect) -> None:
     assert list(copy.server_info()) == ["table"]
 
 
+class Agent(relive.Client):
+    """A client of a program's own class, which takes the address alone."""
+
+    def __init__(self, server_address: str) -> None:
+        super().__init__(server_address)
+        self.is_ready = True
+
+
+def test_a_pickled_client_keeps_its_class(dead_port: int) -> None:
+    copy = pickle.loads(pickle.dumps(Agent(f"localhost:{dead_port}")))
+    assert type(copy) is Agent and copy.is_ready
+
+
+def test_scalars_of_steps_are_arrays(connect: Connect) -> None:
+    client = connect()
+    client.insert({"number": 1.5, "text": "abc"}, {"table": 1.0})
+    ((step,),) = client.sample("table", timeout=PATIENCE_S)
+    number, text = step.data
+    assert all(isinstance(column, np.ndarray) and column.shape == () for column in (number, text))
+    number[()] = 3
+    assert number == 3 and text.item() == b"abc"
+
+
 def test_server_info_after_inserts(connect: Connect) -> None:
     client = connect(uniform_table("a"), uniform_table("b"))
     client.insert({"x": np.zeros(3, np.float32)}, {"a": 1.0, "b": 2.0})
@@ -149,6 +172,8 @@ def test_unknown_tables(connect: Connect) -> None:
 def test_insert_needs_a_table() -> None:
     with pytest.raises(ValueError, match="priorities"):
         relive.Client("localhost:1").insert(1.0, {})
+    with pytest.raises(ValueError, match="priorities"):
+        relive.Client("localhost:1").insert(1.0, None)  # type: ignore[arg-type]
 
 
 def test_insert_says_what_the_server_refuses(connect: Connect) -> None:
@@ -172,6 +197,12 @@ def test_priorities_by_mapping(connect: Connect) -> None:
         client.mutate_priorities("table", updates={first: -1.0})
     with pytest.raises(ValueError, match="NaN|nan"):
         client.mutate_priorities("table", updates={first: float("nan")})
+    for priority in (None, "7", [None]):
+        with pytest.raises(TypeError):
+            client.mutate_priorities("table", updates={first: priority})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="sequence of keys"):
+        client.mutate_priorities("table", deletes=first)  # type: ignore[arg-type]
+    assert client.get_items("table", [first])[0] is not None
     for key in (-1, 2**64, "one", 1.5):
         with pytest.raises(TypeError, match="key"):
             client.mutate_priorities("table", updates={key: 1.0})  # type: ignore[dict-item]

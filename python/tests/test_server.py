@@ -124,9 +124,14 @@ def test_replace_changes_what_is_given() -> None:
     assert table.replace(sampler=relive.selectors.MaxHeap()).info.sampler_options.heap.min_heap is False
 
 
+def test_tables_may_come_from_a_generator() -> None:
+    with relive.Server(relive.Table.queue(name, 2) for name in ("one", "two")) as server:
+        assert sorted(server.localhost_client().server_info()) == ["one", "two"]
+
+
 def test_what_the_limiter_allows(serve: Serve) -> None:
     table = relive.Table.queue("q", 2)
-    assert table.can_insert(1) and not table.can_sample(1)
+    assert table.can_insert(num_inserts=1) and not table.can_sample(num_samples=1)
     for ask in (table.can_insert, table.can_sample):
         with pytest.raises(ValueError, match="0"):
             ask(0)

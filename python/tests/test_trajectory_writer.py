@@ -131,6 +131,36 @@ def test_structures_grow(connect: Connect) -> None:
     assert [column.tolist() for column in data_of(client)[0]] == [[1, 3], 5, [7]]
 
 
+def test_histories_have_the_containers_of_the_steps(connect: Connect) -> None:
+    client = connect(fifo_table())
+    with client.trajectory_writer(2) as writer:
+        writer.append(collections.defaultdict(list, z=1, a=2))
+        writer.append({"a": 4, "z": 3, "late": 5})
+        history = writer.history
+        assert type(history) is collections.defaultdict and history.default_factory is list
+        assert list(history) == ["z", "a", "late"]
+        writer.create_item("table", 1.0, {key: column[-1] for key, column in writer.history.items()})
+    (columns,) = data_of(client)
+    assert [column.item() for column in columns] == [4, 5, 3]
+
+
+def test_deques_and_tuples_are_lists(connect: Connect) -> None:
+    client = connect(fifo_table())
+    frames = collections.deque([np.zeros(2), np.ones(2)])
+    client.insert({"frames": frames, "reward": 1.0}, {"table": 1.0})
+    with client.trajectory_writer(3) as writer:
+        for sequence in (frames, list(frames), tuple(frames), collections.deque(frames)):
+            writer.append({"frames": sequence, "reward": 1.0}, partial_step=0)  # type: ignore[arg-type]
+        assert [len(column) for column in writer.history["frames"]] == [4, 4]
+        newest = collections.deque(column[-2:] for column in writer.history["frames"])
+        writer.create_item("table", 1.0, {"frames": newest, "reward": writer.history["reward"][-2:]})
+    with client.writer(1) as legacy:
+        legacy.append({"frames": frames, "reward": 1.0})
+        legacy.create_item("table", 1, 1.0)
+    shapes = [[column.shape for column in columns] for columns in data_of(client, 3)]
+    assert shapes == [[(1, 2), (1, 2), (1,)], [(2, 2), (2, 2), (2,)], [(1, 2), (1, 2), (1,)]]
+
+
 def test_partial_steps(connect: Connect) -> None:
     client = connect()
     with client.trajectory_writer(2) as writer:

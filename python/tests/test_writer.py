@@ -56,6 +56,28 @@ def test_sequences_of_steps(connect: Connect) -> None:
     assert steps.tolist() == [2, 3, 4, 5] and ones.shape == (4, 3)
 
 
+def test_steps_may_change_where_a_chunk_ends(connect: Connect) -> None:
+    client = connect()
+    with client.writer(2, chunk_length=1) as writer:
+        for step in ([np.zeros(2)], [np.zeros(3)], [np.zeros(3, np.int32)], {"a": 1.0, "b": "text"}):
+            writer.append(step)
+            writer.create_item("table", 1, 1.0)
+        with pytest.raises(ValueError, match="1 steps that were appended since"):
+            writer.create_item("table", 2, 1.0)
+        writer.append({"a": 2.0, "b": "another text"})
+        writer.create_item("table", 2, 1.0)
+        with pytest.raises(TypeError, match="no tensor"):
+            writer.append({"a": object(), "b": "text"})
+        writer.append_sequence([np.zeros((2, 4))])
+        writer.create_item("table", 2, 1.0)
+    found = [client.get_items("table", [item.key])[0] for item in client.items("table")]
+    shapes = [sorted((column.shape, column.dtype.char) for column in sample.data) for sample in found if sample]
+    assert sorted(shapes) == sorted([
+        [((1, 2), "d")], [((1, 3), "d")], [((1, 3), "i")], [((1,), "O"), ((1,), "d")],
+        [((2,), "O"), ((2,), "d")], [((2, 4), "d")],
+    ])
+
+
 def test_what_is_refused(connect: Connect) -> None:
     client = connect()
     writer = client.writer(3)
@@ -70,10 +92,10 @@ def test_what_is_refused(connect: Connect) -> None:
         writer.append([1, object()])
     for sequence, why in (
         ([], "at least one"), ([1, 2], "leading dimension"), ([np.ones(2), np.ones(3)], "same leading dimension"),
-        ([np.ones(0), np.ones(0)], "no steps"),
     ):
         with pytest.raises(ValueError, match=why):
             client.writer(3).append_sequence(sequence)
+    writer.append_sequence([np.ones(0, np.int64), np.ones(0, np.int64)])
     for steps, why in ((0, "positive"), (2, "1 steps that were appended"), (4, "max_sequence_length")):
         with pytest.raises(ValueError, match=why):
             writer.create_item("table", steps, 1.0)
@@ -85,6 +107,8 @@ def test_what_is_refused(connect: Connect) -> None:
     writer.close()
     with pytest.raises(ValueError, match="closed"):
         writer.close()
+    with pytest.raises(ValueError, match="closed"), writer:
+        pass
     for call in (lambda: writer.append([1, 2]), lambda: writer.create_item("table", 1, 1.0), writer.flush):
         with pytest.raises(RuntimeError, match="closed"):
             call()

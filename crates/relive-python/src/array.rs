@@ -37,6 +37,10 @@ pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         })?;
     let array = array.cast::<PyUntypedArray>()?;
     if kind_of(&array.dtype()) == b'O' && array.ndim() == 0 {
+        // TensorFlow gives its scalar text as bytes.
+        if let Some(scalar) = python_scalar(&array.call_method0(intern!(object.py(), "item"))?)? {
+            return Ok(scalar);
+        }
         let message = format!(
             "a {} is no tensor: incompatible function arguments; numbers, strings and what numpy can turn into an array are",
             type_name(object)
@@ -312,7 +316,18 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     if let Some(ready) = ready_elements(object)? {
         return Ok(ready);
     }
-    let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object, "float64"))?;
+    let py = object.py();
+    let given = numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?;
+    match kind_of(&given.cast::<PyUntypedArray>()?.dtype()) {
+        // numpy would take `None` for NaN, and text for the number that it shows.
+        b'O' => {
+            let all = given.call_method0(intern!(py, "ravel"))?.call_method0(intern!(py, "tolist"))?;
+            return all.try_iter()?.map(|number| number?.extract()).collect();
+        }
+        b'S' | b'U' => return Err(PyTypeError::new_err(format!("numbers are wanted, not {object}"))),
+        _ => {}
+    }
+    let array = numpy(py)?.call_method1(intern!(py, "asarray"), (given, "float64"))?;
     elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
 }
 

@@ -4,7 +4,9 @@
 //! their place.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use relive_tensor::Nest;
 use smallvec::SmallVec;
@@ -37,8 +39,15 @@ enum Node {
     List(Vec<Node>),
     Tuple(Vec<Node>),
     Named(Py<PyType>, Vec<Node>),
-    /// In the order of first appearance.
-    Mapping(Py<PyType>, Vec<(Py<PyAny>, Node)>),
+    /// Like a mapping that was seen, its parts in the order of first appearance.
+    Mapping(Like, Vec<(Py<PyAny>, Node)>),
+}
+
+/// What makes a mapping.
+enum Like {
+    Class(Py<PyType>),
+    /// A `defaultdict`, which is made of its factory and a dict.
+    Default(Py<PyType>, Py<PyAny>),
 }
 
 impl Layout {
@@ -146,12 +155,11 @@ impl Node {
                 // A container in the place of a leaf is found out when it is turned into a tensor or grown.
                 Ok(matches!(Container::of(object)?, Container::Leaf))
             }
-            Node::List(parts) => match object.cast::<PyList>() {
-                Ok(list) if list.len() <= parts.len() => place_all(parts, list.iter(), leaves),
-                _ => Ok(false),
-            },
-            Node::Tuple(parts) | Node::Named(_, parts) => match object.cast::<PyTuple>() {
-                Ok(tuple) if tuple.len() <= parts.len() => place_all(parts, tuple.iter(), leaves),
+            Node::List(parts) | Node::Tuple(parts) | Node::Named(_, parts) => match Container::of(object)? {
+                Container::List(list) if list.len() <= parts.len() => place_all(parts, list.iter(), leaves),
+                Container::Tuple(tuple) | Container::Named(tuple) if tuple.len() <= parts.len() => {
+                    place_all(parts, tuple.iter(), leaves)
+                }
                 _ => Ok(false),
             },
             Node::Mapping(_, parts) => place_mapping(parts, object, leaves),
@@ -177,11 +185,7 @@ impl Node {
                 for (key, part) in parts {
                     dict.set_item(key, part.map_dyn(py, leaf)?)?;
                 }
-                if class.bind(py).is(dict.get_type()) {
-                    Ok(dict.into_any())
-                } else {
-                    class.bind(py).call1((dict,))
-                }
+                class.filled(&dict)
             }
         }
     }
@@ -192,6 +196,36 @@ impl Node {
         mut leaf: &mut dyn FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.map(py, &mut leaf)
+    }
+}
+
+impl Like {
+    fn of(mapping: &Bound<'_, PyAny>) -> PyResult<Self> {
+        static DEFAULT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let py = mapping.py();
+        let class = mapping.get_type();
+        if class.is_subclass(DEFAULT.import(py, "collections", "defaultdict")?)? {
+            let factory = mapping.getattr(intern!(py, "default_factory"))?;
+            return Ok(Like::Default(class.unbind(), factory.unbind()));
+        }
+        Ok(Like::Class(class.unbind()))
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Like::Class(class) => Like::Class(class.clone_ref(py)),
+            Like::Default(class, factory) => Like::Default(class.clone_ref(py), factory.clone_ref(py)),
+        }
+    }
+
+    /// A mapping of what is in `dict`.
+    fn filled<'py>(&self, dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+        let py = dict.py();
+        match self {
+            Like::Class(class) if class.bind(py).is(dict.get_type()) => Ok(dict.clone().into_any()),
+            Like::Class(class) => class.bind(py).call1((dict,)),
+            Like::Default(class, factory) => class.bind(py).call1((factory, dict)),
+        }
     }
 }
 
@@ -265,8 +299,13 @@ fn grow_node(
     }
     match (node, container) {
         (Node::Column(_), Container::Leaf) => Ok(()),
-        (Node::List(parts), Container::List(list)) => grow_parts(parts, list.iter(), path, paths),
-        (Node::Tuple(parts), Container::Tuple(tuple)) => grow_parts(parts, tuple.iter(), path, paths),
+        // Which of the two it is makes no difference to the order of the columns.
+        (Node::List(parts) | Node::Tuple(parts), Container::List(list)) => {
+            grow_parts(parts, list.iter(), path, paths)
+        }
+        (Node::List(parts) | Node::Tuple(parts), Container::Tuple(tuple)) => {
+            grow_parts(parts, tuple.iter(), path, paths)
+        }
         (Node::Named(class, parts), Container::Named(tuple)) => {
             let fields: Vec<Bound<'_, PyAny>> =
                 class.bind(py).getattr("_fields")?.try_iter()?.collect::<PyResult<_>>()?;
@@ -297,7 +336,7 @@ fn empty_node(
         Container::List(_) => Node::List(Vec::new()),
         Container::Tuple(_) => Node::Tuple(Vec::new()),
         Container::Named(tuple) => Node::Named(tuple.get_type().unbind(), Vec::new()),
-        Container::Mapping(mapping) => Node::Mapping(mapping.get_type().unbind(), Vec::new()),
+        Container::Mapping(mapping) => Node::Mapping(Like::of(mapping)?, Vec::new()),
     })
 }
 
@@ -348,17 +387,15 @@ fn grow_mapping(
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
-    for key in sorted_keys(mapping)? {
-        let mut index = None;
-        for (position, (known, _)) in parts.iter().enumerate() {
-            if known.bind(key.py()).eq(&key)? {
-                index = Some(position);
-            }
+    // A dict shows its parts in the order of its keys, and has its columns in the order of its sorted keys.
+    for key in mapping.try_iter()? {
+        let key = key?;
+        if position_of(parts, &key)?.is_none() {
+            parts.push((key.unbind(), Node::Vacant));
         }
-        let index = index.unwrap_or_else(|| {
-            parts.push((key.clone().unbind(), Node::Vacant));
-            parts.len() - 1
-        });
+    }
+    for key in sorted_keys(mapping)? {
+        let Some(index) = position_of(parts, &key)? else { continue };
         let value = mapping.get_item(&key)?;
         path.push(key.unbind());
         if let Some((_, part)) = parts.get_mut(index) {
@@ -367,6 +404,15 @@ fn grow_mapping(
         path.pop();
     }
     Ok(())
+}
+
+fn position_of(parts: &[(Py<PyAny>, Node)], key: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    for (position, (known, _)) in parts.iter().enumerate() {
+        if known.bind(key.py()).eq(key)? {
+            return Ok(Some(position));
+        }
+    }
+    Ok(None)
 }
 
 fn changed(path: &PathParts, py: Python<'_>, was: &str, is: &str, object: &Bound<'_, PyAny>) -> PyErr {

@@ -34,5 +34,6 @@ mod servers;
 mod spec;
 mod structured;
 mod table;
+mod truth;
 mod wait;
 mod writer;

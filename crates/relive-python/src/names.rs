@@ -61,7 +61,7 @@ fn at_depth(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Nest<()>
 /// A step that is an item of its own: its columns, in a list if it has no names because keys are no text.
 pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
     let step = match nest::to_nest(object, &mut array::to_tensor) {
-        Err(_) if structure_of(object)?.is_none() => {
+        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) && structure_of(object)?.is_none() => {
             let leaves = nest::leaves(object)?;
             Nest::List(
                 leaves.iter().map(|leaf| Ok(Nest::Leaf(array::to_tensor(leaf)?))).collect::<PyResult<_>>()?,

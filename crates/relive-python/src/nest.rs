@@ -1,4 +1,4 @@
-//! Python's nested structures: lists, tuples, named tuples and mappings around leaves.
+//! Python's nested structures: lists, deques, tuples, named tuples and mappings around leaves.
 //!
 //! The order of the leaves is the one of Rust's [`relive_tensor::Nest`]: by position, and in mappings by sorted key.
 
@@ -37,8 +37,18 @@ impl<'py> Container<'py> {
                 && object.hasattr(intern!(object.py(), "_fields"))?;
             return Ok(if named { Container::Named(tuple.clone()) } else { Container::Tuple(tuple.clone()) });
         }
-        if object.is_instance_of::<PyDict>() || (!is_plain(object) && object.cast::<PyMapping>().is_ok()) {
+        if object.is_instance_of::<PyDict>() {
             return Ok(Container::Mapping(object.clone()));
+        }
+        if is_plain(object) {
+            return Ok(Container::Leaf);
+        }
+        if object.cast::<PyMapping>().is_ok() {
+            return Ok(Container::Mapping(object.clone()));
+        }
+        if is_deque(object)? {
+            let parts = object.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+            return Ok(Container::List(PyList::new(object.py(), parts)?));
         }
         Ok(Container::Leaf)
     }
@@ -55,6 +65,14 @@ fn is_plain(object: &Bound<'_, PyAny>) -> bool {
         || object.is_instance_of::<PyBytes>()
         || object.is_instance_of::<TrajectoryColumn>()
         || is_numpy_scalar(object)
+}
+
+fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = object.py();
+    let deque = DEQUE.import(py, "collections", "deque")?;
+    // Of the class itself: see below.
+    object.get_type().is_subclass(deque)
 }
 
 fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> bool {

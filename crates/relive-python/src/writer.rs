@@ -18,6 +18,7 @@ use crate::layout::{Layout, Leaves};
 use crate::names;
 use crate::nest;
 use crate::process::{Origin, busy};
+use crate::truth::Truth;
 use crate::wait::{self, Operation};
 
 /// What a writer and the columns of its history share.
@@ -167,10 +168,10 @@ fn column_of(leaf: &Bound<'_, PyAny>) -> PyResult<Column> {
 #[pymethods]
 impl TrajectoryWriter {
     /// Appends a step, or with `partial_step` a part of one.
-    #[pyo3(signature = (data, *, partial_step = false))]
-    fn append(&self, data: &Bound<'_, PyAny>, partial_step: bool) -> PyResult<()> {
+    #[pyo3(signature = (data, *, partial_step = Truth(false)), text_signature = "($self, data, *, partial_step=False)")]
+    fn append(&self, data: &Bound<'_, PyAny>, partial_step: Truth) -> PyResult<()> {
         self.append_with(data, RustWriter::check_cells, |writer, cells| {
-            writer.append_cells(cells, partial_step)
+            writer.append_cells(cells, partial_step.0)
         })
     }
 

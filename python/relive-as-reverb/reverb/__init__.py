@@ -83,3 +83,7 @@ def __getattr__(name: str) -> Any:
     if name in _LATE_NAMES:
         return getattr(importlib.import_module(f"reverb.{_LATE_NAMES[name]}"), name)
     raise AttributeError(f"module 'reverb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LATE_MODULES})
