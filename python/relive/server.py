@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from relive import _native, item_selectors, rate_limiters, specs
-from relive.checkpointers import CheckpointerBase
+from relive.checkpointers import Checkpointer, CheckpointerBase
 from relive.client import Client
 from relive.reverb_types import TableInfo
 from relive.security import ServerTls
@@ -377,4 +377,9 @@ class Server:
 
 def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None:
     """What the compiled server is told; without a checkpointer it makes a temporary folder when it first writes."""
-    return None if checkpointer is None else dataclasses.asdict(checkpointer.internal_checkpointer())
+    if checkpointer is None:
+        return None
+    told = checkpointer.internal_checkpointer()
+    if not isinstance(told, Checkpointer):
+        raise TypeError(f"internal_checkpointer() must give a relive.checkpointers.Checkpointer, not {told!r}")
+    return dataclasses.asdict(told)

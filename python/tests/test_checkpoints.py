@@ -269,6 +269,15 @@ def test_buckets_keep_relives_format_only() -> None:
         relive.Server([uniform_table()], checkpointer=DefaultCheckpointer("ftp://bucket/run"))
 
 
+def test_a_checkpointer_that_tells_something_else_is_refused() -> None:
+    class Own(relive.checkpointers.CheckpointerBase):
+        def internal_checkpointer(self) -> relive.checkpointers.Checkpointer:
+            return "/tmp"  # type: ignore[return-value]
+
+    with pytest.raises(TypeError, match="internal_checkpointer.*'/tmp'"):
+        relive.Server([uniform_table()], checkpointer=Own())
+
+
 SERVER = """
 import sys
 import relive
