@@ -155,7 +155,11 @@ impl Node {
                 // A container in the place of a leaf is found out when it is turned into a tensor or grown.
                 Ok(matches!(Container::of(object)?, Container::Leaf))
             }
-            Node::List(parts) | Node::Tuple(parts) | Node::Named(_, parts) => match Container::of(object)? {
+            Node::Named(_, parts) => match object.cast::<PyTuple>() {
+                Ok(tuple) if tuple.len() <= parts.len() => place_all(parts, tuple.iter(), leaves),
+                _ => Ok(false),
+            },
+            Node::List(parts) | Node::Tuple(parts) => match Container::of(object)? {
                 Container::List(list) if list.len() <= parts.len() => place_all(parts, list.iter(), leaves),
                 Container::Tuple(tuple) | Container::Named(tuple) if tuple.len() <= parts.len() => {
                     place_all(parts, tuple.iter(), leaves)
