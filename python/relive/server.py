@@ -206,7 +206,8 @@ class Table:
         info = self._native.info()
         return (
             f"Table(name={self.name!r}, sampler={self._sampler!r}, remover={self._remover!r}, "
-            f"max_size={info['max_size']}, current_size={info['current_size']})"
+            f"max_size={info['max_size']}, max_times_sampled={info['max_times_sampled']}, "
+            f"rate_limiter={self._rate_limiter!r}, signature={self._signature!r}, current_size={info['current_size']})"
         )
 
 

@@ -104,6 +104,7 @@ def test_what_a_table_says_of_itself() -> None:
     assert info.remover_options.HasField("fifo") and info.remover_options.is_deterministic
     assert info.rate_limiter_info.min_size_to_sample == 1
     assert repr(table).startswith("Table(name='table'")
+    assert all(part in repr(table) for part in ("max_times_sampled=", "rate_limiter=RateLimiter(", "signature=", "current_size=0"))
 
 
 def test_queues_and_stacks() -> None:
