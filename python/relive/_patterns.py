@@ -63,7 +63,7 @@ def pattern_from_transform(step_structure: Any, transform: Callable[[ReferenceSt
 
 
 def create_config(
-    pattern: Pattern, table: str, conditions: Sequence[Any] | None = None, priority: Any | None = None
+    pattern: Pattern, table: str, conditions: Sequence[Any] | None = (), priority: Any | None = None
 ) -> Any:
     """A configuration of a structured writer, a ``StructuredWriterConfig`` message.
 
