@@ -194,7 +194,7 @@ class Table:
             sampler=self._sampler if sampler is None else sampler,
             remover=self._remover if remover is None else remover,
             max_size=info["max_size"] if max_size is None else max_size,
-            rate_limiter=self._rate_limiter if rate_limiter is None else rate_limiter,
+            rate_limiter=self._limiter(info) if rate_limiter is None else rate_limiter,
             max_times_sampled=info["max_times_sampled"] if max_times_sampled is None else max_times_sampled,
             extensions=self._extensions if extensions is None else extensions,
             signature=self._signature if signature is None else signature,
@@ -202,12 +202,18 @@ class Table:
             shards=info["shards"] if shards is None else shards,
         )
 
+    def _limiter(self, info: dict[str, Any]) -> rate_limiters.RateLimiter:
+        """The rate limiter as it is now: clients may have changed it."""
+        bounds = (info["samples_per_insert"], info["min_size_to_sample"], info["min_diff"], info["max_diff"])
+        now = rate_limiters.RateLimiter(*bounds)
+        return self._rate_limiter if self._rate_limiter == now else now
+
     def __repr__(self) -> str:
         info = self._native.info()
         return (
             f"Table(name={self.name!r}, sampler={self._sampler!r}, remover={self._remover!r}, "
             f"max_size={info['max_size']}, max_times_sampled={info['max_times_sampled']}, "
-            f"rate_limiter={self._rate_limiter!r}, signature={self._signature!r}, current_size={info['current_size']})"
+            f"rate_limiter={self._limiter(info)!r}, signature={self._signature!r}, current_size={info['current_size']})"
         )
 
 

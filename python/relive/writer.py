@@ -192,17 +192,14 @@ class Writer:
         return leaves
 
     def _add(self, data: Any, leaves: list[Any], steps: int, *, is_sequence: bool = False) -> None:
-        if self._columns.steps == 0:
-            self._columns.structure = nest.map_structure(lambda _: 0, data)
         try:
-            return self._columns.add(leaves, steps, is_sequence)
+            return self._columns.add(data, leaves, steps, is_sequence)
         except ValueError:
             is_within_chunk = self._columns.steps % self._chunk_length > 0
             if self._columns.steps == 0 or is_within_chunk or self._columns.specs == _specs(leaves, is_sequence):
                 raise
         columns = _Columns(self._make())
-        columns.structure = nest.map_structure(lambda _: 0, data)
-        columns.add(leaves, steps, is_sequence)
+        columns.add(data, leaves, steps, is_sequence)
         self._settle_former(None)
         self._former, self._columns = self._columns, columns
 
@@ -224,12 +221,12 @@ class _Columns:
 
     def __init__(self, writer: _native.TrajectoryWriter) -> None:
         self.writer = writer
-        self.structure: Any = None
         self.steps = 0
         self.specs: list[Any] = []
+        self._structure: Any = None
         self._named: set[str] = set()
 
-    def add(self, leaves: list[Any], steps: int, is_sequence: bool) -> None:
+    def add(self, data: Any, leaves: list[Any], steps: int, is_sequence: bool) -> None:
         if self.steps > 0 and len(leaves) != len(self.specs):
             raise ValueError(
                 f"a step has {len(leaves)} tensors, but the first one had {len(self.specs)}; the steps of a chunk must look alike"
@@ -238,13 +235,14 @@ class _Columns:
         append(leaves)
         if self.steps == 0:
             self.specs = _specs(leaves, is_sequence)
+            self._structure = nest.map_structure(lambda _: 0, data)
         self.steps += steps
 
     def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
         columns: Any = [column[-num_timesteps:] for column in self.writer.history]
         if table not in self._named:
             # The first item of a table tells what items look like.
-            columns = nest.unflatten_as(self.structure, columns)
+            columns = nest.unflatten_as(self._structure, columns)
             self._named.add(table)
         self.writer.create_item(table, priority, columns)
 

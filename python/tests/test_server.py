@@ -130,6 +130,14 @@ def test_tables_may_come_from_a_generator() -> None:
         assert sorted(server.localhost_client().server_info()) == ["one", "two"]
 
 
+def test_a_table_shows_and_copies_the_limiter_that_it_has_now(serve: Serve) -> None:
+    table = uniform_table()
+    assert "min_size_to_sample=1)" in repr(table)
+    serve(table).localhost_client().change_table("table", min_size_to_sample=7)
+    assert "min_size_to_sample=7)" in repr(table)
+    assert table.replace().info.rate_limiter_info.min_size_to_sample == 7
+
+
 def test_what_the_limiter_allows(serve: Serve) -> None:
     table = relive.Table.queue("q", 2)
     assert table.can_insert(num_inserts=1) and not table.can_sample(num_samples=1)

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::meter::ms_for;
+use super::meter::{NEVER, ms_for};
 use crate::limits::MOST_CHARGED;
 
 /// The clients of one host.
@@ -18,9 +18,6 @@ pub(super) struct Host {
     wasted_ms: AtomicU64,
     wasted_since_ms: AtomicU64,
 }
-
-/// No contention.
-const NEVER: u64 = u64::MAX;
 
 impl Host {
     fn new() -> Self {

@@ -37,7 +37,7 @@ pub(super) struct Meter {
 }
 
 /// No time.
-const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: u64 = u64::MAX;
 
 impl Part {
     pub(super) fn new(peer: Arc<str>, host: Arc<Host>) -> Self {
