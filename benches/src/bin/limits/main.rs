@@ -5,13 +5,14 @@
 //! ```
 //!
 //! Argument: seconds for each figure. Prints one line of JSON, rates in bytes per second: gathering 256 rows at random places of a
-//! table beyond all caches into one array, by one thread and by two, and moving large blocks between two processes over loopback TCP, a
-//! Unix socket and shared memory.
+//! table beyond all caches into one array, by one thread and by two, and moving large blocks between two processes over loopback TCP, the
+//! same enciphered as TLS does it, a Unix socket and shared memory.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result is the purpose of the program")]
 
 mod gather;
 mod peer;
+mod records;
 mod shared;
 mod stream;
 
@@ -46,9 +47,12 @@ fn run(words: &[&str]) -> Outcome {
 fn measure(time: Duration) -> Outcome {
     let gather = gather::measure(time);
     let tcp = stream::tcp(time)?;
+    let enciphered = stream::enciphered(time)?;
     let unix = stream::unix(time)?;
     let shared = shared::measure(time)?;
-    println!(r#"{{"gather": {gather}, "tcp": {tcp:.0}, "unix": {unix:.0}, "shared_memory": {shared:.0}}}"#);
+    println!(
+        r#"{{"gather": {gather}, "tcp": {tcp:.0}, "tcp_enciphered": {enciphered:.0}, "unix": {unix:.0}, "shared_memory": {shared:.0}}}"#
+    );
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 
+use crate::records::Records;
 use crate::stream::DONE;
 use crate::{Outcome, shared};
 
@@ -15,6 +16,7 @@ pub(crate) const MARK: &str = "--receive";
 pub(crate) fn run(transport: &str, place: &str) -> Outcome {
     match transport {
         "tcp" => drain(TcpStream::connect(place)?),
+        "enciphered" => drain(Records::new(TcpStream::connect(place)?)?),
         "unix" => drain(UnixStream::connect(place)?),
         "shared" => shared::receive(place),
         _ => Err(format!("there is no transport {transport}").into()),
