@@ -66,7 +66,7 @@ class TFClient:
     def insert(
         self, data: Sequence[Any], tables: tf.Tensor, priorities: tf.Tensor, name: str | None = None
     ) -> tf.Operation | None:
-        """Writes ``data`` as an item of one time step to each of ``tables``.
+        """Writes ``data`` as an item of one time step to each of ``tables``; to one that is named twice, as two items.
 
         Args:
           data: One tensor per column.
@@ -93,9 +93,9 @@ class TFClient:
             )
 
         def insert(tables: np.ndarray, priorities: np.ndarray, *data: np.ndarray) -> list[np.ndarray]:
-            by_table = {_text(table): float(priority) for table, priority in zip(tables, priorities, strict=True)}
             try:
-                self._client.insert(list(data), by_table)
+                for by_table in _once_each(tables, priorities):
+                    self._client.insert(list(data), by_table)
             except errors.NotFoundError as error:
                 # What dm-reverb's operation says of an unknown table.
                 raise errors.InvalidArgumentError(str(error)) from error
@@ -170,3 +170,13 @@ class TFClient:
 
 def _text(name: bytes | str) -> str:
     return name.decode() if isinstance(name, bytes) else name
+
+
+def _once_each(tables: np.ndarray, priorities: np.ndarray) -> list[dict[str, float]]:
+    """The items, in mappings of which none has two of one table."""
+    mappings: list[dict[str, float]] = [{}]
+    for table, priority in zip(map(_text, tables), priorities, strict=True):
+        if all(table in mapping for mapping in mappings):
+            mappings.append({})
+        next(mapping for mapping in mappings if table not in mapping)[table] = float(priority)
+    return mappings

@@ -76,6 +76,19 @@ def test_insert(client, tf_client, in_graph):
 
 
 @in_both
+def test_a_table_that_is_named_twice_gets_two_items(client, tf_client, in_graph):
+    def insert(number):
+        tables = tf.constant(["first", "second", "first", "first"])
+        tf_client.insert([number], tables, tf.constant([1.0, 2.0, 3.0, 4.0], tf.float64))
+
+    _run(in_graph, insert, tf.constant(7))
+    sizes = {table: info.current_size for table, info in client.server_info().items()}
+    assert sizes == {"first": 3, "second": 1}
+    drawn = client.sample("first", 200, emit_timesteps=False)
+    assert {sample.info.priority for sample in drawn} == {1.0, 3.0, 4.0}
+
+
+@in_both
 def test_update_priorities(client, tf_client, in_graph):
     for number in range(4):
         client.insert(np.int32(number), {"first": 1.0})
