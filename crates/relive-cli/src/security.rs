@@ -29,13 +29,13 @@ const HEADING: &str = "Security";
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerSecurity {
     /// Certificate of the server and of those who signed it (PEM): everything goes over TLS then
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// Key to --tls-cert (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// Authorities (PEM) of whom clients must show a certificate
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// Tokens, of which clients must show one: lines NAME ROLE TOKEN with the role read, write or admin; see `relive
     /// token`. Read again when it changes
@@ -45,7 +45,7 @@ pub(crate) struct ServerSecurity {
     #[arg(long, value_name = "ADDR:PORT")]
     plaintext: Option<SocketAddr>,
     /// What clients may do at --plaintext: read, write or admin [default: write]
-    #[arg(long, value_name = "ROLE", value_parser = role, requires = "plaintext")]
+    #[arg(long, value_name = "ROLE", value_parser = role)]
     #[serde(default, deserialize_with = "role_of_text")]
     plaintext_role: Option<Role>,
     /// Connections open at once; more are closed as they come [default: 20000]
@@ -98,7 +98,10 @@ impl ServerSecurity {
             entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
         }
         let entrances = Entrances::from(entrance);
-        let Some(address) = self.plaintext else { return Ok(entrances) };
+        let Some(address) = self.plaintext else {
+            let without = "--plaintext-role needs --plaintext (plaintext_role, plaintext)";
+            return if self.plaintext_role.is_none() { Ok(entrances) } else { Err(Failure::usage(without)) };
+        };
         let listener =
             relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
         let role = self.plaintext_role.unwrap_or(Role::Write);
@@ -126,7 +129,7 @@ impl ServerSecurity {
                 ServerTls::with_files(identity, self.tls_client_ca.as_deref()).map(Some).map_err(unusable)
             }
             (None, None) if self.tls_client_ca.is_none() => Ok(None),
-            _ => Err(Failure::usage("TLS needs both tls_cert and tls_key")),
+            _ => Err(Failure::usage("TLS needs both --tls-cert and --tls-key (tls_cert and tls_key)")),
         }
     }
 

@@ -15,6 +15,13 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
+    /// Ends the process at the first signal. A process that is the first of a container has none unless it catches it.
+    pub(crate) async fn end_at_once(mut self) {
+        let first = self.next().await;
+        tracing::warn!(signal = first.name, "stopped before there was a server");
+        std::process::exit(first.exit_code);
+    }
+
     /// Returns at the first signal, and from then on lets a second one end the process.
     pub(crate) async fn first(mut self) {
         let name = self.next().await.name;

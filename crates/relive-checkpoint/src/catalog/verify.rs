@@ -132,7 +132,7 @@ fn gaps(wanted: &[Wanted], size: u64) -> Vec<(u64, u64)> {
     for (start, end) in
         wanted.iter().map(|(_, place): &(usize, Place)| (u64::from(place.offset), place.end()))
     {
-        if start > at {
+        if at < start.min(size) {
             gaps.push((at, start.min(size)));
         }
         at = at.max(end);
@@ -141,4 +141,23 @@ fn gaps(wanted: &[Wanted], size: u64) -> Vec<(u64, u64)> {
         gaps.push((at, size));
     }
     gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(offset: u32) -> Wanted {
+        (0, Place { segment: SegmentId([1; 16]), offset, length: 80, crc: 0 })
+    }
+
+    #[test]
+    fn the_gaps_of_a_segment_that_was_cut_short_end_where_it_ends() {
+        let (begin, wanted) = (HEADER_BYTES as u64, [record(200), record(400)]);
+        let ends = [wanted[0].1.end(), wanted[1].1.end()];
+        assert_eq!(gaps(&wanted, 1000), [(begin, 200), (ends[0], 400), (ends[1], 1000)]);
+        assert_eq!(gaps(&wanted, 350), [(begin, 200), (ends[0], 350)]);
+        assert_eq!(gaps(&wanted, 250), [(begin, 200)]);
+        assert_eq!(gaps(&wanted, 100), [(begin, 100)]);
+    }
 }

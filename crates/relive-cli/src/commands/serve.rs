@@ -57,6 +57,12 @@ pub(crate) struct Options {
 
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
+    let catch = || {
+        Signals::catch().map_err(|error| {
+            Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot catch signals"))
+        })
+    };
+    let (signals, beginning) = (catch()?, tokio::spawn(catch()?.end_at_once()));
     let config = config::load(&options.config)?;
     allocator::give_back_from_now_on();
     let monitor = Monitor::new();
@@ -67,9 +73,7 @@ pub(crate) async fn run(options: Options) -> Result {
     warn_of_full_memory(&engine);
     config.tables.iter().for_each(warn_of_standstill);
     let address = SocketAddr::new(options.bind.unwrap_or(config.bind), options.port.unwrap_or(config.port));
-    let signals = Signals::catch().map_err(|error| {
-        Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot catch signals"))
-    })?;
+    beginning.abort();
     let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
     let address = listener.local_addr().map_err(broken)?;
     let security = options.security.or(&config.security);

@@ -92,6 +92,15 @@ fn an_entrance_for_everybody_is_a_second_one() {
 }
 
 #[test]
+fn options_go_with_what_the_configuration_says() {
+    let open = crate::support::free_address();
+    let config = format!("{TABLE}\n[security]\nplaintext = {open:?}\n");
+    let _served = Served::start_with(".toml", &config, &["--plaintext-role", "read"]);
+    assert_eq!(outcome(&["info", &open]).0, Some(0));
+    assert_eq!(outcome(&["reset", &open, "replay"]).0, Some(6));
+}
+
+#[test]
 fn connections_beyond_the_limit_are_closed_and_come_in_again_later() {
     let served = Served::start_with(".toml", "[[table]]\nname = 't'\n", &["--max-connections", "1"]);
     let first = std::net::TcpStream::connect(&served.address).unwrap();

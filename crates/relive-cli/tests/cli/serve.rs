@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::support::{Served, command, file, outcome, signal};
 
@@ -144,4 +144,16 @@ fn the_example_is_a_configuration() {
     let mut served = Served::start(".toml", &std::fs::read_to_string(example).unwrap());
     signal(&served.child, "TERM");
     assert_eq!(served.end().0.code(), Some(0));
+}
+
+#[test]
+fn a_signal_before_there_is_a_server_ends_the_process_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.toml");
+    assert!(Command::new("mkfifo").arg(&config).status().unwrap().success());
+    let mut child = command(&["serve", "--port", "0", "--config", config.to_str().unwrap()]).spawn().unwrap();
+    // Opened when the program reads it, and it waits for what is written.
+    let _writer = std::fs::File::create(&config).unwrap();
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
 }

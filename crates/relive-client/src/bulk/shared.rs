@@ -12,6 +12,10 @@ use tokio::time::Instant;
 use crate::batch::SampleBatch;
 use crate::{Error, ErrorKind, Sample};
 
+/// What has come of a batch that comes bit by bit is told to the server after as many bytes, not only with the whole batch: it sends
+/// no more than the window holds.
+const PART_BYTES: u64 = 16 << 20;
+
 /// Batches on their way from a connection to who takes them.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -27,7 +31,7 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct State {
     ready: VecDeque<Ready>,
-    /// The beginning of a batch whose samples come bit by bit, and its bytes.
+    /// The beginning of a batch whose samples come bit by bit, and those of its bytes that the server does not know to have come.
     part: (Vec<Sample>, u64),
     /// Batches that the connection may ask for.
     credits: u64,
@@ -188,6 +192,11 @@ impl Shared {
             part.extend(samples);
             *part_bytes += bytes;
             if part.len() < batch_size {
+                if *part_bytes >= PART_BYTES {
+                    state.taken_bytes += std::mem::take(&mut state.part.1);
+                    drop(state);
+                    self.work.notify_one();
+                }
                 return true;
             }
             std::mem::take(&mut state.part)
@@ -200,7 +209,7 @@ impl Shared {
     pub(super) fn broke(&self, text: String) {
         let mut state = self.state.lock();
         state.credits += std::mem::take(&mut state.outstanding);
-        state.taken_bytes = 0;
+        (state.taken_bytes, state.part.1) = (0, 0);
         let since = state.trouble.take().map_or_else(Instant::now, |(since, _)| since);
         state.trouble = Some((since, text));
         wake(state);
@@ -268,5 +277,20 @@ mod tests {
         }
         assert!(!shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }), "not asked for");
         assert!(matches!(shared.take(Waker::noop()), Taken::NoMore));
+    }
+
+    #[test]
+    fn the_bytes_of_a_batch_that_comes_bit_by_bit_are_told_before_it_is_whole() {
+        let shared = Shared::new("t", 1, None, Duration::ZERO);
+        assert_eq!(wish(&shared), Some(Wish { batches: 1, taken_bytes: 0 }));
+        for told in [None, Some(Wish { batches: 0, taken_bytes: 2 * PART_BYTES - 2 }), None] {
+            assert!(shared.deliver_part(std::iter::empty(), PART_BYTES - 1, 1));
+            assert_eq!(wish(&shared), told);
+        }
+        shared.broke("it is gone".to_owned());
+        let again = Some(Wish { batches: 1, taken_bytes: 0 });
+        assert_eq!(wish(&shared), again, "another connection has sent nothing yet");
+        assert!(shared.deliver_part(std::iter::empty(), 1, 1));
+        assert_eq!(wish(&shared), None);
     }
 }

@@ -164,7 +164,7 @@ impl Client {
     /// The server is away; `FailedPrecondition` if the way that the options ask for does not lead to it.
     pub async fn negotiate(&self) -> Result<Transport> {
         if let Connection::Many(many) = self.connection() {
-            return many.negotiate().await;
+            return many.negotiate(self.timeout()).await;
         }
         let dialer = self.route().await?;
         Ok(dialer.map_or_else(|| self.transport(), |dialer| dialer.transport()))

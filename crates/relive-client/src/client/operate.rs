@@ -1,12 +1,14 @@
 //! Changing the tables of a server in use.
 
+use std::error::Error as _;
+
 use relive_engine::EngineError;
 use relive_table::{Changed, TableChange, TableConfig};
 use relive_wire::operate;
 use relive_wire::v1::DropTableRequest;
 
 use super::{Client, Connection};
-use crate::{Error, Result};
+use crate::{Error, PartialFailure, Result};
 
 impl Client {
     /// Changes rules of `table` while it is in use, all of them or none; tells what is other than before. Whoever may go on then
@@ -97,10 +99,12 @@ impl Client {
     /// `NotFound` for an unknown table, `InvalidArgument` for the only one, `Unimplemented` from a dm-reverb server, `Timeout`
     /// after the client's time.
     pub async fn drop_table(&self, table: &str) -> Result<()> {
-        self.drop_of_server(table).await?;
-        // Another one of this name has items that are to be described anew.
-        self.proposals().forget(table);
-        Ok(())
+        let dropped = self.drop_of_server(table).await;
+        // Another one of this name has items that are to be described anew, at every server that dropped this one.
+        if dropped.as_ref().map_or_else(is_done_in_part, |()| true) {
+            self.proposals().forget(table);
+        }
+        dropped
     }
 
     async fn drop_of_server(&self, table: &str) -> Result<()> {
@@ -118,6 +122,11 @@ impl Client {
         });
         answer.await.map(drop)
     }
+}
+
+fn is_done_in_part(error: &Error) -> bool {
+    let failure = error.source().and_then(|source| source.downcast_ref::<PartialFailure>());
+    failure.is_some_and(|failure| !failure.done().is_empty())
 }
 
 fn paused(inserts: bool, samples: bool, pause: bool) -> TableChange {

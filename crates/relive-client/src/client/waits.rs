@@ -27,7 +27,7 @@ impl Client {
             });
         }
         if let Connection::Many(many) = self.connection() {
-            return many.waits(table).await;
+            return many.waits(table, self.timeout()).await;
         }
         let status = self.status().await?;
         status.table(table).map(|table| table.waits.clone()).ok_or_else(|| {

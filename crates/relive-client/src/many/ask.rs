@@ -78,6 +78,17 @@ async fn one<T>(
     }
 }
 
+impl Answers<()> {
+    /// As [`all`](Self::all) for those that had what was asked about, if any had: a call that is made again finds it at the others only.
+    pub(super) fn all_that_had_it(mut self) -> Result<()> {
+        if self.answers.iter().any(|(_, answer)| answer.is_ok()) {
+            let had_none = |error: &Error| error.kind() == ErrorKind::NotFound;
+            self.answers.retain(|(_, answer)| !answer.as_ref().is_err_and(had_none));
+        }
+        self.all().map(drop)
+    }
+}
+
 impl<T> Answers<T> {
     /// What all servers answered; an error that tells what was done where, unless all of them did it.
     pub(super) fn all(self) -> Result<Vec<(Arc<Server>, T)>> {

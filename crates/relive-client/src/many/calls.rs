@@ -22,7 +22,7 @@ impl Many {
     pub(crate) fn server_info(&self, timeout: Duration) -> Call<'_, ServerInfo> {
         Box::pin(async move {
             let call = "server_info";
-            let up = self.wait_for_one(call, timeout).await?;
+            let (up, timeout) = self.wait_for_one(call, timeout).await?;
             let asked = self.ask(call, &up, move |client, _| async move {
                 client.with_timeout(timeout).server_info().await
             });
@@ -33,7 +33,7 @@ impl Many {
     /// What all servers that are there say of themselves, added up.
     pub(crate) fn status(&self, timeout: Duration) -> Call<'_, ServerStatus> {
         Box::pin(async move {
-            let up = self.wait_for_one("status", timeout).await?;
+            let (up, timeout) = self.wait_for_one("status", timeout).await?;
             let asked = self.ask("status", &up, move |client, _| async move {
                 client.with_timeout(timeout).status().await
             });
@@ -42,11 +42,12 @@ impl Many {
     }
 
     /// The way to the servers, if it is the same to all; otherwise the slowest of them.
-    pub(crate) fn negotiate(&self) -> Call<'_, Transport> {
+    pub(crate) fn negotiate(&self, timeout: Duration) -> Call<'_, Transport> {
         Box::pin(async move {
-            let timeout = self.options.timeout;
-            let up = self.wait_for_one("negotiate", timeout).await?;
-            let asked = self.ask("negotiate", &up, |client, _| async move { client.negotiate().await });
+            let (up, timeout) = self.wait_for_one("negotiate", timeout).await?;
+            let asked = self.ask("negotiate", &up, move |client, _| async move {
+                client.with_timeout(timeout).negotiate().await
+            });
             let ways = asked.await.present()?;
             Ok(slowest(ways.into_iter().map(|(_, way)| way)))
         })
@@ -66,7 +67,7 @@ impl Many {
     ) -> Call<'a, ()> {
         Box::pin(async move {
             let operation = "mutate_priorities";
-            let up = self.wait_for_one(operation, timeout).await?;
+            let (up, timeout) = self.wait_for_one(operation, timeout).await?;
             let (parts, concerned) = self.share_out(up, updates, deletes);
             let asked = self.ask(operation, &concerned, |client, server| {
                 let (table, part) =
@@ -116,7 +117,7 @@ impl Many {
 
     pub(crate) fn reset<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
         Box::pin(async move {
-            let servers = self.settle("reset", timeout).await?;
+            let (servers, timeout) = self.settle("reset", timeout).await?;
             let asked = self.ask("reset", &servers, |client, _| {
                 let table = table.to_owned();
                 async move { client.with_timeout(timeout).reset(&table).await }
@@ -128,7 +129,7 @@ impl Many {
     /// The paths of all checkpoints, as `address=path` with commas between.
     pub(crate) fn checkpoint(&self, timeout: Duration) -> Call<'_, String> {
         Box::pin(async move {
-            let servers = self.settle("checkpoint", timeout).await?;
+            let (servers, timeout) = self.settle("checkpoint", timeout).await?;
             let asked = self.ask("checkpoint", &servers, move |client, _| async move {
                 client.with_timeout(timeout).checkpoint().await
             });
@@ -142,7 +143,7 @@ impl Many {
     pub(crate) fn checkpoint_status(&self, timeout: Duration) -> Call<'_, CheckpointStatus> {
         Box::pin(async move {
             let call = "checkpoint_status";
-            let up = self.wait_for_one(call, timeout).await?;
+            let (up, timeout) = self.wait_for_one(call, timeout).await?;
             let asked = self.ask(call, &up, move |client, _| async move {
                 client.with_timeout(timeout).checkpoint_status().await
             });
@@ -158,7 +159,7 @@ impl Many {
         timeout: Duration,
     ) -> Call<'a, Changed> {
         Box::pin(async move {
-            let servers = self.settle("change_table", timeout).await?;
+            let (servers, timeout) = self.settle("change_table", timeout).await?;
             let asked = self.ask("change_table", &servers, |client, _| {
                 let (table, change) = (table.to_owned(), change.clone());
                 async move { client.with_timeout(timeout).change_table(&table, change).await }
@@ -169,7 +170,7 @@ impl Many {
 
     pub(crate) fn add_table(&self, config: TableConfig, timeout: Duration) -> Call<'_, ()> {
         Box::pin(async move {
-            let servers = self.settle("add_table", timeout).await?;
+            let (servers, timeout) = self.settle("add_table", timeout).await?;
             let asked = self.ask("add_table", &servers, |client, _| {
                 let config = config.clone();
                 async move { client.with_timeout(timeout).add_table(config).await }
@@ -180,12 +181,12 @@ impl Many {
 
     pub(crate) fn drop_table<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, ()> {
         Box::pin(async move {
-            let servers = self.settle("drop_table", timeout).await?;
+            let (servers, timeout) = self.settle("drop_table", timeout).await?;
             let asked = self.ask("drop_table", &servers, |client, _| {
                 let table = table.to_owned();
                 async move { client.with_timeout(timeout).drop_table(&table).await }
             });
-            asked.await.all().map(drop)
+            asked.await.all_that_had_it()
         })
     }
 
@@ -197,7 +198,7 @@ impl Many {
         timeout: Duration,
     ) -> Call<'a, bool> {
         Box::pin(async move {
-            let up = self.wait_for_one("name_columns", timeout).await?;
+            let (up, timeout) = self.wait_for_one("name_columns", timeout).await?;
             let asked = self.ask("name_columns", &up, |client, _| {
                 let (table, structure) = (table.to_owned(), structure.clone());
                 async move { client.with_timeout(timeout).name_columns(&table, &structure).await }
@@ -213,7 +214,7 @@ impl Many {
         timeout: Duration,
     ) -> Call<'a, Option<Nest<()>>> {
         Box::pin(async move {
-            let up = self.wait_for_one("column_names", timeout).await?;
+            let (up, timeout) = self.wait_for_one("column_names", timeout).await?;
             let asked = self.ask("column_names", &up, |client, _| {
                 let table = table.to_owned();
                 async move { client.with_timeout(timeout).column_names(&table).await }
@@ -223,7 +224,7 @@ impl Many {
     }
 
     /// What samples and inserts wait for: nothing, if one server lets them through.
-    pub(crate) fn waits<'a>(&'a self, table: &'a str) -> Call<'a, Waits> {
+    pub(crate) fn waits<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Waits> {
         Box::pin(async move {
             let up = self.up();
             if up.is_empty() {
@@ -232,7 +233,7 @@ impl Many {
             }
             let asked = self.ask("waits", &up, |client, _| {
                 let table = table.to_owned();
-                async move { client.waits(&table).await }
+                async move { client.with_timeout(timeout).waits(&table).await }
             });
             Ok(merge::waits(asked.await.present()?))
         })

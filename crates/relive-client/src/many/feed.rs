@@ -45,8 +45,12 @@ pub(crate) struct ManyFeed {
     left: Option<usize>,
     rng: Xoshiro256PlusPlus,
     changes: Changes,
+    /// There was a change, and the lanes are as before it.
+    has_changed: bool,
     timer: GiveUp,
     nobody_since: Option<Instant>,
+    /// Since when rate limiters let nothing through, if one was given up for another since: each counts only from when it was asked.
+    held_since: Option<Instant>,
     /// The last word of a rate limiter that let nothing through in time.
     late: Option<Error>,
     failure: Option<Error>,
@@ -77,8 +81,10 @@ impl ManyFeed {
             credits,
             rng,
             changes: Changes::new(many.watch()),
+            has_changed: false,
             timer: GiveUp::default(),
             nobody_since: None,
+            held_since: None,
             late: None,
             failure: None,
             many: Arc::clone(many),
@@ -121,26 +127,26 @@ impl ManyFeed {
             return Poll::Ready(Some(Err(failure.clone())));
         }
         loop {
-            if self.changes.poll(cx) {
+            self.has_changed |= self.changes.poll(cx);
+            if self.has_changed {
+                // What has come is handed out, whatever has become of its server.
+                if let Some(given) = self.give(into, cx) {
+                    return given;
+                }
+                self.has_changed = false;
                 self.look_at_servers();
             }
             let now = Instant::now();
             if self.may_draw(now) {
                 self.spend(now);
-                match self.collect(into, cx) {
-                    Err(error) => return Poll::Ready(Some(Err(error))),
-                    Ok(0) => {}
-                    Ok(_) => {
-                        self.lanes.iter_mut().for_each(|lane| lane.timed_out = false);
-                        self.nobody_since = None;
-                        self.timer.forget();
-                        return Poll::Ready(Some(Ok(())));
-                    }
+                let unspent = self.credits;
+                if let Some(given) = self.give(into, cx) {
+                    return given;
                 }
                 if self.is_over() {
                     return Poll::Ready(None);
                 }
-                if self.redraw(now) {
+                if self.redraw(now) || self.credits > unspent {
                     continue;
                 }
             }
@@ -152,6 +158,19 @@ impl ManyFeed {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Moves what has come to the end of `into`; none if that is nothing.
+    fn give(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Option<Poll<Taken>> {
+        match self.collect(into, cx) {
+            Ok(0) => return None,
+            Err(error) => return Some(Poll::Ready(Some(Err(error)))),
+            Ok(_) => {}
+        }
+        self.lanes.iter_mut().for_each(|lane| lane.timed_out = false);
+        (self.nobody_since, self.held_since) = (None, None);
+        self.timer.forget();
+        Some(Poll::Ready(Some(Ok(()))))
     }
 
     /// Whether it is known from whom to draw, and by which sizes: at the beginning of reading, what was confirmed before counts.
@@ -300,6 +319,8 @@ impl ManyFeed {
         if owing.is_empty() || !all_stalled || !self.lanes.iter().any(is_idle) {
             return false;
         }
+        let asked = owing.iter().filter_map(|place| self.lanes.get(*place)).map(Lane::asked_since).min();
+        self.held_since = self.held_since.or(asked);
         for place in owing {
             self.take_back(place);
             if let Some(lane) = self.lanes.get_mut(place) {
@@ -321,12 +342,18 @@ impl ManyFeed {
                 return Err(late);
             }
         }
+        let held_until = self.held_until();
+        if held_until.is_some_and(|until| until <= now) {
+            // The next one has as long.
+            self.held_since = None;
+            return Err(self.held_back());
+        }
         if self.lanes.iter().any(|lane| lane.server.is_up()) {
             self.nobody_since = None;
             let opens = self.lanes.iter().filter_map(Lane::opens_at);
             let stalls = self.lanes.iter().filter(|lane| lane.owed > 0).map(Lane::stalls_at);
             let sizes = self.fresh_from.map(|from| from + MOST_FOR_SIZES);
-            return Ok(opens.chain(stalls).chain(sizes).filter(|at| *at > now).min());
+            return Ok(opens.chain(stalls).chain(sizes).chain(held_until).filter(|at| *at > now).min());
         }
         let since = *self.nobody_since.get_or_insert(now);
         let give_up_at = since.checked_add(self.patience);
@@ -342,6 +369,23 @@ impl ManyFeed {
             return Err(Error::new(ErrorKind::Unavailable, text));
         }
         Ok(give_up_at)
+    }
+
+    /// When rate limiters will have held the caller back for as long as it waits for them.
+    fn held_until(&self) -> Option<Instant> {
+        self.held_since?.checked_add(self.options.rate_limiter_timeout?)
+    }
+
+    /// What a server says whose rate limiter lets nothing through in time.
+    fn held_back(&self) -> Error {
+        let waited = self.options.rate_limiter_timeout.unwrap_or_default();
+        let text = format!(
+            "sample: table {:?}: {} (no rate limiter of {} servers has let a sample through in {waited:?})",
+            self.table,
+            relive_wire::text::SAMPLE_TIMEOUT,
+            self.lanes.len()
+        );
+        Error::new(ErrorKind::Timeout, text)
     }
 }
 

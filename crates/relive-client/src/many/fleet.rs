@@ -200,8 +200,13 @@ impl Many {
         settled
     }
 
-    /// Waits until it is known who takes part and somebody does.
-    pub(super) async fn wait_for_one(&self, operation: &str, timeout: Duration) -> Result<Vec<Arc<Server>>> {
+    /// Waits until it is known who takes part and somebody does; gives them, and what is left of the time.
+    pub(super) async fn wait_for_one(
+        &self,
+        operation: &str,
+        timeout: Duration,
+    ) -> Result<(Vec<Arc<Server>>, Duration)> {
+        let deadline = Deadline::after(timeout);
         let mut version = self.watch();
         let waiting = async {
             loop {
@@ -215,15 +220,20 @@ impl Many {
                 }
             }
         };
-        let found = Deadline::after(timeout).run(waiting).await;
-        found.ok_or_else(|| {
+        let found = deadline.run(waiting).await;
+        found.map(|up| (up, deadline.left().unwrap_or(timeout))).ok_or_else(|| {
             let text = format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.why_nobody());
             Error::new(ErrorKind::Timeout, text)
         })
     }
 
-    /// Waits until all servers were asked once.
-    pub(super) async fn settle(&self, operation: &str, timeout: Duration) -> Result<Arc<[Arc<Server>]>> {
+    /// Waits until all servers were asked once; gives each once, whatever addresses it has, and what is left of the time.
+    pub(super) async fn settle(
+        &self,
+        operation: &str,
+        timeout: Duration,
+    ) -> Result<(Vec<Arc<Server>>, Duration)> {
+        let deadline = Deadline::after(timeout);
         let mut version = self.watch();
         let settled = async {
             loop {
@@ -236,11 +246,20 @@ impl Many {
                 }
             }
         };
-        match Deadline::after(timeout).run(settled).await {
+        match deadline.run(settled).await {
             Some(()) if self.servers().is_empty() => {
                 Err(Error::new(ErrorKind::Unavailable, format!("{operation}: {}", self.why_nobody())))
             }
-            Some(()) => Ok(self.servers()),
+            Some(()) => {
+                let (servers, up) = (self.servers(), self.up());
+                let is_told = |server: &Arc<Server>| {
+                    let is_it =
+                        |other: &Arc<Server>| other.number != server.number && other.is_the_same_as(server);
+                    !server.is_up() && up.iter().any(is_it)
+                };
+                let once = servers.iter().filter(|server| !is_told(server)).cloned().collect();
+                Ok((once, deadline.left().unwrap_or(timeout)))
+            }
             None => {
                 let text = format!("{operation}: Deadline Exceeded after {timeout:?}: {}", self.why_nobody());
                 Err(Error::new(ErrorKind::Timeout, text))

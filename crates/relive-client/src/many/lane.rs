@@ -80,9 +80,13 @@ impl Lane {
         self.passed_over_until
     }
 
-    /// Whether it owes samples and gives none.
+    /// Whether it owes samples and gives none: it is not its fault if what has come is not taken.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
-        self.owed > 0 && now >= self.stalls_at()
+        self.owed > 0 && now >= self.stalls_at() && self.counts().0 == 0
+    }
+
+    pub(super) fn asked_since(&self) -> Instant {
+        self.asked_since
     }
 
     pub(super) fn stalls_at(&self) -> Instant {

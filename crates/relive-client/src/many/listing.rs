@@ -22,7 +22,7 @@ impl Many {
         timeout: Duration,
     ) -> Call<'a, ItemPage> {
         Box::pin(async move {
-            let up = self.wait_for_one("items", timeout).await?;
+            let (up, timeout) = self.wait_for_one("items", timeout).await?;
             let number = u32::try_from(from >> SERVER_SHIFT).unwrap_or(u32::MAX);
             let Some(server) = up.iter().find(|server| server.number >= number) else {
                 return Ok(ItemPage { items: Vec::new(), next: None });
@@ -59,7 +59,7 @@ impl Many {
         timeout: Duration,
     ) -> Call<'a, Vec<Option<Sample>>> {
         Box::pin(async move {
-            let up = self.wait_for_one("get_items", timeout).await?;
+            let (up, timeout) = self.wait_for_one("get_items", timeout).await?;
             let asked = self.ask("get_items", &up, |client, _| {
                 let (table, keys) = (table.to_owned(), keys.to_vec());
                 async move { client.with_timeout(timeout).get_items(&table, &keys).await }

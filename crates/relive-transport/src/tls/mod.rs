@@ -1,4 +1,4 @@
-//! TLS 1.3 on a TCP socket: who may be asked, who must show a certificate, and the bytes between.
+//! TLS on a TCP socket: who may be asked, who must show a certificate, and the bytes between.
 
 mod asked;
 mod config;

@@ -23,6 +23,8 @@ mod listing;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod many_readers;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod names;

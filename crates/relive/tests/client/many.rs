@@ -15,13 +15,13 @@ const SERVERS: usize = 4;
 /// What a dead server may cost.
 const AT_MOST: Duration = Duration::from_secs(2);
 
-struct Fleet {
-    servers: Vec<TestServer>,
-    client: Client,
+pub(crate) struct Fleet {
+    pub(crate) servers: Vec<TestServer>,
+    pub(crate) client: Client,
 }
 
 impl Fleet {
-    async fn start(table: &TableConfig) -> Fleet {
+    pub(crate) async fn start(table: &TableConfig) -> Fleet {
         let mut servers = Vec::new();
         for _ in 0..SERVERS {
             servers.push(TestServer::start([table.clone()]).await);
@@ -31,15 +31,15 @@ impl Fleet {
     }
 
     /// A client of the server at this place alone.
-    fn one(&self, place: usize) -> Client {
+    pub(crate) fn one(&self, place: usize) -> Client {
         self.servers[place].client()
     }
 
-    fn address(&self, place: usize) -> String {
+    pub(crate) fn address(&self, place: usize) -> String {
         self.servers[place].address.to_string()
     }
 
-    async fn sizes(&self) -> Vec<u64> {
+    pub(crate) async fn sizes(&self) -> Vec<u64> {
         let mut sizes = Vec::new();
         for server in &self.servers {
             let info = server.client().server_info().await.unwrap();
@@ -53,12 +53,12 @@ impl Fleet {
     }
 }
 
-fn client_of(servers: &[TestServer]) -> Client {
+pub(crate) fn client_of(servers: &[TestServer]) -> Client {
     let addresses: Vec<String> = servers.iter().map(|server| server.address.to_string()).collect();
     Client::connect_many_with(&addresses, ClientOptions::default().timeout(LONG)).unwrap()
 }
 
-async fn wait_for_standing(client: &Client, address: &str, standing: ServerStanding) {
+pub(crate) async fn wait_for_standing(client: &Client, address: &str, standing: ServerStanding) {
     let began = Instant::now();
     loop {
         let states = client.servers();
@@ -72,7 +72,7 @@ async fn wait_for_standing(client: &Client, address: &str, standing: ServerStand
     }
 }
 
-fn uniform() -> TableConfig {
+pub(crate) fn uniform() -> TableConfig {
     TableConfig::new("t").sampler(SelectorKind::Uniform).max_size(1_000_000)
 }
 
@@ -87,7 +87,11 @@ async fn write(writer: &mut TrajectoryWriter, value: i64, priority: f64) -> u64 
 }
 
 /// Writes these values, and gives their keys.
-async fn fill(client: &Client, values: std::ops::Range<i64>, priority: impl Fn(i64) -> f64) -> Vec<u64> {
+pub(crate) async fn fill(
+    client: &Client,
+    values: std::ops::Range<i64>,
+    priority: impl Fn(i64) -> f64,
+) -> Vec<u64> {
     let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
     let mut keys = Vec::new();
     for value in values {
@@ -416,5 +420,20 @@ async fn a_name_stands_for_all_its_addresses_and_a_server_counts_once() {
     let twice = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
     let client = Client::connect_many_with(&twice, options).unwrap();
     wait_for_standing(&client, &twice[0], ServerStanding::Up).await;
+    wait_for_standing(&client, &twice[1], ServerStanding::Away).await;
     assert_eq!(client.server_info().await.unwrap().table("t").unwrap().current_size, 3);
+    // What is for all servers is for this one, once.
+    client.reset("t").await.unwrap();
+    client.add_table(TableConfig::queue("u", 10)).await.unwrap();
+    assert_eq!(client.server_info().await.unwrap().table("t").unwrap().current_size, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_some_servers_have_dropped_is_dropped_at_the_others() {
+    let fleet = Fleet::start(&uniform()).await;
+    fleet.client.add_table(TableConfig::queue("u", 10)).await.unwrap();
+    fleet.one(1).drop_table("t").await.unwrap();
+    fleet.client.drop_table("t").await.unwrap();
+    assert!(fleet.client.server_info().await.unwrap().table("t").is_none());
+    assert_eq!(fleet.client.drop_table("t").await.unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -1,0 +1,75 @@
+//! Readers of several servers that take their time, and servers that have nothing for them.
+
+use std::time::{Duration, Instant};
+
+use relive::{Client, ErrorKind, SamplerOptions, ServerStanding, TableConfig};
+
+use crate::common::{LONG, TestServer, values};
+use crate::many::{client_of, fill, uniform, wait_for_standing};
+
+async fn two(table: &TableConfig) -> (Vec<TestServer>, Client) {
+    let servers = vec![TestServer::start([table.clone()]).await, TestServer::start([table.clone()]).await];
+    let client = client_of(&servers);
+    (servers, client)
+}
+
+/// Passes the time with calls.
+async fn busy(client: &Client, time: Duration) {
+    let since = Instant::now();
+    while since.elapsed() < time {
+        client.server_info().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_samples_slowly_has_the_same_mixture() {
+    let (servers, client) = two(&uniform()).await;
+    fill(&servers[0].client(), 0..990, |_| 1.0).await;
+    fill(&servers[1].client(), 990..1000, |_| 1.0).await;
+    let mut sampler = client.sampler("t", SamplerOptions::default()).unwrap();
+    let mut of_the_small = 0;
+    for _ in 0..12 {
+        for sample in sampler.next_batch(25).await.unwrap() {
+            of_the_small += u32::from(values(&[sample])[0][0] >= 990);
+        }
+        busy(&client, Duration::from_millis(400)).await;
+    }
+    // Three of 300 are to be expected, and 20 come by chance once in a billion times.
+    assert!(of_the_small < 20, "{of_the_small} of 300");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limiters_that_let_nothing_through_are_waited_for_as_long_as_one() {
+    let (_servers, client) = two(&uniform()).await;
+    let timeout = Duration::from_millis(1500);
+    let options = SamplerOptions::default().max_samples(1).rate_limiter_timeout(timeout);
+    let mut sampler = client.sampler("t", options).unwrap();
+    for _ in 0..2 {
+        let since = Instant::now();
+        let error = sampler.next_with_timeout(LONG).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert!(error.to_string().contains("no rate limiter of 2 servers"), "{error}");
+        assert!(since.elapsed() < 3 * timeout, "after {:?}", since.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_that_have_come_are_handed_out_after_their_server_has_ended() {
+    let (mut servers, client) = two(&TableConfig::queue("t", 100)).await;
+    let all = 20;
+    fill(&servers[1].client(), 0..1, |_| 1.0).await;
+    let mut sampler = client.sampler("t", SamplerOptions::default()).unwrap();
+    let mut seen = values(&[sampler.next().await.unwrap().unwrap()]);
+    fill(&servers[1].client(), 1..all, |_| 1.0).await;
+    let size = || async { client.server_info().await.unwrap().table("t").unwrap().current_size };
+    while size().await > 0 {}
+    busy(&client, Duration::from_millis(200)).await;
+    let ended = servers.pop().unwrap();
+    let address = ended.address.to_string();
+    ended.stop().await;
+    wait_for_standing(&client, &address, ServerStanding::Away).await;
+    while seen.len() < usize::try_from(all).unwrap() {
+        seen.extend(values(&[sampler.next_with_timeout(LONG).await.unwrap().unwrap()]));
+    }
+    assert_eq!(seen.concat(), (0..all).collect::<Vec<_>>());
+}
