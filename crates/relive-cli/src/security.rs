@@ -73,9 +73,12 @@ fn bytes_of_entry<'de, D: serde::Deserializer<'de>>(entry: D) -> std::result::Re
 
 impl ServerSecurity {
     /// What is given here, and otherwise what `config` gives.
-    pub(crate) fn or(self, config: &ServerSecurity) -> ServerSecurity {
+    ///
+    /// # Errors
+    /// One is given without another that it needs.
+    pub(crate) fn or(self, config: &ServerSecurity) -> Result<ServerSecurity> {
         let config = config.clone();
-        ServerSecurity {
+        let both = ServerSecurity {
             tls_cert: self.tls_cert.or(config.tls_cert),
             tls_key: self.tls_key.or(config.tls_key),
             tls_client_ca: self.tls_client_ca.or(config.tls_client_ca),
@@ -84,7 +87,15 @@ impl ServerSecurity {
             plaintext_role: self.plaintext_role.or(config.plaintext_role),
             max_connections: self.max_connections.or(config.max_connections),
             max_bytes_in_flight: self.max_bytes_in_flight.or(config.max_bytes_in_flight),
+        };
+        let has_one = both.tls_cert.is_some() || both.tls_key.is_some() || both.tls_client_ca.is_some();
+        if has_one && (both.tls_cert.is_none() || both.tls_key.is_none()) {
+            return Err(Failure::usage("TLS needs both --tls-cert and --tls-key (tls_cert and tls_key)"));
         }
+        if both.plaintext_role.is_some() && both.plaintext.is_none() {
+            return Err(Failure::usage("--plaintext-role needs --plaintext (plaintext_role, plaintext)"));
+        }
+        Ok(both)
     }
 
     /// The entrances of a server, of which `listener` is the first.
@@ -98,10 +109,7 @@ impl ServerSecurity {
             entrance = entrance.access(Access::Tokens(Arc::new(tokens)));
         }
         let entrances = Entrances::from(entrance);
-        let Some(address) = self.plaintext else {
-            let without = "--plaintext-role needs --plaintext (plaintext_role, plaintext)";
-            return if self.plaintext_role.is_none() { Ok(entrances) } else { Err(Failure::usage(without)) };
-        };
+        let Some(address) = self.plaintext else { return Ok(entrances) };
         let listener =
             relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
         let role = self.plaintext_role.unwrap_or(Role::Write);
@@ -123,14 +131,9 @@ impl ServerSecurity {
 
     fn tls(&self) -> Result<Option<ServerTls>> {
         let unusable = |error| Failure::text(Kind::Usage, error);
-        match (&self.tls_cert, &self.tls_key) {
-            (Some(chain), Some(key)) => {
-                let identity = Identity::from_files(chain, key).map_err(unusable)?;
-                ServerTls::with_files(identity, self.tls_client_ca.as_deref()).map(Some).map_err(unusable)
-            }
-            (None, None) if self.tls_client_ca.is_none() => Ok(None),
-            _ => Err(Failure::usage("TLS needs both --tls-cert and --tls-key (tls_cert and tls_key)")),
-        }
+        let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let identity = Identity::from_files(chain, key).map_err(unusable)?;
+        ServerTls::with_files(identity, self.tls_client_ca.as_deref()).map(Some).map_err(unusable)
     }
 
     /// What an operator should know about who can come in.

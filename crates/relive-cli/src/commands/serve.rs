@@ -57,13 +57,10 @@ pub(crate) struct Options {
 
 /// Serves until SIGINT or SIGTERM. Prints one line on stdout when clients can connect.
 pub(crate) async fn run(options: Options) -> Result {
-    let catch = || {
-        Signals::catch().map_err(|error| {
-            Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot catch signals"))
-        })
-    };
     let (signals, beginning) = (catch()?, tokio::spawn(catch()?.end_at_once()));
     let config = config::load(&options.config)?;
+    // What does not go together is told before a checkpoint is loaded.
+    let security = options.security.clone().or(&config.security)?;
     allocator::give_back_from_now_on();
     let monitor = Monitor::new();
     // Before the tables, so that it can be seen that a checkpoint is being loaded.
@@ -76,7 +73,6 @@ pub(crate) async fn run(options: Options) -> Result {
     beginning.abort();
     let listener = relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
     let address = listener.local_addr().map_err(broken)?;
-    let security = options.security.or(&config.security);
     let entrances = security.entrances(listener).await?;
     announce(address, &config);
     security.warn(address);
@@ -87,6 +83,12 @@ pub(crate) async fn run(options: Options) -> Result {
         tier.close();
     }
     served.map_err(ended)
+}
+
+fn catch() -> Result<Signals> {
+    Signals::catch().map_err(|error| {
+        Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot catch signals"))
+    })
 }
 
 /// Metrics, health and the dashboard, if they are asked for.

@@ -71,6 +71,7 @@ fn what_a_server_cannot_use_ends_its_start() {
         (&["--token-file", text(&broken)][..], "the token has 5 characters"),
         (&["--tls-cert", "nowhere.pem"], "--tls-key"),
         (&["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"], "nowhere.pem cannot be read"),
+        (&["--tls-client-ca", "nowhere.pem"], "--tls-cert"),
         (&["--plaintext-role", "read"], "--plaintext"),
     ] {
         let args = [&["serve", "--port", "0", "--config", text(&config)], more].concat();

@@ -55,8 +55,9 @@ impl ClientOptions {
     /// Default of [`answer_timeout`](Self::answer_timeout).
     pub const DEFAULT_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-    /// How long one of many servers may leave the question for its tables unanswered before it is asked once more, and left out a quarter of this
-    /// time later; 1 s. A connection that breaks or is refused is noticed at once. Of a single server it has no meaning.
+    /// How long one of many servers may leave the question for its tables unanswered before it is asked once more, and left out
+    /// a quarter of this time later; 1 s. A connection that breaks or is refused is noticed at once. Of a single server it has no
+    /// meaning.
     #[must_use]
     pub fn answer_timeout(mut self, timeout: Duration) -> ClientOptions {
         self.answer_timeout = timeout;

@@ -15,13 +15,13 @@ const SERVERS: usize = 4;
 /// What a dead server may cost.
 const AT_MOST: Duration = Duration::from_secs(2);
 
-pub(crate) struct Fleet {
-    pub(crate) servers: Vec<TestServer>,
-    pub(crate) client: Client,
+struct Fleet {
+    servers: Vec<TestServer>,
+    client: Client,
 }
 
 impl Fleet {
-    pub(crate) async fn start(table: &TableConfig) -> Fleet {
+    async fn start(table: &TableConfig) -> Fleet {
         let mut servers = Vec::new();
         for _ in 0..SERVERS {
             servers.push(TestServer::start([table.clone()]).await);
@@ -31,15 +31,15 @@ impl Fleet {
     }
 
     /// A client of the server at this place alone.
-    pub(crate) fn one(&self, place: usize) -> Client {
+    fn one(&self, place: usize) -> Client {
         self.servers[place].client()
     }
 
-    pub(crate) fn address(&self, place: usize) -> String {
+    fn address(&self, place: usize) -> String {
         self.servers[place].address.to_string()
     }
 
-    pub(crate) async fn sizes(&self) -> Vec<u64> {
+    async fn sizes(&self) -> Vec<u64> {
         let mut sizes = Vec::new();
         for server in &self.servers {
             let info = server.client().server_info().await.unwrap();
