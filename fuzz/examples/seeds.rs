@@ -190,6 +190,7 @@ fn in_columns(request: &InsertStreamRequest) -> InsertItems {
         for column in columns() {
             run.push_column(column.chunk_slices.iter().map(|slice| RunSlice {
                 chunk_key: slice.chunk_key,
+            index: slice.index.unsigned_abs(),
                 offset: slice.offset.unsigned_abs(),
                 length: slice.length.unsigned_abs(),
             }));

@@ -127,6 +127,6 @@ pub fn step(table: &str, key: u64) -> InsertItems {
     let chunks = vec![chunk::encode(&Chunk::new(encoded).expect("a chunk"))];
     let mut run = ItemRun::new(table, std::iter::once(false));
     run.begin_item(key, 1.0);
-    run.push_column(std::iter::once(RunSlice { chunk_key: key, offset: 0, length: 1 }));
+    run.push_column(std::iter::once(RunSlice { chunk_key: key, index: 0, offset: 0, length: 1 }));
     InsertItems { chunks, runs: vec![run], keep_chunk_keys: Vec::new() }
 }

@@ -2,52 +2,178 @@
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; each block says why it is sound")]
 
 use bytes::Bytes;
+use numpy::npyffi::{self, PY_ARRAY_API};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString};
-use relive_tensor::{DType, Shape, Tensor};
+use relive_tensor::{DType, Rows, Shape, Tensor};
 
 use crate::buffer;
 
-/// A leaf of a step as a tensor: numpy arrays and scalars, Python numbers and strings, and whatever numpy makes an
-/// array of. The data is copied once.
+/// A leaf of a step: numpy arrays and scalars, Python numbers and strings, and whatever numpy makes an array of.
 ///
 /// Python integers become `int64`, floats `float64`, as numpy has them.
-pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    if let Ok(array) = object.cast::<PyUntypedArray>() {
-        return array_to_tensor(array);
-    }
-    if let Some(scalar) = python_scalar(object)? {
-        return Ok(scalar);
-    }
-    let array =
-        numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,)).map_err(|error| {
-            let py = object.py();
-            if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyValueError>(py) {
-                // The object's own failure, or Ctrl-C meanwhile.
-                return error;
-            }
-            PyTypeError::new_err(format!(
-                "{} cannot be turned into a numpy array: {error}",
-                type_name(object)
-            ))
-        })?;
-    let array = array.cast::<PyUntypedArray>()?;
-    if kind_of(&array.dtype()) == b'O' && array.ndim() == 0 {
-        // TensorFlow gives its scalar text as bytes.
-        if let Some(scalar) = python_scalar(&array.call_method0(intern!(object.py(), "item"))?)? {
+pub(crate) enum Value<'py> {
+    /// Row-major and little endian, read where it lies.
+    Array { array: Bound<'py, PyUntypedArray>, dtype: DType, shape: Shape },
+    /// A numpy scalar.
+    Scalar { dtype: DType, bytes: [u8; MAX_SCALAR_BYTES] },
+    /// Anything else, copied.
+    Tensor(Tensor),
+}
+
+/// Bytes of the largest numpy scalar that can be stored, a `complex128`.
+const MAX_SCALAR_BYTES: usize = 16;
+
+impl<'py> Value<'py> {
+    pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Value<'py>> {
+        if let Ok(array) = object.cast::<PyUntypedArray>() {
+            return Value::of_array(array);
+        }
+        if let Some(scalar) = numpy_scalar(object)? {
             return Ok(scalar);
         }
-        let message = format!(
-            "a {} is no tensor: incompatible function arguments; numbers, strings and what numpy can turn into an array are",
-            type_name(object)
-        );
-        return Err(PyTypeError::new_err(message));
+        if let Some(scalar) = python_scalar(object)? {
+            return Ok(Value::Tensor(scalar));
+        }
+        let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,)).map_err(
+            |error| {
+                let py = object.py();
+                if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyValueError>(py) {
+                    // The object's own failure, or Ctrl-C meanwhile.
+                    return error;
+                }
+                PyTypeError::new_err(format!(
+                    "{} cannot be turned into a numpy array: {error}",
+                    type_name(object)
+                ))
+            },
+        )?;
+        let array = array.cast::<PyUntypedArray>()?;
+        if kind_of(&array.dtype()) == b'O' && array.ndim() == 0 {
+            // TensorFlow gives its scalar text as bytes.
+            if let Some(scalar) = python_scalar(&array.call_method0(intern!(object.py(), "item"))?)? {
+                return Ok(Value::Tensor(scalar));
+            }
+            let message = format!(
+                "a {} is no tensor: incompatible function arguments; numbers, strings and what numpy can turn into an array are",
+                type_name(object)
+            );
+            return Err(PyTypeError::new_err(message));
+        }
+        Value::of_array(array)
     }
-    array_to_tensor(array)
+
+    fn of_array(array: &Bound<'py, PyUntypedArray>) -> PyResult<Value<'py>> {
+        let descr = array.dtype();
+        let Some(dtype) = dtype_of(&descr)? else { return Err(unsupported(&descr)) };
+        if dtype == DType::String {
+            return strings_to_tensor(array).map(Value::Tensor);
+        }
+        let array = canonical(array, &descr)?;
+        let shape = shape_of(&array)?;
+        let value = Value::Array { array, dtype, shape };
+        if dtype == DType::Bool {
+            // Their bytes are looked at, and must not change after that.
+            let copy = Bytes::copy_from_slice(value.bytes());
+            return tensor(Tensor::new(dtype, value.dims(), copy)).map(Value::Tensor);
+        }
+        Ok(value)
+    }
+
+    fn dims(&self) -> &[u32] {
+        match self {
+            Value::Array { shape, .. } => shape.dims(),
+            Value::Scalar { .. } => &[],
+            Value::Tensor(tensor) => tensor.shape().dims(),
+        }
+    }
+
+    /// The elements where they lie; none of strings.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Value::Array { array, .. } if array.len() > 0 => {
+                let len = array.len() * array.dtype().itemsize();
+                // SAFETY: the array is C-contiguous, so its elements are `len` bytes from its data pointer on. They live as long as
+                // the array, which `self` keeps; what is borrowed here is read before anybody else gets the interpreter.
+                unsafe {
+                    let object = array.as_array_ptr();
+                    std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
+                }
+            }
+            Value::Array { .. } => &[],
+            Value::Scalar { dtype, bytes } => {
+                bytes.get(..dtype.size_bytes().unwrap_or(0)).unwrap_or_default()
+            }
+            Value::Tensor(tensor) => tensor.bytes().map_or(&[], |bytes| bytes),
+        }
+    }
+
+    /// The value of one step.
+    pub(crate) fn step(&self) -> Rows<'_> {
+        match self {
+            Value::Tensor(tensor) => Rows::step(tensor),
+            Value::Array { dtype, .. } | Value::Scalar { dtype, .. } => self.rows(*dtype, self.dims(), 1),
+        }
+    }
+
+    /// The values of as many steps as the leading dimension says; none of scalars.
+    pub(crate) fn steps(&self) -> Option<Rows<'_>> {
+        match self {
+            Value::Tensor(tensor) => Rows::steps(tensor),
+            Value::Array { dtype, .. } | Value::Scalar { dtype, .. } => {
+                let (rows, cell) = self.dims().split_first()?;
+                Some(self.rows(*dtype, cell, *rows))
+            }
+        }
+    }
+
+    fn rows<'a>(&'a self, dtype: DType, cell: &'a [u32], rows: u32) -> Rows<'a> {
+        Rows::of_bytes(dtype, cell, rows, self.bytes())
+            .expect("the array has as many bytes as its shape says")
+    }
+}
+
+/// A numpy scalar of a fixed size; none for anything else.
+fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>> {
+    let py = object.py();
+    // SAFETY: both calls are made with the interpreter and a live object, which is a numpy scalar where its type says so; the
+    // description that is given is a new reference, or null with an exception set.
+    let descr = unsafe {
+        let generic = npyffi::get_type_object(py, npyffi::NpyTypes::PyGenericArrType_Type);
+        if pyo3::ffi::PyObject_TypeCheck(object.as_ptr(), generic) == 0 {
+            return Ok(None);
+        }
+        let descr = PY_ARRAY_API.PyArray_DescrFromScalar(py, object.as_ptr());
+        Bound::from_owned_ptr_or_err(py, descr.cast())?
+    };
+    let descr = descr.cast_into::<PyArrayDescr>()?;
+    let dtype = dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some());
+    let Some(dtype) = dtype.filter(|_| descr.itemsize() <= MAX_SCALAR_BYTES && kind_of(&descr) != b'V')
+    else {
+        return Ok(None);
+    };
+    let mut bytes = [0; MAX_SCALAR_BYTES];
+    // SAFETY: the scalar is of a numeric type of at most as many bytes as there is room for, which are written there.
+    unsafe { PY_ARRAY_API.PyArray_ScalarAsCtype(py, object.as_ptr(), bytes.as_mut_ptr().cast()) };
+    Ok(Some(Value::Scalar { dtype, bytes }))
+}
+
+/// A leaf of a step as a tensor; the data is copied once.
+pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let value = match Value::of(object)? {
+        Value::Tensor(tensor) => return Ok(tensor),
+        value => value,
+    };
+    let (dtype, shape) = match &value {
+        Value::Array { dtype, shape, .. } => (*dtype, shape.clone()),
+        Value::Scalar { dtype, .. } => (*dtype, Shape::scalar()),
+        Value::Tensor(tensor) => (tensor.dtype(), tensor.shape().clone()),
+    };
+    tensor(Tensor::new(dtype, shape, Bytes::copy_from_slice(value.bytes())))
 }
 
 fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
@@ -76,30 +202,6 @@ fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         return Ok(None);
     };
     tensor(Tensor::from_strings([text], Shape::scalar())).map(Some)
-}
-
-/// A numpy array as a tensor, copied.
-pub(crate) fn array_to_tensor(array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor> {
-    let descr = array.dtype();
-    let Some(dtype) = dtype_of(&descr)? else { return Err(unsupported(&descr)) };
-    if dtype == DType::String {
-        return strings_to_tensor(array);
-    }
-    let array = canonical(array, &descr)?;
-    let shape = shape_of(&array)?;
-    let len = array.len() * descr.itemsize();
-    let data = if len == 0 {
-        Bytes::new()
-    } else {
-        // SAFETY: the array is C-contiguous, so its elements are `len` bytes from its data pointer on; they are copied
-        // while the GIL is held and `array` is alive.
-        let bytes = unsafe {
-            let object = array.as_array_ptr();
-            std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
-        };
-        Bytes::copy_from_slice(bytes)
-    };
-    tensor(Tensor::new(dtype, shape, data))
 }
 
 /// The array itself if it is row-major and little endian, else a copy that is.
@@ -368,7 +470,7 @@ fn one_key(key: &Bound<'_, PyAny>) -> PyResult<u64> {
 }
 
 fn elements<T: relive_tensor::Element>(array: &Bound<'_, PyUntypedArray>) -> PyResult<Vec<T>> {
-    array_to_tensor(array)?.to_vec().map_err(|error| PyTypeError::new_err(error.to_string()))
+    to_tensor(array.as_any())?.to_vec().map_err(|error| PyTypeError::new_err(error.to_string()))
 }
 
 /// Keys as an array of `uint64`.

@@ -8,10 +8,10 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use relive_client::{Client, Column, TrajectoryWriter as RustWriter, Windows};
-use relive_tensor::Tensor;
+use relive_tensor::Rows;
 use smallvec::SmallVec;
 
-use crate::array;
+use crate::array::{self, Value};
 use crate::column::{ColumnHistory, TrajectoryColumn};
 use crate::error::{OrRaise, raise_append, raise_kind};
 use crate::layout::{Layout, Leaves};
@@ -86,7 +86,15 @@ pub(crate) struct TrajectoryWriter {
     history: Mutex<Option<Py<PyAny>>>,
 }
 
-type Tensors = SmallVec<[(usize, Tensor); 8]>;
+type Values<'py> = SmallVec<[(usize, Value<'py>); 8]>;
+type Cells<'a> = SmallVec<[(usize, Rows<'a>); 8]>;
+
+/// What a step is made of, in an order of its own.
+#[derive(Clone, Copy, PartialEq)]
+enum Given {
+    Step { partial: bool },
+    Sequence,
+}
 
 impl TrajectoryWriter {
     pub(crate) fn over(client: Client, writer: RustWriter, limit: Duration) -> TrajectoryWriter {
@@ -95,41 +103,36 @@ impl TrajectoryWriter {
         TrajectoryWriter { shared: Arc::new(Shared { state: Mutex::new(state) }), history: Mutex::new(None) }
     }
 
-    fn append_with(
-        &self,
-        data: &Bound<'_, PyAny>,
-        check: impl FnOnce(&mut RustWriter, &[(usize, &Tensor)]) -> relive_client::Result<()>,
-        store: impl FnOnce(&mut RustWriter, &[(usize, &Tensor)]) -> relive_client::Result<()>,
-    ) -> PyResult<()> {
+    fn append_as(&self, data: &Bound<'_, PyAny>, given: Given) -> PyResult<()> {
         let py = data.py();
         let mut state = self.shared.lock(py)?;
         state.writer(py)?;
         let (leaves, grown) = state.place(data)?;
         let paths = grown.as_ref().unwrap_or(&state.layout).paths();
-        let mut tensors = Tensors::with_capacity(leaves.len());
+        let mut values = Values::with_capacity(leaves.len());
         for (column, leaf) in &leaves {
-            let tensor = array::to_tensor(leaf).map_err(|error| at_path(py, error, paths.get(*column)))?;
-            tensors.push((*column, tensor));
+            let value = Value::of(leaf).map_err(|error| at_path(py, error, paths.get(*column)))?;
+            values.push((*column, value));
         }
-        let cells: SmallVec<[(usize, &Tensor); 8]> =
-            tensors.iter().map(|(column, tensor)| (*column, tensor)).collect();
-        if let Some(grown) = grown {
-            let known = state.layout.paths().len();
-            let new: Vec<Arc<str>> =
-                grown.paths().iter().skip(known).map(|path| Arc::from(path.text.as_str())).collect();
-            let writer = state.writer_mut(py)?;
-            check(writer, &cells).map_err(|error| raise_append(py, &error, grown.paths(), &leaves))?;
-            writer.add_columns(&new).or_raise(py)?;
-            // What is replaced may run Python code when it goes, so that goes when nothing is locked any more.
-            let old = (std::mem::replace(&mut state.layout, grown), self.history.lock().take());
-            let stored = store(state.writer_mut(py)?, &cells);
-            let stored = stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves));
-            drop(state);
-            drop(old);
-            return stored;
-        }
-        let stored = store(state.writer_mut(py)?, &cells);
-        stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves))
+        let cells = given.cells(state.writer(py)?, &values);
+        let cells = cells.map_err(|error| raise_append(py, &error, paths, &leaves))?;
+        let Some(grown) = grown else {
+            let stored = given.store(state.writer_mut(py)?, &cells);
+            return stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves));
+        };
+        let known = state.layout.paths().len();
+        let new: Vec<Arc<str>> =
+            grown.paths().iter().skip(known).map(|path| Arc::from(path.text.as_str())).collect();
+        let writer = state.writer_mut(py)?;
+        given.check(writer, &cells).map_err(|error| raise_append(py, &error, grown.paths(), &leaves))?;
+        writer.add_columns(&new).or_raise(py)?;
+        // What is replaced may run Python code when it goes, so that goes when nothing is locked any more.
+        let old = (std::mem::replace(&mut state.layout, grown), self.history.lock().take());
+        let stored = given.store(state.writer_mut(py)?, &cells);
+        let stored = stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves));
+        drop(state);
+        drop(old);
+        stored
     }
 
     /// The columns of an item, checked to be of some writer.
@@ -143,6 +146,34 @@ impl TrajectoryWriter {
             None => limit,
             Some(0) => wait::FOREVER,
             Some(ms) => u64::try_from(ms).map_or(wait::FOREVER, Duration::from_millis),
+        }
+    }
+}
+
+impl Given {
+    /// The values as rows: one of each, or as many as their leading dimension says.
+    fn cells<'a>(self, writer: &RustWriter, values: &'a Values<'_>) -> relive_client::Result<Cells<'a>> {
+        let rows = |(column, value): &'a (usize, Value<'_>)| {
+            let rows = match self {
+                Given::Step { .. } => Some(value.step()),
+                Given::Sequence => value.steps(),
+            };
+            Ok((*column, rows.ok_or_else(|| writer.without_steps(*column))?))
+        };
+        values.iter().map(rows).collect()
+    }
+
+    fn check(self, writer: &mut RustWriter, cells: &Cells<'_>) -> relive_client::Result<()> {
+        match self {
+            Given::Step { .. } => writer.check_cells(cells),
+            Given::Sequence => writer.check_sequence_cells(cells),
+        }
+    }
+
+    fn store(self, writer: &mut RustWriter, cells: &Cells<'_>) -> relive_client::Result<()> {
+        match self {
+            Given::Step { partial } => writer.append_cells(cells, partial),
+            Given::Sequence => writer.append_sequence_cells(cells),
         }
     }
 }
@@ -170,14 +201,12 @@ impl TrajectoryWriter {
     /// Appends a step, or with `partial_step` a part of one.
     #[pyo3(signature = (data, *, partial_step = Truth(false)), text_signature = "($self, data, *, partial_step=False)")]
     fn append(&self, data: &Bound<'_, PyAny>, partial_step: Truth) -> PyResult<()> {
-        self.append_with(data, RustWriter::check_cells, |writer, cells| {
-            writer.append_cells(cells, partial_step.0)
-        })
+        self.append_as(data, Given::Step { partial: partial_step.0 })
     }
 
     /// Appends as many steps as the leaves' leading dimension says.
     fn append_sequence(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.append_with(data, RustWriter::check_sequence_cells, RustWriter::append_sequence_cells)
+        self.append_as(data, Given::Sequence)
     }
 
     /// A column for each leaf, in the structure of the steps.

@@ -171,7 +171,7 @@ type Spoil = fn(&mut ItemRun);
 #[tokio::test]
 async fn items_before_a_bad_one_are_in_their_table() {
     let server = TestServer::start([fifo()]).await;
-    let slice = |chunk_key, length| [RunSlice { chunk_key, offset: 0, length }].into_iter();
+    let slice = |chunk_key, length| [RunSlice { chunk_key, index: 0, offset: 0, length }].into_iter();
     let cases: [(u64, Spoil, Code, &str); 3] = [
         (
             1,

@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
 //! Tensors, column chunks, codecs and trajectories: the data that Relive stores, without any I/O, async or clock.
 //!
-//! A *step* of experience is a nest of tensors ([`Nest`]). Its flattened leaves are *columns*. Consecutive steps of a
-//! column make a *chunk* ([`Chunk`]): encoded once by the writer ([`ColumnChunker`], [`encode_chunk`]), immutable and
+//! A *step* of experience is a nest of tensors ([`Nest`]). Its flattened leaves are *columns*. Consecutive steps of
+//! some columns make a *chunk* ([`Chunk`]): encoded once by the writer ([`Chunker`], [`encode_chunk`]), immutable and
 //! shared ever after. An item of a table is a [`Trajectory`]: for every column a list of slices of chunks.
 //!
 //! Bytes from outside become trusted values in two places only, [`Chunk::new`] and [`TrajectoryBuilder::build`];
@@ -39,10 +39,11 @@ mod trajectory;
 pub use chunk::{
     Account, AccountSnapshot, AtHand, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError,
     ColdStore, ColumnHeader, EncodedTensor, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES, SequenceRange,
-    encode_chunk, store_chunk,
+    encode_chunk,
 };
 pub use chunker::{
-    AutoTuner, CellRef, ChunkLength, ChunkStatistic, ChunkerError, ColumnChunker, FinishedChunk, PlacedRows,
+    AutoTuner, ChunkLength, ChunkSink, ChunkStatistic, Chunker, ChunkerError, Cut, CutColumn, Encoding,
+    Placed, Rows,
 };
 pub use codec::{Codec, CodecError, CodecSet};
 pub use dtype::{DType, UnknownDType};

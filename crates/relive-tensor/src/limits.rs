@@ -6,7 +6,7 @@ pub const MAX_RANK: usize = 254;
 /// Most bytes of a chunk's frame, and of its content once decoded: 2 GiB - 1, the limit of a protobuf message.
 pub const MAX_CHUNK_BYTES: u64 = 0x7fff_ffff;
 
-/// Most columns in one chunk. Only dm-reverb's older writer puts more than one there, all leaves of a step;
+/// Most columns in one chunk. Writers put small columns there together, dm-reverb's older one all leaves of a step;
 /// steps with tens of thousands of leaves do not occur.
 pub const MAX_CHUNK_COLUMNS: usize = 65_536;
 
@@ -14,11 +14,11 @@ pub const MAX_CHUNK_COLUMNS: usize = 65_536;
 /// chunk many times over; without a limit, one message could ask its reader for petabytes.
 pub const MAX_TRAJECTORY_BYTES: u64 = 1 << 35;
 
-/// Most bytes of one cell that a [`ColumnChunker`](crate::ColumnChunker) takes, 1 GiB: with
+/// Most bytes of one cell that a [`Chunker`](crate::Chunker) takes, 1 GiB: with
 /// [`CHUNKER_CUT_BYTES`] it keeps every chunk, even of incompressible data, below [`MAX_CHUNK_BYTES`].
 pub const MAX_CELL_BYTES: u64 = 1 << 30;
 
-/// A [`ColumnChunker`](crate::ColumnChunker) cuts its chunk early once it holds this many bytes, 512 MiB.
+/// A [`Chunker`](crate::Chunker) cuts its chunk early once it holds this many bytes, 512 MiB.
 pub const CHUNKER_CUT_BYTES: u64 = 1 << 29;
 
 /// Memory that dm-reverb counts per string element besides its characters, in bytes. It makes

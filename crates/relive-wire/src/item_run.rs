@@ -25,6 +25,8 @@ const MAX_NAME_TOLD: usize = 100;
 pub struct RunSlice {
     /// Key of the chunk.
     pub chunk_key: u64,
+    /// Which column of the chunk.
+    pub index: u32,
     /// The first row.
     pub offset: u32,
     /// Number of rows.
@@ -60,8 +62,15 @@ impl ItemRun {
         if count != 1 || !self.slices.is_empty() {
             self.slices.push(count);
         }
-        for RunSlice { chunk_key, offset, length } in slices {
+        for RunSlice { chunk_key, index, offset, length } in slices {
             let place = self.place_of(chunk_key);
+            // As long as no slice differs, each has taken the first column of its chunk.
+            if index != 0 && self.indices.is_empty() {
+                self.indices.resize(self.chunks.len(), 0);
+            }
+            if index != 0 || !self.indices.is_empty() {
+                self.indices.push(index);
+            }
             self.chunks.push(place);
             self.offsets.push(offset);
             self.lengths.push(length);
@@ -150,7 +159,7 @@ impl Items<'_> {
             chunk,
             offset: of(&self.run.offsets),
             length: of(&self.run.lengths),
-            index: 0,
+            index: of(&self.run.indices),
         });
         Ok(())
     }
@@ -171,6 +180,9 @@ fn check(run: &ItemRun) -> Result<(), WireError> {
     let slices = if run.slices.is_empty() { each } else { usize::try_from(slices).unwrap_or(usize::MAX) };
     for (what, list) in [("chunks", &run.chunks), ("offsets", &run.offsets), ("lengths", &run.lengths)] {
         expect(run, what, list.len(), slices)?;
+    }
+    if !run.indices.is_empty() {
+        expect(run, "numbers of columns", run.indices.len(), slices)?;
     }
     let known = run.chunk_keys.len();
     match run.chunks.iter().find(|&&place| place as usize >= known) {

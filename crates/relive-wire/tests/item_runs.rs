@@ -34,6 +34,7 @@ fn push(run: &mut ItemRun, item: &PrioritizedItem) {
     for column in columns_of(item) {
         run.push_column(column.chunk_slices.iter().map(|slice| RunSlice {
             chunk_key: slice.chunk_key,
+            index: slice.index.unsigned_abs(),
             offset: slice.offset.unsigned_abs(),
             length: slice.length.unsigned_abs(),
         }));
@@ -95,7 +96,7 @@ fn run_of_three() -> (ItemRun, HashMap<u64, Arc<Chunk>>) {
         )
     };
     let chunks = keys.map(chunk_of).into_iter().collect();
-    let slice = |chunk: usize, offset, length| RunSlice { chunk_key: keys[chunk], offset, length };
+    let slice = |chunk: usize, offset, length| RunSlice { chunk_key: keys[chunk], index: 0, offset, length };
     let mut run = ItemRun::new("t", [false].into_iter());
     for (key, slices) in
         [(1, vec![slice(0, 0, 1)]), (2, vec![slice(0, 3, 1), slice(1, 0, 2)]), (3, vec![slice(1, 1, 1)])]
@@ -126,7 +127,7 @@ fn numbers_of_slices_are_told_only_where_they_differ() {
     assert_eq!(keys, [1, 2, 3]);
     let mut even = ItemRun::new("t", [true].into_iter());
     even.begin_item(1, 1.0);
-    even.push_column([RunSlice { chunk_key: 9, offset: 0, length: 1 }].into_iter());
+    even.push_column([RunSlice { chunk_key: 9, index: 0, offset: 0, length: 1 }].into_iter());
     assert!(even.slices.is_empty());
 }
 

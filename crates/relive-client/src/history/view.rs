@@ -168,8 +168,8 @@ impl ColumnHistory<'_> {
         let found = resolve(position, self.len).and_then(|at| self.column.cells().find(at));
         let found = found.and_then(|cell| Ok((cell, self.spec()?)));
         let (cell, spec) = found.map_err(|error| self.error(error))?;
-        let (chunk, offset, number) = (Arc::downgrade(cell.chunk.slot()), cell.offset, cell.number);
-        Ok(WeakCell { spec: Arc::clone(spec), chunk, offset, number })
+        let (chunk, index) = (Arc::downgrade(cell.chunk.slot()), cell.chunk.index());
+        Ok(WeakCell { spec: Arc::clone(spec), chunk, index, offset: cell.offset, number: cell.number })
     }
 
     fn add(&self, range: Range<u64>, runs: &mut Runs) -> Result<(), IndexError> {

@@ -24,6 +24,8 @@ pub enum CellState {
 pub struct WeakCell {
     pub(super) spec: Arc<CellSpec>,
     pub(super) chunk: Weak<ChunkSlot>,
+    /// Which tensor of the chunk.
+    pub(super) index: u32,
     pub(super) offset: u32,
     /// Its place among all cells that the column ever had.
     pub(super) number: u64,
@@ -32,7 +34,7 @@ pub struct WeakCell {
 impl WeakCell {
     /// The step as a squeezed column, which keeps it; none if it has expired.
     pub fn upgrade(&self) -> Option<Column> {
-        let chunk = ChunkRef::revive(&self.chunk).filter(|_| self.spec.keeps(self.number))?;
+        let chunk = ChunkRef::revive(&self.chunk, self.index).filter(|_| self.spec.keeps(self.number))?;
         let runs = smallvec![Run { chunk, offset: self.offset, length: 1 }];
         Some(Column::new(Arc::clone(&self.spec), runs, true))
     }

@@ -199,12 +199,12 @@ mod tests {
             limit in 1..12_u64,
         ) {
             let (mut cells, mut model) = (KeptCells::default(), BTreeMap::new());
-            let mut chunk = ChunkRef::new(Arc::new(ChunkSlot::unfilled(0)));
+            let mut chunk = ChunkRef::new(Arc::new(ChunkSlot::unfilled(0)), 0);
             let (mut position, mut offset, mut number) = (0, 0, 0);
             for (gap, length, new_chunk) in pushes {
                 position += gap;
                 if new_chunk {
-                    chunk = ChunkRef::new(Arc::new(ChunkSlot::unfilled(number)));
+                    chunk = ChunkRef::new(Arc::new(ChunkSlot::unfilled(number)), 0);
                     offset = 0;
                 }
                 cells.push(position, length, &chunk, offset);
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_never_was_is_not_expired() {
-        let chunk = ChunkRef::new(Arc::new(ChunkSlot::unfilled(1)));
+        let chunk = ChunkRef::new(Arc::new(ChunkSlot::unfilled(1)), 0);
         let mut cells = KeptCells::default();
         assert!(matches!(cells.find(0), Err(IndexError::Missing { step: 0 })));
         cells.push(2, 3, &chunk, 0);

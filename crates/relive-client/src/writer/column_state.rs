@@ -1,43 +1,25 @@
-//! One column of a writer: its chunker, and the cells that can still be referred to.
+//! One column of a writer: what its values look like, and the cells that can still be referred to.
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use relive_tensor::limits::{MAX_CELL_BYTES, MAX_RANK};
-use relive_tensor::{
-    ChunkLength, ChunkStatistic, ColumnChunker, DType, FinishedChunk, PlacedRows, Shape, Tensor,
-};
+use relive_tensor::{ChunkLength, Rows, Shape};
 
 use super::append_error::{AppendFault, AppendMismatch};
 use super::cells::KeptCells;
-use super::encode::Encoder;
-use super::slot::{ChunkRef, ChunkSlot};
-use super::thrift::Thrift;
+use super::group::Seat;
+use super::slot::ChunkRef;
 use crate::history::CellSpec;
-use crate::{Error, ErrorKind, Result};
-
-/// A column's place in time: the position in the history, and the step in the episode.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) position: u64,
-    pub(crate) episode_id: u64,
-    pub(crate) step: i32,
-}
-
-/// Chunks that a call finished, so that their bytes can be counted.
-pub(crate) type Finished = Vec<Arc<ChunkSlot>>;
+use crate::{Error, Result};
 
 #[derive(Debug)]
 pub(crate) struct ColumnState {
     name: ColumnName,
     spec: Option<Arc<CellSpec>>,
-    /// Shared with the slots of its chunks, whose columns may be read before the chunk is cut.
-    chunker: Arc<Mutex<ColumnChunker>>,
-    /// The chunk that cells are being added to; its slot is not filled yet.
-    open: Option<ChunkRef>,
+    /// Known from the first value on.
+    seat: Option<Seat>,
     length: ChunkLength,
     cells: KeptCells,
-    thrift: Thrift,
 }
 
 /// What errors call a column.
@@ -49,52 +31,14 @@ pub(crate) struct ColumnName {
     pub(crate) path: Arc<str>,
 }
 
-/// What is stored of a step or of several: one tensor, whose leading dimension may be the steps.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Values<'a> {
-    /// The value of one step.
-    One(&'a Tensor),
-    /// The values of consecutive steps, at least one.
-    Many(&'a Tensor),
-}
-
-impl<'a> Values<'a> {
-    fn tensor(self) -> &'a Tensor {
-        match self {
-            Values::One(value) => value,
-            Values::Many(rows) => rows,
-        }
-    }
-
-    /// Dimensions of one step's value.
-    fn cell_dims(self) -> &'a [u32] {
-        match self {
-            Values::One(value) => value.shape().dims(),
-            Values::Many(rows) => rows.shape().cell_dims(),
-        }
-    }
-
-    fn dtype(self) -> DType {
-        self.tensor().dtype()
-    }
-
-    fn cell_bytes(self) -> u64 {
-        let rows = match self {
-            Values::One(_) => 1,
-            Values::Many(rows) => rows.shape().rows().unwrap_or(1),
-        };
-        self.tensor().size_bytes() / u64::from(rows.max(1))
-    }
-}
-
 impl ColumnName {
     pub(crate) fn error(&self, fault: AppendFault) -> Error {
         AppendMismatch { column: self.number, path: (*self.path).to_owned(), fault }.into()
     }
 
-    /// Checks whether a chunk can hold `values` at all.
-    pub(crate) fn check_size(&self, values: Values<'_>) -> Result<()> {
-        let (rank, size_bytes) = (values.cell_dims().len(), values.cell_bytes());
+    /// Checks whether a chunk can hold `rows` at all.
+    pub(crate) fn check_size(&self, rows: &Rows<'_>) -> Result<()> {
+        let (rank, size_bytes) = (rows.cell_dims().len(), rows.cell_bytes());
         if rank >= MAX_RANK {
             return Err(self.error(AppendFault::Rank { rank }));
         }
@@ -106,18 +50,10 @@ impl ColumnName {
 }
 
 impl ColumnState {
-    pub(crate) fn new(name: ColumnName, length: ChunkLength, delta_encoded: bool) -> Result<ColumnState> {
-        let chunker =
-            ColumnChunker::new(length, delta_encoded).map_err(|error| invalid(&name.path, error))?;
-        Ok(ColumnState {
-            name,
-            spec: None,
-            chunker: Arc::new(Mutex::new(chunker)),
-            open: None,
-            length,
-            cells: KeptCells::default(),
-            thrift: Thrift::default(),
-        })
+    pub(crate) fn new(name: ColumnName, length: ChunkLength) -> Result<ColumnState> {
+        let length = length.validate();
+        let length = length.map_err(|error| Error::invalid(format!("column {:?}: {error}", name.path)))?;
+        Ok(ColumnState { name, spec: None, seat: None, length, cells: KeptCells::default() })
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -137,80 +73,48 @@ impl ColumnState {
         &self.cells
     }
 
-    /// Whether `values` may be appended from `position` on; nothing changes.
-    pub(crate) fn check(&self, values: Values<'_>, position: u64) -> Result<()> {
+    pub(crate) fn length(&self) -> ChunkLength {
+        self.length
+    }
+
+    pub(crate) fn seat(&self) -> Option<Seat> {
+        self.seat
+    }
+
+    pub(crate) fn sit(&mut self, seat: Seat) {
+        self.seat = Some(seat);
+    }
+
+    /// Whether `rows` may be appended from `position` on; nothing changes.
+    pub(crate) fn check(&self, rows: &Rows<'_>, position: u64) -> Result<()> {
         if self.cells.newest() == Some(position) {
             return Err(self.name.error(AppendFault::SetTwice));
         }
-        let Some(spec) = &self.spec else { return self.name.check_size(values) };
-        if spec.dtype != values.dtype() {
-            let (got, expected) = (values.dtype(), spec.dtype);
+        let Some(spec) = &self.spec else { return self.name.check_size(rows) };
+        if spec.dtype != rows.dtype() {
+            let (got, expected) = (rows.dtype(), spec.dtype);
             return Err(self.name.error(AppendFault::DType { got, expected }));
         }
-        if spec.shape.dims() != values.cell_dims() {
-            let (got, expected) = (Shape::from(values.cell_dims()), spec.shape.clone());
+        if spec.shape.dims() != rows.cell_dims() {
+            let (got, expected) = (Shape::from(rows.cell_dims()), spec.shape.clone());
             return Err(self.name.error(AppendFault::Shape { got, expected }));
         }
-        self.name.check_size(values)
+        self.name.check_size(rows)
     }
 
-    /// Stores checked values; adds the chunks that were cut to `finished`.
-    pub(crate) fn append(
-        &mut self,
-        values: Values<'_>,
-        at: Moment,
-        owner: Owner<'_>,
-        draw_key: &mut impl FnMut() -> u64,
-        finished: &mut Finished,
-    ) -> Result<()> {
+    /// Notes what the values look like, with the first of them.
+    pub(crate) fn learn(&mut self, writer_id: u64, index: usize, rows: &Rows<'_>) {
         if self.spec.is_none() {
-            let (dtype, shape) = (values.dtype(), Shape::from(values.cell_dims()));
+            let (dtype, shape) = (rows.dtype(), Shape::from(rows.cell_dims()));
             let path = Arc::clone(&self.name.path);
-            self.spec = Some(Arc::new(CellSpec::new(owner.writer_id, owner.index, path, dtype, shape)));
+            self.spec = Some(Arc::new(CellSpec::new(writer_id, index, path, dtype, shape)));
         }
-        let chunker = Arc::clone(&self.chunker);
-        // Held over the encoding, so that readers of columns find rows either here or in a filled slot.
-        let mut chunker = chunker.lock();
-        match values {
-            Values::One(value) => {
-                let placed = chunker.append(draw_key, at.episode_id, at.step, value);
-                let (first, cut) = placed.map_err(|error| invalid(&self.name.path, error))?;
-                self.place(at.position, &PlacedRows { first, rows: 1, cut }, owner.encoder, finished)?;
-            }
-            Values::Many(rows) => {
-                let placed = chunker.append_rows(draw_key, at.episode_id, at.step, rows);
-                let mut position = at.position;
-                for placed in placed.map_err(|error| invalid(&self.name.path, error))? {
-                    self.place(position, &placed, owner.encoder, finished)?;
-                    position += u64::from(placed.rows);
-                }
-            }
-        }
-        drop(chunker);
-        self.trim();
-        Ok(())
     }
 
-    /// Takes note of where cells went, and fills their slot if their chunk was cut.
-    fn place(
-        &mut self,
-        position: u64,
-        placed: &PlacedRows,
-        encoder: &Encoder,
-        finished: &mut Finished,
-    ) -> Result<()> {
-        let key = placed.first.chunk_key;
-        if self.open.as_ref().is_none_or(|open| open.key() != key) {
-            let slot = ChunkSlot::new(key, Arc::clone(&self.chunker));
-            self.open = Some(ChunkRef::new(Arc::new(slot)));
-        }
-        if let Some(open) = &self.open {
-            self.cells.push(position, placed.rows, open, placed.first.offset);
-        }
-        if let Some(cut) = &placed.cut {
-            finished.extend(self.fill(cut, encoder)?);
-        }
-        Ok(())
+    /// Takes note of where cells went.
+    pub(crate) fn push(&mut self, position: u64, rows: u32, chunk: &ChunkRef, offset: u32) {
+        self.cells.push(position, rows, chunk, offset);
+        self.trim();
     }
 
     fn trim(&mut self) {
@@ -221,36 +125,6 @@ impl ColumnState {
     fn note_oldest(&self) {
         if let Some(spec) = &self.spec {
             spec.forget_before(self.cells.oldest_number());
-        }
-    }
-
-    fn fill(&mut self, finished: &FinishedChunk, encoder: &Encoder) -> Result<Option<Arc<ChunkSlot>>> {
-        let Some(open) = self.open.take() else { return Ok(None) };
-        let rows = finished.tensor.shape().rows().unwrap_or(0);
-        open.fill(encoder.encode(finished, &mut self.thrift, &self.name.path)?, rows);
-        Ok(Some(Arc::clone(open.slot())))
-    }
-
-    /// Cuts the open chunk, if there is one.
-    pub(crate) fn finish(&mut self, encoder: &Encoder, finished: &mut Finished) -> Result<()> {
-        let chunker = Arc::clone(&self.chunker);
-        let mut chunker = chunker.lock();
-        if let Some(cut) = chunker.flush() {
-            finished.extend(self.fill(&cut, encoder)?);
-        }
-        Ok(())
-    }
-
-    /// Cuts the open chunk if it is wanted.
-    pub(crate) fn finish_if(
-        &mut self,
-        is_wanted: impl Fn(&ChunkSlot) -> bool,
-        encoder: &Encoder,
-        finished: &mut Finished,
-    ) -> Result<()> {
-        match &self.open {
-            Some(open) if is_wanted(open.slot()) => self.finish(encoder, finished),
-            Some(_) | None => Ok(()),
         }
     }
 
@@ -265,30 +139,10 @@ impl ColumnState {
         matches!(self.length, ChunkLength::AutoTuned { num_keep_alive_refs, .. } if num_keep_alive_refs > 1)
     }
 
-    /// Takes note of an item about to be sent, for the chunk length.
-    pub(crate) fn record_item(&mut self, cells: u32, chunks: &[ChunkStatistic]) {
-        self.chunker.lock().record_item(cells, chunks);
-    }
-
-    /// Replaces the chunk length; only while no cell is buffered.
-    pub(crate) fn configure(&mut self, length: ChunkLength) -> Result<()> {
-        self.chunker.lock().set_length(length).map_err(|error| {
-            Error::new(ErrorKind::FailedPrecondition, format!("column {:?}: {error}", self.name.path))
-        })?;
+    /// Replaces the chunk length; only while no cell is buffered. With its next value the column finds other company.
+    pub(crate) fn configure(&mut self, length: ChunkLength) {
         self.length = length;
+        self.seat = None;
         self.trim();
-        Ok(())
     }
-}
-
-/// What a column needs to know of its writer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner<'a> {
-    pub(crate) writer_id: u64,
-    pub(crate) index: usize,
-    pub(crate) encoder: &'a Encoder,
-}
-
-fn invalid(path: &str, error: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("column {path:?}: {error}"))
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::item::{ItemDraft, PendingItem, TrajectoryColumns};
 use super::slot::ChunkRef;
 use super::trajectory::TrajectoryWriter;
-use super::tuning::ColumnUse;
+use super::tuning::{GroupUse, Uses};
 use super::windows::Windows;
 use crate::history::{Column, IndexError, column_error, item_shape, resolve};
 use crate::{Error, Result};
@@ -298,7 +298,7 @@ impl TrajectoryWriter {
         let mut draft = ItemDraft::new(self.recorder.draw_key(), Arc::clone(table), priority);
         for &column in columns {
             self.visit(column, positions.clone(), |chunk, offset, rows| {
-                draft.add_run(chunk.slot(), offset, rows);
+                draft.add_run(chunk, offset, rows);
             })?;
             draft.end_column(windows.squeeze);
         }
@@ -337,12 +337,14 @@ impl TrajectoryWriter {
         }
         for &end in windows.ends.iter().rev().step_by(tuned_stride(windows.ends.len())) {
             let positions = self.window_positions(windows.length, end)?;
+            let mut uses = Uses::default();
             for &column in columns {
-                let cells = u32::try_from(windows.length).unwrap_or(u32::MAX);
-                let mut used = ColumnUse { column, cells, chunks: SmallVec::new() };
+                let Some(group) = self.recorder.group_of(column) else { continue };
+                let mut used = GroupUse::of(group, windows.length);
                 self.visit(column, positions.clone(), |chunk, _, _| used.add_chunk(chunk.slot()))?;
-                self.tuning.add(used);
+                uses.add(used);
             }
+            self.tuning.add(uses);
         }
         self.tuning.settle(&mut self.recorder);
         Ok(())

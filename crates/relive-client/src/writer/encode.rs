@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use relive_tensor::{Chunk, ChunkError, ChunkParts, Codec, FinishedChunk, Ledger};
+use relive_tensor::{Chunk, ChunkError, Codec, Cut, Encoding, Ledger};
 use relive_wire::chunk;
 
 use super::thrift::Thrift;
-use crate::{Error, Result};
+
+/// Bytes of a payload that is not worth an attempt to compress it: its description takes more.
+const MIN_COMPRESSED_BYTES: usize = 128;
 
 /// Makes what is sent or shared of chunks.
 #[derive(Debug)]
@@ -40,19 +42,22 @@ impl Encoder {
         Encoder { target, codec }
     }
 
-    /// Encodes `finished`; `path` names the column in errors.
-    pub(crate) fn encode(
-        &self,
-        finished: &FinishedChunk,
-        thrift: &mut Thrift,
-        path: &str,
-    ) -> Result<EncodedChunk> {
+    /// Encodes `cut`. `thrifts` are those of all columns of its chunker.
+    pub(crate) fn encode(&self, cut: &Cut<'_>, thrifts: &mut [Thrift]) -> Result<EncodedChunk, ChunkError> {
         let parts = match self.codec {
-            Some(codec) => finished.encode(codec),
-            None => encode_for_all(finished, thrift),
+            Some(codec) => cut.encode(|_| Encoding::With(codec))?,
+            None => {
+                let parts = cut.encode(|place| choose(cut, place, thrifts))?;
+                for (column, header) in cut.columns().iter().zip(&parts.columns) {
+                    let shrank = header.span.len() < column.num_bytes();
+                    if let Some(thrift) = thrifts.get_mut(column.column()) {
+                        thrift.learn(shrank);
+                    }
+                }
+                parts
+            }
         };
-        let chunk = parts.and_then(Chunk::new);
-        let chunk = chunk.map_err(|error| Error::invalid(format!("column {path:?}: {error}")))?;
+        let chunk = Chunk::new(parts)?;
         Ok(match &self.target {
             Target::Messages => EncodedChunk::Message(chunk::encode(&chunk)),
             Target::Shared(ledger) => EncodedChunk::Shared(Arc::new(chunk.with_ledger(Arc::clone(ledger)))),
@@ -60,18 +65,12 @@ impl Encoder {
     }
 }
 
-/// Encodes with Snappy, the one codec that every reader knows.
-fn encode_for_all(
-    finished: &FinishedChunk,
-    thrift: &mut Thrift,
-) -> std::result::Result<ChunkParts, ChunkError> {
-    if !thrift.tries() {
-        return finished.store();
-    }
-    let parts = finished.encode(Codec::Snappy);
-    let shrinks = |parts: &ChunkParts| (parts.frame.len() as u64) < finished.tensor.size_bytes();
-    thrift.learn(parts.as_ref().is_ok_and(shrinks));
-    parts
+/// Snappy, the one codec that every reader knows, where it may pay.
+fn choose(cut: &Cut<'_>, place: usize, thrifts: &mut [Thrift]) -> Encoding {
+    let Some(column) = cut.columns().get(place) else { return Encoding::Stored };
+    let thrift = thrifts.get_mut(column.column());
+    let tries = column.num_bytes() >= MIN_COMPRESSED_BYTES && thrift.is_some_and(Thrift::tries);
+    if tries { Encoding::With(Codec::Snappy) } else { Encoding::Stored }
 }
 
 impl EncodedChunk {

@@ -11,7 +11,7 @@ use relive_wire::reverb::{FlatTrajectory, PrioritizedItem};
 use relive_wire::v1::ItemRun;
 use smallvec::SmallVec;
 
-use super::slot::ChunkSlot;
+use super::slot::{ChunkRef, ChunkSlot};
 use crate::history::Column;
 use crate::{Error, ErrorKind, Result};
 
@@ -109,6 +109,8 @@ struct ColumnEnd {
 pub(crate) struct CellRun {
     /// Position in the item's list of chunks.
     chunk: u32,
+    /// Which tensor of the chunk.
+    index: u32,
     offset: u32,
     length: u32,
 }
@@ -117,7 +119,7 @@ impl PendingItem {
     pub(crate) fn new(key: u64, table: Arc<str>, priority: f64, columns: &[Column]) -> PendingItem {
         let mut draft = ItemDraft::new(key, table, priority);
         for column in columns {
-            column.runs().iter().for_each(|run| draft.add_run(run.chunk.slot(), run.offset, run.length));
+            column.runs().iter().for_each(|run| draft.add_run(&run.chunk, run.offset, run.length));
             draft.end_column(column.is_squeezed());
         }
         draft.finish()
@@ -198,8 +200,8 @@ impl PendingItem {
         }
         for (slices, squeeze) in self.columns() {
             builder.begin_column(squeeze);
-            for &CellRun { chunk, offset, length } in slices {
-                builder.slice(Slice { chunk, offset, length, index: 0 });
+            for &CellRun { chunk, index, offset, length } in slices {
+                builder.slice(Slice { chunk, offset, length, index });
             }
         }
         let trajectory = builder.build().map_err(|error| {
@@ -214,22 +216,23 @@ impl CellRun {
     /// Whether `next` is the row right after this run. Rows of one chunk with a gap between them, or in another order,
     /// are runs of their own: a slice has no stride.
     fn continues_with(self, next: CellRun) -> bool {
-        self.chunk == next.chunk && self.offset + self.length == next.offset
+        (self.chunk, self.index) == (next.chunk, next.index) && self.offset + self.length == next.offset
     }
 
     /// With the key of its chunk, which is one of `chunks`.
     fn to_run_slice(self, chunks: &[Arc<ChunkSlot>]) -> RunSlice {
         let chunk = usize::try_from(self.chunk).ok().and_then(|chunk| chunks.get(chunk));
-        RunSlice { chunk_key: chunk.map_or(0, |chunk| chunk.key()), offset: self.offset, length: self.length }
+        let CellRun { index, offset, length, .. } = self;
+        RunSlice { chunk_key: chunk.map_or(0, |chunk| chunk.key()), index, offset, length }
     }
 
     fn to_message(self, chunks: &[Arc<ChunkSlot>]) -> ChunkSlice {
-        let narrow = |rows: u32| i32::try_from(rows).unwrap_or(i32::MAX);
+        let narrow = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         ChunkSlice {
             chunk_key: self.to_run_slice(chunks).chunk_key,
             offset: narrow(self.offset),
             length: narrow(self.length),
-            index: 0,
+            index: narrow(self.index),
         }
     }
 }
@@ -248,9 +251,10 @@ impl ItemDraft {
     }
 
     /// Adds rows of a chunk to the present column.
-    pub(crate) fn add_run(&mut self, slot: &Arc<ChunkSlot>, offset: u32, length: u32) {
-        let chunk = self.known.add(&mut self.item.chunks, slot);
-        let run = CellRun { chunk, offset, length };
+    pub(crate) fn add_run(&mut self, chunk: &ChunkRef, offset: u32, length: u32) {
+        let index = chunk.index();
+        let chunk = self.known.add(&mut self.item.chunks, chunk.slot());
+        let run = CellRun { chunk, index, offset, length };
         let first = self.item.columns.last().map_or(0, |column| column.slices_end);
         match self.item.slices.get_mut(first..).and_then(<[CellRun]>::last_mut) {
             Some(last) if last.continues_with(run) => last.length += length,
@@ -304,7 +308,7 @@ mod tests {
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
-    use relive_tensor::{Chunk, ChunkLength, Tensor};
+    use relive_tensor::{Chunk, ChunkLength, Rows, Tensor};
 
     use super::*;
     use crate::history::{ColumnHistory, History};
@@ -387,7 +391,7 @@ mod tests {
         ) {
             let mut recorder = recorder(chunk_length, keep);
             for value in 0..len {
-                recorder.append(&[(0, &Tensor::scalar(value))], false).unwrap();
+                recorder.append(&[(0, Rows::step(&Tensor::scalar(value)))], false).unwrap();
             }
             let column = ask.of(&History::new(&recorder).column("x").unwrap());
             let expected = ask.expected(len, i64::from(keep));
@@ -410,7 +414,7 @@ mod tests {
     fn only_rows_that_follow_each_other_share_a_slice() {
         let mut recorder = recorder(4, 8);
         for value in 0..8_i64 {
-            recorder.append(&[(0, &Tensor::scalar(value))], false).unwrap();
+            recorder.append(&[(0, Rows::step(&Tensor::scalar(value)))], false).unwrap();
         }
         let history = History::new(&recorder);
         let column = history.column("x").unwrap();

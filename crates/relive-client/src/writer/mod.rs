@@ -1,6 +1,6 @@
 //! Writers: steps in, items out.
 //!
-//! [`Recorder`] is the pure part: columns, chunks and history. A [`Link`](link::Link) takes items to their tables. To a
+//! [`Recorder`] is the pure part: columns, the groups of them that share their chunks, and history. A [`Link`](link::Link) takes items to their tables. To a
 //! server, [`Outbox`](outbox::Outbox) holds what is still to be confirmed and cuts it into messages; it is the state behind
 //! one lock that the writer and the stream share. The [`stream`] task opens streams, again and again if need be, and takes
 //! in confirmations. To tables of this process, the writer's own calls insert.
@@ -12,6 +12,7 @@ mod create;
 mod destination;
 mod encode;
 mod flat_step;
+mod group;
 mod in_flight;
 mod item;
 mod known_tables;

@@ -155,7 +155,7 @@ impl Run {
             Op::BeginChunk { bytes } => {
                 self.cut();
                 let slot = Arc::new(ChunkSlot::unfilled(self.key()));
-                self.history.push_back((ChunkRef::new(slot), *bytes));
+                self.history.push_back((ChunkRef::new(slot, 0), *bytes));
             }
             Op::CutChunk => self.cut(),
             Op::Item { ages } => self.create(ages),

@@ -1,17 +1,22 @@
 //! Columns, steps and episodes of one writer: everything that needs no server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_tensor::{ChunkLength, ChunkStatistic, Tensor};
+use relive_tensor::{ChunkLength, ChunkStatistic, Rows};
+use smallvec::SmallVec;
 
 use super::append_error::AppendFault;
-use super::column_state::{ColumnName, ColumnState, Finished, Moment, Owner, Values};
+use super::column_state::{ColumnName, ColumnState};
 use super::encode::Encoder;
+use super::group::{ChunkGroup, Finished, Moment, Owner, Seat};
 use super::slot::ChunkSlot;
 use crate::{Error, ErrorKind, Result};
+
+/// Rows of a column, by its number.
+pub(crate) type Cell<'a> = (usize, Rows<'a>);
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -19,6 +24,7 @@ pub(crate) struct Recorder {
     rng: Xoshiro256PlusPlus,
     encoder: Encoder,
     columns: Vec<ColumnState>,
+    groups: Vec<ChunkGroup>,
     default_length: ChunkLength,
     delta_encoded: bool,
     configured: HashMap<String, ChunkLength>,
@@ -42,6 +48,7 @@ impl Recorder {
             episode_id: draw_key(&mut rng),
             rng,
             columns: Vec::new(),
+            groups: Vec::new(),
             default_length,
             delta_encoded: false,
             configured: HashMap::new(),
@@ -63,7 +70,9 @@ impl Recorder {
     pub(crate) fn unheld_bytes(&self) -> u64 {
         let chunks = self.columns.iter().flat_map(|column| column.cells().chunks());
         let unheld = chunks.filter_map(|chunk| chunk.shared()).filter(|chunk| !chunk.is_held());
-        unheld.map(|chunk| chunk.size_bytes()).sum()
+        // Columns share chunks.
+        let mut counted = HashSet::new();
+        unheld.filter(|chunk| counted.insert(chunk.key())).map(|chunk| chunk.size_bytes()).sum()
     }
 
     pub(crate) fn episode_steps(&self) -> u64 {
@@ -108,36 +117,34 @@ impl Recorder {
     pub(crate) fn add_named_columns(&mut self, names: impl Iterator<Item = ColumnName>) -> Result<()> {
         for name in names {
             let length = *self.configured.get(&*name.path).unwrap_or(&self.default_length);
-            self.columns.push(ColumnState::new(name, length, self.delta_encoded)?);
+            self.columns.push(ColumnState::new(name, length)?);
         }
         Ok(())
     }
 
     /// Checks one step's `cells` against the columns that are there; cells of columns to come are fine.
-    pub(crate) fn check(&self, cells: &[(usize, &Tensor)]) -> Result<()> {
+    pub(crate) fn check(&self, cells: &[Cell<'_>]) -> Result<()> {
         self.check_episode(1)?;
-        cells.iter().try_for_each(|(column, value)| self.check_values(*column, Values::One(value)))
+        cells.iter().try_for_each(|(column, rows)| self.check_rows(*column, rows))
     }
 
     /// [`check`](Self::check) for the values of several steps, whose number it gives; none for no columns.
-    pub(crate) fn check_sequence(&self, cells: &[(usize, &Tensor)]) -> Result<Option<u32>> {
-        let mut steps = None;
+    pub(crate) fn check_sequence(&self, cells: &[Cell<'_>]) -> Result<Option<u32>> {
+        let expected = cells.first().map(|(_, rows)| rows.rows());
         for (column, rows) in cells {
-            let fault = match (rows.shape().rows(), steps) {
-                (None, _) => Some(AppendFault::NoSteps),
-                (Some(got), Some(expected)) if got != expected => Some(AppendFault::Steps { got, expected }),
-                (Some(got), _) => {
-                    steps = Some(got);
-                    None
-                }
-            };
-            if let Some(fault) = fault {
-                return Err(self.name(*column).error(fault));
+            let got = rows.rows();
+            if let Some(expected) = expected.filter(|&expected| expected != got) {
+                return Err(self.name(*column).error(AppendFault::Steps { got, expected }));
             }
-            self.check_values(*column, Values::Many(rows))?;
+            self.check_rows(*column, rows)?;
         }
-        self.check_episode(steps.unwrap_or(0))?;
-        Ok(steps)
+        self.check_episode(expected.unwrap_or(0))?;
+        Ok(expected)
+    }
+
+    /// The error for values of steps that have no leading dimension.
+    pub(crate) fn no_steps(&self, column: usize) -> Error {
+        self.name(column).error(AppendFault::NoSteps)
     }
 
     fn check_episode(&self, steps: u32) -> Result<()> {
@@ -153,10 +160,10 @@ impl Recorder {
         ))
     }
 
-    fn check_values(&self, column: usize, values: Values<'_>) -> Result<()> {
+    fn check_rows(&self, column: usize, rows: &Rows<'_>) -> Result<()> {
         match self.columns.get(column) {
-            Some(state) => state.check(values, self.history_steps),
-            None => self.name(column).check_size(values),
+            Some(state) => state.check(rows, self.history_steps),
+            None => self.name(column).check_size(rows),
         }
     }
 
@@ -167,8 +174,8 @@ impl Recorder {
     }
 
     /// Stores checked cells as one step, or as a part of one that stays open.
-    pub(crate) fn append(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<Finished> {
-        let finished = self.store(cells.iter().map(|(column, value)| (*column, Values::One(value))))?;
+    pub(crate) fn append(&mut self, cells: &[Cell<'_>], partial: bool) -> Result<Finished> {
+        let finished = self.store(cells)?;
         self.step_is_open = partial;
         if !partial {
             self.episode_steps += 1;
@@ -178,47 +185,90 @@ impl Recorder {
     }
 
     /// Stores the checked values of `steps` steps, the first of which may be open.
-    pub(crate) fn append_sequence(&mut self, cells: &[(usize, &Tensor)], steps: u32) -> Result<Finished> {
+    pub(crate) fn append_sequence(&mut self, cells: &[Cell<'_>], steps: u32) -> Result<Finished> {
         if steps == 0 {
             return Ok(Finished::new());
         }
-        let finished = self.store(cells.iter().map(|(column, rows)| (*column, Values::Many(rows))))?;
+        let finished = self.store(cells)?;
         self.step_is_open = false;
         self.episode_steps += u64::from(steps);
         self.history_steps += u64::from(steps);
         Ok(finished)
     }
 
-    fn store<'a>(&mut self, cells: impl Iterator<Item = (usize, Values<'a>)>) -> Result<Finished> {
+    fn store(&mut self, cells: &[Cell<'_>]) -> Result<Finished> {
         let at = Moment {
             position: self.history_steps,
             episode_id: self.episode_id,
             step: i32::try_from(self.episode_steps).unwrap_or(i32::MAX),
         };
+        let seated = self.seat(cells)?;
         let mut finished = Finished::new();
-        for (index, values) in cells {
-            if let Some(state) = self.columns.get_mut(index) {
-                let owner = Owner { writer_id: self.writer_id, index, encoder: &self.encoder };
-                let rng = &mut self.rng;
-                state.append(values, at, owner, &mut || draw_key(rng), &mut finished)?;
-            }
+        for cells in seated.chunk_by(|(a, _), (b, _)| a.group == b.group) {
+            let group = cells.first().and_then(|(seat, _)| self.groups.get_mut(seat.group));
+            let cells: SmallVec<[Cell<'_>; 8]> =
+                cells.iter().map(|(seat, rows)| (seat.place, *rows)).collect();
+            let rng = &mut self.rng;
+            let mut owner = Owner {
+                columns: &mut self.columns,
+                encoder: &self.encoder,
+                draw_key: &mut || draw_key(rng),
+                finished: &mut finished,
+            };
+            group.map_or(Ok(()), |group| group.append(&cells, at, &mut owner))?;
         }
         Ok(finished)
     }
 
+    /// The cells by their groups. Columns that come for the first time, or were configured since, find one.
+    fn seat<'a>(&mut self, cells: &[Cell<'a>]) -> Result<SmallVec<[(Seat, Rows<'a>); 8]>> {
+        let known = self.groups.len();
+        let mut seated: SmallVec<[(Seat, Rows<'a>); 8]> = SmallVec::with_capacity(cells.len());
+        for (index, rows) in cells {
+            let Some(column) = self.columns.get_mut(*index) else { continue };
+            column.learn(self.writer_id, *index, rows);
+            let seat = match column.seat() {
+                Some(seat) => seat,
+                None => {
+                    let length = column.length();
+                    let open = self.groups.get(known..).unwrap_or_default();
+                    let group = match open.iter().position(|group| group.takes(length, rows)) {
+                        Some(group) => known + group,
+                        None => {
+                            self.groups.push(ChunkGroup::new(length, self.delta_encoded, rows)?);
+                            self.groups.len() - 1
+                        }
+                    };
+                    let place = self.groups.get_mut(group).map_or(0, |group| group.add(*index));
+                    let seat = Seat { group, place };
+                    column.sit(seat);
+                    seat
+                }
+            };
+            seated.push((seat, *rows));
+        }
+        if !seated.is_sorted_by_key(|(seat, _)| seat.group) {
+            seated.sort_by_key(|(seat, _)| seat.group);
+        }
+        Ok(seated)
+    }
+
     /// Cuts every open chunk.
     pub(crate) fn finish_all(&mut self) -> Result<Finished> {
-        let mut finished = Finished::new();
-        self.columns.iter_mut().try_for_each(|column| column.finish(&self.encoder, &mut finished))?;
-        Ok(finished)
+        self.finish_where(|_| true)
     }
 
     /// Cuts the open chunks that are wanted.
     pub(crate) fn finish_where(&mut self, is_wanted: impl Fn(&ChunkSlot) -> bool) -> Result<Finished> {
         let mut finished = Finished::new();
-        self.columns
-            .iter_mut()
-            .try_for_each(|column| column.finish_if(&is_wanted, &self.encoder, &mut finished))?;
+        let mut owner = Owner {
+            columns: &mut self.columns,
+            encoder: &self.encoder,
+            draw_key: &mut || 0,
+            finished: &mut finished,
+        };
+        let wanted = self.groups.iter_mut().filter(|group| group.open().is_some_and(|slot| is_wanted(slot)));
+        wanted.map(|group| group.finish(&mut owner)).collect::<Result<()>>()?;
         Ok(finished)
     }
 
@@ -239,7 +289,17 @@ impl Recorder {
     /// Sets the chunk length of the column at `path`, which may be one that no step had yet.
     pub(crate) fn configure(&mut self, path: &str, length: ChunkLength) -> Result<()> {
         if let Some(column) = self.columns.iter_mut().find(|column| column.path() == path) {
-            column.configure(length)?;
+            let seat = column.seat().and_then(|seat| Some((self.groups.get(seat.group)?, seat.place)));
+            let rows = seat.map_or(0, |(group, place)| group.buffered_rows(place));
+            if rows > 0 {
+                return Err(Error::new(
+                    ErrorKind::FailedPrecondition,
+                    format!(
+                        "column {path:?}: the chunk length cannot change while {rows} steps are buffered; flush first"
+                    ),
+                ));
+            }
+            column.configure(length);
         }
         self.configured.insert(path.to_owned(), length);
         Ok(())
@@ -250,10 +310,15 @@ impl Recorder {
         self.columns.iter().any(ColumnState::is_tuned)
     }
 
-    /// Takes note of what an item takes from a column.
-    pub(crate) fn record_item(&mut self, column: usize, cells: u32, chunks: &[ChunkStatistic]) {
-        if let Some(column) = self.columns.get_mut(column) {
-            column.record_item(cells, chunks);
+    /// The group of a column that had values.
+    pub(crate) fn group_of(&self, column: usize) -> Option<usize> {
+        self.columns.get(column)?.seat().map(|seat| seat.group)
+    }
+
+    /// Takes note of what an item takes from the columns of a group.
+    pub(crate) fn record_item(&self, group: usize, cells: u32, chunks: &[ChunkStatistic]) {
+        if let Some(group) = self.groups.get(group) {
+            group.record_item(cells, chunks);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use relive_tensor::{Chunk, ChunkStatistic, ColumnChunker, Tensor};
+use relive_tensor::{Chunk, ChunkStatistic, Chunker, Tensor};
 
 use super::encode::EncodedChunk;
 use crate::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ pub(crate) struct ChunkSlot {
     key: u64,
     content: OnceLock<Content>,
     /// Has the rows until the chunk is cut. It is locked from before the rows leave it until the slot is filled.
-    chunker: Arc<Mutex<ColumnChunker>>,
+    chunker: Arc<Mutex<Chunker>>,
     /// History cells, columns and queued items that may still want the chunk on the server's side of the stream.
     needed: AtomicU32,
     /// Items, queued or unconfirmed, that refer to the chunk.
@@ -41,7 +41,7 @@ struct Content {
 }
 
 impl ChunkSlot {
-    pub(crate) fn new(key: u64, chunker: Arc<Mutex<ColumnChunker>>) -> ChunkSlot {
+    pub(crate) fn new(key: u64, chunker: Arc<Mutex<Chunker>>) -> ChunkSlot {
         ChunkSlot {
             key,
             content: OnceLock::new(),
@@ -113,15 +113,15 @@ impl ChunkSlot {
         })
     }
 
-    /// Copies rows out of the chunk, whether it is cut or not.
-    pub(crate) fn rows(&self, offset: u32, rows: u32) -> Result<Tensor> {
+    /// Copies rows out of a tensor of the chunk, whether that is cut or not.
+    fn rows(&self, index: u32, offset: u32, rows: u32) -> Result<Tensor> {
         if let Some(content) = self.content.get() {
-            return content.rows(offset, rows);
+            return content.rows(index, offset, rows);
         }
-        let waiting = self.chunker.lock().pending_rows(self.key, offset, rows);
+        let waiting = self.chunker.lock().pending_rows(self.key, index, offset, rows);
         match (waiting, self.content.get()) {
             (Some(waiting), _) => waiting.map_err(|error| lost(&error)),
-            (None, Some(content)) => content.rows(offset, rows),
+            (None, Some(content)) => content.rows(index, offset, rows),
             (None, None) => Err(Error::new(ErrorKind::DataLoss, "its chunk could not be made")),
         }
     }
@@ -169,12 +169,13 @@ impl ChunkSlot {
 }
 
 impl Content {
-    fn rows(&self, offset: u32, rows: u32) -> Result<Tensor> {
+    fn rows(&self, index: u32, offset: u32, rows: u32) -> Result<Tensor> {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
         let column = match &self.encoded {
-            EncodedChunk::Shared(chunk) => chunk.decode_column(0).map_err(|error| lost(&error)),
+            EncodedChunk::Shared(chunk) => chunk.decode_column(index).map_err(|error| lost(&error)),
             EncodedChunk::Message(message) => {
                 let chunk = relive_wire::chunk::decode(message).map_err(|error| lost(&error))?;
-                chunk.decode_column(0).map_err(|error| lost(&error))
+                chunk.decode_column(index).map_err(|error| lost(&error))
             }
         };
         column?.rows(offset..offset.saturating_add(rows)).map_err(|error| lost(&error))
@@ -194,39 +195,52 @@ impl fmt::Debug for ChunkSlot {
     }
 }
 
-/// A reference that keeps the chunk wanted on the server's side of the stream.
-pub(crate) struct ChunkRef(Arc<ChunkSlot>);
+/// A reference to a tensor of a chunk. It keeps the chunk wanted on the server's side of the stream.
+pub(crate) struct ChunkRef {
+    slot: Arc<ChunkSlot>,
+    index: u32,
+}
 
 impl ChunkRef {
-    pub(crate) fn new(slot: Arc<ChunkSlot>) -> ChunkRef {
+    pub(crate) fn new(slot: Arc<ChunkSlot>, index: u32) -> ChunkRef {
         slot.hold();
-        ChunkRef(slot)
+        ChunkRef { slot, index }
     }
 
     /// A reference to a chunk that others still need.
-    pub(crate) fn revive(slot: &Weak<ChunkSlot>) -> Option<ChunkRef> {
-        slot.upgrade().filter(|slot| slot.hold_if_needed()).map(ChunkRef)
+    pub(crate) fn revive(slot: &Weak<ChunkSlot>, index: u32) -> Option<ChunkRef> {
+        slot.upgrade().filter(|slot| slot.hold_if_needed()).map(|slot| ChunkRef { slot, index })
     }
 
     pub(crate) fn slot(&self) -> &Arc<ChunkSlot> {
-        &self.0
+        &self.slot
     }
 
-    /// Whether both refer to the same chunk.
+    /// Which tensor of the chunk.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Whether both refer to the same tensor of the same chunk.
     pub(crate) fn is(&self, other: &ChunkRef) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.slot, &other.slot) && self.index == other.index
+    }
+
+    /// Copies rows out of the tensor, whether its chunk is cut or not.
+    pub(crate) fn rows(&self, offset: u32, rows: u32) -> Result<Tensor> {
+        self.slot.rows(self.index, offset, rows)
     }
 }
 
 impl Clone for ChunkRef {
     fn clone(&self) -> ChunkRef {
-        ChunkRef::new(Arc::clone(&self.0))
+        ChunkRef::new(Arc::clone(&self.slot), self.index)
     }
 }
 
 impl Drop for ChunkRef {
     fn drop(&mut self) {
-        self.0.release();
+        self.slot.release();
     }
 }
 
@@ -234,13 +248,13 @@ impl Deref for ChunkRef {
     type Target = ChunkSlot;
 
     fn deref(&self) -> &ChunkSlot {
-        &self.0
+        &self.slot
     }
 }
 
 impl fmt::Debug for ChunkRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.slot.fmt(f)
     }
 }
 
@@ -254,7 +268,7 @@ mod tests {
         /// A slot whose chunk never has rows.
         pub(crate) fn unfilled(key: u64) -> ChunkSlot {
             let length = ChunkLength::constant(1, 1).expect("both are 1");
-            let chunker = ColumnChunker::new(length, false).expect("the length is valid");
+            let chunker = Chunker::new(length, false).expect("the length is valid");
             ChunkSlot::new(key, Arc::new(Mutex::new(chunker)))
         }
     }
@@ -262,17 +276,17 @@ mod tests {
     #[test]
     fn a_slot_is_needed_as_long_as_a_reference_lives() {
         let slot = Arc::new(ChunkSlot::unfilled(1));
-        let first = ChunkRef::new(Arc::clone(&slot));
+        let first = ChunkRef::new(Arc::clone(&slot), 0);
         let second = first.clone();
         drop(first);
         assert!(slot.is_needed());
         let weak = Arc::downgrade(&slot);
-        let third = ChunkRef::revive(&weak).unwrap();
+        let third = ChunkRef::revive(&weak, 0).unwrap();
         drop(second);
         assert!(slot.is_needed() && third.is(&third.clone()));
         drop(third);
         assert!(!slot.is_needed());
-        assert!(ChunkRef::revive(&weak).is_none());
+        assert!(ChunkRef::revive(&weak, 0).is_none());
     }
 
     #[test]

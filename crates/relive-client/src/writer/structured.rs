@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_tensor::{Nest, Tensor};
+use relive_tensor::{Nest, Rows, Tensor};
 use smallvec::SmallVec;
 
 use super::append_error::{AppendFault, AppendMismatch};
@@ -169,7 +169,7 @@ impl StructuredWriter {
     /// The leaves that patterns refer to, with the number of their column.
     fn stored<'a>(&self, flat: &FlatStep<'a>) -> FlatCells<'a> {
         let column = |source| self.shape.as_ref().and_then(|shape| shape.column(source));
-        flat.leaves().filter_map(|(source, value)| Some((column(source)?, value))).collect()
+        flat.leaves().filter_map(|(source, value)| Some((column(source)?, Rows::step(value)))).collect()
     }
 
     fn apply(&mut self, step: u64, is_end_episode: bool) -> Result<()> {
@@ -332,7 +332,7 @@ fn set_twice(error: Error) -> Error {
     }
 }
 
-type FlatCells<'a> = SmallVec<[(usize, &'a Tensor); 8]>;
+type FlatCells<'a> = SmallVec<[(usize, Rows<'a>); 8]>;
 
 /// Table, priority and columns.
 type DueItem = (Arc<str>, f64, SmallVec<[Column; 4]>);

@@ -2,7 +2,7 @@
 
 /// Chunks that are stored as they are between two attempts, once attempts have failed again and again: trying costs several
 /// times as much as storing, and a column whose content changes is to be noticed soon.
-const MAX_PAUSE: u32 = 16;
+const MAX_PAUSE: u32 = 64;
 
 /// Remembers whether attempts paid off. Pauses between them get longer while they do not.
 #[derive(Debug, Default)]
@@ -10,20 +10,23 @@ pub(crate) struct Thrift {
     pause: u32,
     /// Chunks left of the pause.
     left: u32,
+    is_trying: bool,
 }
 
 impl Thrift {
     /// Whether to try with the next chunk.
     pub(crate) fn tries(&mut self) -> bool {
-        let tries = self.left == 0;
+        self.is_trying = self.left == 0;
         self.left = self.left.saturating_sub(1);
-        tries
+        self.is_trying
     }
 
-    /// Takes note of an attempt.
-    pub(crate) fn learn(&mut self, paid: bool) {
-        self.pause = if paid { 0 } else { (self.pause * 2).clamp(1, MAX_PAUSE) };
-        self.left = self.pause;
+    /// Takes note of whether a chunk shrank; without effect if nobody had tried.
+    pub(crate) fn learn(&mut self, shrank: bool) {
+        if std::mem::take(&mut self.is_trying) {
+            self.pause = if shrank { 0 } else { (self.pause * 2).clamp(1, MAX_PAUSE) };
+            self.left = self.pause;
+        }
     }
 }
 
@@ -37,16 +40,17 @@ mod tests {
         let mut attempts = |paid: bool, chunks: usize| -> String {
             let tried = (0..chunks).map(|_| {
                 let tries = thrift.tries();
-                if tries {
-                    thrift.learn(paid);
-                }
+                thrift.learn(paid);
                 if tries { 'x' } else { '.' }
             });
             tried.collect()
         };
         assert_eq!(attempts(true, 5), "xxxxx");
         assert_eq!(attempts(false, 16), "x.x..x....x.....");
-        assert_eq!(attempts(false, 3 + 17), "...x................");
+        let last = attempts(false, 400);
+        assert_eq!(last.rsplit('x').nth(1).map(str::len), Some(64), "pauses do not grow for ever");
+        let rest = last.rsplit('x').next().map_or(0, str::len);
+        assert_eq!(attempts(true, 64 - rest), ".".repeat(64 - rest));
         assert_eq!(attempts(true, 4), "xxxx", "what pays again is tried again at once");
     }
 }

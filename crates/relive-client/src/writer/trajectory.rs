@@ -7,14 +7,15 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::SysRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_tensor::{Nest, Tensor};
+use relive_tensor::{Nest, Rows, Tensor};
+use smallvec::SmallVec;
 
 use super::encode::Encoder;
 use super::known_tables::KnownTables;
 use super::link::{Limits, Link};
 use super::names::NamedTables;
 use super::options::{TrajectoryWriterOptions, chunk_length};
-use super::recorder::Recorder;
+use super::recorder::{Cell, Recorder};
 use super::slot::ChunkSlot;
 use super::structure::Structure;
 use super::tuning::Tuning;
@@ -117,6 +118,11 @@ impl TrajectoryWriter {
     pub fn append_sequence(&mut self, steps: &Nest<Tensor>) -> Result<()> {
         self.link.check()?;
         let (cells, grown) = self.structure.place(steps)?;
+        let cells = cells.iter().map(|(column, values)| {
+            let rows = Rows::steps(values).ok_or_else(|| self.recorder.no_steps(*column))?;
+            Ok((*column, rows))
+        });
+        let cells: SmallVec<[Cell<'_>; 8]> = cells.collect::<Result<_>>()?;
         let Some(count) = self.recorder.check_sequence(&cells)? else { return Ok(()) };
         self.grow(grown)?;
         let finished = self.recorder.append_sequence(&cells, count)?;
@@ -126,6 +132,8 @@ impl TrajectoryWriter {
     fn append_nest(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
         self.link.check()?;
         let (cells, grown) = self.structure.place(step)?;
+        let cells: SmallVec<[Cell<'_>; 8]> =
+            cells.iter().map(|(column, value)| (*column, Rows::step(value))).collect();
         self.recorder.check(&cells)?;
         self.grow(grown)?;
         self.store(&cells, partial)
@@ -142,7 +150,7 @@ impl TrajectoryWriter {
     }
 
     /// Stores checked cells of known columns.
-    fn store(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<()> {
+    fn store(&mut self, cells: &[(usize, Rows<'_>)], partial: bool) -> Result<()> {
         let finished = self.recorder.append(cells, partial)?;
         self.link.chunks_were_cut(&finished)
     }
@@ -160,7 +168,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// As [`append_cells`](Self::append_cells).
-    pub fn check_cells(&mut self, cells: &[(usize, &Tensor)]) -> Result<()> {
+    pub fn check_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         self.recorder.check(cells)
     }
@@ -170,7 +178,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// As [`append_sequence_cells`](Self::append_sequence_cells).
-    pub fn check_sequence_cells(&mut self, cells: &[(usize, &Tensor)]) -> Result<()> {
+    pub fn check_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         self.recorder.check_sequence(cells).map(drop)
     }
@@ -179,7 +187,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// As [`append`](Self::append).
-    pub fn append_cells(&mut self, cells: &[(usize, &Tensor)], partial: bool) -> Result<()> {
+    pub fn append_cells(&mut self, cells: &[(usize, Rows<'_>)], partial: bool) -> Result<()> {
         self.check_cells(cells)?;
         self.store(cells, partial)
     }
@@ -188,11 +196,16 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// As [`append_sequence`](Self::append_sequence).
-    pub fn append_sequence_cells(&mut self, cells: &[(usize, &Tensor)]) -> Result<()> {
+    pub fn append_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         let Some(count) = self.recorder.check_sequence(cells)? else { return Ok(()) };
         let finished = self.recorder.append_sequence(cells, count)?;
         self.link.chunks_were_cut(&finished)
+    }
+
+    /// The error for a value without a leading dimension, which [`append_sequence_cells`](Self::append_sequence_cells) cannot be given.
+    pub fn without_steps(&self, column: usize) -> Error {
+        self.recorder.no_steps(column)
     }
 
     /// The structure of items of all columns; none if their order is not the one of its leaves.

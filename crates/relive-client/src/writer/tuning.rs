@@ -10,57 +10,78 @@ use super::recorder::Recorder;
 use super::slot::ChunkSlot;
 use crate::history::Column;
 
-/// At most this many columns of items wait for their chunks to be cut; older ones are forgotten, which costs the tuner
+/// At most this many uses by items wait for their chunks to be cut; older ones are forgotten, which costs the tuner
 /// a measurement and nothing else.
 const MAX_WAITING: usize = 256;
 
-/// Columns of items whose chunks are not all cut yet, oldest first.
+/// What items take whose chunks are not all cut yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Tuning {
-    waiting: VecDeque<ColumnUse>,
+    waiting: VecDeque<GroupUse>,
 }
 
-/// What one item takes from one column.
+/// What one item takes from the columns of one group.
 #[derive(Debug)]
-pub(crate) struct ColumnUse {
-    pub(crate) column: usize,
-    pub(crate) cells: u32,
-    pub(crate) chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
+pub(crate) struct GroupUse {
+    group: usize,
+    cells: u32,
+    chunks: SmallVec<[Arc<ChunkSlot>; 2]>,
+}
+
+/// What one item takes from each group: of columns that share their chunks, the one that takes the most cells counts.
+#[derive(Debug, Default)]
+pub(crate) struct Uses(SmallVec<[GroupUse; 4]>);
+
+impl Uses {
+    pub(crate) fn add(&mut self, used: GroupUse) {
+        match self.0.iter_mut().find(|known| known.group == used.group) {
+            Some(known) if known.cells < used.cells => *known = used,
+            Some(_) => {}
+            None => self.0.push(used),
+        }
+    }
 }
 
 impl Tuning {
     /// Takes note of an item with `columns`.
     pub(crate) fn record(&mut self, columns: &[Column], recorder: &mut Recorder) {
-        if recorder.is_tuned() {
-            columns.iter().for_each(|column| self.add(ColumnUse::new(column)));
-            self.settle(recorder);
+        if !recorder.is_tuned() {
+            return;
         }
+        let mut uses = Uses::default();
+        for column in columns {
+            let Some(group) = recorder.group_of(column.index()) else { continue };
+            let mut used = GroupUse::of(group, column.len());
+            column.runs().iter().for_each(|run| used.add_chunk(run.chunk.slot()));
+            uses.add(used);
+        }
+        self.add(uses);
+        self.settle(recorder);
     }
 
-    /// Takes note of one column of an item; [`settle`](Self::settle) is to be called after the last.
-    pub(crate) fn add(&mut self, used: ColumnUse) {
-        if self.waiting.len() == MAX_WAITING {
-            self.waiting.pop_front();
+    /// Takes note of what one item takes; [`settle`](Self::settle) is to be called after the last.
+    pub(crate) fn add(&mut self, uses: Uses) {
+        for used in uses.0 {
+            if self.waiting.len() == MAX_WAITING {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back(used);
         }
-        self.waiting.push_back(used);
     }
 
     /// Tells the tuner of those items whose chunks are cut.
     pub(crate) fn settle(&mut self, recorder: &mut Recorder) {
-        while let Some(statistics) = self.waiting.front().and_then(ColumnUse::statistics) {
+        while let Some(statistics) = self.waiting.front().and_then(GroupUse::statistics) {
             if let Some(used) = self.waiting.pop_front() {
-                recorder.record_item(used.column, used.cells, &statistics);
+                recorder.record_item(used.group, used.cells, &statistics);
             }
         }
     }
 }
 
-impl ColumnUse {
-    fn new(column: &Column) -> ColumnUse {
-        let cells = u32::try_from(column.len()).unwrap_or(u32::MAX);
-        let mut used = ColumnUse { column: column.index(), cells, chunks: SmallVec::new() };
-        column.runs().iter().for_each(|run| used.add_chunk(run.chunk.slot()));
-        used
+impl GroupUse {
+    pub(crate) fn of(group: usize, cells: usize) -> GroupUse {
+        GroupUse { group, cells: u32::try_from(cells).unwrap_or(u32::MAX), chunks: SmallVec::new() }
     }
 
     pub(crate) fn add_chunk(&mut self, slot: &Arc<ChunkSlot>) {

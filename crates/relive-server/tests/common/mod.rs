@@ -209,6 +209,6 @@ pub fn step(table: &str, key: u64) -> InsertStreamRequest {
 pub fn step_in_run(table: &str, key: u64) -> InsertItems {
     let mut run = ItemRun::new(table, [false].into_iter());
     run.begin_item(key, 1.0);
-    run.push_column([RunSlice { chunk_key: key, offset: 0, length: 1 }].into_iter());
+    run.push_column([RunSlice { chunk_key: key, index: 0, offset: 0, length: 1 }].into_iter());
     InsertItems { chunks: vec![chunk_of(key, &[1.5])], runs: vec![run], keep_chunk_keys: Vec::new() }
 }

@@ -25,46 +25,26 @@ pub fn encode_chunk(
     use_delta: bool,
     codec: Codec,
 ) -> Result<ChunkParts, ChunkError> {
-    let (frame, columns) =
-        encode_columns(key, columns, |tensor, frame| encode_tensor(tensor, use_delta, codec, frame))?;
-    Ok(ChunkParts { key, range, columns, delta_encoded: use_delta, frame, verbatim: false })
-}
-
-/// As [`encode_chunk`] with [`Codec::Snappy`], but without looking for anything to compress: its decoders read it.
-///
-/// # Errors
-/// As [`encode_chunk`].
-pub fn store_chunk(key: u64, range: SequenceRange, columns: &[Tensor]) -> Result<ChunkParts, ChunkError> {
-    let (frame, columns) = encode_columns(key, columns, |tensor, frame| match tensor.bytes() {
-        Some(bytes) => Codec::store(bytes, frame).map(|()| Codec::Snappy),
-        None => encode_tensor(tensor, false, Codec::Raw, frame),
+    let described = columns.iter().map(|tensor| (tensor.dtype(), tensor.shape()));
+    let (frame, columns) = encode_payloads(key, described, 0, |index, frame| match columns.get(index) {
+        Some(tensor) => Ok(encode_tensor(tensor, use_delta, codec, frame)?),
+        None => Err(ChunkFault::NoSuchColumn { columns: columns.len() }),
     })?;
-    Ok(ChunkParts { key, range, columns, delta_encoded: false, frame, verbatim: false })
+    Ok(ChunkParts { key, range, columns, delta_encoded: use_delta, frame, verbatim: false })
 }
 
 /// A frame, and what is in it.
 type Encoded = (Box<[u8]>, SmallVec<[ColumnHeader; 1]>);
 
-/// Payloads one after the other, and what they are. `encode` appends one and tells its codec.
-fn encode_columns(
-    key: u64,
-    columns: &[Tensor],
-    encode: impl Fn(&Tensor, &mut Vec<u8>) -> Result<Codec, CodecError>,
-) -> Result<Encoded, ChunkError> {
-    let described = columns.iter().map(|tensor| (tensor.dtype(), tensor.shape()));
-    encode_payloads(key, described, |index, frame| match columns.get(index) {
-        Some(tensor) => Ok(encode(tensor, frame)?),
-        None => Err(ChunkFault::NoSuchColumn { columns: columns.len() }),
-    })
-}
-
-/// Payloads of columns of these types and shapes. `encode` appends the one of a number and tells its codec.
-pub(super) fn encode_payloads<'a>(
+/// Payloads of columns of these types and shapes, for which there is `room` at first. `encode` appends the one of a number and
+/// tells its codec.
+pub(crate) fn encode_payloads<'a>(
     key: u64,
     columns: impl ExactSizeIterator<Item = (DType, &'a Shape)>,
+    room: usize,
     encode: impl Fn(usize, &mut Vec<u8>) -> Result<Codec, ChunkFault>,
 ) -> Result<Encoded, ChunkError> {
-    let mut frame = Vec::new();
+    let mut frame = Vec::with_capacity(room);
     let mut headers = SmallVec::with_capacity(columns.len());
     for (index, (dtype, shape)) in columns.enumerate() {
         let error = |fault| ChunkError { key, column: Some(index), fault };
@@ -102,7 +82,7 @@ fn encode_tensor(
 }
 
 /// Appends `bytes` coded with `codec`, or as they are if that does not pay, and tells which.
-pub(super) fn encode_bytes(bytes: &[u8], codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, CodecError> {
+pub(crate) fn encode_bytes(bytes: &[u8], codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, CodecError> {
     let start = frame.len();
     codec.encode(bytes, frame)?;
     if matches!(codec, Codec::Raw | Codec::Snappy) || Codec::pays(frame.len() - start, bytes.len()) {

@@ -1,107 +1,77 @@
-//! The rows of the chunk that is being filled.
+//! The rows of one column that wait for their chunk to be cut.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::ChunkerError;
-use crate::chunk::SequenceRange;
-use crate::limits::CHUNKER_CUT_BYTES;
+use super::rows::{RowData, Rows};
 use crate::{DType, Shape, Tensor, TensorError};
 
-/// Rows that come in one piece of at least this many bytes are kept as they came, and copied once, when the chunk is cut; if
-/// they are the whole chunk, they are not copied at all. For smaller ones keeping track costs more than the copy.
+/// Rows that can be kept without a copy are, if they come in one piece of at least this many bytes: they are copied once, when
+/// the chunk is cut. For smaller ones keeping track costs more than the copy.
 const SHARED_PIECE_BYTES: usize = 1024;
 
-/// The cells of the chunk that is being filled.
-#[derive(Clone, Debug)]
+/// Bytes of a tail whose memory is kept for the next chunk.
+const MAX_KEPT_BYTES: usize = 64 << 10;
+
+/// The rows are those of the pieces, one after the other, and then those of the tail.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
-    key: u64,
-    range: SequenceRange,
     rows: u32,
-    size_bytes: u64,
-    /// The rows are those of the pieces, one after the other, and then those of the tail.
     pieces: Vec<Bytes>,
     tail: Vec<u8>,
     strings: Vec<Bytes>,
 }
 
 impl Buffer {
-    pub(super) fn new(key: u64, episode_id: u64, step: i32) -> Self {
-        let range = SequenceRange { episode_id, start: step, end: step, sparse: false };
-        let (pieces, tail, strings) = (Vec::new(), Vec::new(), Vec::new());
-        Self { key, range, rows: 0, size_bytes: 0, pieces, tail, strings }
-    }
-
-    pub(super) fn key(&self) -> u64 {
-        self.key
-    }
-
-    pub(super) fn range(&self) -> SequenceRange {
-        self.range
-    }
-
     pub(super) fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Whether the chunk must be cut because of its size.
-    pub(super) fn is_large(&self) -> bool {
-        self.size_bytes >= CHUNKER_CUT_BYTES
-    }
-
-    /// How many rows of `row_bytes` each make the chunk large.
-    pub(super) fn rows_until_large(&self, row_bytes: u64) -> u32 {
-        let room = CHUNKER_CUT_BYTES.saturating_sub(self.size_bytes);
-        u32::try_from(room.div_ceil(row_bytes.max(1))).unwrap_or(u32::MAX)
-    }
-
-    pub(super) fn check_step(&self, episode_id: u64, step: i32) -> Result<(), ChunkerError> {
-        if episode_id != self.range.episode_id {
-            return Err(ChunkerError::Episode { buffered: self.range.episode_id, given: episode_id });
-        }
-        if step <= self.range.end {
-            return Err(ChunkerError::Step { last: self.range.end, given: step });
-        }
-        Ok(())
-    }
-
-    /// Takes the cells of `rows` consecutive steps from `step` on.
-    pub(super) fn push(&mut self, step: i32, rows: u32, cells: &Tensor) {
-        let follows = self.rows == 0 || self.range.end.checked_add(1) == Some(step);
-        self.range.sparse |= !follows;
-        self.range.end = step.saturating_add(i32::try_from(rows - 1).unwrap_or(i32::MAX));
-        self.rows += rows;
-        self.size_bytes += cells.size_bytes();
-        match cells.bytes() {
-            Some(bytes) if bytes.len() >= SHARED_PIECE_BYTES => {
+    pub(super) fn push(&mut self, rows: &Rows<'_>) {
+        self.rows += rows.rows();
+        match rows.data() {
+            RowData::Shared { bytes, start, end } if end - start >= SHARED_PIECE_BYTES => {
                 if !self.tail.is_empty() {
                     self.pieces.push(std::mem::take(&mut self.tail).into());
                 }
-                self.pieces.push(bytes.clone());
+                self.pieces.push(bytes.slice(start..end));
             }
-            Some(bytes) => self.tail.extend_from_slice(bytes),
-            None => self.strings.extend_from_slice(cells.strings().unwrap_or_default()),
+            RowData::Strings(strings) => self.strings.extend_from_slice(strings),
+            fixed => self.tail.extend_from_slice(fixed.bytes()),
         }
     }
 
-    /// All rows, `[rows, *cell]`.
-    pub(super) fn finish(mut self, dtype: DType, cell: &Shape) -> Tensor {
-        let shape = Shape::batched(self.rows, cell.dims());
-        let tensor = if dtype == DType::String {
-            Tensor::from_strings(self.strings, shape)
-        } else {
-            Tensor::new(dtype, shape, self.take_bytes())
-        };
-        tensor.expect("cells of one type and shape make a tensor")
+    /// Empties the buffer, whose memory is used again.
+    pub(super) fn clear(&mut self) {
+        self.rows = 0;
+        self.pieces.clear();
+        self.strings.clear();
+        self.tail.clear();
+        if self.tail.capacity() > MAX_KEPT_BYTES {
+            self.tail = Vec::new();
+        }
     }
 
-    fn take_bytes(&mut self) -> Bytes {
-        match (self.pieces.as_mut_slice(), self.tail.is_empty()) {
-            ([], _) => std::mem::take(&mut self.tail).into(),
-            ([only], true) => std::mem::take(only),
-            _ => self.copied(0..usize::MAX).into(),
+    pub(super) fn strings(&self) -> &[Bytes] {
+        &self.strings
+    }
+
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.pieces.iter().map(AsRef::as_ref).chain([self.tail.as_slice()])
+    }
+
+    /// The bytes, if they lie in one piece.
+    pub(super) fn whole(&self) -> Option<&[u8]> {
+        match (self.pieces.as_slice(), self.tail.as_slice()) {
+            ([], tail) => Some(tail),
+            ([only], []) => Some(only),
+            _ => None,
         }
+    }
+
+    pub(super) fn num_bytes(&self) -> usize {
+        self.parts().map(<[u8]>::len).sum()
     }
 
     /// A copy of some rows, `[rows, *cell]`.
@@ -114,18 +84,14 @@ impl Buffer {
             let strings = self.strings.get(span).unwrap_or_default();
             return Tensor::from_strings(strings.iter().cloned(), shape);
         }
-        Tensor::new(dtype, shape, self.copied(span).into())
-    }
-
-    fn num_bytes(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum::<usize>() + self.tail.len()
+        Tensor::new(dtype, shape, self.copied(&span).into())
     }
 
     /// The bytes in `span`, clamped to those there are.
-    fn copied(&self, span: Range<usize>) -> Vec<u8> {
+    fn copied(&self, span: &Range<usize>) -> Vec<u8> {
         let mut copy = Vec::with_capacity(self.num_bytes().min(span.end).saturating_sub(span.start));
         let mut start = 0;
-        for piece in self.pieces.iter().map(AsRef::as_ref).chain([self.tail.as_slice()]) {
+        for piece in self.parts() {
             let within = |at: usize| at.saturating_sub(start).min(piece.len());
             copy.extend_from_slice(piece.get(within(span.start)..within(span.end)).unwrap_or_default());
             start += piece.len();

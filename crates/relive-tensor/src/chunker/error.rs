@@ -18,9 +18,6 @@ pub enum ChunkerError {
     /// A weight that is negative, infinite or not a number.
     #[error("throughput_weight must be finite and not negative, got {throughput_weight}")]
     Weight { throughput_weight: f64 },
-    /// The chunk length cannot change while cells wait for their chunk.
-    #[error("the chunk length cannot change while {rows} steps are buffered; flush first")]
-    Buffered { rows: u32 },
     /// A cell of another type or shape than the first one of the column.
     #[error("the column holds {dtype}{shape}, got {actual_dtype}{actual_shape}")]
     Cell { dtype: DType, shape: Shape, actual_dtype: DType, actual_shape: Shape },
@@ -38,9 +35,12 @@ pub enum ChunkerError {
     /// A step that does not come after the last one.
     #[error("step {given} does not come after step {last}; a column takes one cell per step")]
     Step { last: i32, given: i32 },
-    /// Rows without a leading dimension.
-    #[error("rows of a column have a leading dimension, the steps; got a scalar")]
-    NoRows,
+    /// A column that the chunker does not have.
+    #[error("there is no column number {column}, there are {columns}")]
+    NoSuchColumn { column: usize, columns: usize },
+    /// Columns with rows for different numbers of steps.
+    #[error("a column has {got} rows, those before have {expected}")]
+    Rows { expected: u32, got: u32 },
     /// Steps that cannot be numbered.
     #[error("{rows} steps from step {first} on cannot be numbered; end the episode")]
     Steps { first: i32, rows: u32 },

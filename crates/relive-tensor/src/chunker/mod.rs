@@ -1,12 +1,16 @@
-//! Cutting the steps of a column into chunks, for writers.
+//! Cutting the steps of columns into chunks, for writers.
 
 mod buffer;
-mod column;
+mod columns;
+mod cut;
 mod error;
 mod length;
+mod rows;
 mod tuner;
 
-pub use column::{CellRef, ColumnChunker, FinishedChunk, PlacedRows};
+pub use columns::{ChunkSink, Chunker, Placed};
+pub use cut::{Cut, CutColumn, Encoding};
 pub use error::ChunkerError;
 pub use length::ChunkLength;
+pub use rows::Rows;
 pub use tuner::{AutoTuner, ChunkStatistic};

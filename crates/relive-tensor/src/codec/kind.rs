@@ -77,12 +77,15 @@ impl Codec {
         }
     }
 
-    /// Appends `src` as it is, in a form that [`Codec::Snappy`] decodes.
+    /// Appends what `parts` are together as it is, in a form that [`Codec::Snappy`] decodes.
     ///
     /// # Errors
     /// [`CodecError::TooLong`] beyond 4 GiB.
-    pub fn store(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
-        snappy::store(src, out)
+    pub fn store<'a>(
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        snappy::store(parts, out)
     }
 
     /// Checks that `src` decodes to exactly `expected_len` bytes, without keeping them. Snappy and LZ4 are walked tag by

@@ -32,17 +32,21 @@ pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         return Ok(());
     }
     out.truncate(start);
-    store(src, out)
+    store([src].into_iter(), out)
 }
 
-/// Appends a block that is a single literal.
-pub(super) fn store(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
-    if u32::try_from(src.len()).is_err() {
-        return Err(CodecError::TooLong { codec: Codec::Snappy, len: to_u64(src.len()) });
+/// Appends a block that is a single literal, made of `parts`.
+pub(super) fn store<'a>(
+    parts: impl Iterator<Item = &'a [u8]> + Clone,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let len = parts.clone().map(<[u8]>::len).sum::<usize>();
+    if u32::try_from(len).is_err() {
+        return Err(CodecError::TooLong { codec: Codec::Snappy, len: to_u64(len) });
     }
-    out.reserve(src.len() + MAX_STORED_OVERHEAD);
-    write_varint(src.len(), out);
-    let Some(last) = src.len().checked_sub(1) else { return Ok(()) };
+    out.reserve(len + MAX_STORED_OVERHEAD);
+    write_varint(len, out);
+    let Some(last) = len.checked_sub(1) else { return Ok(()) };
     let [a, b, c, d, ..] = last.to_le_bytes();
     match last {
         0..60 => out.push(a << 2),
@@ -51,7 +55,7 @@ pub(super) fn store(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         0x1_0000..0x100_0000 => out.extend_from_slice(&[62 << 2, a, b, c]),
         _ => out.extend_from_slice(&[63 << 2, a, b, c, d]),
     }
-    out.extend_from_slice(src);
+    parts.for_each(|part| out.extend_from_slice(part));
     Ok(())
 }
 

@@ -5,22 +5,76 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use relive_tensor::{
-    AutoTuner, CellRef, Chunk, ChunkLength, ChunkStatistic, ChunkerError, Codec, ColumnChunker, DType,
-    FinishedChunk, PlacedRows, Shape, Tensor,
+    AutoTuner, Chunk, ChunkLength, ChunkSink, ChunkStatistic, Chunker, ChunkerError, Codec, Cut, DType,
+    Encoding, Placed, Rows, SequenceRange, Shape, Tensor,
 };
 
 use crate::strategies::{dtypes, tensor_of};
 
-fn chunker(max_chunk_length: u32) -> ColumnChunker {
-    ColumnChunker::new(ChunkLength::constant(max_chunk_length, 100).expect("valid"), false).expect("valid")
+/// A chunker of one column.
+fn chunker(max_chunk_length: u32) -> Chunker {
+    chunker_of(1, ChunkLength::constant(max_chunk_length, 100).expect("valid"), false)
 }
 
-fn keys() -> impl FnMut() -> u64 {
-    let mut next = 0;
-    move || {
-        next += 1;
-        next
+fn chunker_of(columns: usize, length: ChunkLength, delta: bool) -> Chunker {
+    let mut chunker = Chunker::new(length, delta).expect("valid");
+    (0..columns).for_each(|column| assert_eq!(chunker.add_column(), column));
+    chunker
+}
+
+/// What came out of a chunker.
+#[derive(Default)]
+struct Seen {
+    keys: u64,
+    placed: Vec<Placed>,
+    chunks: BTreeMap<u64, (SequenceRange, Vec<Tensor>, Chunk)>,
+    /// How many rows were placed when each chunk was cut.
+    cuts: Vec<(u64, usize)>,
+}
+
+impl ChunkSink for Seen {
+    fn draw_key(&mut self) -> u64 {
+        self.keys += 1;
+        self.keys
     }
+
+    fn place(&mut self, placed: Placed) {
+        self.placed.push(placed);
+    }
+
+    fn cut(&mut self, cut: &Cut<'_>) {
+        let tensors = cut.columns().iter().map(|column| column.to_tensor().expect("valid")).collect();
+        let how = |column| if column % 2 == 0 { Encoding::With(Codec::Snappy) } else { Encoding::Stored };
+        let chunk = Chunk::new(cut.encode(how).expect("small")).expect("valid");
+        self.cuts.push((cut.key(), self.placed.len()));
+        assert!(self.chunks.insert(cut.key(), (cut.range(), tensors, chunk)).is_none());
+    }
+}
+
+impl Seen {
+    /// The row that a place names: as it was cut, and as it is decoded.
+    fn rows(&self, placed: &Placed, row: u32) -> [Tensor; 2] {
+        let (_, tensors, chunk) = &self.chunks[&placed.chunk_key];
+        let index = placed.index as usize;
+        let at = placed.offset + row;
+        [tensors[index].clone(), chunk.decode_column(index).expect("valid")]
+            .map(|tensor| tensor.rows(at..at + 1).and_then(|row| row.squeeze_leading()).expect("inside"))
+    }
+}
+
+/// Appends one value to the only column.
+fn append(
+    chunker: &mut Chunker,
+    seen: &mut Seen,
+    episode: u64,
+    step: i32,
+    cell: &Tensor,
+) -> Result<(), ChunkerError> {
+    chunker.append(episode, step, &[(0, Rows::step(cell))], seen)
+}
+
+fn append_rows(chunker: &mut Chunker, seen: &mut Seen, step: i32, rows: &Tensor) -> Result<(), ChunkerError> {
+    chunker.append(1, step, &[(0, Rows::steps(rows).expect("rows"))], seen)
 }
 
 fn cells() -> impl Strategy<Value = Vec<Tensor>> {
@@ -29,196 +83,237 @@ fn cells() -> impl Strategy<Value = Vec<Tensor>> {
 }
 
 proptest! {
+    /// Columns with gaps, given one step at a time or several at once, parts of steps too.
     #[test]
-    fn every_cell_is_found_where_its_reference_says(
-        cells in cells(),
+    fn every_row_is_found_where_its_place_says(
+        columns in vec((cells(), any::<u8>()), 1..4),
         length in 1..6_u32,
-        steps in vec((1..3_i32, any::<bool>()), 30),
+        steps in vec((1..3_i32, any::<bool>(), 0..4_u32), 30),
         delta: bool,
     ) {
-        let mut chunker = ColumnChunker::new(ChunkLength::constant(length, 6).unwrap(), delta).unwrap();
-        let mut keys = keys();
-        let (mut step, mut refs, mut chunks) = (-1, Vec::new(), BTreeMap::new());
-        for (cell, (gap, flush)) in cells.iter().zip(steps) {
+        let mut chunker = chunker_of(columns.len(), ChunkLength::constant(length, 6).unwrap(), delta);
+        let (mut seen, mut step, mut given) = (Seen::default(), -1, Vec::new());
+        let mut used = vec![0; columns.len()];
+        for (at, (gap, flush, more)) in steps.into_iter().enumerate() {
             step += gap;
-            let (cell_ref, cut) = chunker.append(&mut keys, 9, step, cell).unwrap();
-            refs.push((step, cell_ref));
-            prop_assert!(cut.as_ref().is_none_or(|cut| cut.tensor.shape().rows() == Some(length)));
-            let flushed = if flush { chunker.flush() } else { None };
-            chunks.extend(cut.into_iter().chain(flushed).map(|chunk| (chunk.key, chunk)));
+            // Which columns have a value here, and how many each.
+            let left = |column: usize, used: &[usize]| columns[column].0.len() - used[column];
+            let takes = |column: &usize| columns[*column].1 >> (at % 8) & 1 == 1 && left(*column, &used) > 0;
+            let takers: Vec<usize> = (0..columns.len()).filter(takes).collect();
+            let count = takers.iter().map(|&column| left(column, &used)).min().unwrap_or(0).min(more as usize + 1);
+            let rows: Vec<Tensor> = takers
+                .iter()
+                .map(|&column| Tensor::stack(&columns[column].0[used[column]..used[column] + count]).unwrap())
+                .collect();
+            let cells: Vec<_> =
+                takers.iter().zip(&rows).map(|(&column, rows)| (column, Rows::steps(rows).unwrap())).collect();
+            let before = seen.placed.len();
+            if step % 2 == 0 {
+                chunker.append(9, step, &cells, &mut seen).unwrap();
+            } else {
+                // In two parts, of which the last stays at its step.
+                let (some, others) = cells.split_at(cells.len() / 2);
+                chunker.append(9, step, some, &mut seen).unwrap();
+                let first = others.first().map_or(step, |_| step + i32::try_from(if some.is_empty() { 0 } else { count - 1 }).unwrap());
+                chunker.append(9, first, others, &mut seen).unwrap();
+                step = step.max(first);
+            }
+            for placed in &seen.placed[before..] {
+                let first = used[placed.column] + placed.first as usize;
+                given.extend((0..placed.rows).map(|row| (*placed, row, first + row as usize)));
+            }
+            takers.iter().for_each(|&column| used[column] += count);
+            step += i32::try_from(count.saturating_sub(1)).unwrap();
+            if flush {
+                chunker.flush(&mut seen);
+            }
+            // What waits can be read before it is cut.
+            if let Some(key) = chunker.pending_key() {
+                let waiting = given.iter().rev().filter(|(placed, _, _)| placed.chunk_key == key);
+                for (placed, row, number) in waiting {
+                    let at = placed.offset + row;
+                    let tensor = chunker.pending_rows(key, placed.index, at, 1).unwrap().unwrap();
+                    prop_assert_eq!(&tensor.squeeze_leading().unwrap(), &columns[placed.column].0[*number]);
+                }
+                prop_assert!(chunker.pending_rows(key + 1, 0, 0, 1).is_none());
+                prop_assert!(chunker.pending_rows(key, 0, 0, 100).is_none());
+            }
         }
-        chunks.extend(chunker.flush().map(|chunk| (chunk.key, chunk)));
-        prop_assert_eq!((chunker.flush(), chunker.buffered_rows()), (None, 0));
-        for ((_, cell_ref), cell) in refs.iter().zip(&cells) {
-            prop_assert_eq!(&found(&chunks[&cell_ref.chunk_key], *cell_ref), cell);
+        chunker.flush(&mut seen);
+        prop_assert_eq!(chunker.pending_key(), None);
+        for (placed, row, number) in &given {
+            for found in seen.rows(placed, *row) {
+                prop_assert_eq!(&found, &columns[placed.column].0[*number]);
+            }
         }
-        for (key, chunk) in &chunks {
-            let steps: Vec<_> =
-                refs.iter().filter(|(_, r)| r.chunk_key == *key).map(|(step, _)| *step).collect();
-            let (start, end) = (steps[0], steps[steps.len() - 1]);
-            prop_assert_eq!((chunk.range.episode_id, chunk.range.start, chunk.range.end), (9, start, end));
-            let dense = usize::try_from(end - start + 1).unwrap() == steps.len();
-            prop_assert_eq!(chunk.range.sparse, !dense);
+        let taken: usize = used.iter().sum();
+        prop_assert_eq!(given.len(), taken, "each value has one place");
+        for (_, tensors, chunk) in seen.chunks.values() {
+            prop_assert!(tensors.iter().all(|tensor| tensor.shape().rows().unwrap() <= length));
+            prop_assert_eq!(chunk.num_columns(), tensors.len());
         }
+    }
+
+    #[test]
+    fn rows_together_are_the_same_as_one_by_one(cells in cells(), length in 1..6_u32, splits in vec(1..5_usize, 30)) {
+        let mut one_by_one = chunker_of(1, ChunkLength::constant(length, 6).unwrap(), false);
+        let mut together = one_by_one.clone();
+        let (mut expected, mut found, mut from) = (Seen::default(), Seen::default(), 0);
+        for split in splits {
+            let some = &cells[from..cells.len().min(from + split)];
+            let step = |at: usize| i32::try_from(from + at).unwrap();
+            for (at, cell) in some.iter().enumerate() {
+                append(&mut one_by_one, &mut expected, 1, step(at), cell).unwrap();
+            }
+            if !some.is_empty() {
+                append_rows(&mut together, &mut found, step(0), &Tensor::stack(some).unwrap()).unwrap();
+            }
+            from += some.len();
+            prop_assert_eq!(one_by_one.buffered_rows(0), together.buffered_rows(0));
+        }
+        one_by_one.flush(&mut expected);
+        together.flush(&mut found);
+        let content = |seen: &Seen| -> Vec<_> {
+            seen.chunks.iter().map(|(key, (range, tensors, _))| (*key, *range, tensors.clone())).collect()
+        };
+        prop_assert_eq!(content(&expected), content(&found));
     }
 }
 
-proptest! {
-    #[test]
-    fn rows_together_are_the_same_as_one_by_one(
-        cells in cells(),
-        length in 1..6_u32,
-        splits in vec(1..5_usize, 30),
-        wide: bool,
-    ) {
-        // Wide cells are kept as they came, narrow ones are copied.
-        let widen = |cell: &Tensor| Tensor::stack(&vec![cell.clone(); if wide { 700 } else { 1 }]).unwrap();
-        let cells: Vec<Tensor> = cells.iter().map(widen).collect();
-        let mut one_by_one = ColumnChunker::new(ChunkLength::constant(length, 6).unwrap(), false).unwrap();
-        let mut together = one_by_one.clone();
-        let (mut keys, mut same_keys) = (keys(), keys());
-        let (mut from, mut expected, mut found) = (0, Vec::new(), Vec::new());
-        for (turn, split) in splits.into_iter().enumerate() {
-            let some = &cells[from..cells.len().min(from + split)];
-            if some.is_empty() {
-                break;
-            }
-            let step = |at: usize| i32::try_from(from + at).unwrap();
-            let placed = if turn % 3 == 0 {
-                let mut placed = Vec::new();
-                for (at, cell) in some.iter().enumerate() {
-                    let (first, cut) = together.append(&mut same_keys, 9, step(at), cell).unwrap();
-                    placed.push(PlacedRows { first, rows: 1, cut });
-                }
-                placed
-            } else {
-                together.append_rows(&mut same_keys, 9, step(0), &Tensor::stack(some).unwrap()).unwrap()
-            };
-            for PlacedRows { first, rows, cut } in placed {
-                let offsets = first.offset..first.offset + rows;
-                found.extend(offsets.map(|offset| (CellRef { offset, ..first }, None)));
-                found.last_mut().unwrap().1 = cut;
-            }
-            for (at, cell) in some.iter().enumerate() {
-                expected.push(one_by_one.append(&mut keys, 9, step(at), cell).unwrap());
-            }
-            from += some.len();
-            prop_assert_eq!(one_by_one.buffered_rows(), together.buffered_rows());
-        }
-        prop_assert_eq!(&expected, &found);
-        if let Some(key) = together.pending_key() {
-            let rows = together.buffered_rows();
-            let pending = &cells[from - usize::try_from(rows).unwrap()..from];
-            for (at, cell) in (0..).zip(pending) {
-                let row = together.pending_rows(key, at, 1).unwrap().unwrap();
-                prop_assert_eq!(&row.squeeze_leading().unwrap(), cell);
-            }
-            let all = together.pending_rows(key, 0, rows).unwrap().unwrap();
-            prop_assert_eq!(all, Tensor::stack(pending).unwrap());
-            prop_assert!(together.pending_rows(key, 1, rows).is_none());
-            prop_assert!(together.pending_rows(key + 1, 0, rows).is_none());
-        }
-        prop_assert_eq!(one_by_one.flush(), together.flush());
+#[test]
+fn the_values_of_a_step_lie_together() {
+    let mut chunker = chunker_of(3, ChunkLength::constant(2, 4).unwrap(), false);
+    let (mut seen, values) =
+        (Seen::default(), [Tensor::scalar(1_u8), Tensor::scalar(2_i64), Tensor::scalar(0.5_f32)]);
+    for step in 0..2 {
+        let cells: Vec<_> =
+            values.iter().enumerate().map(|(column, value)| (column, Rows::step(value))).collect();
+        chunker.append(1, step, &cells, &mut seen).unwrap();
     }
+    let (range, tensors, _) = &seen.chunks[&1];
+    assert_eq!((range.start, range.end, range.sparse), (0, 1, false));
+    assert_eq!(
+        tensors.iter().map(Tensor::dtype).collect::<Vec<_>>(),
+        [DType::UInt8, DType::Int64, DType::Float32]
+    );
+    assert_eq!(
+        seen.placed.iter().map(|placed| (placed.index, placed.offset)).collect::<Vec<_>>(),
+        [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]
+    );
+}
+
+#[test]
+fn a_column_without_a_value_makes_its_chunk_sparse() {
+    let mut chunker = chunker_of(2, ChunkLength::constant(2, 4).unwrap(), false);
+    let (mut seen, one) = (Seen::default(), Tensor::scalar(1_u8));
+    chunker.append(1, 0, &[(1, Rows::step(&one))], &mut seen).unwrap();
+    chunker.append(1, 1, &[(0, Rows::step(&one)), (1, Rows::step(&one))], &mut seen).unwrap();
+    let (range, tensors, _) = &seen.chunks[&1];
+    assert!(range.sparse);
+    assert_eq!(tensors.iter().map(|tensor| tensor.shape().rows()).collect::<Vec<_>>(), [Some(2), Some(1)]);
+    assert_eq!(
+        seen.placed.iter().map(|placed| (placed.column, placed.index)).collect::<Vec<_>>(),
+        [(1, 0), (0, 1), (1, 0)]
+    );
 }
 
 #[test]
 fn rows_that_cannot_be_taken_change_nothing() {
-    let (mut chunker, mut keys) = (chunker(3), keys());
+    let (mut chunker, mut seen) = (chunker(3), Seen::default());
     let rows = Tensor::from_slice(&[1_u8, 2], [2]).unwrap();
-    assert_eq!(chunker.append_rows(&mut keys, 1, 0, &Tensor::scalar(1_u8)), Err(ChunkerError::NoRows));
-    let too_far = chunker.append_rows(&mut keys, 1, i32::MAX, &rows);
+    assert!(Rows::steps(&Tensor::scalar(1_u8)).is_none());
+    let too_far = append_rows(&mut chunker, &mut seen, i32::MAX, &rows);
     assert_eq!(too_far, Err(ChunkerError::Steps { first: i32::MAX, rows: 2 }));
-    assert_eq!(chunker.append_rows(&mut keys, 1, 0, &rows).unwrap().len(), 1);
-    assert_eq!(chunker.append_rows(&mut keys, 1, 1, &rows), Err(ChunkerError::Step { last: 1, given: 1 }));
+    append_rows(&mut chunker, &mut seen, 0, &rows).unwrap();
+    let again = append_rows(&mut chunker, &mut seen, 1, &rows);
+    assert_eq!(again, Err(ChunkerError::Step { last: 1, given: 1 }));
     let other = Tensor::from_slice(&[1_u8, 2], [2, 1]).unwrap();
-    assert!(matches!(chunker.append_rows(&mut keys, 1, 2, &other), Err(ChunkerError::Cell { .. })));
-    assert_eq!(chunker.append_rows(&mut keys, 1, 2, &rows.rows(0..0).unwrap()).unwrap(), []);
-    assert_eq!(chunker.buffered_rows(), 2);
+    assert!(matches!(append_rows(&mut chunker, &mut seen, 2, &other), Err(ChunkerError::Cell { .. })));
+    let unknown = chunker.append(1, 2, &[(1, Rows::step(&rows))], &mut seen);
+    assert_eq!(unknown, Err(ChunkerError::NoSuchColumn { column: 1, columns: 1 }));
+    append_rows(&mut chunker, &mut seen, 2, &rows.rows(0..0).unwrap()).unwrap();
+    assert_eq!((chunker.buffered_rows(0), seen.placed.len()), (2, 1));
+    let mut two = chunker_of(2, ChunkLength::constant(1, 1).unwrap(), false);
+    let uneven = [(0, Rows::steps(&rows).unwrap()), (1, Rows::step(&rows))];
+    assert_eq!(two.append(1, 0, &uneven, &mut seen), Err(ChunkerError::Rows { expected: 2, got: 1 }));
 }
 
-/// The cell that a reference names, after encoding and decoding the chunk.
-fn found(chunk: &FinishedChunk, cell_ref: CellRef) -> Tensor {
-    let chunk = Chunk::new(chunk.encode(Codec::Snappy).expect("small")).expect("valid");
-    let rows = chunk.decode_column(0).expect("valid");
-    rows.rows(cell_ref.offset..cell_ref.offset + 1).and_then(|row| row.squeeze_leading()).expect("inside")
+#[test]
+fn bytes_are_rows_only_if_they_fit() {
+    let bytes = [1, 0, 2, 0];
+    let rows = Rows::of_bytes(DType::UInt16, &[], 2, &bytes).unwrap();
+    let (mut chunker, mut seen) = (chunker(2), Seen::default());
+    chunker.append(1, 0, &[(0, rows)], &mut seen).unwrap();
+    assert_eq!(seen.chunks[&1].1[0], Tensor::from_slice(&[1_u16, 2], [2]).unwrap());
+    assert!(Rows::of_bytes(DType::UInt16, &[2], 2, &bytes).is_err());
+    assert!(Rows::of_bytes(DType::Bool, &[], 4, &bytes).is_err());
+    assert!(Rows::of_bytes(DType::String, &[], 4, &bytes).is_err());
 }
 
 #[test]
 fn the_first_cell_fixes_type_and_shape() {
-    let (mut chunker, mut keys) = (chunker(1), keys());
-    chunker.append(&mut keys, 1, 0, &Tensor::from_slice(&[1_i32, 2], [2]).unwrap()).unwrap();
-    assert_eq!(chunker.spec(), Some((DType::Int32, &Shape::from([2]))));
+    let (mut chunker, mut seen) = (chunker(1), Seen::default());
+    append(&mut chunker, &mut seen, 1, 0, &Tensor::from_slice(&[1_i32, 2], [2]).unwrap()).unwrap();
     let wrong = Tensor::from_slice(&[1_i32, 2, 3], [3]).unwrap();
-    let error = chunker.append(&mut keys, 1, 1, &wrong).unwrap_err();
+    let error = append(&mut chunker, &mut seen, 1, 1, &wrong).unwrap_err();
     assert_eq!(error.to_string(), "the column holds int32[2], got int32[3]");
     let wrong = Tensor::from_slice(&[1_i64, 2], [2]).unwrap();
-    let error = chunker.append(&mut keys, 1, 1, &wrong).unwrap_err();
+    let error = append(&mut chunker, &mut seen, 1, 1, &wrong).unwrap_err();
     assert_eq!(error.to_string(), "the column holds int32[2], got int64[2]");
     let deep = Tensor::from_slice(&[1_i32], Shape::from_iter([1; 254])).unwrap();
-    assert_eq!(chunker.append(&mut keys, 1, 1, &deep), Err(ChunkerError::Rank { rank: 254 }));
+    assert_eq!(append(&mut chunker, &mut seen, 1, 1, &deep), Err(ChunkerError::Rank { rank: 254 }));
 }
 
 #[test]
 fn steps_go_forward_inside_one_episode() {
-    let (mut chunker, mut keys) = (chunker(3), keys());
+    let (mut chunker, mut seen) = (chunker(3), Seen::default());
     let cell = Tensor::scalar(1_u8);
-    chunker.append(&mut keys, 1, 5, &cell).unwrap();
+    append(&mut chunker, &mut seen, 1, 5, &cell).unwrap();
     let step = |given| Err(ChunkerError::Step { last: 5, given });
-    assert_eq!(chunker.append(&mut keys, 1, 5, &cell), step(5));
-    assert_eq!(chunker.append(&mut keys, 1, 4, &cell), step(4));
+    assert_eq!(append(&mut chunker, &mut seen, 1, 5, &cell), step(5));
+    assert_eq!(append(&mut chunker, &mut seen, 1, 4, &cell), step(4));
     let episode = Err(ChunkerError::Episode { buffered: 1, given: 2 });
-    assert_eq!(chunker.append(&mut keys, 2, 6, &cell), episode);
-    assert_eq!(chunker.buffered_rows(), 1);
-    let cut = chunker.flush().unwrap();
-    assert_eq!((cut.range.start, cut.range.end), (5, 5));
+    assert_eq!(append(&mut chunker, &mut seen, 2, 6, &cell), episode);
+    assert_eq!(chunker.buffered_rows(0), 1);
+    chunker.flush(&mut seen);
+    assert_eq!((seen.chunks[&1].0.start, seen.chunks[&1].0.end), (5, 5));
     // With nothing buffered, anything may follow.
-    let (next, _) = chunker.append(&mut keys, 2, 0, &cell).unwrap();
-    assert_eq!(next, CellRef { chunk_key: 2, offset: 0 });
+    append(&mut chunker, &mut seen, 2, 0, &cell).unwrap();
     assert_eq!(chunker.pending_key(), Some(2));
 }
 
 #[test]
 fn steps_may_reach_the_ends_of_their_range() {
-    let (mut chunker, mut keys) = (chunker(3), keys());
+    let (mut chunker, mut seen) = (chunker(3), Seen::default());
     let cell = Tensor::scalar(1_u8);
     for step in [i32::MIN, i32::MAX - 1, i32::MAX] {
-        chunker.append(&mut keys, 1, step, &cell).unwrap();
+        append(&mut chunker, &mut seen, 1, step, &cell).unwrap();
     }
-    assert!(matches!(
-        chunker.append(&mut keys, 1, i32::MAX, &cell),
-        Ok((CellRef { chunk_key: 2, offset: 0 }, None))
-    ));
+    assert_eq!(seen.cuts, [(1, 3)]);
+    append(&mut chunker, &mut seen, 1, i32::MAX, &cell).unwrap();
+    assert_eq!(chunker.pending_key(), Some(2));
 }
 
 #[test]
-fn the_length_changes_only_between_chunks() {
-    let (mut chunker, mut keys) = (chunker(3), keys());
-    let cell = Tensor::scalar(1_u8);
-    chunker.append(&mut keys, 1, 0, &cell).unwrap();
-    let longer = ChunkLength::constant(5, 7).unwrap();
-    assert_eq!(chunker.set_length(longer), Err(ChunkerError::Buffered { rows: 1 }));
-    chunker.flush();
-    assert_eq!(chunker.set_length(longer), Ok(()));
-    assert_eq!((chunker.max_chunk_length(), chunker.num_keep_alive_refs()), (5, 7));
+fn lengths_that_make_no_sense_are_refused() {
     let invalid = ChunkLength::Constant { max_chunk_length: 8, num_keep_alive_refs: 7 };
-    assert!(matches!(chunker.set_length(invalid), Err(ChunkerError::Length { .. })));
-    assert!(ColumnChunker::new(invalid, false).is_err());
+    assert!(matches!(Chunker::new(invalid, false), Err(ChunkerError::Length { .. })));
 }
 
 /// Lengths of chunks while items of the newest five cells are written after every step, each cell being `cell_bytes` long
 /// and each chunk `overhead` bytes more.
 fn tuned_lengths(num_keep_alive_refs: u32, steps: i32, size_bytes: impl Fn(u64) -> u64) -> Vec<u32> {
     let length = ChunkLength::auto_tuned(num_keep_alive_refs, 1.0).expect("valid");
-    let mut chunker = ColumnChunker::new(length, false).expect("valid");
-    let (mut keys, mut refs, mut rows, mut lengths) = (keys(), Vec::new(), BTreeMap::new(), Vec::new());
+    let mut chunker = chunker_of(1, length, false);
+    let (mut seen, mut refs, mut rows, mut lengths) =
+        (Seen::default(), Vec::new(), BTreeMap::new(), Vec::new());
     for step in 0..steps {
-        let (cell_ref, cut) = chunker.append(&mut keys, 1, step, &Tensor::scalar(0_u8)).expect("valid");
-        refs.push(cell_ref.chunk_key);
-        let Some(cut) = cut else { continue };
-        let length = cut.tensor.shape().rows().expect("has rows");
+        append(&mut chunker, &mut seen, 1, step, &Tensor::scalar(0_u8)).expect("valid");
+        refs.push(seen.placed.last().expect("placed").chunk_key);
+        let Some((key, _)) = seen.cuts.pop() else { continue };
+        let length = seen.chunks[&key].1[0].shape().rows().expect("has rows");
         lengths.push(length);
-        rows.insert(cut.key, length);
+        rows.insert(key, length);
         // Items whose newest cell lies in the chunk that was just cut are written now.
         for newest in refs.len() - usize::try_from(length).expect("small")..refs.len() {
             if newest >= 4 {

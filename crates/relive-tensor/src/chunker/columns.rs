@@ -1,0 +1,363 @@
+//! The rows of columns on their way to the chunks that they share.
+
+use smallvec::SmallVec;
+
+use super::buffer::Buffer;
+use super::cut::{Cut, CutColumn, CutData};
+use super::rows::Rows;
+use super::{AutoTuner, ChunkLength, ChunkStatistic, ChunkerError};
+use crate::chunk::SequenceRange;
+use crate::limits::{CHUNKER_CUT_BYTES, MAX_CELL_BYTES, MAX_RANK};
+use crate::{DType, Shape, Tensor, TensorError};
+
+/// Where rows of a column will be found once their chunk is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placed {
+    /// Number of the column in its chunker.
+    pub column: usize,
+    /// Key of the chunk, known from its first row on.
+    pub chunk_key: u64,
+    /// Which tensor of the chunk.
+    pub index: u32,
+    /// Row in that tensor.
+    pub offset: u32,
+    /// Which of the rows that were given is there; the others follow it.
+    pub first: u32,
+    /// How many of them are there.
+    pub rows: u32,
+}
+
+/// What a chunker asks of and tells the one who feeds it.
+pub trait ChunkSink {
+    /// A key for a chunk that begins.
+    fn draw_key(&mut self) -> u64;
+
+    /// Rows have their place.
+    fn place(&mut self, placed: Placed);
+
+    /// A chunk is full; its rows are forgotten after this.
+    fn cut(&mut self, cut: &Cut<'_>);
+}
+
+/// Collects the rows of some columns and cuts them into chunks that they share: the values of one step lie together.
+///
+/// A column may lack a row at any step. Type and shape of a column are fixed by its first row.
+///
+/// ```
+/// use relive_tensor::{ChunkLength, ChunkSink, Chunker, Cut, Placed, Rows, Tensor};
+///
+/// #[derive(Default)]
+/// struct Chunks(Vec<Vec<Tensor>>);
+///
+/// impl ChunkSink for Chunks {
+///     fn draw_key(&mut self) -> u64 { 7 }
+///     fn place(&mut self, _: Placed) {}
+///     fn cut(&mut self, cut: &Cut<'_>) {
+///         self.0.push(cut.columns().iter().filter_map(|column| column.to_tensor().ok()).collect());
+///     }
+/// }
+///
+/// let mut chunker = Chunker::new(ChunkLength::constant(2, 4)?, false)?;
+/// let (observation, reward) = (chunker.add_column(), chunker.add_column());
+/// let mut chunks = Chunks::default();
+/// for step in 0..2_u8 {
+///     let (cell, gain) = (Tensor::from_slice(&[step, 1], [2])?, Tensor::scalar(0.5_f32));
+///     let cells = [(observation, Rows::step(&cell)), (reward, Rows::step(&gain))];
+///     chunker.append(1, i32::from(step), &cells, &mut chunks)?;
+/// }
+/// assert_eq!(chunks.0[0][0].to_vec::<u8>()?, [0, 1, 1, 1]);
+/// assert_eq!(chunks.0[0][1].to_vec::<f32>()?, [0.5, 0.5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Chunker {
+    length: ChunkLength,
+    tuner: Option<AutoTuner>,
+    delta: bool,
+    columns: SmallVec<[Buffered; 1]>,
+    open: Option<Open>,
+}
+
+/// A column, and its rows in the chunk that is being filled.
+#[derive(Clone, Debug, Default)]
+struct Buffered {
+    spec: Option<(DType, Shape)>,
+    buffer: Buffer,
+    /// Which tensor of the open chunk it is, if it has rows there, …
+    index: u32,
+    /// … and the step of the last of them.
+    last_step: i32,
+}
+
+/// The chunk that is being filled.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    key: u64,
+    range: SequenceRange,
+    /// Steps of which some column has a row.
+    steps: u32,
+    columns: u32,
+    size_bytes: u64,
+}
+
+impl Open {
+    fn new(key: u64, episode_id: u64, step: i32) -> Self {
+        let range = SequenceRange { episode_id, start: step, end: step, sparse: false };
+        Self { key, range, steps: 0, columns: 0, size_bytes: 0 }
+    }
+
+    /// Whether a row of `step` belongs to a step that is there already.
+    fn continues(&self, step: i32) -> bool {
+        self.steps > 0 && self.range.end == step
+    }
+
+    fn add_steps(&mut self, first: i32, rows: u32) {
+        let is_same = self.continues(first);
+        let follows = self.steps == 0 || is_same || self.range.end.checked_add(1) == Some(first);
+        self.range.sparse |= !follows;
+        self.range.end = first.saturating_add(i32::try_from(rows - 1).unwrap_or(i32::MAX));
+        self.steps += rows - u32::from(is_same);
+    }
+}
+
+impl Chunker {
+    /// A chunker without columns. `delta` asks for delta coding of its chunks.
+    ///
+    /// # Errors
+    /// [`ChunkerError`] if the numbers in `length` make no sense.
+    pub fn new(length: ChunkLength, delta: bool) -> Result<Self, ChunkerError> {
+        let length = length.validate()?;
+        Ok(Self { length, tuner: tuner(&length), delta, columns: SmallVec::new(), open: None })
+    }
+
+    /// Adds a column and gives its number.
+    pub fn add_column(&mut self) -> usize {
+        self.columns.push(Buffered::default());
+        self.columns.len() - 1
+    }
+
+    /// Takes rows of some columns, each as many, for consecutive steps from `first_step` on. Tells `sink` where they go, and
+    /// which chunks are full.
+    ///
+    /// # Errors
+    /// [`ChunkerError`] if type or shape of a row differ from the column's first one, the columns differ in their number of rows, the
+    /// episode changes while rows are buffered, a step does not come after the column's last buffered one, or a row is over
+    /// [`MAX_CELL_BYTES`]. Nothing is taken then.
+    pub fn append<S: ChunkSink>(
+        &mut self,
+        episode_id: u64,
+        first_step: i32,
+        cells: &[(usize, Rows<'_>)],
+        sink: &mut S,
+    ) -> Result<(), ChunkerError> {
+        let Some(count) = cells.first().map(|(_, rows)| rows.rows()) else { return Ok(()) };
+        self.check(episode_id, first_step, cells, count)?;
+        for (column, rows) in cells {
+            let spec = self.columns.get_mut(*column).map(|column| &mut column.spec);
+            if let Some(spec @ None) = spec {
+                *spec = Some((rows.dtype(), Shape::from(rows.cell_dims())));
+            }
+        }
+        let mut from = 0;
+        while from < count {
+            let step = first_step.saturating_add(i32::try_from(from).unwrap_or(i32::MAX));
+            from += self.append_part(episode_id, step, cells, from, count - from, sink);
+        }
+        Ok(())
+    }
+
+    /// Takes as many of the rows from number `from` on, at least one, as the chunk that is being filled has room for.
+    fn append_part<S: ChunkSink>(
+        &mut self,
+        episode_id: u64,
+        step: i32,
+        cells: &[(usize, Rows<'_>)],
+        from: u32,
+        left: u32,
+        sink: &mut S,
+    ) -> u32 {
+        let max_steps = self.max_chunk_length();
+        let is_new = self.open.is_none();
+        let open = self.open.get_or_insert_with(|| Open::new(sink.draw_key(), episode_id, step));
+        let room = max_steps.saturating_sub(open.steps) + u32::from(open.continues(step));
+        let row_bytes = cells.iter().map(|(_, rows)| rows.cell_bytes()).sum::<u64>().max(1);
+        let until_large = CHUNKER_CUT_BYTES.saturating_sub(open.size_bytes).div_ceil(row_bytes);
+        let fitting = u32::try_from(until_large).unwrap_or(u32::MAX).min(room).max(1);
+        let taken = fitting.min(left);
+        let parts = || cells.iter().map(|(column, rows)| (*column, rows.part(from, taken)));
+        let last_step = step.saturating_add(i32::try_from(taken - 1).unwrap_or(i32::MAX));
+        open.add_steps(step, taken);
+        open.size_bytes += parts().map(|(_, part)| part.size_bytes()).sum::<u64>();
+        let is_full = open.steps >= max_steps || open.size_bytes >= CHUNKER_CUT_BYTES;
+        for (column, _) in cells {
+            let Some(buffered) = self.columns.get_mut(*column) else { continue };
+            if buffered.buffer.rows() == 0 {
+                buffered.index = open.columns;
+                open.columns += 1;
+            }
+            let (chunk_key, index, offset) = (open.key, buffered.index, buffered.buffer.rows());
+            sink.place(Placed { column: *column, chunk_key, index, offset, first: from, rows: taken });
+            buffered.last_step = last_step;
+        }
+        if is_new && is_full {
+            self.cut_given(parts(), sink);
+            return taken;
+        }
+        for (column, part) in parts() {
+            if let Some(buffered) = self.columns.get_mut(column) {
+                buffered.buffer.push(&part);
+            }
+        }
+        if is_full {
+            self.flush(sink);
+        }
+        taken
+    }
+
+    /// Cuts a chunk of nothing but rows that were just given.
+    fn cut_given<'r>(&mut self, parts: impl Iterator<Item = (usize, Rows<'r>)>, sink: &mut impl ChunkSink) {
+        let Some(open) = self.open.take() else { return };
+        let columns = parts.map(|(column, part)| CutColumn {
+            column,
+            dtype: part.dtype(),
+            cell_dims: part.cell_dims(),
+            rows: part.rows(),
+            data: CutData::Given(part.data()),
+        });
+        let columns = columns.collect();
+        sink.cut(&Cut { key: open.key, range: open.range, delta: self.delta, columns });
+    }
+
+    /// Cuts a chunk of the buffered rows, if there are any.
+    pub fn flush(&mut self, sink: &mut impl ChunkSink) {
+        let Some(Open { key, mut range, steps, .. }) = self.open.take() else { return };
+        let mut columns: SmallVec<[CutColumn<'_>; 8]> = SmallVec::new();
+        let mut indices: SmallVec<[u32; 8]> = SmallVec::new();
+        for (number, column) in self.columns.iter().enumerate() {
+            let rows = column.buffer.rows();
+            let Some((dtype, shape)) = column.spec.as_ref().filter(|_| rows > 0) else { continue };
+            range.sparse |= rows != steps;
+            let place = indices.partition_point(|&index| index < column.index);
+            let data = CutData::Buffered(&column.buffer);
+            let cut = CutColumn { column: number, dtype: *dtype, cell_dims: shape.dims(), rows, data };
+            indices.insert(place, column.index);
+            columns.insert(place, cut);
+        }
+        sink.cut(&Cut { key, range, delta: self.delta, columns });
+        self.columns.iter_mut().for_each(|column| column.buffer.clear());
+    }
+
+    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, of the tensor number `index` of the chunk `key` while that is being
+    /// filled. `None` if it is not, or has not that many rows.
+    ///
+    /// # Errors
+    /// [`TensorError`] never occurs for rows that were taken; it is what making a tensor may say.
+    #[must_use]
+    pub fn pending_rows(
+        &self,
+        key: u64,
+        index: u32,
+        offset: u32,
+        rows: u32,
+    ) -> Option<Result<Tensor, TensorError>> {
+        self.open.filter(|open| open.key == key)?;
+        let is_it = |column: &&Buffered| column.buffer.rows() > 0 && column.index == index;
+        let column = self.columns.iter().find(is_it)?;
+        let (dtype, cell) = column.spec.as_ref()?;
+        let end = offset.checked_add(rows).filter(|end| *end <= column.buffer.rows())?;
+        Some(column.buffer.copy(*dtype, cell, offset..end))
+    }
+
+    /// The length at which chunks are cut now.
+    #[must_use]
+    pub fn max_chunk_length(&self) -> u32 {
+        match (&self.tuner, self.length) {
+            (Some(tuner), _) => tuner.max_chunk_length(),
+            (None, ChunkLength::Constant { max_chunk_length, .. }) => max_chunk_length,
+            (None, ChunkLength::AutoTuned { .. }) => 1,
+        }
+    }
+
+    /// Number of rows of a column that wait for their chunk to be cut.
+    #[must_use]
+    pub fn buffered_rows(&self, column: usize) -> u32 {
+        self.columns.get(column).map_or(0, |column| column.buffer.rows())
+    }
+
+    /// Key of the chunk that is being filled.
+    #[must_use]
+    pub fn pending_key(&self) -> Option<u64> {
+        self.open.map(|open| open.key)
+    }
+
+    /// Takes note of an item that is about to be sent, see [`AutoTuner::record_item`]. Without effect under a constant length.
+    pub fn record_item(&mut self, cells: u32, chunks: &[ChunkStatistic]) {
+        if let Some(tuner) = &mut self.tuner {
+            tuner.record_item(cells, chunks);
+        }
+    }
+
+    fn check(
+        &self,
+        episode_id: u64,
+        first_step: i32,
+        cells: &[(usize, Rows<'_>)],
+        count: u32,
+    ) -> Result<(), ChunkerError> {
+        let last = i32::try_from(count.saturating_sub(1)).ok().and_then(|more| first_step.checked_add(more));
+        last.ok_or(ChunkerError::Steps { first: first_step, rows: count })?;
+        if let Some(Open { range, .. }) = &self.open {
+            if episode_id != range.episode_id {
+                return Err(ChunkerError::Episode { buffered: range.episode_id, given: episode_id });
+            }
+            if first_step < range.end {
+                return Err(ChunkerError::Step { last: range.end, given: first_step });
+            }
+        }
+        for (number, rows) in cells {
+            let columns = self.columns.len();
+            let column =
+                self.columns.get(*number).ok_or(ChunkerError::NoSuchColumn { column: *number, columns })?;
+            if rows.rows() != count {
+                return Err(ChunkerError::Rows { expected: count, got: rows.rows() });
+            }
+            column.check(first_step, rows)?;
+        }
+        Ok(())
+    }
+}
+
+impl Buffered {
+    fn check(&self, first_step: i32, rows: &Rows<'_>) -> Result<(), ChunkerError> {
+        if self.buffer.rows() > 0 && first_step <= self.last_step {
+            return Err(ChunkerError::Step { last: self.last_step, given: first_step });
+        }
+        let (dims, rank, size) = (rows.cell_dims(), rows.cell_dims().len(), rows.cell_bytes());
+        if rank >= MAX_RANK {
+            return Err(ChunkerError::Rank { rank });
+        }
+        if size > MAX_CELL_BYTES {
+            return Err(ChunkerError::CellSize { size });
+        }
+        match &self.spec {
+            Some((dtype, shape)) if *dtype != rows.dtype() || shape.dims() != dims => {
+                Err(ChunkerError::Cell {
+                    dtype: *dtype,
+                    shape: shape.clone(),
+                    actual_dtype: rows.dtype(),
+                    actual_shape: Shape::from(dims),
+                })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn tuner(length: &ChunkLength) -> Option<AutoTuner> {
+    match *length {
+        ChunkLength::Constant { .. } => None,
+        ChunkLength::AutoTuned { num_keep_alive_refs, throughput_weight } => {
+            Some(AutoTuner::new(num_keep_alive_refs, throughput_weight))
+        }
+    }
+}
