@@ -1,60 +1,102 @@
 //! An item in its table, and what it is like.
 
+use core::hash::BuildHasher;
 use std::sync::Arc;
 
-use relive_tensor::{Plain, PlainLayout};
-use yoke::Yoke;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use relive_tensor::{ColumnLayout, Row, RowLayout, Trajectory};
 
 use crate::{ItemData, ItemView};
 
-/// The number of a layout in its table's [`Layouts`]. None is [`ANY`](Self::ANY).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The number of a layout in its table's [`Layouts`]; without meaning for an item that is no row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LayoutId(u32);
 
-impl LayoutId {
-    /// Of items that are no run of bytes, or a long one, or unlike too many others.
-    pub(crate) const ANY: Self = Self(0);
+/// The number of what several layouts have in common in [`Layouts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KindId(u32);
+
+/// How the rows of a table lie, each layout once. Items with the same columns are of one kind, though they lie in different ways: in the
+/// chunk at the end of an episode, which is shorter, columns are nearer to each other.
+#[derive(Debug, Default)]
+pub(crate) struct Layouts {
+    known: Vec<Known>,
+    kinds: Vec<Arc<[ColumnLayout]>>,
+    by_content: HashTable<u32>,
+    hasher: FixedState,
+    /// The one found last.
+    last: LayoutId,
 }
 
-/// What the plain items of a table are like, each layout once.
-#[derive(Debug, Default)]
-pub(crate) struct Layouts(Vec<PlainLayout>);
+#[derive(Debug)]
+struct Known {
+    layout: RowLayout,
+    kind: KindId,
+}
 
-/// Layouts beyond these are not told apart: there is one in nearly every table.
-const MAX_LAYOUTS: usize = 16;
-
-/// Bytes of the longest items whose places are kept: of longer ones the way to them is a small part.
-const MAX_PLAIN_BYTES: usize = 4_096;
+/// Layouts beyond these are not told apart, and their items read in another way: tables have one, and some for each length of the chunks.
+const MAX_LAYOUTS: usize = 1_024;
 
 impl Layouts {
-    pub(crate) fn find(&self, layout: &PlainLayout) -> Option<LayoutId> {
-        self.position(|known| known == layout)
+    /// The kind of rows with these columns.
+    pub(crate) fn kind_of(&self, columns: &Arc<[ColumnLayout]>) -> Option<KindId> {
+        let at = self.kinds.iter().position(|kind| Arc::ptr_eq(kind, columns) || kind == columns)?;
+        u32::try_from(at).ok().map(KindId)
     }
 
-    fn id_of(&mut self, plain: &Plain<'_>) -> LayoutId {
-        self.position(|known| plain.is_like(known)).unwrap_or_else(|| self.add(plain.layout()))
+    /// The columns of the row that came last.
+    pub(crate) fn newest(&self) -> Option<&Arc<[ColumnLayout]>> {
+        let known = self.known.get(self.last.0 as usize)?;
+        self.kinds.get(known.kind.0 as usize)
     }
 
-    fn position(&self, is_it: impl Fn(&PlainLayout) -> bool) -> Option<LayoutId> {
-        let at = self.0.iter().position(is_it)?;
-        u32::try_from(at + 1).ok().map(LayoutId)
+    pub(crate) fn get(&self, id: LayoutId) -> Option<(&RowLayout, KindId)> {
+        self.known.get(id.0 as usize).map(|known| (&known.layout, known.kind))
     }
 
-    fn add(&mut self, layout: PlainLayout) -> LayoutId {
-        if self.0.len() >= MAX_LAYOUTS {
-            return LayoutId::ANY;
+    /// The item as a row, if it is one.
+    fn row_of(&mut self, trajectory: &Trajectory) -> Option<(Row, LayoutId)> {
+        let last = self.get(self.last).map(|(layout, _)| layout);
+        let (row, other) = trajectory.row(last)?;
+        if let Some(layout) = other {
+            self.last = self.find(&layout).or_else(|| self.add(layout))?;
         }
-        self.0.push(layout);
-        u32::try_from(self.0.len()).map_or(LayoutId::ANY, LayoutId)
+        Some((row, self.last))
+    }
+
+    fn find(&self, layout: &RowLayout) -> Option<LayoutId> {
+        let is_it = |&at: &u32| self.known.get(at as usize).is_some_and(|known| known.layout == *layout);
+        self.by_content.find(self.hasher.hash_one(layout), is_it).copied().map(LayoutId)
+    }
+
+    fn add(&mut self, layout: RowLayout) -> Option<LayoutId> {
+        if self.known.len() >= MAX_LAYOUTS {
+            return None;
+        }
+        let columns: Arc<[ColumnLayout]> = layout.columns().cloned().collect();
+        let kind = self.kind_of(&columns).or_else(|| {
+            self.kinds.push(columns);
+            u32::try_from(self.kinds.len() - 1).ok().map(KindId)
+        })?;
+        let at = u32::try_from(self.known.len()).ok()?;
+        let hash = self.hasher.hash_one(&layout);
+        self.known.push(Known { layout, kind });
+        let (known, hasher) = (&self.known, &self.hasher);
+        self.by_content.insert_unique(hash, at, |&at| {
+            known.get(at as usize).map_or(0, |known| hasher.hash_one(&known.layout))
+        });
+        Some(LayoutId(at))
     }
 }
 
 /// An item and what changes about it.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The item, and its bytes where they lie if it has a layout: reading a small item takes the way by neither its data nor its chunk.
-    item: Yoke<&'static [u8], Arc<ItemData>>,
-    /// The same as in the item, here to spare a look-up the way there.
+    data: Arc<ItemData>,
+    /// Where its bytes lie, if it is small: reading it takes the way by neither its data nor its chunks.
+    row: Option<Row>,
+    /// The same as in the data, here to spare a look-up the way there.
     pub(crate) key: u64,
     pub(crate) priority: f64,
     pub(crate) times_sampled: i32,
@@ -63,32 +105,22 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn new(data: Arc<ItemData>, priority: f64, times_sampled: i32, layouts: &mut Layouts) -> Self {
-        let (key, mut layout) = (data.key, LayoutId::ANY);
-        let item = Yoke::attach_to_cart(data, |data| {
-            let plain = data.trajectory.plain().filter(|plain| plain.bytes.len() <= MAX_PLAIN_BYTES);
-            plain.map_or(&[][..], |plain| {
-                layout = layouts.id_of(&plain);
-                plain.bytes
-            })
-        });
-        Self { item, key, priority, times_sampled, layout }
+        let (row, layout) = layouts.row_of(&data.trajectory).unzip();
+        Self { key: data.key, data, row, priority, times_sampled, layout: layout.unwrap_or_default() }
     }
 
     pub(crate) fn data(&self) -> &Arc<ItemData> {
-        self.item.backing_cart()
+        &self.data
     }
 
     pub(crate) fn into_data(self) -> Arc<ItemData> {
-        self.item.into_backing_cart()
+        self.data
     }
 
-    pub(crate) fn is_of(&self, layout: LayoutId) -> bool {
-        self.layout == layout
-    }
-
-    /// The item's bytes, if it is of this layout.
-    pub(crate) fn plain(&self, layout: LayoutId) -> Option<&[u8]> {
-        (self.layout == layout && layout != LayoutId::ANY).then(|| *self.item.get())
+    /// The item as a row of one of `layouts`, which its table has.
+    pub(crate) fn row<'a>(&'a self, layouts: &'a Layouts) -> Option<(&'a Row, &'a RowLayout, KindId)> {
+        let row = self.row.as_ref()?;
+        layouts.get(self.layout).map(|(layout, kind)| (row, layout, kind))
     }
 
     pub(crate) fn view(&self) -> ItemView<'_> {

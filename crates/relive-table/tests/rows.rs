@@ -1,5 +1,7 @@
 //! Samples that are copied are those that would have been handed out.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -7,7 +9,9 @@ use relive_table::{
     ErrorBuffer, Freed, InsertOnFirstSample, MAX_ROWS_AT_ONCE, NewItem, RateLimiterConfig, Sampled,
     SampledRow, SelectorKind, Table, TableConfig, Timestamp,
 };
-use relive_tensor::{DType, PlainLayout, Shape};
+use relive_tensor::{
+    Chunk, Codec, ColumnLayout, DType, SequenceRange, Shape, Slice, Tensor, TrajectoryBuilder, encode_chunk,
+};
 use relive_testkit::data;
 
 /// Bytes of an item of [`data::item`]: one row of one float.
@@ -33,8 +37,9 @@ mod common {
         }
     }
 
-    pub(super) fn layout(rows: u32) -> PlainLayout {
-        PlainLayout { dtype: DType::Float32, cell_shape: Shape::scalar(), rows, squeeze: false }
+    /// One column of so many floats.
+    pub(super) fn layout(rows: u32) -> Arc<[ColumnLayout]> {
+        [ColumnLayout { dtype: DType::Float32, cell_shape: Shape::scalar(), rows: Some(rows) }].into()
     }
 
     pub(super) fn rows_of(sampled: &[Sampled]) -> (Vec<SampledRow>, Vec<u8>) {
@@ -45,19 +50,19 @@ mod common {
             table_size: sampled.table_size,
             times_sampled: sampled.times_sampled,
         };
-        let bytes =
-            sampled.iter().flat_map(|sampled| sampled.item.trajectory.plain().unwrap().bytes.to_vec());
+        let first = |sampled: &Sampled| sampled.item.trajectory.decode_column(0).unwrap();
+        let bytes = sampled.iter().flat_map(|sampled| first(sampled).bytes().unwrap().to_vec());
         (sampled.iter().map(row).collect(), bytes.collect())
     }
 
     /// What a table copies, and the samples that it gives instead.
     pub(super) fn copy(
         table: &mut Table,
-        layout: &PlainLayout,
+        layout: &Arc<[ColumnLayout]>,
         count: usize,
     ) -> (Vec<SampledRow>, Vec<u8>, usize) {
-        let (mut bytes, mut others) = (vec![0xff; count * layout.size_bytes().unwrap()], Vec::new());
-        let rows = table.sample_rows(layout, &mut bytes, &mut rng(1), &mut others);
+        let (mut bytes, mut others) = (vec![0xff; layout[0].size_bytes(count).unwrap()], Vec::new());
+        let rows = table.sample_rows(layout, count, &mut [&mut bytes], &mut rng(1), &mut others);
         (rows, bytes, others.len())
     }
 }
@@ -83,7 +88,7 @@ proptest! {
         let (mut of_copies, mut of_shares) = (rng(seed), rng(seed));
         for count in counts {
             let (mut bytes, mut others, mut shared) = (vec![0; count * SIZE], Vec::new(), Vec::new());
-            let rows = copying.sample_rows(&layout(1), &mut bytes, &mut of_copies, &mut others);
+            let rows = copying.sample_rows(&layout(1), count, &mut [&mut bytes], &mut of_copies, &mut others);
             sharing.sample_many(count, &mut of_shares, &mut shared, &mut Freed::default());
             prop_assert_eq!((rows, bytes), rows_of(&shared));
             prop_assert!(others.is_empty());
@@ -156,7 +161,8 @@ fn nothing_is_copied_where_sampling_does_more_than_that() {
     let mut table = filled(TableConfig::new("t"), items());
     assert_eq!(copy(&mut table, &layout(1), MAX_ROWS_AT_ONCE + 1).0, []);
     let (mut odd, mut others) = ([0; 2 * SIZE + 1], Vec::new());
-    assert_eq!(table.sample_rows(&layout(1), &mut odd, &mut rng(1), &mut others), []);
+    assert_eq!(table.sample_rows(&layout(1), 2, &mut [&mut odd], &mut rng(1), &mut others), []);
+    assert_eq!(table.sample_rows(&layout(1), 0, &mut [], &mut rng(1), &mut others), []);
     assert_eq!(copy(&mut table, &layout(1), MAX_ROWS_AT_ONCE).0.len(), MAX_ROWS_AT_ONCE);
     assert!(others.is_empty());
 }
@@ -170,4 +176,55 @@ fn a_restored_table_copies() {
     let mut restored =
         Table::restored(config, Vec::new(), &ledger, snapshot, &mut rng(1), &mut Freed::default()).unwrap();
     assert_eq!(copy(&mut restored, &layout(1), 6), copy(&mut table, &layout(1), 6));
+}
+
+/// An item of three columns, in one chunk or in one for each, of which the last is compressed.
+fn transition(key: u64, value: f32, in_one: bool) -> NewItem {
+    let observation = Tensor::from_slice(&[value, -value], [1, 2]).unwrap();
+    let columns = [
+        observation,
+        Tensor::from_bools(&[value > 2.0], [1]).unwrap(),
+        Tensor::from_slice(&[value; 40], [1, 40]).unwrap(),
+    ];
+    let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+    let chunk = |key: u64, columns: &[Tensor], codec| {
+        Arc::new(Chunk::new(encode_chunk(key, range, columns, false, codec).unwrap()).unwrap())
+    };
+    let mut builder = TrajectoryBuilder::new();
+    if in_one {
+        builder.chunk(chunk(key, &columns, Codec::Raw));
+    } else {
+        for (number, column) in columns.iter().enumerate() {
+            let codec = if number == 2 { Codec::Zstd } else { Codec::Snappy };
+            builder.chunk(chunk(3 * key + number as u64, std::slice::from_ref(column), codec));
+        }
+    }
+    for column in 0..3 {
+        builder.begin_column(true);
+        let (chunk, index) = if in_one { (0, column) } else { (column, 0) };
+        builder.slice(Slice { chunk, offset: 0, length: 1, index });
+    }
+    NewItem { key, priority: 1.0, times_sampled: 0, trajectory: builder.build().unwrap() }
+}
+
+#[test]
+fn columns_are_copied_to_places_of_their_own_however_they_lie() {
+    let mut table =
+        filled(TableConfig::new("t"), (0..40).map(|key| transition(key, key as f32, key % 3 != 0)));
+    let columns = Arc::clone(table.row_columns().unwrap());
+    assert_eq!(
+        columns.iter().map(|column| column.cell_bytes()).collect::<Vec<_>>(),
+        [Some(8), Some(1), Some(160)]
+    );
+    let (mut observations, mut flags, mut others, mut left) =
+        (vec![0; 800], vec![0; 100], vec![0; 16_000], Vec::new());
+    let places = &mut [observations.as_mut_slice(), &mut flags, &mut others];
+    let rows = table.sample_rows(&columns, 100, places, &mut rng(1), &mut left);
+    assert_eq!((rows.len(), left.len()), (100, 0));
+    for (at, row) in rows.iter().enumerate() {
+        let value = row.key as f32;
+        assert_eq!(observations[at * 8..][..8], [value, -value].map(f32::to_le_bytes).concat());
+        assert_eq!(flags[at], u8::from(value > 2.0));
+        assert_eq!(others[at * 160..][..160], [value; 40].map(f32::to_le_bytes).concat());
+    }
 }

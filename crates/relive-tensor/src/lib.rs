@@ -28,6 +28,7 @@ mod chunker;
 pub mod codec;
 mod dtype;
 mod element;
+mod layout;
 pub mod limits;
 mod nest;
 mod shape;
@@ -48,11 +49,13 @@ pub use chunker::{
 pub use codec::{Codec, CodecError, CodecSet};
 pub use dtype::{DType, UnknownDType};
 pub use element::{Element, F8E4M3Fn, F8E5M2};
+pub use layout::ColumnLayout;
 pub use nest::{Leaves, Nest, NestError, Path, PathPart};
 pub use shape::{Shape, ShapeError};
 pub use spec::{Signature, TensorSpec};
 pub use tensor::{Tensor, TensorError};
-pub use touch::{touch, touch_starts};
+pub use touch::{copy, touch, touch_starts};
 pub use trajectory::{
-    Column, ColumnSpan, OnlySlice, Plain, PlainLayout, Slice, Trajectory, TrajectoryBuilder, TrajectoryError,
+    Column, ColumnSpan, MAX_PACKED_BYTES, MAX_ROW_BYTES, OnlySlice, Row, RowLayout, Slice, Trajectory,
+    TrajectoryBuilder, TrajectoryError,
 };

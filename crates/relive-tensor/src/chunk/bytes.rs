@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
@@ -55,7 +55,7 @@ impl fmt::Debug for ChunkBytes<'_> {
 /// How a chunk keeps its frame.
 pub(super) enum Kept {
     /// In its own memory, for as long as it lives.
-    Fixed(Box<[u8]>),
+    Fixed(Arc<[u8]>),
     /// Where a disk tier moves it.
     Movable(Box<Movable>),
 }
@@ -97,7 +97,7 @@ impl Kept {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                let frames = Frames { near: Some(Bytes::from(frame)), far: None };
+                let frames = Frames { near: Some(Bytes::from_owner(frame)), far: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
             Self::Movable(_) => self,

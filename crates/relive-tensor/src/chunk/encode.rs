@@ -1,5 +1,7 @@
 //! From tensors to the parts of a chunk.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::{ChunkError, ChunkFault, ChunkParts, ColumnHeader, SequenceRange};
@@ -26,7 +28,7 @@ pub fn encode_chunk(
     codec: Codec,
 ) -> Result<ChunkParts, ChunkError> {
     let described = columns.iter().map(|tensor| (tensor.dtype(), tensor.shape()));
-    let (frame, columns) = encode_payloads(key, described, 0, |index, frame| match columns.get(index) {
+    let (frame, columns) = encode_payloads(key, described, |index, frame| match columns.get(index) {
         Some(tensor) => Ok(encode_tensor(tensor, use_delta, codec, frame)?),
         None => Err(ChunkFault::NoSuchColumn { columns: columns.len() }),
     })?;
@@ -34,17 +36,15 @@ pub fn encode_chunk(
 }
 
 /// A frame, and what is in it.
-type Encoded = (Box<[u8]>, SmallVec<[ColumnHeader; 1]>);
+type Encoded = (Arc<[u8]>, SmallVec<[ColumnHeader; 1]>);
 
-/// Payloads of columns of these types and shapes, for which there is `room` at first. `encode` appends the one of a number and
-/// tells its codec.
+/// Payloads of columns of these types and shapes. `encode` appends the one of a number and tells its codec.
 pub(crate) fn encode_payloads<'a>(
     key: u64,
     columns: impl ExactSizeIterator<Item = (DType, &'a Shape)>,
-    room: usize,
     encode: impl Fn(usize, &mut Vec<u8>) -> Result<Codec, ChunkFault>,
 ) -> Result<Encoded, ChunkError> {
-    let mut frame = Vec::with_capacity(room);
+    let mut frame = Vec::new();
     let mut headers = SmallVec::with_capacity(columns.len());
     for (index, (dtype, shape)) in columns.enumerate() {
         let error = |fault| ChunkError { key, column: Some(index), fault };
@@ -53,14 +53,8 @@ pub(crate) fn encode_payloads<'a>(
         let span = start..offset(&frame).map_err(error)?;
         headers.push(ColumnHeader { dtype, codec, shape: shape.clone(), span });
     }
-    Ok((exactly(frame), headers))
-}
-
-/// The bytes in memory of their size. Codecs ask for room for the worst case, and allocators that are asked to take a part
-/// of it back rather keep all: chunks live long, so that is worth a copy.
-fn exactly(frame: Vec<u8>) -> Box<[u8]> {
-    let unused = frame.capacity() - frame.len();
-    if unused > frame.len() / 16 { Box::from(frame.as_slice()) } else { frame.into_boxed_slice() }
+    // In memory of their size: codecs ask for room for the worst case, and chunks live long.
+    Ok((Arc::from(frame.as_slice()), headers))
 }
 
 /// Appends a payload and tells how it is coded.

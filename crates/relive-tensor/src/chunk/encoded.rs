@@ -42,9 +42,11 @@ impl Chunk {
 }
 
 impl<'a> EncodedTensor<'a> {
-    /// [`plain_rows`](Self::plain_rows) for as long as the chunk lives; `None` also if the chunk's bytes can be moved.
-    pub(crate) fn plain_rows_in_place(&self, first: u32, rows: u32) -> Option<&'a [u8]> {
-        self.plain_rows_of(self.payload.in_place()?, first, rows)
+    /// The first rows where they lie for as long as the chunk lives, if they are stored as they are; `None` also if the chunk's bytes can
+    /// be moved. Nobody has looked whether bytes of bools are some.
+    pub(crate) fn plain_in_place(&self, rows: u32) -> Option<&'a [u8]> {
+        let (plain, row_bytes) = self.plain(self.payload.in_place()?)?;
+        plain.get(..row_bytes.checked_mul(usize::try_from(rows).ok()?)?)
     }
 }
 

@@ -31,7 +31,7 @@ impl Chunk {
     pub fn recoded(&self, codec: Codec) -> Result<Self, ChunkError> {
         let described = self.columns().iter().map(|column| (column.dtype, &column.shape));
         let (frame, columns) =
-            encode_payloads(self.key(), described, 0, |index, frame| self.recode(index, codec, frame))?;
+            encode_payloads(self.key(), described, |index, frame| self.recode(index, codec, frame))?;
         let (key, range, delta_encoded) = (self.key(), self.range(), self.is_delta_encoded());
         Self::new(ChunkParts { key, range, columns, delta_encoded, frame, verbatim: false })
     }

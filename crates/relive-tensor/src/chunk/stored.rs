@@ -26,7 +26,7 @@ pub struct ChunkParts {
     /// Whether delta coding was applied before compression, to those columns that it applies to.
     pub delta_encoded: bool,
     /// The bytes that the columns' spans point into.
-    pub frame: Box<[u8]>,
+    pub frame: Arc<[u8]>,
     /// Whether `frame` is the very message that a client sent, to be sent on as it is. Otherwise it is the payloads alone.
     pub verbatim: bool,
 }
@@ -107,7 +107,7 @@ impl Chunk {
         self.leave_ledger();
         ledger.count_in(self.size_bytes(), self.uncompressed_size_bytes());
         if ledger.moves(self.frame.len()) {
-            let frame = std::mem::replace(&mut self.frame, Kept::Fixed(Box::default()));
+            let frame = std::mem::replace(&mut self.frame, Kept::Fixed(Arc::default()));
             self.frame = frame.into_movable();
         }
         self.ledger = Some(ledger);
@@ -174,12 +174,22 @@ impl Chunk {
 
     /// The frame as a run of bytes that stays alive by itself.
     #[must_use]
-    pub fn shared_frame(chunk: &Arc<Self>) -> Bytes {
-        if let Some(movable) = chunk.movable() {
-            chunk.state.touch();
-            return movable.get();
+    pub fn shared_frame(&self) -> Bytes {
+        match &self.frame {
+            Kept::Fixed(frame) => Bytes::from_owner(Arc::clone(frame)),
+            Kept::Movable(movable) => {
+                self.state.touch();
+                movable.get()
+            }
         }
-        Bytes::from_owner(SharedFrame(Arc::clone(chunk)))
+    }
+
+    /// The frame, unless it can be moved.
+    pub(crate) fn fixed_frame(&self) -> Option<&Arc<[u8]>> {
+        match &self.frame {
+            Kept::Fixed(frame) => Some(frame),
+            Kept::Movable(_) => None,
+        }
     }
 
     /// The tag of the store that has written the chunk down; 0 if none has.
@@ -232,19 +242,6 @@ impl Chunk {
     /// The ledger that has the accounts of those who hold the chunk.
     pub(super) fn books(&self) -> &Ledger {
         self.ledger.as_deref().unwrap_or_else(|| &UNCOUNTED)
-    }
-}
-
-/// A frame that keeps its chunk alive.
-struct SharedFrame(Arc<Chunk>);
-
-impl AsRef<[u8]> for SharedFrame {
-    fn as_ref(&self) -> &[u8] {
-        match &self.0.frame {
-            Kept::Fixed(frame) => frame,
-            // Only fixed frames are shared in this way.
-            Kept::Movable(_) => &[],
-        }
     }
 }
 

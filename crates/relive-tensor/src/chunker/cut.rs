@@ -1,16 +1,19 @@
 //! A chunk that is full, on the way to its encoded form.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::buffer::Buffer;
 use super::rows::RowData;
-use crate::chunk::{ChunkError, ChunkFault, ChunkParts, SequenceRange, encode_bytes, encode_payloads};
+use crate::chunk::{
+    ChunkError, ChunkFault, ChunkParts, ColumnHeader, SequenceRange, encode_bytes, encode_payloads,
+};
 use crate::codec::{Codec, CodecError, delta, strings};
+use crate::limits::MAX_CHUNK_BYTES;
+use crate::tensor::to_u64;
 use crate::{DType, Shape, Tensor, TensorError};
-
-/// Bytes of a payload that is stored as it is, beside its elements.
-const MAX_STORED_OVERHEAD: usize = 10;
 
 /// A chunk that was cut: rows of its columns, not yet encoded, and borrowed from where they lie.
 #[derive(Clone, Debug)]
@@ -82,16 +85,59 @@ impl<'a> Cut<'a> {
         };
         let delta_encoded = self.delta && columns().all(keeps_delta);
         let described = columns().map(|((column, shape), _)| (column.dtype, shape));
-        let room = self.columns.iter().map(|column| column.num_bytes() + MAX_STORED_OVERHEAD).sum();
-        let (frame, columns) = encode_payloads(self.key, described, room, |index, frame| {
-            let (Some(column), Some(shape), Some(encoding)) =
-                (self.columns.get(index), shapes.get(index), encodings.get(index))
-            else {
-                return Err(ChunkFault::NoSuchColumn { columns: self.columns.len() });
-            };
-            Ok(column.encode(shape, *encoding, delta_encoded, frame)?)
-        })?;
+        let is_stored = |((column, _), encoding): ((&CutColumn<'_>, _), &Encoding)| {
+            *encoding == Encoding::Stored && column.dtype != DType::String
+        };
+        let (frame, columns) = if columns().all(is_stored) {
+            self.stored(described)?
+        } else {
+            encode_payloads(self.key, described, |index, frame| {
+                let (Some(column), Some(shape), Some(encoding)) =
+                    (self.columns.get(index), shapes.get(index), encodings.get(index))
+                else {
+                    return Err(ChunkFault::NoSuchColumn { columns: self.columns.len() });
+                };
+                Ok(column.encode(shape, *encoding, delta_encoded, frame)?)
+            })?
+        };
         Ok(ChunkParts { key: self.key, range: self.range, columns, delta_encoded, frame, verbatim: false })
+    }
+
+    /// The columns as they are. Their sizes are known, so that they are copied once, to where they stay.
+    fn stored<'s>(
+        &self,
+        described: impl Iterator<Item = (DType, &'s Shape)>,
+    ) -> Result<(Arc<[u8]>, SmallVec<[ColumnHeader; 1]>), ChunkError> {
+        let failed =
+            |column| move |fault: ChunkFault| ChunkError { key: self.key, column: Some(column), fault };
+        let mut heads: SmallVec<[_; 8]> = SmallVec::with_capacity(self.columns.len());
+        let mut headers = SmallVec::with_capacity(self.columns.len());
+        let mut size = 0_usize;
+        for (index, (column, (dtype, shape))) in self.columns.iter().zip(described).enumerate() {
+            let head = Codec::stored_head(column.num_bytes()).map_err(|error| failed(index)(error.into()))?;
+            let start = size;
+            size += head.len() + column.num_bytes();
+            let place = |at: usize| u32::try_from(at).ok().filter(|_| to_u64(size) <= MAX_CHUNK_BYTES);
+            let span = place(start).zip(place(size));
+            let (start, end) = span.ok_or_else(|| failed(index)(ChunkFault::Frame { size: to_u64(size) }))?;
+            headers.push(ColumnHeader {
+                dtype,
+                codec: Codec::Snappy,
+                shape: shape.clone(),
+                span: start..end,
+            });
+            heads.push(head);
+        }
+        let mut frame = bytemuck::allocation::zeroed_arc_slice(size);
+        let mut rest = Arc::get_mut(&mut frame).unwrap_or_default();
+        for (head, column) in heads.iter().zip(&self.columns) {
+            for part in std::iter::once(head.as_slice()).chain(column.parts()) {
+                let (place, after) = rest.split_at_mut(part.len());
+                place.copy_from_slice(part);
+                rest = after;
+            }
+        }
+        Ok((frame, headers))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use super::{CodecError, lz4, snappy, zstd};
 use crate::tensor::to_u64;
 
@@ -86,6 +88,11 @@ impl Codec {
         out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
         snappy::store(parts, out)
+    }
+
+    /// What [`store`](Self::store) puts before `len` bytes.
+    pub(crate) fn stored_head(len: usize) -> Result<SmallVec<[u8; 10]>, CodecError> {
+        snappy::stored_head(len)
     }
 
     /// Checks that `src` decodes to exactly `expected_len` bytes, without keeping them. Snappy and LZ4 are walked tag by

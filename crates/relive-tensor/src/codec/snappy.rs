@@ -9,7 +9,9 @@
 //! | 10 | copy | upper six bits + 1 | 2 bytes: offset |
 //! | 11 | copy | upper six bits + 1 | 4 bytes: offset |
 
-use super::strings::{read_varint32, write_varint};
+use smallvec::SmallVec;
+
+use super::strings::read_varint32;
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
 
@@ -41,22 +43,32 @@ pub(super) fn store<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
     let len = parts.clone().map(<[u8]>::len).sum::<usize>();
-    if u32::try_from(len).is_err() {
-        return Err(CodecError::TooLong { codec: Codec::Snappy, len: to_u64(len) });
-    }
     out.reserve(len + MAX_STORED_OVERHEAD);
-    write_varint(len, out);
-    let Some(last) = len.checked_sub(1) else { return Ok(()) };
-    let [a, b, c, d, ..] = last.to_le_bytes();
-    match last {
-        0..60 => out.push(a << 2),
-        60..0x100 => out.extend_from_slice(&[60 << 2, a]),
-        0x100..0x1_0000 => out.extend_from_slice(&[61 << 2, a, b]),
-        0x1_0000..0x100_0000 => out.extend_from_slice(&[62 << 2, a, b, c]),
-        _ => out.extend_from_slice(&[63 << 2, a, b, c, d]),
-    }
+    out.extend_from_slice(&stored_head(len)?);
     parts.for_each(|part| out.extend_from_slice(part));
     Ok(())
+}
+
+/// What comes before the only literal of a block, of `len` bytes.
+pub(super) fn stored_head(len: usize) -> Result<SmallVec<[u8; MAX_STORED_OVERHEAD]>, CodecError> {
+    let announced = u32::try_from(len);
+    let mut rest = announced.map_err(|_| CodecError::TooLong { codec: Codec::Snappy, len: to_u64(len) })?;
+    let mut head = SmallVec::new();
+    while rest >= 0x80 {
+        head.push(rest.to_le_bytes()[0] | 0x80);
+        rest >>= 7;
+    }
+    head.push(rest.to_le_bytes()[0]);
+    let Some(last) = len.checked_sub(1) else { return Ok(head) };
+    let [a, b, c, d, ..] = last.to_le_bytes();
+    match last {
+        0..60 => head.push(a << 2),
+        60..0x100 => head.extend_from_slice(&[60 << 2, a]),
+        0x100..0x1_0000 => head.extend_from_slice(&[61 << 2, a, b]),
+        0x1_0000..0x100_0000 => head.extend_from_slice(&[62 << 2, a, b, c]),
+        _ => head.extend_from_slice(&[63 << 2, a, b, c, d]),
+    }
+    Ok(head)
 }
 
 /// The data where it lies, if the block is a single literal of `expected_len` bytes.

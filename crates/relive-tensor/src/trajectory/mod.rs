@@ -3,11 +3,11 @@
 mod builder;
 mod decode;
 mod error;
-mod plain;
+mod row;
 mod stored;
 mod validate;
 
 pub use builder::TrajectoryBuilder;
 pub use error::TrajectoryError;
-pub use plain::{Plain, PlainLayout};
+pub use row::{MAX_PACKED_BYTES, MAX_ROW_BYTES, Row, RowLayout};
 pub use stored::{Column, ColumnSpan, OnlySlice, Slice, Trajectory};

@@ -91,7 +91,7 @@ proptest! {
         let mut parts = encode_chunk(5, RANGE, &[tensor], delta, codec).unwrap();
         let len = parts.frame.len().max(1);
         for (place, change) in changes {
-            if let Some(byte) = parts.frame.get_mut(place % len) {
+            if let Some(byte) = Arc::get_mut(&mut parts.frame).unwrap().get_mut(place % len) {
                 *byte ^= change;
             }
         }

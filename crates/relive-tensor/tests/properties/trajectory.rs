@@ -234,7 +234,7 @@ fn bad_bools_are_traced_to_column_and_chunk() {
         range,
         columns: smallvec::smallvec![header],
         delta_encoded: false,
-        frame: Box::new([9]),
+        frame: Arc::new([9]),
         verbatim: false,
     };
     let bad = Arc::new(Chunk::new(parts).unwrap());

@@ -1,0 +1,57 @@
+//! What a column of samples looks like.
+
+use crate::{DType, Shape};
+
+/// Type and shape of one column in each sample of a batch, or of one item.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ColumnLayout {
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Rows of each sample; none if the column is squeezed, so that each sample has one cell without a leading dimension.
+    pub rows: Option<u32>,
+    /// Shape of one row.
+    pub cell_shape: Shape,
+}
+
+impl ColumnLayout {
+    /// A column of `rows` rows; squeezed, of one cell.
+    #[must_use]
+    pub fn new(dtype: DType, squeeze: bool, rows: u32, cell_dims: &[u32]) -> Self {
+        Self { dtype, rows: (!squeeze).then_some(rows), cell_shape: Shape::from(cell_dims) }
+    }
+
+    /// Whether it describes such a column.
+    #[must_use]
+    pub fn is(&self, dtype: DType, squeeze: bool, rows: u32, cell_dims: &[u32]) -> bool {
+        self.dtype == dtype && self.rows == (!squeeze).then_some(rows) && self.cell_shape.dims() == cell_dims
+    }
+
+    /// The same column with another number of rows, if it has rows.
+    #[must_use]
+    pub fn with_rows(&self, rows: u32) -> Self {
+        Self { rows: self.rows.map(|_| rows), ..self.clone() }
+    }
+
+    /// Shape of the column in one sample: `[rows, ..cell]`, or `[..cell]` if it is squeezed.
+    #[must_use]
+    pub fn sample_shape(&self) -> Shape {
+        match self.rows {
+            Some(rows) => Shape::batched(rows, self.cell_shape.dims()),
+            None => self.cell_shape.clone(),
+        }
+    }
+
+    /// Bytes of one row; none for strings.
+    #[must_use]
+    pub fn cell_bytes(&self) -> Option<usize> {
+        let elements = usize::try_from(self.cell_shape.num_elements()?).ok()?;
+        elements.checked_mul(self.dtype.size_bytes()?)
+    }
+
+    /// Bytes of the column in `samples` samples; none for strings, and for more than fits the address space.
+    #[must_use]
+    pub fn size_bytes(&self, samples: usize) -> Option<usize> {
+        let rows = usize::try_from(self.rows.unwrap_or(1)).ok()?;
+        self.cell_bytes()?.checked_mul(rows)?.checked_mul(samples)
+    }
+}

@@ -1,0 +1,345 @@
+//! Items as rows: the columns of a small item where they lie in one block of memory.
+//!
+//! Reading an item otherwise takes the way by its description, its chunks and their descriptions. A row is where its bytes are; what
+//! many rows have in common, which is all but two numbers, is described once.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{OnlySlice, Trajectory};
+use crate::chunk::EncodedTensor;
+use crate::tensor::check_bytes;
+use crate::{ColumnLayout, DType};
+
+/// Bytes of the largest item that is a row, all columns together: of larger ones, the way to them is a small part.
+pub const MAX_ROW_BYTES: usize = 4_096;
+
+/// Bytes of the largest item that is made a row by copying it, because it lies in several chunks or is compressed: no more than its
+/// description takes.
+pub const MAX_PACKED_BYTES: usize = 512;
+
+/// Where the columns of one item lie, as a [`RowLayout`] says.
+#[derive(Clone, Debug)]
+pub struct Row {
+    frame: Arc<[u8]>,
+    origin: u32,
+    first: u32,
+}
+
+/// What rows have in common: their columns, and how these lie.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RowLayout {
+    columns: SmallVec<[RowColumn; 1]>,
+}
+
+/// A column of rows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct RowColumn {
+    layout: ColumnLayout,
+    /// Bytes from the origin of a row whose first row of the chunk is number 0, …
+    start: i64,
+    /// … and bytes from one such row to the next.
+    stride: u32,
+    bytes: u32,
+}
+
+impl Row {
+    /// The bytes of column number `column`.
+    #[inline]
+    #[must_use]
+    pub fn column(&self, layout: &RowLayout, column: usize) -> Option<&[u8]> {
+        let column = layout.columns.get(column)?;
+        let start = i64::from(self.origin) + column.start + i64::from(self.first) * i64::from(column.stride);
+        let start = usize::try_from(start).ok()?;
+        self.frame.get(start..start + column.bytes as usize)
+    }
+
+    /// The bytes of all columns, in the order of the columns.
+    pub fn parts<'a>(&'a self, layout: &'a RowLayout) -> impl Iterator<Item = &'a [u8]> {
+        (0..layout.columns.len()).filter_map(|column| self.column(layout, column))
+    }
+
+    /// A byte near which all columns lie, to be fetched ahead.
+    #[inline]
+    #[must_use]
+    pub fn near(&self) -> &[u8] {
+        self.frame.get(self.origin as usize..).unwrap_or_default()
+    }
+}
+
+impl RowLayout {
+    /// What the columns are like.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = &ColumnLayout> {
+        self.columns.iter().map(|column| &column.layout)
+    }
+
+    /// Bytes of column number `column` in each row.
+    #[must_use]
+    pub fn column_bytes(&self, column: usize) -> Option<usize> {
+        self.columns.get(column).map(|column| column.bytes as usize)
+    }
+
+    /// Bytes of all columns.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.bytes as usize).sum()
+    }
+}
+
+/// A column as it lies in the item's only chunk.
+struct Lying<'a> {
+    slice: OnlySlice<'a>,
+    tensor: EncodedTensor<'a>,
+    /// Where its chunk's first row begins, in the frame.
+    start: u32,
+    row_bytes: u32,
+}
+
+impl<'a> Lying<'a> {
+    fn of(trajectory: &'a Trajectory, column: usize) -> Option<Self> {
+        let slice = trajectory.only_slice(column)?;
+        let tensor = slice.chunk.encoded(slice.index)?;
+        let all = tensor.plain_in_place(tensor.shape.rows()?)?;
+        let frame = slice.chunk.fixed_frame()?;
+        let start = all.as_ptr().addr().checked_sub(frame.as_ptr().addr())?;
+        let row_bytes = all.len().checked_div(tensor.shape.rows()? as usize)?;
+        Some(Self {
+            slice,
+            tensor,
+            start: u32::try_from(start).ok()?,
+            row_bytes: u32::try_from(row_bytes).ok()?,
+        })
+    }
+
+    fn bytes(&self) -> u32 {
+        self.row_bytes.saturating_mul(self.slice.length)
+    }
+
+    /// Where it begins beside `first`, of whose item it is.
+    fn start_beside(&self, first: &Lying<'_>) -> i64 {
+        let rows = i64::from(self.slice.offset) - i64::from(first.slice.offset);
+        i64::from(self.start) - i64::from(first.start) + rows * i64::from(self.row_bytes)
+    }
+
+    fn is(&self, column: &RowColumn, first: &Lying<'_>) -> bool {
+        let OnlySlice { length, squeeze, .. } = self.slice;
+        let cell_dims = self.tensor.shape.cell_dims();
+        column.layout.is(self.tensor.dtype, squeeze, length, cell_dims)
+            && column.stride == self.row_bytes
+            && column.start == self.start_beside(first)
+    }
+
+    fn describe(&self, first: &Lying<'_>) -> RowColumn {
+        let OnlySlice { length, squeeze, .. } = self.slice;
+        let layout = ColumnLayout::new(self.tensor.dtype, squeeze, length, self.tensor.shape.cell_dims());
+        RowColumn { layout, start: self.start_beside(first), stride: self.row_bytes, bytes: self.bytes() }
+    }
+}
+
+impl Trajectory {
+    /// The item as a row, with its layout: that of `known` if it is such a one.
+    ///
+    /// `None` for large items, strings, chunks that a disk tier may move, bytes that are no bools, and for items over
+    /// [`MAX_PACKED_BYTES`] that lie in several chunks or are compressed.
+    #[must_use]
+    pub fn row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
+        self.lying_row(known).or_else(|| self.packed_row(known))
+    }
+
+    /// The row where it lies in the item's only chunk.
+    fn lying_row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
+        let [chunk] = self.chunks() else { return None };
+        let mut lying: SmallVec<[Lying<'_>; 8]> = SmallVec::with_capacity(self.num_columns());
+        let mut size = 0_usize;
+        for column in 0..self.num_columns() {
+            let column = Lying::of(self, column)?;
+            size = size.saturating_add(column.bytes() as usize);
+            if size > MAX_ROW_BYTES {
+                return None;
+            }
+            lying.push(column);
+        }
+        let first = lying.first()?;
+        let is_known = known.is_some_and(|known| {
+            known.columns.len() == lying.len()
+                && known.columns.iter().zip(&lying).all(|(column, lying)| lying.is(column, first))
+        });
+        let layout = || RowLayout { columns: lying.iter().map(|column| column.describe(first)).collect() };
+        let layout = (!is_known).then(layout);
+        let row =
+            Row { frame: Arc::clone(chunk.fixed_frame()?), origin: first.start, first: first.slice.offset };
+        let is_right = |column: usize, lying: &Lying<'_>| {
+            let layout = layout.as_ref().or(known)?;
+            check_bytes(lying.tensor.dtype, row.column(layout, column)?).ok()
+        };
+        let are_right = lying
+            .iter()
+            .enumerate()
+            .all(|(column, lying)| lying.tensor.dtype != DType::Bool || is_right(column, lying).is_some());
+        are_right.then_some((row, layout))
+    }
+
+    /// The row as a copy of its columns, one after the other.
+    fn packed_row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
+        let mut layout = RowLayout { columns: SmallVec::with_capacity(self.num_columns()) };
+        let mut size = 0_usize;
+        for column in self.columns() {
+            if self.chunks().iter().any(|chunk| chunk.is_movable()) {
+                return None;
+            }
+            let described =
+                ColumnLayout::new(column.dtype(), column.squeeze(), column.rows(), column.cell_shape());
+            let bytes = described.size_bytes(1)?;
+            let (start, stride) = (i64::try_from(size).ok()?, 0);
+            size = size.checked_add(bytes).filter(|&size| size <= MAX_PACKED_BYTES)?;
+            layout.columns.push(RowColumn {
+                layout: described,
+                start,
+                stride,
+                bytes: u32::try_from(bytes).ok()?,
+            });
+        }
+        let mut packed: SmallVec<[u8; MAX_PACKED_BYTES]> = SmallVec::with_capacity(size);
+        for tensor in self.decode().ok()? {
+            packed.extend_from_slice(tensor.bytes()?);
+        }
+        let row = Row { frame: Arc::from(packed.as_slice()), origin: 0, first: 0 };
+        Some((row, (known != Some(&layout)).then_some(layout)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::chunk::{Chunk, encode_chunk};
+    use crate::{Codec, Ledger, SequenceRange, Slice, Tensor, TrajectoryBuilder};
+
+    fn chunk(key: u64, columns: &[Tensor], codec: Codec) -> Chunk {
+        let range = SequenceRange { episode_id: 1, start: 0, end: 2, sparse: false };
+        Chunk::new(encode_chunk(key, range, columns, false, codec).unwrap()).unwrap()
+    }
+
+    /// Columns of three rows each, of different sizes.
+    fn columns() -> [Tensor; 3] {
+        [
+            Tensor::from_slice(&[0.1_f32, 7.2, -2.3, 3.4e9, 4.5, -5.6e-7], [3, 2]).unwrap(),
+            Tensor::from_bools(&[true, false, true], [3]).unwrap(),
+            Tensor::from_slice(&[1_i64, -2, 3], [3]).unwrap(),
+        ]
+    }
+
+    /// An item of slices of chunks: of each column its pieces, as chunk, first row, rows and tensor.
+    fn item(chunks: &[Chunk], columns: &[&[(u32, u32, u32, u32)]]) -> Trajectory {
+        let mut builder = TrajectoryBuilder::new();
+        for chunk in chunks {
+            let copy = chunk.recoded(chunk.column(0).unwrap().codec).unwrap();
+            builder.chunk(Arc::new(copy));
+        }
+        for slices in columns {
+            builder.begin_column(false);
+            for &(chunk, offset, length, index) in *slices {
+                builder.slice(Slice { chunk, offset, length, index });
+            }
+        }
+        builder.build().unwrap()
+    }
+
+    fn bytes_of(trajectory: &Trajectory) -> Vec<Vec<u8>> {
+        trajectory.decode().unwrap().iter().map(|tensor| tensor.bytes().unwrap().to_vec()).collect()
+    }
+
+    fn row_bytes(trajectory: &Trajectory, known: Option<&RowLayout>) -> (Vec<Vec<u8>>, RowLayout) {
+        let (row, layout) = trajectory.row(known).unwrap();
+        let layout = layout.or(known.cloned()).unwrap();
+        let columns = layout.columns().len();
+        ((0..columns).map(|column| row.column(&layout, column).unwrap().to_vec()).collect(), layout)
+    }
+
+    #[test]
+    fn rows_of_one_chunk_have_one_layout_wherever_they_are() {
+        for codec in [Codec::Raw, Codec::Snappy] {
+            let chunk = chunk(1, &columns(), codec);
+            let item = |first| {
+                item(
+                    std::slice::from_ref(&chunk),
+                    &[&[(0, first, 1, 0)], &[(0, first + 1, 1, 0)], &[(0, first, 1, 1)], &[(0, first, 2, 2)]],
+                )
+            };
+            let (first, second) = (item(0), item(1));
+            let (bytes, layout) = row_bytes(&first, None);
+            assert_eq!(bytes, bytes_of(&first));
+            assert!(second.row(Some(&layout)).unwrap().1.is_none(), "the layout is known");
+            assert_eq!(row_bytes(&second, Some(&layout)).0, bytes_of(&second));
+            assert_eq!((layout.size_bytes(), layout.column_bytes(3)), (8 + 8 + 1 + 16, Some(16)));
+        }
+    }
+
+    #[test]
+    fn items_that_lie_apart_or_compressed_are_packed() {
+        let same = [Tensor::from_slice(&[0.0_f32; 60], [3, 20]).unwrap()];
+        let apart = item(
+            &[chunk(1, &columns(), Codec::Raw), chunk(2, &columns(), Codec::Raw)],
+            &[&[(0, 2, 1, 0), (1, 0, 1, 0)], &[(1, 0, 1, 1)]],
+        );
+        let packed = item(&[chunk(1, &same, Codec::Zstd)], &[&[(0, 1, 1, 0)]]);
+        for item in [apart, packed] {
+            let (bytes, layout) = row_bytes(&item, None);
+            assert_eq!(bytes, bytes_of(&item));
+            assert!(item.row(Some(&layout)).unwrap().1.is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_large_or_may_move_or_is_no_bool_is_no_row() {
+        let of = |columns: &[Tensor], codec| item(&[chunk(1, columns, codec)], &[&[(0, 0, 1, 0)]]);
+        let size = |bytes: usize| {
+            [Tensor::from_slice(&vec![1_u8; bytes], [1, u32::try_from(bytes).unwrap()]).unwrap()]
+        };
+        assert!(of(&size(MAX_ROW_BYTES), Codec::Raw).row(None).is_some());
+        assert!(of(&size(MAX_ROW_BYTES + 1), Codec::Raw).row(None).is_none());
+        assert!(of(&size(MAX_PACKED_BYTES), Codec::Zstd).row(None).is_some());
+        assert!(of(&size(MAX_PACKED_BYTES + 1), Codec::Zstd).row(None).is_none());
+        let strings = [Tensor::from_strings(["a"], [1]).unwrap()];
+        assert!(of(&strings, Codec::Raw).row(None).is_none());
+        let mut parts = encode_chunk(
+            1,
+            SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false },
+            &[Tensor::from_bools(&[true], [1]).unwrap()],
+            false,
+            Codec::Raw,
+        )
+        .unwrap();
+        parts.frame = Arc::from([2].as_slice());
+        assert!(item(&[Chunk::new(parts).unwrap()], &[&[(0, 0, 1, 0)]]).row(None).is_none());
+        let movable =
+            chunk(1, &size(MAX_ROW_BYTES), Codec::Raw).with_ledger(Arc::new(Ledger::of_movable_chunks()));
+        assert!(movable.is_movable());
+        let mut builder = TrajectoryBuilder::new();
+        let number = builder.chunk(Arc::new(movable));
+        builder.begin_column(false);
+        builder.slice(Slice { chunk: number, offset: 0, length: 1, index: 0 });
+        assert!(builder.build().unwrap().row(None).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_has_the_bytes_of_its_item(
+            slices in prop::collection::vec((0..2_u32, 0..3_u32, 0..3_u32), 1..5),
+            codec in prop::sample::select(vec![Codec::Raw, Codec::Snappy, Codec::Lz4]),
+            of_one: bool,
+        ) {
+            let chunks = [chunk(1, &columns(), codec), chunk(2, &columns(), codec)];
+            let columns: Vec<Vec<_>> =
+                slices.iter().map(|&(chunk, first, index)| vec![(if of_one { 0 } else { chunk }, first, 3 - first, index)]).collect();
+            let columns: Vec<&[_]> = columns.iter().map(Vec::as_slice).collect();
+            let item = item(&chunks, &columns);
+            let (bytes, layout) = row_bytes(&item, None);
+            prop_assert_eq!(&bytes, &bytes_of(&item));
+            let shapes: Vec<_> = item.decode().unwrap().iter().map(|tensor| tensor.shape().clone()).collect();
+            prop_assert_eq!(layout.columns().map(ColumnLayout::sample_shape).collect::<Vec<_>>(), shapes);
+        }
+    }
+}
