@@ -15,8 +15,8 @@ mod pattern;
 mod sampler;
 mod writer;
 
-pub use batch::{BatchOptions, BatchSampler, ColumnLayout, SampleBatch};
-pub use bulk::{ColumnMemory, note_fork};
+pub use batch::{BatchOptions, BatchSampler, SampleBatch};
+pub use bulk::note_fork;
 pub use client::{
     ChunkTotals, Client, ClientOptions, ItemInfo, ItemPage, MemoryStatus, ServerInfo, ServerStatus, StateId,
     TableStatus, Transport, TransportChoice, Waiter, WaiterOperation, Waits,
@@ -28,13 +28,14 @@ pub use pattern::{
     Comparison, Condition, Operand, OperandBuilder, PatternNode, PriorityFn, SourceColumn, StructuredConfig,
     reference_step,
 };
+pub use relive_batch::{ColumnMemory, SampleInfo};
 pub use relive_table::{
     Changed, CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, FinishedCheckpoint,
     LoggedChange, Paused, RunningCheckpoint, SavedCheckpoint, TableChange, TableInfo,
 };
-pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Tensor};
+pub use relive_tensor::{Codec, CodecSet, ColumnLayout, DType, Nest, Shape, Tensor};
 pub use relive_transport::tls;
-pub use sampler::{Sample, SampleCall, SampleInfo, Sampler, SamplerOptions};
+pub use sampler::{Sample, SampleCall, Sampler, SamplerOptions};
 pub use writer::{
     AppendFault, AppendMismatch, StructuredWriter, StructuredWriterOptions, TrajectoryColumns,
     TrajectoryWriter, TrajectoryWriterOptions, Windows,

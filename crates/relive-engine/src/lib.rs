@@ -14,7 +14,6 @@
 //! * Every waiter can be listed with what it waits for, how much is missing, and since when ([`WaiterInfo`]).
 
 mod aftermath;
-pub mod batch;
 mod capture;
 mod catalogue;
 mod change;

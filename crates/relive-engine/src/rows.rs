@@ -1,7 +1,9 @@
-//! Small items, copied out of a table at once.
+//! Small items, whose columns are copied out of a table at once.
+
+use std::sync::Arc;
 
 use relive_table::{Sampled, SampledRow};
-use relive_tensor::PlainLayout;
+use relive_tensor::ColumnLayout;
 
 use crate::TableHandle;
 use crate::change::Change;
@@ -11,35 +13,53 @@ use crate::state::State;
 /// What came of an attempt to copy samples.
 #[derive(Debug)]
 pub enum CopiedSamples {
-    /// Their bytes lie where they were wanted.
+    /// Their columns lie where they were wanted.
     Rows(Vec<SampledRow>),
     /// Nothing was copied, but these samples were taken; often none.
     Items(Vec<Sampled>),
 }
 
 impl TableHandle {
-    /// Samples as many items of `layout` as `bytes` has room for, and copies them there one behind the other, if that can be done at once: nobody
-    /// waits before, the rate limiter allows them all, and the table knows all of them to be of that layout.
+    /// What the columns of items look like that [`sample_rows`](Self::sample_rows) may copy; none where there are no such.
+    #[must_use]
+    pub fn row_columns(&self) -> Option<Arc<[ColumnLayout]>> {
+        self.only().filter(|_| self.cold().is_none())?.look(|state| state.table.row_columns().cloned())
+    }
+
+    /// Samples `count` items of these columns and copies each column to its place, one sample behind the other, if that can be done at
+    /// once: nobody waits before, the rate limiter allows them all, and the table knows all of them to be of those columns.
     ///
     /// Whoever gets items, or none, asks for the rest by [`sample`](Self::sample). Tables in shards, with a disk tier, with extensions, or
     /// whose items are deleted by being sampled, copy nothing; nor is more than [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES) copied at once.
-    pub fn sample_rows(&self, layout: &PlainLayout, bytes: &mut [u8]) -> CopiedSamples {
+    pub fn sample_rows(
+        &self,
+        columns: &Arc<[ColumnLayout]>,
+        count: usize,
+        places: &mut [&mut [u8]],
+    ) -> CopiedSamples {
         let nothing = CopiedSamples::Items(Vec::new());
-        if bytes.len() > MAX_COPIED_BYTES || self.cold().is_some() {
+        let bytes: usize = places.iter().map(|place| place.len()).sum();
+        if bytes > MAX_COPIED_BYTES || self.cold().is_some() {
             return nothing;
         }
-        self.only().map_or(nothing, |core| core.change(|change| change.sample_rows(layout, bytes)))
+        let copied = |change: &mut Change<'_>| change.sample_rows(columns, count, places);
+        self.only().map_or(nothing, |core| core.change(copied))
     }
 }
 
 impl Change<'_> {
-    fn sample_rows(&mut self, layout: &PlainLayout, bytes: &mut [u8]) -> CopiedSamples {
+    fn sample_rows(
+        &mut self,
+        columns: &Arc<[ColumnLayout]>,
+        count: usize,
+        places: &mut [&mut [u8]],
+    ) -> CopiedSamples {
         let mut others = Vec::new();
         if !self.state.samples.is_empty() || self.check_open().is_err() {
             return CopiedSamples::Items(others);
         }
         let State { table, rng, rate_limited, .. } = &mut *self.state;
-        let rows = table.sample_rows(layout, bytes, rng, &mut others);
+        let rows = table.sample_rows(columns, count, places, rng, &mut others);
         *rate_limited = false;
         if rows.is_empty() { CopiedSamples::Items(others) } else { CopiedSamples::Rows(rows) }
     }

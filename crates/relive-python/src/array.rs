@@ -256,9 +256,9 @@ pub(crate) fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bou
     let dims: Vec<usize> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     match tensor.bytes() {
         Some(bytes) => {
-            let mut block = buffer::Block::new(bytes.len())?;
+            let mut block = buffer::zeroed(bytes.len())?;
             block.bytes_mut().copy_from_slice(bytes);
-            buffer::into_array(py, block, tensor.dtype(), &dims, None)
+            buffer::into_array(py, block, tensor.dtype(), &dims)
         }
         None => strings_to_array(py, tensor.strings().unwrap_or_default(), &dims),
     }
@@ -484,7 +484,7 @@ pub(crate) fn from_elements<'py, T: relive_tensor::Element>(
     values: &[T],
 ) -> PyResult<Bound<'py, PyAny>> {
     let bytes: &[u8] = bytemuck::cast_slice(values);
-    let mut block = buffer::Block::new(bytes.len())?;
+    let mut block = buffer::zeroed(bytes.len())?;
     block.bytes_mut().copy_from_slice(bytes);
-    buffer::into_array(py, block, T::DTYPE, &[values.len()], None)
+    buffer::into_array(py, block, T::DTYPE, &[values.len()])
 }

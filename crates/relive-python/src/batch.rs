@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use relive_batch::Pool;
 use relive_client::{BatchSampler, Client, ColumnLayout, ErrorKind, Result, Sample, SampleBatch};
 
 use crate::array;
-use crate::buffer::Pool;
 use crate::error::raise_kind;
 use crate::gather::{self, Column, Failure, Places};
 use crate::infos::Infos;
@@ -164,12 +164,12 @@ impl BatchIterator {
         let lengths = has_lengths.then(|| PyList::empty(py));
         for (number, (column, rows)) in gathered.into_iter().enumerate() {
             let own = || self.out.as_ref().and_then(|out| out.array(py, number));
-            columns.append(column.into_array(py, Some(&self.pool))?.or_else(own))?;
+            columns.append(column.into_array(py)?.or_else(own))?;
             if let Some(lengths) = &lengths {
                 lengths.append(rows.map(|rows| array::from_elements(py, &rows)).transpose()?)?;
             }
         }
-        (infos.into_arrays(py, &self.pool)?, columns, lengths).into_pyobject(py)
+        (infos.into_arrays(py)?, columns, lengths).into_pyobject(py)
     }
 
     fn layouts(&self, batch: &SampleBatch) -> std::result::Result<Vec<ColumnLayout>, Failure> {

@@ -514,7 +514,7 @@ impl Client {
         out: Option<Vec<(String, Bound<'_, PyAny>)>>,
     ) -> PyResult<BatchIterator> {
         let out = out.map(|leaves| Out::new(py, leaves, batch_size)).transpose()?;
-        let mut options = BatchOptions::new(batch_size).num_workers(num_workers).arrays_only(true);
+        let mut options = BatchOptions::new(batch_size).num_workers(num_workers);
         let limit = self.limit(timeout)?;
         if limit != wait::FOREVER {
             options = options.timeout(limit);

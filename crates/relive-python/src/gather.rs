@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pyo3::prelude::*;
-use relive_client::{ColumnLayout, ColumnMemory, Error, SampleBatch};
+use relive_batch::{BatchMemory, ColumnMemory, Pool};
+use relive_client::{ColumnLayout, Error, SampleBatch};
 use relive_tensor::DType;
 
 use crate::array;
-use crate::buffer::{self, Block, OutOfMemory, Pool};
+use crate::buffer::{self, OutOfMemory};
 use crate::error::raise;
 
 /// Why samples do not become arrays.
@@ -47,9 +48,8 @@ pub(crate) struct Gathered {
 }
 
 enum Data {
-    Bytes(Block, DType),
-    /// Where the batch came to lie.
-    Arrived(ColumnMemory, DType),
+    /// Where the batch came to lie, or in memory that was filled for it.
+    Memory(ColumnMemory, DType),
     /// In memory that was given for it.
     Given,
     Strings(Vec<Bytes>),
@@ -57,14 +57,9 @@ enum Data {
 
 impl Gathered {
     /// The array; none if it is the caller's own.
-    pub(crate) fn into_array<'py>(
-        self,
-        py: Python<'py>,
-        pool: Option<&Arc<Pool>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    pub(crate) fn into_array(self, py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
         match self.data {
-            Data::Bytes(block, dtype) => buffer::into_array(py, block, dtype, &self.dims, pool).map(Some),
-            Data::Arrived(column, dtype) => buffer::over_column(py, column, dtype, &self.dims).map(Some),
+            Data::Memory(column, dtype) => buffer::over_column(py, column, dtype, &self.dims).map(Some),
             Data::Strings(values) => array::strings_to_array(py, &values, &self.dims).map(Some),
             Data::Given => Ok(None),
         }
@@ -76,23 +71,23 @@ pub(crate) type Column = (Gathered, Option<Vec<i64>>);
 
 /// Where columns go: to memory that is given for them, or to blocks of a pool.
 pub(crate) struct Places<'a> {
-    pool: Option<&'a Pool>,
+    pool: Option<&'a Arc<Pool>>,
     given: Vec<Option<&'a mut [u8]>>,
 }
 
 enum Place<'a> {
-    Block(Block),
-    Arrived(ColumnMemory),
+    Own(BatchMemory),
+    Gathered(ColumnMemory),
     Given(&'a mut [u8]),
 }
 
 impl<'a> Places<'a> {
-    pub(crate) fn of(pool: &'a Pool) -> Places<'a> {
+    pub(crate) fn of(pool: &'a Arc<Pool>) -> Places<'a> {
         Places { pool: Some(pool), given: Vec::new() }
     }
 
     /// Memory by column; columns without any, and those beyond its end, get blocks.
-    pub(crate) fn given(pool: &'a Pool, given: Vec<Option<&'a mut [u8]>>) -> Places<'a> {
+    pub(crate) fn given(pool: &'a Arc<Pool>, given: Vec<Option<&'a mut [u8]>>) -> Places<'a> {
         Places { pool: Some(pool), given }
     }
 
@@ -106,7 +101,7 @@ impl<'a> Places<'a> {
         if self.given.get(column).is_none_or(Option::is_none)
             && let Some(memory) = batch.column_memory(column)
         {
-            return Ok(Place::Arrived(memory));
+            return Ok(Place::Gathered(memory));
         }
         self.take(column, size)
     }
@@ -115,7 +110,8 @@ impl<'a> Places<'a> {
         if let Some(given) = self.given.get_mut(column).and_then(Option::take) {
             return Ok(Place::Given(given));
         }
-        self.pool.map_or_else(|| Block::new(size), |pool| pool.take(size)).map(Place::Block)
+        let own = self.pool.map_or_else(|| BatchMemory::zeroed(size), |pool| pool.take(size));
+        Ok(Place::Own(own?))
     }
 }
 
@@ -123,16 +119,16 @@ impl Place<'_> {
     /// What is to be filled; none where the data is already.
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
-            Place::Block(block) => Some(block.bytes_mut()),
+            Place::Own(memory) => Some(memory.bytes_mut()),
             Place::Given(bytes) => Some(bytes),
-            Place::Arrived(_) => None,
+            Place::Gathered(_) => None,
         }
     }
 
     fn filled(self, dtype: DType) -> Data {
         match self {
-            Place::Block(block) => Data::Bytes(block, dtype),
-            Place::Arrived(column) => Data::Arrived(column, dtype),
+            Place::Own(memory) => Data::Memory(memory.into_column(), dtype),
+            Place::Gathered(column) => Data::Memory(column, dtype),
             Place::Given(_) => Data::Given,
         }
     }

@@ -5,22 +5,23 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use relive_batch::{ALIGNMENT, BatchMemory, Pool};
 use relive_client::SampleBatch;
 use relive_tensor::DType;
 
-use crate::buffer::{Block, LINE_BYTES, OutOfMemory, Pool, Shared};
+use crate::buffer::{OutOfMemory, Shared};
 
 /// Key, probability, table size, priority and times sampled of each item, one after the other in one block.
 pub(crate) struct Infos {
-    block: Block,
+    memory: BatchMemory,
     len: usize,
 }
 
 impl Infos {
-    pub(crate) fn of(batch: &SampleBatch, pool: &Pool) -> Result<Infos, OutOfMemory> {
+    pub(crate) fn of(batch: &SampleBatch, pool: &Arc<Pool>) -> Result<Infos, OutOfMemory> {
         let len = batch.len();
-        let mut block = pool.take(4 * stride::<u64>(len) + stride::<i32>(len))?;
-        let mut rest = block.bytes_mut();
+        let mut memory = pool.take(4 * stride::<u64>(len) + stride::<i32>(len))?;
+        let mut rest = memory.bytes_mut();
         let keys: &mut [u64] = field(&mut rest, len);
         let probabilities: &mut [f64] = field(&mut rest, len);
         let sizes: &mut [i64] = field(&mut rest, len);
@@ -32,12 +33,12 @@ impl Infos {
             (*size, *priority) = (info.table_size.cast_signed(), info.priority);
             *times = info.times_sampled;
         }
-        Ok(Infos { block, len })
+        Ok(Infos { memory, len })
     }
 
-    pub(crate) fn into_arrays<'py>(self, py: Python<'py>, pool: &Arc<Pool>) -> PyResult<Bound<'py, PyTuple>> {
+    pub(crate) fn into_arrays(self, py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
         let (dims, wide) = ([self.len], stride::<u64>(self.len));
-        let shared = Shared::new(py, self.block, Some(pool))?;
+        let shared = Shared::new(py, self.memory.into_column())?;
         let array = |field: usize, dtype| shared.array(field * wide, dtype, &dims);
         (
             array(0, DType::UInt64)?,
@@ -52,7 +53,7 @@ impl Infos {
 
 /// Bytes from the beginning of a field to that of the next.
 fn stride<T>(len: usize) -> usize {
-    (len * size_of::<T>()).next_multiple_of(LINE_BYTES)
+    (len * size_of::<T>()).next_multiple_of(ALIGNMENT)
 }
 
 /// Takes the first field off `rest`.

@@ -237,7 +237,7 @@ fn described(py: Python<'_>, sample: Sample, keep_rows: bool) -> PyResult<Bound<
         gather::single(&SampleBatch::new(vec![sample]), keep_rows).map_err(|failure| failure.raise(py))?;
     let columns = gathered
         .into_iter()
-        .filter_map(|column| column.into_array(py, None).transpose())
+        .filter_map(|column| column.into_array(py).transpose())
         .collect::<PyResult<Vec<_>>>()?;
     (info, PyList::new(py, columns)?).into_pyobject(py)
 }

@@ -29,33 +29,12 @@ pub fn decode(message: &[u8]) -> Result<Chunk, WireError> {
     Ok(Chunk::new(Description::read(message)?.into_parts(message)?)?)
 }
 
-/// A chunk message that is left where it lies: where its tensors are and how they are to be decoded.
-///
-/// Nothing of the payloads was looked at; see [`EncodedTensor::check`](relive_tensor::EncodedTensor::check).
-#[derive(Debug, Clone)]
-pub struct ChunkOutline {
-    /// The chunk's key.
-    pub key: u64,
-    /// Whether delta coding was applied, to those columns that it applies to.
-    pub delta_encoded: bool,
-    /// Its tensors; the spans point into the message.
-    pub columns: SmallVec<[ColumnHeader; 1]>,
-    /// Whether a column lists its strings one by one, so that no span holds its payload: then the message must be read
-    /// with [`decode`].
-    pub lists_strings: bool,
-}
-
-/// Finds out what an encoded `ChunkData` holds, without a copy of anything.
+/// The key of an encoded `ChunkData`.
 ///
 /// # Errors
-/// As [`decode`], except for what only a look at the payloads shows.
-pub fn outline(message: &[u8]) -> Result<ChunkOutline, WireError> {
-    let found = Description::read(message)?;
-    let lists_strings = found.tensors.iter().any(|tensor| !tensor.listed_strings.is_empty());
-    let header =
-        |tensor: &TensorDescription| tensor.header(found.key, tensor.content.clone().unwrap_or(0..0));
-    let columns = found.tensors.iter().map(header).collect::<Result<_, _>>()?;
-    Ok(ChunkOutline { key: found.key, delta_encoded: found.delta_encoded, columns, lists_strings })
+/// A message that cannot be read.
+pub fn key(message: &[u8]) -> Result<u64, WireError> {
+    Ok(Description::read(message)?.key)
 }
 
 /// What one pass over a message finds.

@@ -9,4 +9,4 @@ mod writer;
 pub use assemble::Assembler;
 pub use layout::{ReceivedColumn, ReceivedSlice, TrajectoryLayout};
 pub use pack::{EncodedMessage, Packer};
-pub use received::{Place, ReceivedInfo, ReceivedSample};
+pub use received::{ReceivedInfo, ReceivedSample};

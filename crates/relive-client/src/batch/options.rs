@@ -25,7 +25,6 @@ pub struct BatchOptions {
     pub(crate) num_workers: usize,
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_batches: Option<usize>,
-    pub(crate) arrays_only: bool,
 }
 
 impl BatchOptions {
@@ -35,14 +34,7 @@ impl BatchOptions {
     /// Batches of `batch_size` samples.
     #[must_use]
     pub fn new(batch_size: usize) -> BatchOptions {
-        BatchOptions {
-            batch_size,
-            prefetch: None,
-            num_workers: 1,
-            timeout: None,
-            max_batches: None,
-            arrays_only: false,
-        }
+        BatchOptions { batch_size, prefetch: None, num_workers: 1, timeout: None, max_batches: None }
     }
 
     /// How many batches are asked for before they are needed; 0 in the same process, 2 over TCP.
@@ -75,15 +67,6 @@ impl BatchOptions {
     #[must_use]
     pub fn max_batches(mut self, batches: usize) -> BatchOptions {
         self.max_batches = Some(batches);
-        self
-    }
-
-    /// Whether nothing but the columns and infos of batches is wanted, not their samples one by one; false. Then a table of this process
-    /// may copy small items instead of handing them out, which is faster: [`SampleBatch::samples`](crate::SampleBatch::samples) has
-    /// samples that do not know when they were inserted, and whose chunks are their own.
-    #[must_use]
-    pub fn arrays_only(mut self, arrays_only: bool) -> BatchOptions {
-        self.arrays_only = arrays_only;
         self
     }
 

@@ -11,8 +11,7 @@ use relive_engine::EngineError;
 use relive_table::Sampled;
 use relive_wire::text::SAMPLE_TIMEOUT;
 
-use super::copied::Copying;
-use super::stored::StoredSamples;
+use super::rows::Rows;
 use super::{BatchOptions, SampleBatch};
 use crate::bulk::{BulkFeed, Next};
 use crate::client::{Client, Connection, Remote, Transport};
@@ -43,7 +42,7 @@ use crate::{Error, ErrorKind, Result, Sample};
 /// ```
 pub struct BatchSampler {
     source: Source,
-    table: String,
+    table: Arc<str>,
     options: BatchOptions,
     batch_size: usize,
     batches_ahead: usize,
@@ -67,8 +66,8 @@ enum Source {
         feed: LocalFeed,
         /// Samples that were taken and are in no batch yet, in their order.
         ready: Vec<Sampled>,
-        /// If items may be copied, and none is taken ahead.
-        copying: Option<Copying>,
+        /// If none is taken ahead, so that items may be copied.
+        rows: Option<Rows>,
     },
 }
 
@@ -86,14 +85,13 @@ impl BatchSampler {
             }
             Connection::Local(local) => {
                 let handle = local.table("sample", table)?.clone();
-                let copies = options.arrays_only && batches_ahead == 0;
-                let copying = copies.then(|| Copying::new(table, options.batch_size));
+                let rows = (batches_ahead == 0).then(|| Rows::new(Arc::from(table), options.batch_size));
                 let feed = LocalFeed::new(handle, Arc::clone(local.who()));
-                Source::Local { feed, ready: Vec::new(), copying }
+                Source::Local { feed, ready: Vec::new(), rows }
             }
         };
         let BatchOptions { batch_size, timeout, max_batches: left, .. } = *options;
-        let (table, options) = (table.to_owned(), *options);
+        let (table, options) = (Arc::from(table), *options);
         Ok(BatchSampler { source, table, options, batch_size, batches_ahead, timeout, left })
     }
 
@@ -179,24 +177,24 @@ impl BatchSampler {
             // Its batches come whole.
             Source::Bulk(_) => SampleBatch::new(Vec::new()),
             Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
-            Source::Local { feed, ready, copying } => {
+            Source::Local { feed, ready, rows } => {
                 let later = ready.split_off(self.batch_size);
                 let samples = std::mem::replace(ready, later);
-                if let Some(copying) = copying {
-                    copying.learn(&samples);
+                if let Some(rows) = rows {
+                    rows.learn(feed.table());
                 }
-                SampleBatch::stored(StoredSamples::new(samples, feed.table().clone()))
+                SampleBatch::stored(samples, &self.table)
             }
         }
     }
 
     /// A batch that the table copies, if nothing is left of another.
     fn copy(&mut self) -> Option<SampleBatch> {
-        let Source::Local { feed, ready, copying: Some(copying) } = &mut self.source else { return None };
+        let Source::Local { feed, ready, rows: Some(rows) } = &mut self.source else { return None };
         if !ready.is_empty() || feed.in_flight() > 0 {
             return None;
         }
-        copying.copy(feed.table()).map_err(|taken| *ready = taken).ok()
+        rows.copy(feed.table()).map_err(|taken| *ready = taken).ok()
     }
 
     /// Reads samples by gRPC after all: what listens at the address hands nothing else on.

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use relive_batch::{BatchMemory, Pool};
 use relive_transport::shared::SharedMemory;
 use relive_transport::{FrameWriter, Frames, ReadError, Socket};
 use relive_wire::Message;
@@ -15,8 +16,8 @@ use relive_wire::sample::Assembler;
 use relive_wire::v1::{AskBatches, BatchHead, OpenSampler, ShareMemory};
 use tokio::time::{Instant, sleep};
 
-use super::arrived::Arrived;
-use super::memory::{BatchMemory, Freed, Pool};
+use super::arrived::arrived;
+use super::lent::{Freed, lent};
 use super::refusal::refusal;
 use super::route::{Dialer, MOST_SILENT_CONNECTIONS};
 use super::shared::{End, Ready, Shared, Wish};
@@ -59,6 +60,10 @@ impl From<ReadError> for Broken {
 
 fn protocol(error: &dyn std::fmt::Display) -> Broken {
     Broken::Permanent(Error::new(ErrorKind::Protocol, format!("sample: the server sent {error}")))
+}
+
+fn out_of_memory(error: &relive_batch::BatchError) -> Error {
+    Error::new(ErrorKind::ResourceExhausted, format!("sample: {error}"))
 }
 
 /// Keeps connections open until all batches are there, the server refuses for good, or the task is ended.
@@ -196,7 +201,8 @@ impl Connection {
         let memory = match head.slot {
             Some(slot) => self.piece(slot)?,
             None if header.body_len() == view.data_bytes => {
-                let mut memory = Pool::take(&self.pool, view.data_bytes);
+                let memory = self.pool.take(view.data_bytes);
+                let mut memory = memory.map_err(|error| Broken::Permanent(out_of_memory(&error)))?;
                 self.frames.read_body(memory.bytes_mut()).await?;
                 memory
             }
@@ -205,15 +211,15 @@ impl Connection {
         for dropped in head.dropped_slots.into_iter().chain(self.freed.take_mapped()) {
             self.pieces.remove(&dropped);
         }
-        let arrived = Arrived::new(Arc::clone(shared.table()), view, memory).map_err(Broken::Permanent)?;
-        let bytes = arrived.size_bytes() as u64;
-        deliver(shared, SampleBatch::arrived(arrived), bytes)
+        let bytes = view.data_bytes as u64;
+        let batch = arrived(Arc::clone(shared.table()), view, memory).map_err(Broken::Permanent)?;
+        deliver(shared, SampleBatch::gathered(batch), bytes)
     }
 
     fn piece(&self, slot: u32) -> Result<BatchMemory, Broken> {
         let memory =
             self.pieces.get(&slot).ok_or_else(|| protocol(&"a batch in memory that is not shared"))?;
-        Ok(BatchMemory::shared(memory, slot, &self.freed))
+        Ok(lent(memory, slot, &self.freed))
     }
 
     async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), Broken> {

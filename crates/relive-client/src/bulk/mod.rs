@@ -4,15 +4,13 @@ mod arrived;
 mod connection;
 mod feed;
 mod items;
-mod memory;
+mod lent;
 mod refusal;
 mod route;
 mod shared;
 
-pub use memory::{ColumnMemory, note_fork};
+pub use lent::note_fork;
 
-pub(crate) use arrived::Arrived;
 pub(crate) use feed::{BulkFeed, Next};
 pub(crate) use items::ItemConnection;
-pub(crate) use memory::Pool;
 pub(crate) use route::{Dialer, MOST_SILENT_CONNECTIONS, Routes};

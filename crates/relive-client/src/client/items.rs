@@ -1,6 +1,7 @@
 //! Looking at the items of a table, without counting it as sampling.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use relive_engine::ListedItem;
@@ -86,11 +87,12 @@ impl Client {
             return many.get_items(table, keys, self.timeout()).await;
         }
         if let Connection::Local(local) = self.connection() {
+            let name: Arc<str> = Arc::from(table);
             let table = local.table("get_items", table)?;
             let found = Deadline::after(self.timeout()).run(table.get_items(keys)).await;
             let found = found.ok_or_else(|| self.timed_out("get_items", None))?;
             let found = found.map_err(|error| Error::from_engine("get_items", error))?.into_iter();
-            return Ok(found.map(|item| item.map(|item| Sample::stored(item, &table))).collect());
+            return Ok(found.map(|item| item.map(|item| Sample::stored(item, &name))).collect());
         }
         let request =
             GetItemsRequest { table: table.to_owned(), keys: keys.to_vec(), codecs: codec::known() };

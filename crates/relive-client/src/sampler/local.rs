@@ -17,6 +17,7 @@ use super::Sample;
 #[derive(Debug)]
 pub(crate) struct LocalFeed {
     table: TableHandle,
+    name: Arc<str>,
     /// How this reader is called among the table's waiters.
     who: Arc<str>,
     asked: Option<SampleFuture>,
@@ -26,7 +27,7 @@ pub(crate) struct LocalFeed {
 
 impl LocalFeed {
     pub(crate) fn new(table: TableHandle, who: Arc<str>) -> LocalFeed {
-        LocalFeed { table, who, asked: None, asked_samples: 0 }
+        LocalFeed { name: table.name().into(), table, who, asked: None, asked_samples: 0 }
     }
 
     pub(crate) fn table(&self) -> &TableHandle {
@@ -68,7 +69,7 @@ impl LocalFeed {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), EngineError>> {
         let answer = ready!(self.poll_answer(limit, timeout, cx))?;
-        into.extend(answer.into_iter().map(|sampled| Sample::stored(sampled, &self.table)));
+        into.extend(answer.into_iter().map(|sampled| Sample::stored(sampled, &self.name)));
         Poll::Ready(Ok(()))
     }
 
@@ -81,6 +82,6 @@ impl LocalFeed {
     /// [`take_back`](Self::take_back), with the samples at the end of `into`.
     pub(crate) fn withdraw(&mut self, into: &mut VecDeque<Sample>) {
         let taken = self.take_back();
-        into.extend(taken.into_iter().map(|sampled| Sample::stored(sampled, &self.table)));
+        into.extend(taken.into_iter().map(|sampled| Sample::stored(sampled, &self.name)));
     }
 }

@@ -20,12 +20,12 @@ mod worker;
 pub use call::SampleCall;
 pub use options::SamplerOptions;
 pub use reader::Sampler;
-pub use sample::{Sample, SampleInfo};
+pub use sample::Sample;
 
 pub(crate) use broken::Broken;
 pub(crate) use call::StreamPool;
 pub(crate) use local::LocalFeed;
 pub(crate) use remote::RemoteFeed;
-pub(crate) use sample::SampleData;
+pub(crate) use sample::stored_samples;
 pub(crate) use stream::{Responses, end_of_message};
 pub(crate) use streams::Streams;

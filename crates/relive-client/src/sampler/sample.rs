@@ -1,37 +1,16 @@
 //! One sample.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use relive_engine::TableHandle;
-use relive_table::{ItemData, Sampled};
-use relive_tensor::{AtHand, Tensor, Trajectory};
+use relive_batch::{Gathered, SampleInfo};
+use relive_table::{ItemData, Sampled, Timestamp};
+use relive_tensor::{AtHand, Chunk, Tensor, Trajectory};
 use relive_wire::sample::ReceivedSample;
 
-use crate::bulk::Arrived;
 use crate::{Error, ErrorKind, Result};
-
-/// What is known of an item at the moment of sampling it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SampleInfo {
-    /// The item's key, by which its priority is changed and it is deleted.
-    pub key: u64,
-    /// How likely this item was to be sampled, 1 for deterministic samplers. Of many servers: by all of them together, which is the
-    /// probability at its server times the one with which that server was drawn.
-    ///
-    /// A server is drawn in proportion to the number of items of its table or, if its sampler is prioritized, to the sum of
-    /// its priorities raised to their power, as the newest sample of it tells.
-    pub probability: f64,
-    /// Items in the table, this one included; of many servers, in the tables of all that take part.
-    pub table_size: u64,
-    /// The item's priority.
-    pub priority: f64,
-    /// How often the item was sampled, this time included.
-    pub times_sampled: i32,
-    /// Whether the rate limiter held this sample back.
-    pub rate_limited: bool,
-}
 
 /// An item as it was sampled. Its data is decoded when it is asked for.
 #[derive(Clone)]
@@ -42,13 +21,13 @@ pub struct Sample {
 
 /// Where a sample's data is.
 #[derive(Clone)]
-pub(crate) enum SampleData {
+enum SampleData {
     /// In the messages that it came in.
     Received(Box<ReceivedSample>),
-    /// In the table of this process, which shares it.
-    Stored { item: Arc<ItemData>, table: TableHandle, _at_hand: AtHand },
+    /// In chunks, which a table of this process shares.
+    Stored { item: Arc<ItemData>, table: Arc<str>, at_hand: AtHand },
     /// In a batch, of which it is this one.
-    Arrived { batch: Arc<Arrived>, at: usize },
+    Gathered { batch: Arc<Gathered>, at: usize },
 }
 
 impl Sample {
@@ -65,14 +44,14 @@ impl Sample {
         Sample { info, data: SampleData::Received(Box::new(received)) }
     }
 
-    pub(crate) fn stored(sampled: Sampled, table: &TableHandle) -> Sample {
+    pub(crate) fn stored(sampled: Sampled, table: &Arc<str>) -> Sample {
         let info = SampleInfo::from(&sampled);
         let Sampled { item, at_hand, .. } = sampled;
-        Sample { info, data: SampleData::Stored { item, table: table.clone(), _at_hand: at_hand } }
+        Sample { info, data: SampleData::Stored { item, table: Arc::clone(table), at_hand } }
     }
 
-    pub(crate) fn arrived(batch: &Arc<Arrived>, at: usize, info: SampleInfo) -> Sample {
-        Sample { info, data: SampleData::Arrived { batch: Arc::clone(batch), at } }
+    pub(crate) fn gathered(batch: &Arc<Gathered>, at: usize, info: SampleInfo) -> Sample {
+        Sample { info, data: SampleData::Gathered { batch: Arc::clone(batch), at } }
     }
 
     /// Takes note that its table is one of several: an item of all comes from this one with the probability `share`, and the
@@ -80,10 +59,6 @@ impl Sample {
     pub(crate) fn became_one_of_more(&mut self, share: f64, others: u64) {
         self.info.probability *= share;
         self.info.table_size = self.info.table_size.saturating_add(others);
-    }
-
-    pub(crate) fn data(&self) -> &SampleData {
-        &self.data
     }
 
     /// Key, probability and so on.
@@ -95,22 +70,20 @@ impl Sample {
     pub fn table(&self) -> &str {
         match &self.data {
             SampleData::Received(received) => received.table(),
-            SampleData::Stored { table, .. } => table.name(),
-            SampleData::Arrived { batch, .. } => batch.table(),
+            SampleData::Stored { table, .. } => table,
+            SampleData::Gathered { batch, .. } => batch.table(),
         }
     }
 
-    /// When the server inserted the item, by the server's clock.
+    /// When the server inserted the item, by the server's clock; none if that was not told, as of small items that a table of this process
+    /// has copied into a batch.
     pub fn inserted_at(&self) -> Option<SystemTime> {
-        let (seconds, nanos) = match &self.data {
-            SampleData::Arrived { batch, at } => return batch.inserted_at(*at),
-            SampleData::Received(received) => received.info().inserted_at?,
-            SampleData::Stored { item, .. } => {
-                let nanos = item.inserted_at.as_nanos();
-                (nanos.div_euclid(NANOS_PER_SECOND), i32::try_from(nanos.rem_euclid(NANOS_PER_SECOND)).ok()?)
-            }
+        let inserted_at = match &self.data {
+            SampleData::Gathered { batch, at } => batch.inserted_at(*at)?,
+            SampleData::Received(received) => inserted_at(received)?,
+            SampleData::Stored { item, .. } => item.inserted_at,
         };
-        let since_epoch = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
+        let since_epoch = Duration::from_nanos(u64::try_from(inserted_at.as_nanos()).ok()?);
         SystemTime::UNIX_EPOCH.checked_add(since_epoch)
     }
 
@@ -119,7 +92,7 @@ impl Sample {
         match &self.data {
             SampleData::Received(received) => received.num_columns(),
             SampleData::Stored { item, .. } => item.trajectory.num_columns(),
-            SampleData::Arrived { batch, .. } => batch.num_columns(),
+            SampleData::Gathered { batch, .. } => batch.columns().len(),
         }
     }
 
@@ -127,7 +100,7 @@ impl Sample {
     /// to.
     pub fn encoded_size_bytes(&self) -> usize {
         match &self.data {
-            SampleData::Arrived { batch, at } => batch.bytes_of(*at),
+            SampleData::Gathered { batch, at } => batch.bytes_of(*at),
             SampleData::Received(received) => received.encoded_size_bytes(),
             SampleData::Stored { item, .. } => {
                 usize::try_from(item.trajectory.encoded_size_bytes()).unwrap_or(usize::MAX)
@@ -143,7 +116,7 @@ impl Sample {
         match &self.data {
             SampleData::Received(received) => received.trajectory().map_err(|error| self.damaged(error)),
             SampleData::Stored { item, .. } => Ok(item.trajectory.clone()),
-            SampleData::Arrived { batch, at } => batch.trajectory(*at),
+            SampleData::Gathered { batch, at } => batch.trajectory(*at).map_err(|error| self.damaged(error)),
         }
     }
 
@@ -160,7 +133,9 @@ impl Sample {
         let decoded = match &self.data {
             SampleData::Received(_) => self.trajectory()?.decode(),
             SampleData::Stored { item, .. } => item.trajectory.decode(),
-            SampleData::Arrived { batch, at } => return batch.tensors(*at),
+            SampleData::Gathered { batch, at } => {
+                return batch.tensors(*at).map_err(|error| self.damaged(error));
+            }
         };
         decoded.map_err(|error| self.damaged(error))
     }
@@ -170,6 +145,44 @@ impl Sample {
         let text = format!("item {} of table {:?} cannot be decoded: {error}", self.info.key, self.table());
         Error::with_source(ErrorKind::DataLoss, text, error)
     }
+}
+
+/// The samples as a table of this process would have handed them out. Chunks that they share are read once.
+///
+/// # Errors
+/// `DataLoss` for the first that cannot be read.
+pub(crate) fn stored_samples(samples: &[Sample]) -> Result<Vec<Sampled>> {
+    let mut known = HashMap::new();
+    samples.iter().map(|sample| sample.to_stored(&mut known)).collect()
+}
+
+impl Sample {
+    fn to_stored(&self, known: &mut HashMap<u64, Arc<Chunk>>) -> Result<Sampled> {
+        let (item, at_hand) = match &self.data {
+            SampleData::Stored { item, at_hand, .. } => (Arc::clone(item), at_hand.clone()),
+            SampleData::Received(received) => {
+                let trajectory = received.trajectory_beside(known).map_err(|error| self.damaged(error))?;
+                let inserted_at = inserted_at(received).unwrap_or(Timestamp::EPOCH);
+                (self.item_of(trajectory, inserted_at), AtHand::default())
+            }
+            SampleData::Gathered { batch, at } => {
+                let inserted_at = batch.inserted_at(*at).unwrap_or(Timestamp::EPOCH);
+                (self.item_of(self.trajectory()?, inserted_at), AtHand::default())
+            }
+        };
+        let SampleInfo { probability, table_size, priority, times_sampled, rate_limited, .. } = self.info;
+        Ok(Sampled { item, priority, probability, table_size, times_sampled, rate_limited, at_hand })
+    }
+
+    fn item_of(&self, trajectory: Trajectory, inserted_at: Timestamp) -> Arc<ItemData> {
+        Arc::new(ItemData { trajectory, key: self.info.key, sequence: 0, inserted_at })
+    }
+}
+
+/// When the server says that it inserted the item.
+fn inserted_at(received: &ReceivedSample) -> Option<Timestamp> {
+    let (seconds, nanos) = received.info().inserted_at?;
+    Some(Timestamp::from_nanos(seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(i64::from(nanos))?))
 }
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;

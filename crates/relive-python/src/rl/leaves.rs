@@ -98,10 +98,10 @@ impl Leaves {
 }
 
 fn to_array<'py>(py: Python<'py>, spec: &ArraySpec, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    let mut block = buffer::Block::new(bytes.len())?;
+    let mut block = buffer::zeroed(bytes.len())?;
     block.bytes_mut().copy_from_slice(bytes);
     let dims: Vec<usize> = spec.shape.dims().iter().map(|dim| *dim as usize).collect();
-    buffer::into_array(py, block, spec.dtype, &dims, None)
+    buffer::into_array(py, block, spec.dtype, &dims)
 }
 
 fn is_whole(dtype: DType) -> bool {

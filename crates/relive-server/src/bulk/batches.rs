@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use relive_engine::batch::{Batch, BatchError, PlainColumn};
+use relive_batch::{Batch, BatchError, StoredColumn};
 use relive_table::Sampled;
-use relive_tensor::CodecSet;
+use relive_tensor::{CodecSet, ColumnLayout};
 use relive_transport::{FrameWriter, Frames};
 use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameKind, InfoLayout, aligned};
 use relive_wire::sample::Packer;
@@ -181,17 +181,17 @@ impl Plan {
         let mut len = InfoLayout::of(count).size_bytes();
         let (mut columns, mut described) = (Vec::new(), Vec::new());
         for column in batch.columns() {
-            let Some(bytes) = column.size_bytes() else { return Err(batch.into_samples()) };
-            let rows = column.uniform_rows();
-            let rows_offset = rows.is_none().then_some(len as u64);
-            if rows.is_none() {
+            let Some(bytes) = column.size_bytes(count) else { return Err(batch.into_samples()) };
+            let ColumnLayout { dtype, rows, cell_shape } = &column.layout;
+            let rows_offset = column.lengths.is_some().then_some(len as u64);
+            if rows_offset.is_some() {
                 len = aligned(len + count * size_of::<u32>());
             }
             described.push(BatchColumn {
-                dtype: dtype::to_wire(column.dtype) as i32,
-                squeeze: column.squeeze,
-                cell_shape: column.cell_shape.dims().to_vec(),
-                rows: rows.unwrap_or(0),
+                dtype: dtype::to_wire(*dtype) as i32,
+                squeeze: rows.is_none(),
+                cell_shape: cell_shape.dims().to_vec(),
+                rows: if rows_offset.is_some() { 0 } else { rows.unwrap_or(1) },
                 rows_offset,
                 offset: len as u64,
                 bytes: bytes as u64,
@@ -209,13 +209,13 @@ impl Plan {
     }
 
     /// The columns that can be sent from where they are stored, by their numbers.
-    fn stored_columns(&self) -> Vec<(usize, PlainColumn<'_>)> {
-        let stored = |column| Some((column, self.batch.plain_column(column, MIN_STORED_PART_BYTES)?));
+    fn stored_columns(&self) -> Vec<(usize, StoredColumn<'_>)> {
+        let stored = |column| Some((column, self.batch.stored_column(column, MIN_STORED_PART_BYTES)?));
         (0..self.columns.len()).filter_map(stored).collect()
     }
 
     /// The batch in its order: what lies in `data`, and instead of the places of stored columns what they consist of.
-    fn body<'a>(&self, data: &'a [u8], stored: &'a [(usize, PlainColumn<'_>)]) -> Vec<&'a [u8]> {
+    fn body<'a>(&self, data: &'a [u8], stored: &'a [(usize, StoredColumn<'_>)]) -> Vec<&'a [u8]> {
         let (mut parts, mut passed) = (Vec::new(), 0);
         for (column, plain) in stored {
             let Some(range) = self.columns.get(*column) else { continue };
@@ -240,11 +240,10 @@ impl Plan {
         });
         InfoLayout::of(infos.len()).write(infos, data);
         for (head, column) in self.head.columns.iter().zip(self.batch.columns()) {
-            let Some(start) = head.rows_offset.and_then(|offset| usize::try_from(offset).ok()) else {
-                continue;
-            };
+            let start = head.rows_offset.and_then(|offset| usize::try_from(offset).ok());
+            let Some((start, lengths)) = start.zip(column.lengths.as_ref()) else { continue };
             let numbers = data.get_mut(start..).unwrap_or_default().as_chunks_mut().0.iter_mut();
-            numbers.zip(&column.rows).for_each(|(place, rows)| *place = rows.to_le_bytes());
+            numbers.zip(lengths).for_each(|(place, rows)| *place = rows.to_le_bytes());
         }
         let mut targets = Vec::with_capacity(self.columns.len());
         let (mut rest, mut passed) = (data, 0);

@@ -53,6 +53,8 @@ pub struct Column<'a> {
 pub struct OnlySlice<'a> {
     /// The chunk.
     pub chunk: &'a Arc<Chunk>,
+    /// Its position in [`Trajectory::chunks`].
+    pub chunk_number: u32,
     /// Which tensor of the chunk.
     pub index: usize,
     /// First row.
@@ -117,7 +119,8 @@ impl Trajectory {
         let chunk = self.chunks.get(usize::try_from(slice.chunk).ok()?)?;
         let index = usize::try_from(slice.index).ok()?;
         let squeeze = columns.get(column)?.squeeze;
-        Some(OnlySlice { chunk, index, offset: slice.offset, length: slice.length, squeeze })
+        let (chunk_number, offset, length) = (slice.chunk, slice.offset, slice.length);
+        Some(OnlySlice { chunk, chunk_number, index, offset, length, squeeze })
     }
 
     fn view(&self, index: usize) -> Column<'_> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use relive_tensor::{DType, Shape};
+use relive_tensor::{ColumnLayout, Shape};
 
 use super::{ALIGNMENT, InfoLayout};
 use crate::limits::MAX_BULK_SAMPLES;
@@ -23,16 +23,10 @@ pub struct BatchView {
 /// A column of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnView {
-    /// Type of the elements.
-    pub dtype: DType,
-    /// Whether its samples are cells, without a dimension of rows.
-    pub squeeze: bool,
-    /// Shape of one row.
-    pub cell_shape: Shape,
-    /// Rows of each sample, if all have as many.
-    pub rows: Option<u32>,
-    /// Otherwise: where the numbers of rows are, uint32 each.
-    pub rows_at: Range<usize>,
+    /// Type and shape; of samples that differ in their number of rows, without any.
+    pub layout: ColumnLayout,
+    /// Where the numbers of rows are, uint32 each, if samples differ in them.
+    pub rows_at: Option<Range<usize>>,
     /// Where the elements are, sample after sample.
     pub data_at: Range<usize>,
 }
@@ -80,45 +74,37 @@ impl ColumnView {
         let data_at = within(column.offset, bytes).ok_or_else(beyond)?;
         let each = samples.checked_mul(size_of::<u32>()).ok_or_else(beyond)?;
         let rows_at = match column.rows_offset {
-            Some(offset) => within(offset, each).ok_or_else(beyond)?,
-            None => 0..0,
+            Some(offset) => Some(within(offset, each).ok_or_else(beyond)?),
+            None => None,
         };
-        let rows = rows_at.is_empty().then_some(column.rows);
-        let view = Self { dtype, squeeze: column.squeeze, cell_shape, rows, rows_at, data_at };
-        if rows == Some(0) {
+        let rows = if rows_at.is_some() { 0 } else { column.rows };
+        let layout = ColumnLayout::new(dtype, column.squeeze, rows, cell_shape.dims());
+        let view = Self { layout, rows_at, data_at };
+        if view.rows_at.is_none() && rows == 0 {
             return Err("no rows".to_owned());
         }
-        let size = dtype.size_bytes().ok_or("strings, which do not come in batches")?;
-        if let Some(rows) = rows {
-            let row_bytes = view.row_bytes(size);
-            let expected = row_bytes.and_then(|bytes| bytes.checked_mul(rows as usize)?.checked_mul(samples));
-            if expected != Some(bytes) {
-                return Err(format!("{bytes} bytes, which do not fit its shape"));
-            }
+        if dtype.size_bytes().is_none() {
+            return Err("strings, which do not come in batches".to_owned());
+        }
+        if view.rows_at.is_none() && view.layout.size_bytes(samples) != Some(bytes) {
+            return Err(format!("{bytes} bytes, which do not fit its shape"));
         }
         Ok(view)
     }
 
-    fn row_bytes(&self, element: usize) -> Option<usize> {
-        usize::try_from(self.cell_shape.num_elements()?).ok()?.checked_mul(element)
-    }
-
-    /// Rows of each sample of a batch of `samples` with this data.
+    /// Rows of each sample of a batch of `samples` with this data; none if all have as many.
     ///
     /// # Errors
     /// [`WireError::Batch`] if they do not make the bytes of the column.
-    pub fn rows_of_each(&self, samples: usize, data: &[u8]) -> Result<Vec<u32>, WireError> {
-        if let Some(rows) = self.rows {
-            return Ok(vec![rows; samples]);
-        }
-        let numbers = data.get(self.rows_at.clone()).unwrap_or_default();
+    pub fn rows_of_each(&self, samples: usize, data: &[u8]) -> Result<Option<Vec<u32>>, WireError> {
+        let Some(rows_at) = &self.rows_at else { return Ok(None) };
+        let numbers = data.get(rows_at.clone()).unwrap_or_default();
         let rows: Vec<u32> = numbers.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         let all: u64 = rows.iter().map(|&rows| u64::from(rows)).sum();
-        let row_bytes = self.dtype.size_bytes().and_then(|size| self.row_bytes(size));
-        let expected = row_bytes.and_then(|bytes| (bytes as u64).checked_mul(all));
+        let expected = self.layout.cell_bytes().and_then(|bytes| (bytes as u64).checked_mul(all));
         let fits = expected == Some(self.data_at.len() as u64);
         if rows.len() == samples && fits && rows.iter().all(|&rows| rows > 0) {
-            return Ok(rows);
+            return Ok(Some(rows));
         }
         Err(wrong("the rows of the samples do not fit their data".to_owned()))
     }

@@ -1,5 +1,7 @@
 //! A sample as it came: its numbers are read, everything else stays encoded in the messages it came in.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,26 +36,6 @@ pub struct ReceivedInfo {
     pub rate_limited: bool,
     /// When it was inserted: seconds since 1970 and nanoseconds; none if the server does not say.
     pub inserted_at: Option<(i64, i32)>,
-}
-
-/// Where bytes of a sample lie: in which of its entries, and where in that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    entry: usize,
-    start: usize,
-    end: usize,
-}
-
-impl Place {
-    /// A part of this place.
-    #[must_use]
-    pub fn part(&self, span: &Range<u32>) -> Place {
-        let at = |offset: u32| {
-            let at = usize::try_from(offset).ok().and_then(|offset| self.start.checked_add(offset));
-            at.unwrap_or(self.end).min(self.end)
-        };
-        Place { entry: self.entry, start: at(span.start), end: at(span.end) }
-    }
 }
 
 /// A sample with its chunks, still encoded. It keeps the messages it came in.
@@ -107,38 +89,26 @@ impl ReceivedSample {
         self.read_layout(&mut layout).map_or(0, |()| layout.columns().len())
     }
 
-    /// The encoded `ChunkData` messages, in the order in which they came, and where each of them lies.
-    pub fn chunks(&self) -> impl Iterator<Item = (Place, &[u8])> {
-        self.places().map(|place| (place, self.at(&place)))
-    }
-
-    /// The bytes at a place of this sample; none at a place of another.
-    #[must_use]
-    pub fn at(&self, place: &Place) -> &[u8] {
-        let entry = place.entry.checked_sub(1).map_or(Some(&self.first), |later| self.rest.get(later));
-        entry.and_then(|entry| entry.get(place.start..place.end)).unwrap_or_default()
-    }
-
-    /// Bytes of the chunks as they came.
-    #[must_use]
-    pub fn encoded_size_bytes(&self) -> usize {
-        self.places().map(|place| place.end - place.start).sum()
-    }
-
-    fn places(&self) -> impl Iterator<Item = Place> {
-        std::iter::once(&self.first).chain(&self.rest).enumerate().flat_map(|(number, entry)| {
+    /// The encoded `ChunkData` messages, in the order in which they came.
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.first).chain(&self.rest).flat_map(|entry| {
             let mut fields = Fields::new(entry, 0..entry.len());
             std::iter::from_fn(move || {
                 // The entry was walked when it came: it is well formed.
                 while let Ok(Some(field)) = fields.next() {
                     if field.number == part::CHUNK {
-                        let Range { start, end } = field.bytes().unwrap_or_default();
-                        return Some(Place { entry: number, start, end });
+                        return Some(entry.get(field.bytes().unwrap_or_default()).unwrap_or_default());
                     }
                 }
                 None
             })
         })
+    }
+
+    /// Bytes of the chunks as they came.
+    #[must_use]
+    pub fn encoded_size_bytes(&self) -> usize {
+        self.chunks().map(<[u8]>::len).sum()
     }
 
     /// Which slices of which chunks make the columns.
@@ -155,10 +125,26 @@ impl ReceivedSample {
     /// # Errors
     /// Chunks that cannot be read, and a trajectory that does not fit them.
     pub fn trajectory(&self) -> Result<Trajectory, WireError> {
+        self.trajectory_beside(&mut HashMap::new())
+    }
+
+    /// [`trajectory`](Self::trajectory) of a sample beside others, whose chunks are `known` by their keys: those that they share are read
+    /// once. Its own are added.
+    ///
+    /// # Errors
+    /// As [`trajectory`](Self::trajectory).
+    pub fn trajectory_beside(&self, known: &mut HashMap<u64, Arc<Chunk>>) -> Result<Trajectory, WireError> {
         let mut layout = TrajectoryLayout::default();
         self.read_layout(&mut layout)?;
-        let chunks = self.chunks().map(|(_, message)| chunk::decode(message).map(Arc::new));
-        let chunks = chunks.collect::<Result<Vec<_>, _>>()?;
+        let mut chunks = Vec::new();
+        for message in self.chunks() {
+            let key = chunk::key(message)?;
+            let chunk = match known.entry(key) {
+                Entry::Occupied(known) => Arc::clone(known.get()),
+                Entry::Vacant(vacant) => Arc::clone(vacant.insert(Arc::new(chunk::decode(message)?))),
+            };
+            chunks.push(chunk);
+        }
         let item = self.info.key;
         let mut builder = TrajectoryBuilder::new();
         for (position, column) in layout.columns().enumerate() {

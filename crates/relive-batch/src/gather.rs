@@ -7,9 +7,9 @@ use bytes::Bytes;
 use relive_table::Sampled;
 use relive_tensor::{ChunkFault, touch};
 
-use super::pieces::Piece;
-use super::share::{on_threads, threads_for};
+use super::piece::Piece;
 use super::target::Target;
+use super::threads::{on_threads, threads_for};
 use super::{Batch, BatchColumn, BatchError};
 
 /// A piece, and where it goes.
@@ -30,15 +30,36 @@ impl Batch {
         &self,
         targets: impl IntoIterator<Item = (usize, &'o mut [u8])>,
     ) -> Result<(), BatchError> {
-        if let Some(uniform) = &self.uniform {
-            let targets = targets.into_iter().map(|(column, out)| self.target(column, out));
-            let targets = targets.collect::<Result<_, _>>()?;
-            return uniform.gather(&self.samples, targets).map_err(BatchError::Damaged);
+        let targets = targets.into_iter().map(|(column, out)| self.target(column, None, out));
+        self.gather(targets.collect::<Result<_, _>>()?)
+    }
+
+    /// As [`gather_into`](Self::gather_into), but each sample has room for `rows` rows, at least as many as the longest has. Room beyond the
+    /// rows of a sample is left as it is.
+    ///
+    /// # Errors
+    /// As [`gather_into`](Self::gather_into).
+    pub fn gather_padded_into(&self, column: usize, rows: u32, out: &mut [u8]) -> Result<(), BatchError> {
+        self.gather(vec![self.target(column, Some(rows), out)?])
+    }
+
+    fn gather(&self, targets: Vec<Target<'_>>) -> Result<(), BatchError> {
+        // More room than rows is for the plan.
+        if self.is_uniform && targets.iter().all(|target| target.room.is_none()) {
+            return self.gather_uniform(targets).map_err(BatchError::Damaged);
         }
+        let uniform_pieces;
+        let pieces = if self.is_uniform {
+            uniform_pieces = self.uniform_pieces();
+            &uniform_pieces
+        } else {
+            &self.pieces
+        };
         let (mut whole, mut parts, mut total) = (Vec::with_capacity(self.samples.len()), Vec::new(), 0);
-        for (column, out) in targets {
-            total += out.len();
-            self.cut(column, out, &mut whole, &mut parts)?;
+        for target in targets {
+            total += target.out.len();
+            let pieces = pieces.get(target.column).map_or(&[][..], Vec::as_slice);
+            cut(pieces, target, &mut whole, &mut parts);
         }
         parts.sort_by_cached_key(|placed: &Placed<'_>| placed.piece.identity(&self.samples));
         self.split(&mut whole, &mut parts, threads_for(total)).map_err(BatchError::Damaged)
@@ -53,7 +74,7 @@ impl Batch {
         let Some((content, pieces)) = self.columns().get(column).zip(self.pieces.get(column)) else {
             return Ok(strings);
         };
-        let cells = content.cell_shape.num_elements().and_then(|count| usize::try_from(count).ok());
+        let cells = content.layout.cell_shape.num_elements().and_then(|count| usize::try_from(count).ok());
         let cells = cells.unwrap_or(0);
         for piece in pieces {
             let Some(tensor) = piece.tensor(&self.samples) else { continue };
@@ -66,33 +87,25 @@ impl Batch {
     }
 
     /// A place that has the size of its column.
-    fn target<'o>(&self, column: usize, out: &'o mut [u8]) -> Result<Target<'o>, BatchError> {
+    fn target<'o>(
+        &self,
+        column: usize,
+        room: Option<u32>,
+        out: &'o mut [u8],
+    ) -> Result<Target<'o>, BatchError> {
         let content = self.columns().get(column);
-        let expected = content.and_then(BatchColumn::size_bytes).unwrap_or(0);
+        let size = |content: &BatchColumn| match room {
+            Some(rows) => {
+                content.layout.cell_bytes()?.checked_mul(rows as usize)?.checked_mul(self.samples.len())
+            }
+            None => content.size_bytes(self.samples.len()),
+        };
+        let expected = content.and_then(size).unwrap_or(0);
         if expected != out.len() {
             return Err(BatchError::Destination { column, expected, got: out.len() });
         }
-        let row_bytes = content.and_then(BatchColumn::row_bytes).unwrap_or(0);
-        let rows = content.and_then(BatchColumn::uniform_rows).unwrap_or(0) as usize;
-        Ok(Target { column, row_bytes, rows, out })
-    }
-
-    fn cut<'o>(
-        &self,
-        column: usize,
-        out: &'o mut [u8],
-        whole: &mut Vec<Placed<'o>>,
-        parts: &mut Vec<Placed<'o>>,
-    ) -> Result<(), BatchError> {
-        let Target { row_bytes, out: mut rest, .. } = self.target(column, out)?;
-        for &piece in self.pieces.get(column).map_or(&[][..], Vec::as_slice) {
-            let bytes = (piece.rows as usize).saturating_mul(row_bytes);
-            let (out, after) = rest.split_at_mut_checked(bytes).unwrap_or_default();
-            rest = after;
-            let placed = Placed { piece, row_bytes, out };
-            if piece.is_whole { whole.push(placed) } else { parts.push(placed) }
-        }
-        Ok(())
+        let row_bytes = content.and_then(|content| content.layout.cell_bytes()).unwrap_or(0);
+        Ok(Target { column, row_bytes, room: room.map(|rows| rows as usize), out })
     }
 
     /// Decodes on so many threads; pieces of one tensor stay together.
@@ -157,6 +170,24 @@ impl Batch {
             }
         }
         Ok(())
+    }
+}
+
+/// Cuts a destination into places, one per piece.
+fn cut<'o>(pieces: &[Piece], target: Target<'o>, whole: &mut Vec<Placed<'o>>, parts: &mut Vec<Placed<'o>>) {
+    let Target { row_bytes, room, out: mut rest, .. } = target;
+    for pieces in pieces.chunk_by(|a, b| a.sample == b.sample) {
+        let rows: usize = pieces.iter().map(|piece| piece.rows as usize).sum();
+        let bytes = room.unwrap_or(rows).saturating_mul(row_bytes);
+        let (mut place, after) = std::mem::take(&mut rest).split_at_mut_checked(bytes).unwrap_or_default();
+        rest = after;
+        for &piece in pieces {
+            let bytes = (piece.rows as usize).saturating_mul(row_bytes);
+            let (out, after) = place.split_at_mut_checked(bytes).unwrap_or_default();
+            place = after;
+            let placed = Placed { piece, row_bytes, out };
+            if piece.is_whole { whole.push(placed) } else { parts.push(placed) }
+        }
     }
 }
 

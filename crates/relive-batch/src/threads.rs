@@ -14,8 +14,7 @@ const BYTES_PER_THREAD: usize = 384 << 10;
 const MAX_THREADS: usize = 4;
 
 /// How many threads an output of so many bytes is worth.
-#[must_use]
-pub fn threads_for(bytes: usize) -> usize {
+pub(crate) fn threads_for(bytes: usize) -> usize {
     let threads = (bytes / BYTES_PER_THREAD).clamp(1, MAX_THREADS);
     if threads == 1 { 1 } else { threads.min(available_threads()) }
 }
@@ -24,7 +23,7 @@ pub fn threads_for(bytes: usize) -> usize {
 ///
 /// # Errors
 /// The first error of any share, after all have ended.
-pub fn on_threads<T: Send>(
+pub(crate) fn on_threads<T: Send>(
     mut shares: Vec<T>,
     work: impl Fn(T) -> Result<(), ChunkFault> + Sync,
 ) -> Result<(), ChunkFault> {

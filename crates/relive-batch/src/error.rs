@@ -40,4 +40,13 @@ pub enum BatchError {
     /// Data that cannot be decoded.
     #[error("a sample cannot be decoded: {0}")]
     Damaged(ChunkFault),
+    /// Data that is not what its description says.
+    #[error("a sample cannot be read: {0}")]
+    Unreadable(String),
+    /// There is not as much memory.
+    #[error("there is no memory for a batch of {bytes} bytes")]
+    OutOfMemory {
+        /// Bytes that were wanted.
+        bytes: usize,
+    },
 }

@@ -3,12 +3,12 @@
 use relive_tensor::EncodedTensor;
 
 use super::Batch;
-use super::pieces::Piece;
+use super::piece::Piece;
 use super::uniform::Part;
 
 /// The rows of a column of a batch, where they are stored.
 #[derive(Debug)]
-pub struct PlainColumn<'a>(Vec<PlainRows<'a>>);
+pub struct StoredColumn<'a>(Vec<PlainRows<'a>>);
 
 #[derive(Debug)]
 struct PlainRows<'a> {
@@ -17,7 +17,7 @@ struct PlainRows<'a> {
     rows: u32,
 }
 
-impl PlainColumn<'_> {
+impl StoredColumn<'_> {
     /// The bytes in the order of the samples: together what [`Batch::gather_into`] would write.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter_map(PlainRows::bytes)
@@ -39,14 +39,14 @@ impl<'a> PlainRows<'a> {
 impl Batch {
     /// The rows of a column where they are stored, if they are stored as they are, in parts of at least `min_part` bytes.
     #[must_use]
-    pub fn plain_column(&self, column: usize, min_part: usize) -> Option<PlainColumn<'_>> {
-        let parts: Option<Vec<_>> = match &self.uniform {
-            Some(_) => {
+    pub fn stored_column(&self, column: usize, min_part: usize) -> Option<StoredColumn<'_>> {
+        let parts: Option<Vec<_>> = match self.is_uniform {
+            true => {
                 let parts = self.samples.iter().map(|sample| Part::of(sample, column));
                 let plain = |Part { tensor, first, rows }| PlainRows::of(tensor, first, rows, min_part);
                 parts.map(|part| plain(part?)).collect()
             }
-            None => {
+            false => {
                 let pieces = self.pieces.get(column)?.iter();
                 let part = |piece: &Piece| {
                     PlainRows::of(piece.tensor(&self.samples)?, piece.offset, piece.rows, min_part)
@@ -54,6 +54,6 @@ impl Batch {
                 pieces.map(part).collect()
             }
         };
-        parts.map(PlainColumn)
+        parts.map(StoredColumn)
     }
 }

@@ -7,28 +7,17 @@
 use std::hint::black_box;
 
 use relive_table::Sampled;
-use relive_tensor::{ChunkFault, ColumnHeader, DType, EncodedTensor, OnlySlice, Shape, touch, touch_starts};
+use relive_tensor::{
+    ChunkFault, ColumnHeader, ColumnLayout, DType, EncodedTensor, OnlySlice, copy, touch, touch_starts,
+};
 use smallvec::SmallVec;
 
-use super::share::{on_threads, threads_for};
+use super::Batch;
 use super::target::Target;
+use super::threads::{on_threads, threads_for};
 
-/// What all samples of a batch are like.
-#[derive(Debug)]
-pub struct Uniform(SmallVec<[UniformColumn; 4]>);
-
-/// A column that is the same in all samples but for the elements.
-#[derive(Debug)]
-pub struct UniformColumn {
-    /// Type of the elements.
-    pub dtype: DType,
-    /// Whether each sample is one cell, without a dimension of rows.
-    pub squeeze: bool,
-    /// Shape of one row.
-    pub cell_shape: Shape,
-    /// Rows of each sample, 1 if the column is squeezed.
-    pub rows: u32,
-}
+/// What all samples of a batch are like, but for their elements: all have as many rows.
+pub(crate) struct Uniform(SmallVec<[ColumnLayout; 4]>);
 
 /// Samples that are looked at side by side. Each pause between two runs costs a wait for memory; what is looked at of so many
 /// still fits the processor's own second cache.
@@ -42,8 +31,7 @@ type Stage<T> = SmallVec<[T; STAGE]>;
 
 impl Uniform {
     /// What `samples` are like; none if there are none, if they are not all alike, or if it pays to decode what they share.
-    #[must_use]
-    pub fn of(samples: &[Sampled]) -> Option<Self> {
+    pub(crate) fn of(samples: &[Sampled]) -> Option<Self> {
         let first = Self::of_first(samples.first()?)?;
         let fits = samples.chunks(LOOKED_AT).all(|samples| {
             touch_chunks(samples);
@@ -57,61 +45,62 @@ impl Uniform {
         let column = |column| {
             let slice = trajectory.only_slice(column)?;
             let header = header_of(&slice)?;
-            let (dtype, cell_shape) = (header.dtype, Shape::from(header.cell_dims()));
-            let column = UniformColumn { dtype, squeeze: slice.squeeze, cell_shape, rows: slice.length };
-            (dtype != DType::String).then_some(column)
+            let layout = ColumnLayout::new(header.dtype, slice.squeeze, slice.length, header.cell_dims());
+            (header.dtype != DType::String).then_some(layout)
         };
         (0..trajectory.num_columns()).map(column).collect::<Option<_>>().map(Self)
     }
 
     fn fits(&self, sample: &Sampled) -> bool {
         let trajectory = &sample.item.trajectory;
-        let fits = |(number, column): (usize, &UniformColumn)| {
-            trajectory.only_slice(number).is_some_and(|slice| column.fits(&slice))
+        let fits = |(number, column): (usize, &ColumnLayout)| {
+            trajectory.only_slice(number).is_some_and(|slice| is_like(&slice, column))
         };
         trajectory.num_columns() == self.0.len() && self.0.iter().enumerate().all(fits)
     }
 
     /// Its columns.
-    #[must_use]
-    pub fn columns(&self) -> &[UniformColumn] {
-        &self.0
+    pub(crate) fn into_columns(self) -> impl Iterator<Item = ColumnLayout> {
+        self.0.into_iter()
     }
+}
 
-    /// Decodes columns of the samples that this was made of into their places. Room beyond the rows of a sample is left as it is.
-    ///
-    /// # Errors
-    /// Data that cannot be decoded; what the places then hold is unspecified.
-    pub fn gather(&self, samples: &[Sampled], mut targets: Vec<Target<'_>>) -> Result<(), ChunkFault> {
+impl Batch {
+    /// Decodes columns of samples that are all alike into their places.
+    pub(crate) fn gather_uniform(&self, mut targets: Vec<Target<'_>>) -> Result<(), ChunkFault> {
         let threads = threads_for(targets.iter().map(|target| target.out.len()).sum());
-        let (mut rest, mut shares) = (samples, Vec::with_capacity(threads));
+        let (mut rest, mut shares) = (self.samples.as_slice(), Vec::with_capacity(threads));
         for left in (2..=threads).rev() {
             let (mine, others) = rest.split_at(rest.len() / left);
-            shares.push((
-                mine,
-                targets.iter_mut().map(|target| target.split_off(mine.len())).collect::<Vec<_>>(),
-            ));
+            let split = targets.iter_mut().map(|target| {
+                let rows = self.rows_of(target.column);
+                target.split_off(mine.len(), rows)
+            });
+            shares.push((mine, split.collect::<Vec<_>>()));
             rest = others;
         }
         shares.push((rest, targets));
         let fill = |(samples, targets): (&[Sampled], Vec<Target<'_>>)| {
-            targets.into_iter().try_for_each(|target| fill(samples, target))
+            targets.into_iter().try_for_each(|target| {
+                let rows = self.rows_of(target.column);
+                fill(samples, rows, target)
+            })
         };
         on_threads(shares, fill)
     }
+
+    fn rows_of(&self, column: usize) -> usize {
+        self.columns().get(column).and_then(|column| column.layout.rows).unwrap_or(1) as usize
+    }
 }
 
-impl UniformColumn {
-    /// Parts of compressed chunks are left to the plan: it decodes a chunk once, however many samples have a part of it.
-    fn fits(&self, slice: &OnlySlice<'_>) -> bool {
-        header_of(slice).is_some_and(|header| {
-            slice.length == self.rows
-                && slice.squeeze == self.squeeze
-                && header.dtype == self.dtype
-                && header.cell_dims() == self.cell_shape.dims()
-                && (header.rows() == self.rows || seems_plain(header, slice))
-        })
-    }
+/// Whether a column of a sample is like those before. Parts of compressed chunks are left to the plan: it decodes a chunk once, however many
+/// samples have a part of it.
+fn is_like(slice: &OnlySlice<'_>, column: &ColumnLayout) -> bool {
+    header_of(slice).is_some_and(|header| {
+        column.is(header.dtype, slice.squeeze, slice.length, header.cell_dims())
+            && (header.rows() == slice.length || seems_plain(header, slice))
+    })
 }
 
 /// Whether rows seem to be stored as they are: that can be told without going to the payload.
@@ -132,8 +121,8 @@ fn touch_chunks(samples: &[Sampled]) {
 }
 
 /// Decodes one column of `samples`.
-fn fill(samples: &[Sampled], target: Target<'_>) -> Result<(), ChunkFault> {
-    let Target { column, row_bytes, rows, out } = target;
+fn fill(samples: &[Sampled], rows: usize, target: Target<'_>) -> Result<(), ChunkFault> {
+    let Target { column, row_bytes, out, .. } = target;
     let sample_bytes = row_bytes * rows;
     if sample_bytes == 0 {
         return Ok(());
@@ -145,9 +134,8 @@ fn fill(samples: &[Sampled], target: Target<'_>) -> Result<(), ChunkFault> {
         let stored: Stage<Stored<'_>> = parts.iter().map(Part::stored).collect();
         touch(stored.iter().map(|stored| stored.bytes()));
         for ((part, stored), out) in parts.iter().zip(stored).zip(out.chunks_exact_mut(sample_bytes)) {
-            let out = out.get_mut(..part.rows as usize * row_bytes).unwrap_or_default();
             match stored {
-                Stored::Plain(rows) if rows.len() == out.len() => out.copy_from_slice(rows),
+                Stored::Plain(rows) if rows.len() == out.len() => copy(out, rows),
                 Stored::Plain(_) | Stored::Coded(_) => part.decode_into(out)?,
             }
         }
@@ -156,14 +144,14 @@ fn fill(samples: &[Sampled], target: Target<'_>) -> Result<(), ChunkFault> {
 }
 
 /// A column of a sample that is one slice: a whole tensor, or rows of one that are stored as they are.
-pub(super) struct Part<'a> {
-    pub(super) tensor: EncodedTensor<'a>,
-    pub(super) first: u32,
-    pub(super) rows: u32,
+pub(crate) struct Part<'a> {
+    pub(crate) tensor: EncodedTensor<'a>,
+    pub(crate) first: u32,
+    pub(crate) rows: u32,
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn of(sample: &'a Sampled, column: usize) -> Option<Self> {
+    pub(crate) fn of(sample: &'a Sampled, column: usize) -> Option<Self> {
         let slice = sample.item.trajectory.only_slice(column)?;
         let tensor = slice.chunk.encoded(slice.index)?;
         Some(Self { tensor, first: slice.offset, rows: slice.length })
@@ -218,7 +206,7 @@ mod tests {
     use std::sync::Arc;
 
     use relive_table::{ItemData, Timestamp};
-    use relive_tensor::{AtHand, Chunk, ChunkParts, Codec, SequenceRange, Slice, TrajectoryBuilder};
+    use relive_tensor::{AtHand, Chunk, ChunkParts, Codec, SequenceRange, Shape, Slice, TrajectoryBuilder};
 
     use super::*;
 
@@ -231,7 +219,7 @@ mod tests {
             range: SequenceRange { episode_id: 1, start: 0, end: 7, sparse: false },
             columns: SmallVec::from_iter([ColumnHeader { dtype, codec, shape, span: 0..10 }]),
             delta_encoded: false,
-            frame: payload.into(),
+            frame: Arc::new(payload),
             verbatim: false,
         };
         let mut builder = TrajectoryBuilder::new();
@@ -255,11 +243,13 @@ mod tests {
         let samples: Vec<Sampled> = (0..6).map(|first| seemingly_plain(first, 3)).collect();
         let slice = samples[0].item.trajectory.only_slice(0).unwrap();
         assert!(
-            seems_plain(header_of(&slice).unwrap(), &slice) && samples[0].item.trajectory.plain().is_none()
+            seems_plain(header_of(&slice).unwrap(), &slice)
+                && slice.chunk.encoded(0).unwrap().plain_rows(0, 8).is_none()
         );
         let mut out = vec![0; 18];
-        let target = Target { column: 0, row_bytes: 1, rows: 3, out: &mut out };
-        Uniform::of(&samples).unwrap().gather(&samples, vec![target]).unwrap();
+        let batch = Batch::new(samples).unwrap();
+        assert!(batch.is_uniform);
+        batch.gather_into([(0, out.as_mut_slice())]).unwrap();
         assert_eq!(out, [1, 2, 3, 4, 1, 2, 3, 4].windows(3).collect::<Vec<_>>().concat());
     }
 }

@@ -1,0 +1,207 @@
+//! Where the data of a batch lies.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+use parking_lot::Mutex;
+
+use super::BatchError;
+
+/// A line of memory: what data is aligned to.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; ALIGNMENT]);
+
+/// What each column begins at a multiple of, in bytes.
+pub const ALIGNMENT: usize = 64;
+
+/// Blocks that wait to be used again; more than a pipeline keeps in use at once.
+const MAX_IDLE_BLOCKS: usize = 32;
+
+/// Bytes that wait to be used again.
+const MAX_IDLE_BYTES: usize = 256 << 20;
+
+/// The data of one batch. When the last reference is gone, its memory is used again.
+pub struct BatchMemory(Memory);
+
+enum Memory {
+    /// Of this process alone; of no pool, if it is to be given back to the system.
+    Own {
+        lines: Vec<Line>,
+        len: usize,
+        start: usize,
+        pool: Option<Arc<Pool>>,
+    },
+    Foreign(Box<dyn ForeignMemory>),
+}
+
+/// Memory that somebody else has filled, such as a server of this machine. Dropping it gives it back.
+pub trait ForeignMemory: Send + Sync {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+
+    /// Where they begin, for who writes to them: nobody else does, nor looks at them.
+    fn start(&self) -> *mut u8;
+}
+
+/// Memory of batches that are gone. Fresh memory costs a page fault per 4 KiB, as much as filling it.
+#[derive(Default)]
+pub struct Pool(Mutex<Idle>);
+
+#[derive(Default)]
+struct Idle {
+    blocks: Vec<Vec<Line>>,
+    bytes: usize,
+}
+
+impl Pool {
+    /// Memory of `len` bytes of unspecified content, which returns here.
+    ///
+    /// # Errors
+    /// [`BatchError::OutOfMemory`].
+    pub fn take(self: &Arc<Self>, len: usize) -> Result<BatchMemory, BatchError> {
+        let wanted = len.div_ceil(ALIGNMENT).max(1);
+        let mut idle = self.0.lock();
+        let fits = |lines: &Vec<Line>| lines.len() >= wanted && lines.len() / 2 <= wanted;
+        let found = idle.blocks.iter().rposition(fits).map(|at| idle.blocks.swap_remove(at));
+        idle.bytes -= found.as_ref().map_or(0, |lines| lines.len() * ALIGNMENT);
+        drop(idle);
+        BatchMemory::own(found, len, Some(Arc::clone(self)))
+    }
+
+    fn give_back(&self, lines: Vec<Line>) {
+        let bytes = lines.len() * ALIGNMENT;
+        let mut idle = self.0.lock();
+        if idle.blocks.len() < MAX_IDLE_BLOCKS && idle.bytes + bytes <= MAX_IDLE_BYTES {
+            idle.bytes += bytes;
+            idle.blocks.push(lines);
+        }
+    }
+}
+
+impl BatchMemory {
+    /// Memory of `len` zeros of its own.
+    ///
+    /// # Errors
+    /// [`BatchError::OutOfMemory`].
+    pub fn zeroed(len: usize) -> Result<BatchMemory, BatchError> {
+        BatchMemory::own(None, len, None)
+    }
+
+    fn own(lines: Option<Vec<Line>>, len: usize, pool: Option<Arc<Pool>>) -> Result<BatchMemory, BatchError> {
+        let fresh = || bytemuck::allocation::try_zeroed_vec(len.div_ceil(ALIGNMENT).max(1));
+        let mut lines = match lines {
+            Some(lines) => lines,
+            None => fresh().map_err(|()| BatchError::OutOfMemory { bytes: len })?,
+        };
+        let start = lines.as_mut_ptr().expose_provenance();
+        Ok(BatchMemory(Memory::Own { lines, len, start, pool }))
+    }
+
+    /// Memory that somebody else has filled.
+    #[must_use]
+    pub fn foreign(memory: Box<dyn ForeignMemory>) -> BatchMemory {
+        BatchMemory(Memory::Foreign(memory))
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.0 {
+            Memory::Own { lines, len, .. } => {
+                let bytes: &[u8] = bytemuck::cast_slice(lines);
+                bytes.get(..*len).unwrap_or_default()
+            }
+            Memory::Foreign(memory) => memory.bytes(),
+        }
+    }
+
+    /// The bytes, to be filled; none of memory that somebody else has filled.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Memory::Own { lines, len, .. } => {
+                let bytes: &mut [u8] = bytemuck::cast_slice_mut(lines);
+                bytes.get_mut(..*len).unwrap_or_default()
+            }
+            Memory::Foreign(_) => &mut [],
+        }
+    }
+
+    /// All of it as one column.
+    #[must_use]
+    pub fn into_column(self) -> ColumnMemory {
+        let range = 0..self.bytes().len();
+        ColumnMemory { memory: Arc::new(self), range }
+    }
+}
+
+impl Drop for BatchMemory {
+    fn drop(&mut self) {
+        if let Memory::Own { lines, pool: Some(pool), .. } = &mut self.0 {
+            pool.give_back(std::mem::take(lines));
+        }
+    }
+}
+
+/// The elements of one column of a batch, where they came to lie: `[samples, rows, ..cell]`, little endian, row-major, aligned
+/// to [`ALIGNMENT`] bytes. Columns of a batch share one memory, which lives as long as any of them.
+#[derive(Clone)]
+pub struct ColumnMemory {
+    memory: Arc<BatchMemory>,
+    range: Range<usize>,
+}
+
+impl ColumnMemory {
+    pub(crate) fn new(memory: &Arc<BatchMemory>, range: Range<usize>) -> ColumnMemory {
+        ColumnMemory { memory: Arc::clone(memory), range }
+    }
+
+    /// A part of it, from `start` on.
+    #[must_use]
+    pub fn part(&self, start: usize, len: usize) -> ColumnMemory {
+        let start = (self.range.start + start).min(self.range.end);
+        ColumnMemory { memory: Arc::clone(&self.memory), range: start..(start + len).min(self.range.end) }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.memory.bytes().get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// Where the bytes begin, for who makes them an array that may be written to: nobody else does, and a server does not look
+    /// at them again. Valid as long as this or a clone of it lives; no other reference to the bytes may be in use meanwhile.
+    #[must_use]
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        let start = match &self.memory.0 {
+            Memory::Own { start, .. } => std::ptr::with_exposed_provenance_mut(*start),
+            Memory::Foreign(memory) => memory.start(),
+        };
+        start.wrapping_add(self.range.start)
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Whether somebody else filled the memory, such as a server that shares it, and it is not of this process alone.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self.memory.0, Memory::Foreign(_))
+    }
+}
+
+impl std::fmt::Debug for ColumnMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ColumnMemory").field("len", &self.range.len()).finish_non_exhaustive()
+    }
+}
