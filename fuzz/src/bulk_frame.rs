@@ -31,11 +31,11 @@ fn is_whole(head: &BatchHead, data: &[u8]) -> bool {
             is_whole = false;
             continue;
         };
+        let row = column.layout.cell_bytes().expect("a type and a shape that were accepted");
+        let rows = rows.unwrap_or_else(|| vec![column.layout.rows.unwrap_or(1); view.samples]);
         assert_eq!(rows.len(), view.samples);
         let all: u64 = rows.iter().map(|&rows| u64::from(rows)).sum();
-        let row = column.cell_shape.num_elements().expect("a shape that was accepted");
-        let size = column.dtype.size_bytes().expect("a type that was accepted");
-        assert_eq!(all * row * size as u64, bytes as u64);
+        assert_eq!(all * row as u64, bytes as u64);
     }
     is_whole
 }

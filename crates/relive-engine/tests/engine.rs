@@ -18,7 +18,7 @@ use common::{Writer, item, request};
 use relive_engine::limits::MAX_COPIED_BYTES;
 use relive_engine::{BuildError, CopiedSamples, Engine, ErrorKind, Mutation, TableHandle};
 use relive_table::{InsertOnFirstSample, SelectorKind, TableConfig};
-use relive_tensor::{DType, Nest, PlainLayout, Shape, TensorSpec};
+use relive_tensor::{ColumnLayout, DType, Nest, Shape, TensorSpec};
 
 #[test]
 fn names_must_be_there_and_unique() {
@@ -51,10 +51,9 @@ mod rows {
     use super::*;
 
     pub(super) fn copy(table: &TableHandle, count: usize) -> Result<Vec<u64>, usize> {
-        let layout =
-            PlainLayout { dtype: DType::UInt64, cell_shape: Shape::scalar(), rows: 1, squeeze: true };
+        let layout = ColumnLayout { dtype: DType::UInt64, cell_shape: Shape::scalar(), rows: None };
         let mut bytes = vec![0; 8 * count];
-        match table.sample_rows(&layout, &mut bytes) {
+        match table.sample_rows(&[layout].into(), count, &mut [&mut bytes]) {
             CopiedSamples::Items(items) => Err(items.len()),
             CopiedSamples::Rows(rows) => {
                 let values = bytes.as_chunks().0.iter().map(|value| u64::from_le_bytes(*value));

@@ -62,7 +62,7 @@ async fn large_samples_are_spread_over_messages_and_come_back_whole() {
     }
     assert_eq!(per_entry[..2], [4, 4], "a message is closed once its chunks exceed 2 MiB");
     for sample in samples {
-        assert!(sample.chunks().map(|(_, chunk)| chunk).eq(&chunks), "the very bytes that came in");
+        assert!(sample.chunks().eq(chunks.iter().map(AsRef::as_ref)), "the very bytes that came in");
         assert_eq!((sample.info().key, sample.table(), sample.info().priority), (5, "t", 1.0));
         assert!(sample.info().inserted_at.unwrap().0 > 1_600_000_000);
         assert_eq!(sample.trajectory().unwrap().decode().unwrap()[0].shape().dims(), [1_500_000]);

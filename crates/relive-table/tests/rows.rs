@@ -120,10 +120,10 @@ fn items_of_another_layout_are_handed_out_with_the_others() {
 fn parts_of_chunks_and_what_takes_their_place_are_copied() {
     let chunk = data::chunk(7, 1, 0, 5);
     let part = |key: u64, first: u32| {
-        let mut builder = relive_tensor::TrajectoryBuilder::new();
+        let mut builder = TrajectoryBuilder::new();
         let chunk = builder.chunk(chunk.clone());
         builder.begin_column(false);
-        builder.slice(relive_tensor::Slice { chunk, offset: first, length: 2, index: 0 });
+        builder.slice(Slice { chunk, offset: first, length: 2, index: 0 });
         NewItem { key, priority: 1.0, times_sampled: 0, trajectory: builder.build().unwrap() }
     };
     let mut table = filled(TableConfig::new("t").sampler(SelectorKind::Lifo).max_size(1), [part(1, 3)]);
@@ -172,7 +172,7 @@ fn a_restored_table_copies() {
     let mut table = filled(TableConfig::new("t"), (0..9).map(|key| data::item(key, 1.0)));
     copy(&mut table, &layout(1), 5);
     let (config, snapshot) = (TableConfig::new("t"), table.snapshot());
-    let ledger = std::sync::Arc::default();
+    let ledger = Arc::default();
     let mut restored =
         Table::restored(config, Vec::new(), &ledger, snapshot, &mut rng(1), &mut Freed::default()).unwrap();
     assert_eq!(copy(&mut restored, &layout(1), 6), copy(&mut table, &layout(1), 6));

@@ -55,7 +55,7 @@ fn recorded_items_are_read_to_the_last_value() {
             );
             assert_eq!((info.probability, info.table_size, info.rate_limited), (0.25, 7, true));
             let sent = pair.iter().flat_map(|entry| &entry.data);
-            assert!(sample.chunks().map(|(_, chunk)| chunk).eq(sent));
+            assert!(sample.chunks().eq(sent.map(AsRef::as_ref)));
             let columns = &item.flat_trajectory.as_ref().unwrap().columns;
             assert_eq!(sample.num_columns(), columns.len());
         }
@@ -77,7 +77,7 @@ fn a_sample_that_is_cut_over_messages_is_put_together() {
     assert_eq!(samples.len(), at_once.len());
     for (one, other) in samples.iter().zip(&at_once) {
         assert_eq!(one.info(), other.info());
-        assert!(one.chunks().map(|(_, chunk)| chunk).eq(other.chunks().map(|(_, chunk)| chunk)));
+        assert!(one.chunks().eq(other.chunks()));
     }
 }
 

@@ -11,12 +11,33 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-tensor", &[]),
     ("relive-table", &["relive-tensor"]),
     ("relive-env", &["relive-tensor"]),
+    ("relive-batch", &["relive-table", "relive-tensor"]),
     ("relive-engine", &["relive-table", "relive-tensor"]),
     ("relive-wire", &["relive-table", "relive-tensor"]),
     ("relive-checkpoint", &["relive-wire", "relive-table", "relive-tensor"]),
     ("relive-transport", &["relive-wire"]),
-    ("relive-client", &["relive-transport", "relive-wire", "relive-engine", "relive-table", "relive-tensor"]),
-    ("relive-server", &["relive-engine", "relive-transport", "relive-wire", "relive-table", "relive-tensor"]),
+    (
+        "relive-client",
+        &[
+            "relive-transport",
+            "relive-wire",
+            "relive-batch",
+            "relive-engine",
+            "relive-table",
+            "relive-tensor",
+        ],
+    ),
+    (
+        "relive-server",
+        &[
+            "relive-batch",
+            "relive-engine",
+            "relive-transport",
+            "relive-wire",
+            "relive-table",
+            "relive-tensor",
+        ],
+    ),
     (
         "relive-rl",
         &[
@@ -46,6 +67,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "relive-python",
         &[
+            "relive-batch",
             "relive-checkpoint",
             "relive-client",
             "relive-server",

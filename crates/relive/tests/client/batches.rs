@@ -189,11 +189,11 @@ async fn unknown_tables_and_wrong_options() {
 }
 
 #[tokio::test]
-async fn batches_of_arrays_only_are_copied_from_the_second_on() {
+async fn small_items_are_copied_from_the_second_batch_on() {
     let server = TestServer::start([TableConfig::new("t").sampler(SelectorKind::Lifo)]).await;
     insert(&server, 0..5).await;
     let client = server.client_in_process();
-    let options = BatchOptions::new(4).max_batches(4).arrays_only(true);
+    let options = BatchOptions::new(4).max_batches(4);
     let mut batches = client.batch_sampler("t", options).unwrap();
     let handed_out = next(&mut batches).await;
     assert!(handed_out.samples()[0].inserted_at().is_some());
