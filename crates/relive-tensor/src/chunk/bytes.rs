@@ -97,7 +97,8 @@ impl Kept {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                let frames = Frames { near: Some(Bytes::from_owner(frame)), far: None };
+                // A copy, which tells whether anybody else has it at hand.
+                let frames = Frames { near: Some(Bytes::copy_from_slice(&frame)), far: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
             Self::Movable(_) => self,
