@@ -6,6 +6,7 @@ from relive import server as _relive
 from relive.server import Table as Table
 from relive.server import TableExtensionBase as TableExtensionBase
 
+from reverb.client import Client
 from reverb.platform.default import checkpointers
 
 
@@ -21,3 +22,6 @@ class Server(_relive.Server):
         if checkpointer is None:
             checkpointer = checkpointers.default_checkpointer()
         super().__init__(tables, port, checkpointer)
+
+    def localhost_client(self) -> Client:
+        return Client(f"localhost:{self.port}")
