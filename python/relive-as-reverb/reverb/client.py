@@ -10,7 +10,7 @@ from relive import errors as _errors
 from relive import nest as _nest
 from relive import writer as _writers
 
-from reverb import _texts
+from reverb import _borrowed, _texts
 from reverb.structured_writer import StructuredWriter
 from reverb.trajectory_writer import TrajectoryWriter
 
@@ -267,6 +267,8 @@ class Client(_relive.Client):
     def server_info(self, timeout: float | None = None) -> dict[str, Any]:
         try:
             return super().server_info(timeout)
+        except TypeError as error:
+            raise _texts.said_first(error, "ServerInfo(): incompatible function arguments.") from error
         except _errors.DeadlineExceededError as error:
             words = f"ServerInfo call did not complete within provided timeout of {timeout}s"
             raise _texts.said_first(error, words) from error
@@ -275,4 +277,19 @@ class Client(_relive.Client):
 _SAMPLE = (
     _texts.UNKNOWN_TABLE,
     _texts.rule("the item cannot be split into timesteps", "Can't split non timestep trajectory into timesteps."),
+)
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Any Dict Generator List Optional Sequence Union",
+    errors="reverb.errors",
+    logging="absl.logging",
+    np="numpy",
+    pybind="reverb.pybind",
+    replay_sample="reverb.replay_sample",
+    reverb_types="reverb.reverb_types",
+    structured_writer_lib="reverb.structured_writer",
+    trajectory_writer_lib="reverb.trajectory_writer",
+    tree="tree",
 )

@@ -4,17 +4,14 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relive import _infer_signature, _protos
+from relive import _infer_signature
 from relive import structured_writer as _relive
 from relive.structured_writer import *  # noqa: F403
 from relive.structured_writer import Pattern, ReferenceStep
 
-from reverb import _texts
+from reverb import _borrowed, _texts
 
 PatternTransform = Callable[[ReferenceStep], Pattern]
-
-# Messages, made when they are first asked for.
-_MESSAGES = {"Config": "StructuredWriterConfig", "ConditionProto": "Condition"}
 
 _APPEND = (
     _texts.rule(
@@ -107,11 +104,19 @@ def _condition_fault(condition: Any) -> str | None:
     return None
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MESSAGES:
-        return _protos.message(_protos.PATTERNS, _MESSAGES[name])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MESSAGES})
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Any Callable NewType Optional Sequence",
+    Config="reverb.cc.patterns_pb2:StructuredWriterConfig",
+    ConditionProto="reverb.cc.patterns_pb2:Condition",
+    copy="copy",
+    datetime="datetime",
+    errors="reverb.errors",
+    nested_structure_coder="tensorflow.python.saved_model.nested_structure_coder",
+    patterns_pb2="reverb.cc.patterns_pb2",
+    pybind="reverb.pybind",
+    reverb_types="reverb.reverb_types",
+    tensor_shape="tensorflow.python.framework.tensor_shape",
+    tensor_spec="tensorflow.python.framework.tensor_spec",
+    tree="tree",
+)

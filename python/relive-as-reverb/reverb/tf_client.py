@@ -4,7 +4,7 @@ from typing import Any
 
 from relive import tf_client as _relive
 
-from reverb import _texts
+from reverb import _borrowed, _texts
 from reverb.client import Client
 
 
@@ -19,3 +19,13 @@ class TFClient(_relive.TFClient):
     @_texts.tells(_texts.UNKNOWN_TABLE)
     def _sample(self, table: str, dtypes: list[Any]) -> list[Any]:
         return super()._sample(table, dtypes)
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Optional Sequence",
+    gen_reverb_ops="reverb.cc.ops.gen_reverb_ops",
+    replay_sample="reverb.replay_sample",
+    tf="tensorflow.compat.v1",
+    tree="tree",
+)

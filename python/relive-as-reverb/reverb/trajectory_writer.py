@@ -10,7 +10,7 @@ from relive._wrapped_writer import WrappedWriter, _chunker_options
 from relive.client import Client as _Client
 from relive.trajectory_writer import _ColumnHistory as _ColumnHistory
 
-from reverb import _texts
+from reverb import _borrowed, _texts
 
 _APPEND = (
     _texts.rule(
@@ -142,3 +142,16 @@ def _difference(wanted: list[Any], columns: list[Any]) -> str:
                 f"tensor but got a {_texts.dtype_text(dtype)} {_texts.shape_text(shape)} tensor."
             )
     return ""
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Any Iterator List MutableMapping Optional Sequence Tuple Union",
+    datetime="datetime",
+    errors="reverb.errors",
+    itertools="itertools",
+    np="numpy",
+    pybind="reverb.pybind",
+    re="re",
+    tree="tree",
+)
