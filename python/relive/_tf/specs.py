@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
     @property
     def _dtype_text(self) -> str:
-        return _DTYPE_TEXTS.get(self.dtype, self.dtype.name)
+        return str(_DTYPE_TEXTS.get(self.dtype, self.dtype.name))
 
 
 def shape_text(shape: tf.TensorShape) -> str:
