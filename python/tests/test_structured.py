@@ -517,3 +517,10 @@ def test_messages_of_dm_reverbs_own_files_are_taken() -> None:
 def test_ordered_dicts() -> None:
     pattern = collections.OrderedDict(z=REF["a"][-1], b=REF["a"][-2:])
     assert dict(structured.unpack_pattern(structured.create_config(pattern, "t"))) == dict(pattern)
+
+
+def test_configurations_have_types() -> None:
+    assert structured.Config is patterns_pb2.StructuredWriterConfig
+    assert structured.ConditionProto is patterns_pb2.Condition
+    with pytest.raises(AttributeError, match="has no attribute 'Conf'"):
+        _ = structured.Conf

@@ -82,7 +82,7 @@ def test_sample_unsplittable(serve):
     next(client.sample("queue"))
 
 
-@raises(ValueError, "Could not find table \"nowhere\". The following tables exists: ….")
+@raises(ValueError, 'Could not find table "nowhere". The following tables exists: ….')
 def test_sample_unpack_unknown(serve):
     next(serve(queue("a"), queue("b")).sample("nowhere", unpack_as_table_signature=True))
 
@@ -139,7 +139,7 @@ def test_info_timeout():
 
 
 @raises(TypeError, "ServerInfo(): incompatible function arguments.…")
-def test_info_bad_timeout(serve):
+def test_info_timeout_type(serve):
     serve(queue()).server_info(timeout="x")
 
 
@@ -149,17 +149,17 @@ def test_checkpoint_no_server():
 
 
 @raises(ValueError, "num_keep_alive_refs (0) must be a positive integer")
-def test_trajectory_writer_zero(serve):
+def test_trajectory_writer_without_references(serve):
     serve(queue()).trajectory_writer(0)
 
 
 @raises(ValueError, "At least one config must be provided.")
-def test_structured_none(serve):
+def test_structured_writer_without_configurations(serve):
     serve(queue()).structured_writer([])
 
 
 @raises(TypeError, "…")
-def test_client_bad_address():
+def test_address_type():
     reverb.Client(5)
 
 
@@ -172,5 +172,5 @@ def test_client_bad_address():
     "Tensor<name: 'b/b', dtype: int64, shape: [?]>, data signature: 0: Tensor<name: '', dtype: "
     "float, shape: [2]>, 1: Tensor<name: '', dtype: float, shape: []>.",
 )
-def test_insert_signaturenature_dtype(serve):
+def test_insert_signature_dtype(serve):
     serve(queue(signature=SIGNATURE)).insert({"a": np.zeros(2, np.float32), "b": np.float32(1)}, {"queue": 1.0})

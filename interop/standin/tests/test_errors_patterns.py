@@ -26,7 +26,7 @@ def steps(number=4):
 
 
 @raises(ValueError, "Flattened data has an unexpected length, got 1 but wanted 2.")
-def test_len(serve):
+def test_steps_of_another_length(serve):
     writer = structured_writer(serve)
     writer.append({"a": 1, "b": {"c": 2}})
     writer.append({"a": 1})
@@ -41,8 +41,7 @@ def test_dtype_float(serve):
 
 @raises(
     ValueError,
-    "Tensor of incompatible shape provided for column 0 (path=('a',)). Got [2,4] which is "
-    "incompatible with [2,3].",
+    "Tensor of incompatible shape provided for column 0 (path=('a',)). Got [2,4] which is " "incompatible with [2,3].",
 )
 def test_shape(serve):
     writer = structured_writer(serve)
@@ -55,14 +54,14 @@ def test_shape(serve):
     "A value for column 0 was provided by multiple Append/AppendPartial calls in the same step. This"
     " should never happen so please contact the Reverb team if you encounter this error.",
 )
-def test_twice(serve):
+def test_a_field_set_twice(serve):
     writer = structured_writer(serve)
     writer.append({"a": 1, "b": {"c": None}}, partial_step=True)
     writer.append({"a": 1, "b": {"c": 2}})
 
 
 @raises(TypeError, "Append(): incompatible function arguments.…")
-def test_object(serve):
+def test_no_tensor(serve):
     writer = structured_writer(serve)
     writer.append({"a": object(), "b": {"c": None}})
 
@@ -73,7 +72,7 @@ def test_flush_negative(serve):
 
 
 @raises(RuntimeError, "Priority table nowhere was not found")
-def test_unknown(serve):
+def test_unknown_table(serve):
     writer = structured_writer(serve, config(lambda s: {"x": s["a"][-1]}, "nowhere"))
     writer.append({"a": 1, "b": {"c": 2}})
     writer.flush()
@@ -86,7 +85,9 @@ def test_config_none(serve):
 
 @raises(ValueError, "Invalid configuration at position 0: `flat` must not be empty.")
 def test_config_no_flat(serve):
-    structured_writer(serve, patterns_pb2.StructuredWriterConfig(table="queue", priority=structured.constant_priority_fn(1.0)))
+    structured_writer(
+        serve, patterns_pb2.StructuredWriterConfig(table="queue", priority=structured.constant_priority_fn(1.0))
+    )
 
 
 @raises(AttributeError, "…")
@@ -116,7 +117,9 @@ def test_infer_structures():
 
 @raises(ValueError, "All configs must target the same table but provided configs included a, b.")
 def test_infer_tables():
-    structured.infer_signature([config(lambda s: {"x": s["a"][-1]}, "b"), config(lambda s: {"x": s["a"][-1]}, "a")], SPEC)
+    structured.infer_signature(
+        [config(lambda s: {"x": s["a"][-1]}, "b"), config(lambda s: {"x": s["a"][-1]}, "a")], SPEC
+    )
 
 
 @raises(ValueError, "Configs produce trajectories with multiple dtypes at ('x',). Got [tf.float32, tf.int64].")
@@ -126,8 +129,7 @@ def test_infer_dtypes():
 
 @raises(
     ValueError,
-    "Configs produce trajectories with incompatible shapes at ('x',). Got [TensorShape([2]), "
-    "TensorShape([1, 2])].",
+    "Configs produce trajectories with incompatible shapes at ('x',). Got [TensorShape([2]), " "TensorShape([1, 2])].",
 )
 def test_infer_shapes():
     structured.infer_signature([config(lambda s: {"x": s["a"][-1]}), config(lambda s: {"x": s["a"][-1:]})], SPEC)
@@ -139,7 +141,10 @@ def test_infer_shapes():
     "TensorShape([1, 3])].",
 )
 def test_infer_shapes_of_items():
-    structured.infer_signature([config(lambda s: {"x": s["a"][-2:]}), config(lambda s: {"x": s["b"]["c"][-1:]})], {"a": tf.TensorSpec([2], tf.float32), "b": {"c": tf.TensorSpec([3], tf.float32)}})
+    structured.infer_signature(
+        [config(lambda s: {"x": s["a"][-2:]}), config(lambda s: {"x": s["b"]["c"][-1:]})],
+        {"a": tf.TensorSpec([2], tf.float32), "b": {"c": tf.TensorSpec([3], tf.float32)}},
+    )
 
 
 @raises(
@@ -167,11 +172,12 @@ def test_dataset_none():
 
 @raises(ValueError, "All configs must target the same table but provided configs included a, b.")
 def test_dataset_tables():
-    reverb.PatternDataset(steps(), [config(lambda s: {"x": s["a"][-2:]}, "a"), config(lambda s: {"x": s["a"][-2:]}, "b")], True, lambda s: False)
-
-
-def _condition(**fields):
-    return lambda: Condition(**fields)
+    reverb.PatternDataset(
+        steps(),
+        [config(lambda s: {"x": s["a"][-2:]}, "a"), config(lambda s: {"x": s["a"][-2:]}, "b")],
+        True,
+        lambda s: False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,3 +220,19 @@ def test_conditions_of_configurations(serve, fault, condition):
 @raises(ValueError, "Invalid configuration at position 0: `table` must not be empty.")
 def test_configuration_without_table(serve):
     structured_writer(serve, config(lambda s: {"x": s["a"][-1]}, table=""))
+
+
+@pytest.mark.parametrize(("call", "name"), [("flush", "Flush"), ("end_episode", "End episode")])
+def test_deadlines(serve, is_standin, call, name):
+    if not is_standin:
+        pytest.skip("dm-reverb's waits for ever, and holds the interpreter's lock meanwhile")
+    client = serve(queue(size=1))
+    writer = client.structured_writer([config(lambda s: {"x": s["a"][-1:]})])
+    for _ in range(4):
+        writer.append({"a": 1, "b": {"c": 2}})
+    with pytest.raises(reverb.DeadlineExceededError) as raised:
+        getattr(writer, call)(timeout_ms=200)
+    text = f"{name} call did not complete within provided timeout of 0:00:00.200000"
+    check(raised.value, reverb.DeadlineExceededError, text)
+    for _ in client.sample("queue", 3):
+        pass

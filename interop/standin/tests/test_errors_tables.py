@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import reverb
 import tensorflow as tf
-from raising import raises
 from google.protobuf import message
+from raising import raises
 from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 from reverb.server_executable import server_from_proto
@@ -28,7 +28,7 @@ def test_table_signature():
 
 
 @raises(ValueError, "Unsupported signature spec: 5")
-def test_table_signaturenature_of_a_number():
+def test_table_signature_of_a_number():
     table(signature=5)
 
 
@@ -157,4 +157,4 @@ def test_from_proto_tables():
 
 @raises(message.DecodeError, "…")
 def test_info_from_bytes():
-    reverb.reverb_types.TableInfo.from_serialized_proto(b'\xff')
+    reverb.reverb_types.TableInfo.from_serialized_proto(b"\xff")

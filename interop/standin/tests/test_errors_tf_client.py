@@ -25,7 +25,10 @@ def test_sample_unknown(serve):
     tf_client(serve).sample("nowhere", [tf.float32])
 
 
-@raises(tf.errors.InvalidArgumentError, "Number of tensors in the replay sample did not match the expected count. Got 7 but wanted 6")
+@raises(
+    tf.errors.InvalidArgumentError,
+    "Number of tensors in the replay sample did not match the expected count. Got 7 but wanted 6",
+)
 def test_sample_number(serve):
     filled_client(serve).sample("table", [tf.float32])
 
@@ -60,7 +63,10 @@ def test_insert_lengths(serve):
     tf_client(serve).insert([tf.constant(1)], tf.constant(["queue", "other"]), tf.constant([1.0], tf.float64))
 
 
-@raises(tf.errors.InvalidArgumentError, "Unable to find signatures for table 'nowhere' in signature cache.  Available tables: […].")
+@raises(
+    tf.errors.InvalidArgumentError,
+    "Unable to find signatures for table 'nowhere' in signature cache.  Available tables: […].",
+)
 def test_insert_unknown(serve):
     tf_client(serve).insert([tf.constant(1)], tf.constant(["nowhere"]), tf.constant([1.0], tf.float64))
 
@@ -79,7 +85,9 @@ def test_insert_nan(serve):
     "signature: 0: Tensor<name: '', dtype: int32, shape: []>.",
 )
 def test_insert_signature(serve):
-    tf_client(serve, queue(signature={"a": tf.TensorSpec([None], tf.float32, "a")})).insert([tf.constant(1)], tf.constant(["queue"]), tf.constant([1.0], tf.float64))
+    tf_client(serve, queue(signature={"a": tf.TensorSpec([None], tf.float32, "a")})).insert(
+        [tf.constant(1)], tf.constant(["queue"]), tf.constant([1.0], tf.float64)
+    )
 
 
 @raises(tf.errors.NotFoundError, "Priority table nowhere was not found")
@@ -98,12 +106,12 @@ def test_update_rank(serve):
 
 
 @raises(ValueError, "…")
-def test_update_keytype(serve):
+def test_update_key_type(serve):
     tf_client(serve).update_priorities("queue", tf.constant([1], tf.int64), tf.constant([1.0], tf.float64))
 
 
 @raises(ValueError, "…")
-def test_update_priotype(serve):
+def test_update_priority_type(serve):
     tf_client(serve).update_priorities("queue", tf.constant([1], tf.uint64), tf.constant([1.0], tf.float32))
 
 
@@ -135,16 +143,12 @@ _IN_GRAPHS = {
     "insert unknown": (
         tf.errors.InvalidArgumentError,
         "Unable to find signatures for table 'nowhere' in signature cache.  Available tables: […].",
-        lambda client: client.insert(
-            [tf.constant(1)], tf.constant(["nowhere"]), tf.constant([1.0], tf.float64)
-        ),
+        lambda client: client.insert([tf.constant(1)], tf.constant(["nowhere"]), tf.constant([1.0], tf.float64)),
     ),
     "insert NaN": (
         tf.errors.InvalidArgumentError,
         "`priority` must not be nan.",
-        lambda client: client.insert(
-            [tf.constant(1)], tf.constant(["queue"]), tf.constant([float("nan")], tf.float64)
-        ),
+        lambda client: client.insert([tf.constant(1)], tf.constant(["queue"]), tf.constant([float("nan")], tf.float64)),
     ),
     "update unknown": (
         tf.errors.NotFoundError,
@@ -154,7 +158,9 @@ _IN_GRAPHS = {
     "update lengths": (
         tf.errors.InvalidArgumentError,
         "Tensors `keys` and `priorities` do not match in shape ([2] vs. [1])",
-        lambda client: client.update_priorities("queue", tf.constant([1, 2], tf.uint64), tf.constant([1.0], tf.float64)),
+        lambda client: client.update_priorities(
+            "queue", tf.constant([1, 2], tf.uint64), tf.constant([1.0], tf.float64)
+        ),
     ),
 }
 

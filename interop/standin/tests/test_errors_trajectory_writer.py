@@ -16,7 +16,7 @@ def trajectory_writer(serve, num_keep_alive_refs=3, sig=None, **options):
 
 
 @raises(RuntimeError, "history cannot be accessed before `append` is called at least once.")
-def test_history(serve):
+def test_history_before_the_first_step(serve):
     trajectory_writer(serve).history
 
 
@@ -48,7 +48,7 @@ def test_configure_late(serve):
     "Field ('a',) has already been set in the active step by previous (partial) append call and thus"
     " must be omitted or set to None but got: 2",
 )
-def test_twice(serve):
+def test_a_field_set_twice(serve):
     writer = trajectory_writer(serve)
     writer.append({"a": 1}, partial_step=True)
     writer.append({"a": 2})
@@ -59,7 +59,7 @@ def test_twice(serve):
     "Field ('a', 1, 'b') has already been set in the active step by previous (partial) append call "
     "and thus must be omitted or set to None but got: [0. 0.]",
 )
-def test_twice_nested(serve):
+def test_a_nested_field_set_twice(serve):
     writer = trajectory_writer(serve)
     writer.append({"a": [1, {"b": 2}]}, partial_step=True)
     writer.append({"a": [None, {"b": np.zeros(2)}]})
@@ -95,8 +95,7 @@ def test_dtype_bool(serve):
 
 @raises(
     ValueError,
-    "Tensor of incompatible shape provided for column ('a', 'b'). Got [2,4] which is incompatible "
-    "with [2,3].",
+    "Tensor of incompatible shape provided for column ('a', 'b'). Got [2,4] which is incompatible " "with [2,3].",
 )
 def test_shape(serve):
     writer = trajectory_writer(serve)
@@ -112,19 +111,19 @@ def test_shape_rank(serve):
 
 
 @raises(TypeError, "Append(): incompatible function arguments.…")
-def test_object(serve):
+def test_no_tensor(serve):
     writer = trajectory_writer(serve)
     writer.append([object()])
 
 
 @raises(TypeError, "Append(): incompatible function arguments.…")
-def test_object_array(serve):
+def test_an_array_of_objects(serve):
     writer = trajectory_writer(serve)
     writer.append([np.array([object(), 1])])
 
 
 @raises(TypeError, "Append(): incompatible function arguments.…")
-def test_ragged(serve):
+def test_a_time(serve):
     writer = trajectory_writer(serve)
     writer.append([datetime.datetime.now()])
 
@@ -203,8 +202,7 @@ def test_item_dtypes(serve):
 
 @raises(
     ValueError,
-    "…Column references tensors with incompatible shapes: [2] (index 0) not compatible with [3] "
-    "(index 1).",
+    "…Column references tensors with incompatible shapes: [2] (index 0) not compatible with [3] " "(index 1).",
 )
 def test_item_shapes(serve):
     writer = trajectory_writer(serve)
@@ -284,8 +282,7 @@ def test_signature_names(serve):
 
 @raises(
     ValueError,
-    "TrajectoryColumns cannot contain any None data references: TrajectoryColumn at path ('a', -1) "
-    "got [None].",
+    "TrajectoryColumns cannot contain any None data references: TrajectoryColumn at path ('a', -1) " "got [None].",
 )
 def test_column_none(serve):
     writer = trajectory_writer(serve)
@@ -320,8 +317,7 @@ def test_column_none_old(serve):
 
 @raises(
     ValueError,
-    "TrajectoryColumns cannot contain any None data references: TrajectoryColumn at path ('a', [0, "
-    "-1]) got […].",
+    "TrajectoryColumns cannot contain any None data references: TrajectoryColumn at path ('a', [0, " "-1]) got […].",
 )
 def test_column_none_list(serve):
     writer = trajectory_writer(serve, 2)
@@ -382,8 +378,7 @@ def test_trajectory_column_none(serve):
 
 @raises(
     ValueError,
-    "TrajectoryColumns cannot contain any None data references: TrajectoryColumn at path ('a',) got "
-    "[None].",
+    "TrajectoryColumns cannot contain any None data references: TrajectoryColumn at path ('a',) got " "[None].",
 )
 def test_trajectory_column_none_path():
     reverb.TrajectoryColumn([None], path=("a",))
@@ -463,5 +458,5 @@ def test_end_closed(serve):
 
 
 @raises(TypeError, "…")
-def test_flush_bad(serve):
+def test_flush_by_a_text(serve):
     trajectory_writer(serve).flush("x")

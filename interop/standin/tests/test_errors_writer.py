@@ -8,7 +8,7 @@ from support_tables import SIGNATURE, queue
 
 
 @raises(ValueError, "Cannot reuse already closed Writer")
-def test_reuse(serve):
+def test_a_closed_writer_in_a_with_block(serve):
     writer = serve(queue()).writer(1)
     writer.close()
     with writer:

@@ -156,7 +156,9 @@ def test_operations_of_a_client(serve):
     assert (sample.outputs[0].numpy(), sample.priority.numpy()) == (5, 1.0)
     keys = tf.reshape(sample.key, [1])
     gen_reverb_ops.ReverbClientUpdatePriorities(handle=handle, table="table", keys=keys, priorities=one * 3)
-    assert gen_reverb_ops.ReverbClientSample(handle=handle, table="table", Toutput_list=[tf.int64]).priority.numpy() == 3.0
+    assert (
+        gen_reverb_ops.ReverbClientSample(handle=handle, table="table", Toutput_list=[tf.int64]).priority.numpy() == 3.0
+    )
 
 
 @pytest.mark.parametrize("kind", ["trajectory", "timestep"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -198,3 +200,26 @@ def test_datasets_distributed_by_a_function(client, strategy):
         return strategy.run(lambda sample: tf.reduce_max(sample.data["n"]), args=(next(iterator),))
 
     assert 0 <= step().numpy() < _ITEMS
+
+
+# The devices of a process must be known before its first operation.
+_TWO_REPLICAS = """
+import sys
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+import reverb
+dataset = lambda _=None: reverb.TrajectoryDataset.from_table_signature(sys.argv[1], "uniform", 5).batch(4)
+strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+whole, each = strategy.experimental_distribute_dataset(dataset()), strategy.distribute_datasets_from_function(dataset)
+for iterator in (iter(whole), iter(each)):
+    step = tf.function(lambda: strategy.run(lambda sample: tf.shape(sample.data["n"])[0], args=(next(iterator),)))
+    print(*(int(rows) for rows in strategy.experimental_local_results(step())), flush=True)
+"""
+
+
+def test_two_replicas(client):
+    program = subprocess.run(
+        [sys.executable, "-c", _TWO_REPLICAS, client.server_address], capture_output=True, text=True, timeout=100
+    )
+    assert program.stdout.splitlines() == ["2 2", "4 4"], program.stderr

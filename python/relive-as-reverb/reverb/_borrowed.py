@@ -11,6 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 
+# Modules of this package that need another one.
+_NEEDS = {
+    "reverb.cc.ops.gen_reverb_ops": "tensorflow",
+    "reverb.platform.default.server_main_command_line_args": "absl",
+}
+
+
 def lend(
     module: dict[str, Any], of_typing: str = "", **sources: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -46,5 +53,6 @@ def _found(module: str, name: str, source: str) -> Any:
 
 
 def _is_there(source: str) -> bool:
-    package = source.partition(":")[0].partition(".")[0]
+    module = source.partition(":")[0]
+    package = _NEEDS.get(module, module).partition(".")[0]
     return package == "reverb" or importlib.util.find_spec(package) is not None

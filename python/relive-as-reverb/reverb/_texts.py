@@ -17,6 +17,9 @@ from relive import errors, nest
 # A pattern in Relive's text, and what dm-reverb says: a template for what matched, or a function of the match.
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
+# How long an error waits for what it tells beside.
+_PATIENCE_SECONDS = 5.0
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -56,13 +59,20 @@ def retold(error: Exception, rules: Sequence[Rule]) -> Exception:
 def said_first(error: Exception, words: str) -> Exception:
     """An error of the same class whose text begins with ``words``."""
     text = str(error)
-    if text.startswith(words):
+    # Others may be made of more than a text.
+    is_ours = isinstance(error, errors.ReverbError) or type(error) in (ValueError, TypeError, RuntimeError)
+    if text.startswith(words) or not is_ours:
         return error
     rest = text.split(": ", 1)
     if len(rest) == 2 and rest[1].startswith(words):
         # Only the name of the call stood before it.
         return type(error)(rest[1])
     return type(error)(f"{words} ({text})")
+
+
+def cause(told: Exception, error: Exception) -> Exception | None:
+    """For ``raise told from``: nothing is its own cause."""
+    return None if told is error else error
 
 
 @contextlib.contextmanager
@@ -103,7 +113,17 @@ def deadline(call: str, timeout_ms: int | None) -> Iterator[None]:
         yield
     except errors.DeadlineExceededError as error:
         limit = datetime.timedelta(milliseconds=timeout_ms or 0)
-        raise said_first(error, f"{call} call did not complete within provided timeout of {limit}") from error
+        told = said_first(error, f"{call} call did not complete within provided timeout of {limit}")
+        raise told from cause(told, error)
+
+
+def known_tables(client: Any) -> dict[str, Any]:
+    """The tables of the server, for a text; none if it does not answer soon."""
+    try:
+        tables: dict[str, Any] = client.server_info(_PATIENCE_SECONDS)
+    except errors.ReverbError:
+        return {}
+    return tables
 
 
 def check_block_until(num_items: int) -> None:

@@ -35,9 +35,11 @@ class Writer(_writers.Writer):
         try:
             super().append(data)
         except TypeError as error:
-            raise _texts.retold(error, [_texts.arguments_of("Append")]) from error
+            told = _texts.retold(error, [_texts.arguments_of("Append")])
+            raise told from _texts.cause(told, error)
         except ValueError as error:
-            raise self._append_error(error, _nest.flatten(data)) from error
+            told = self._append_error(error, _nest.flatten(data))
+            raise told from _texts.cause(told, error)
         self._tensors = _nest.flatten(data)
 
     def append_sequence(self, sequence: Any) -> None:
@@ -47,7 +49,8 @@ class Writer(_writers.Writer):
         try:
             super().append_sequence(sequence)
         except ValueError as error:
-            raise self._append_error(error, [tensor[0] for tensor in tensors if len(tensor)]) from error
+            told = self._append_error(error, [tensor[0] for tensor in tensors if len(tensor)])
+            raise told from _texts.cause(told, error)
         if len(tensors[0]):
             self._tensors = [tensor[-1] for tensor in tensors]
 
@@ -58,9 +61,11 @@ class Writer(_writers.Writer):
         except _errors.NotFoundError as error:
             raise _texts.said_first(error, self._unknown_table(table)) from error
         except TypeError as error:
-            raise _texts.retold(error, [_texts.arguments_of("CreateItem")]) from error
+            told = _texts.retold(error, [_texts.arguments_of("CreateItem")])
+            raise told from _texts.cause(told, error)
         except ValueError as error:
-            raise self._of_signature(error, table) or _texts.retold(error, _CREATE_ITEM) from error
+            told = self._of_signature(error, table) or _texts.retold(error, _CREATE_ITEM)
+            raise told from _texts.cause(told, error)
 
     @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES)
     def flush(self, timeout: float | None = None) -> None:
@@ -99,7 +104,7 @@ class Writer(_writers.Writer):
         return error
 
     def _unknown_table(self, table: str) -> str:
-        known = sorted(self._signatures.server_info()) if self._signatures else []
+        known = sorted(_texts.known_tables(self._signatures)) if self._signatures else []
         return (
             f"Unable to find signatures for table '{table}' in signature cache.  "
             f"Available tables: [{', '.join(repr(name) for name in known)}]."
@@ -109,7 +114,7 @@ class Writer(_writers.Writer):
         """The error of steps that the table's signature does not allow; nothing if that is not the reason."""
         if "signature" not in str(error) or self._signatures is None:
             return None
-        info = self._signatures.server_info().get(table)
+        info = _texts.known_tables(self._signatures).get(table)
         if info is None or info.structure is None:
             return None
         wanted = _texts.signature_tensors(info.structure)
@@ -174,16 +179,22 @@ class Client(_relive.Client):
         try:
             super().insert(data, priorities, timeout=timeout)
         except TypeError as error:
-            call = "Append" if isinstance(priorities, Mapping) and all(map(_is_number, priorities.values())) else "CreateItem"
-            raise _texts.retold(error, [_texts.arguments_of(call)]) from error
+            call = (
+                "Append"
+                if isinstance(priorities, Mapping) and all(map(_is_number, priorities.values()))
+                else "CreateItem"
+            )
+            told = _texts.retold(error, [_texts.arguments_of(call)])
+            raise told from _texts.cause(told, error)
         except _errors.NotFoundError as error:
             writer = self._words_for(data)
-            missing = next(iter(sorted(set(priorities) - set(self.server_info()))), "")
+            missing = next(iter(sorted(set(priorities) - set(_texts.known_tables(self)))), "")
             raise _texts.said_first(error, writer._unknown_table(missing)) from error
         except ValueError as error:
             writer = self._words_for(data)
-            told = (writer._of_signature(error, table) for table in priorities)
-            raise next(filter(None, told), error) from error
+            refusals = (writer._of_signature(error, table) for table in priorities)
+            told = next(filter(None, refusals), error)
+            raise told from _texts.cause(told, error)
 
     def _words_for(self, data: Any) -> Writer:
         """What tells errors of ``insert``, which is a writer's work."""
@@ -245,6 +256,9 @@ class Client(_relive.Client):
             )
 
     def _is_signed(self, table: str, timeout: float | None) -> bool:
+        known = self._structures.get(table)
+        if known is not None and known.is_promised:
+            return True
         tables = self.server_info(timeout)
         if table not in tables:
             raise ValueError(

@@ -9,7 +9,6 @@ from relive.item_selectors import Uniform as Uniform
 
 from reverb import _borrowed
 
-
 __getattr__, __dir__ = _borrowed.lend(
     globals(),
     functools="functools",

@@ -8,7 +8,6 @@ from relive.rate_limiters import Stack as Stack
 
 from reverb import _borrowed
 
-
 __getattr__, __dir__ = _borrowed.lend(
     globals(),
     "Tuple Union",

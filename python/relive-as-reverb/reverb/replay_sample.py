@@ -5,7 +5,6 @@ from relive.replay_sample import SampleInfo as SampleInfo
 
 from reverb import _borrowed
 
-
 __getattr__, __dir__ = _borrowed.lend(
     globals(),
     "Any NamedTuple Sequence Union",

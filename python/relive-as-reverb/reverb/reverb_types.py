@@ -10,7 +10,6 @@ from reverb.item_selectors import Lifo as Lifo
 from reverb.item_selectors import Prioritized as Prioritized
 from reverb.item_selectors import Uniform as Uniform
 
-
 __getattr__, __dir__ = _borrowed.lend(
     globals(),
     "Iterable Mapping Optional Union",

@@ -1,17 +1,14 @@
 """Patterns, and the writer that cuts items out of steps with them."""
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from relive import _infer_signature
 from relive import structured_writer as _relive
 from relive.structured_writer import *  # noqa: F403
-from relive.structured_writer import Pattern, ReferenceStep
 
 from reverb import _borrowed, _texts
-
-PatternTransform = Callable[[ReferenceStep], Pattern]
 
 _APPEND = (
     _texts.rule(

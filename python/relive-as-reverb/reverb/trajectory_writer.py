@@ -78,12 +78,14 @@ class _Native(TrajectoryWriter, NativeWriter):
             return self._writer.create_item(table, priority, trajectory)
         except TypeError as error:
             if all(isinstance(leaf, TrajectoryColumn) for leaf in nest.flatten(trajectory)):
-                raise _texts.retold(error, [_texts.arguments_of("CreateItem")]) from error
-            words = f"All leaves of `trajectory` must be `TrajectoryColumn` but got {trajectory}"
-            raise _texts.said_first(error, words) from error
+                told = _texts.retold(error, [_texts.arguments_of("CreateItem")])
+            else:
+                words = f"All leaves of `trajectory` must be `TrajectoryColumn` but got {trajectory}"
+                told = _texts.said_first(error, words)
+            raise told from _texts.cause(told, error)
         except ValueError as error:
-            told = self._of_signature(error, table, trajectory)
-            raise _texts.retold(error, _CREATE_ITEM) if told is None else told from error
+            told = self._of_signature(error, table, trajectory) or _texts.retold(error, _CREATE_ITEM)
+            raise told from _texts.cause(told, error)
 
     @property
     def history(self) -> Any:
@@ -107,9 +109,7 @@ class _Native(TrajectoryWriter, NativeWriter):
             self._writer.end_episode(bool(clear_buffers), timeout_ms)
 
     @_texts.tells(_texts.rule("the chunk length cannot change while", "Flush must be called before ApplyConfig."))
-    def configure(
-        self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None
-    ) -> None:
+    def configure(self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None) -> None:
         # Says what is out of range in dm-reverb's words.
         _chunker_options(num_keep_alive_refs, max_chunk_length)
         self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
@@ -118,7 +118,7 @@ class _Native(TrajectoryWriter, NativeWriter):
         """The error of a trajectory that the table's signature does not allow; nothing if that is not the reason."""
         if "signature" not in str(error) or self._client is None:
             return None
-        info = self._client.server_info().get(table)
+        info = _texts.known_tables(self._client).get(table)
         if info is None or info.structure is None:
             return None
         wanted = _texts.signature_tensors(info.structure)

@@ -5,7 +5,6 @@ from reverb.platform.default.checkpointers import CheckpointerBase as Checkpoint
 from reverb.platform.default.checkpointers import DefaultCheckpointer as DefaultCheckpointer
 from reverb.platform.default.checkpointers import TempDirCheckpointer as TempDirCheckpointer
 
-
 __getattr__, __dir__ = _borrowed.lend(
     globals(),
     "Optional",

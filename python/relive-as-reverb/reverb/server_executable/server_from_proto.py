@@ -6,7 +6,6 @@ from relive.server_executable.server_from_proto import tables_from_proto as tabl
 
 from reverb import _borrowed
 
-
 __getattr__, __dir__ = _borrowed.lend(
     globals(),
     "Sequence",
