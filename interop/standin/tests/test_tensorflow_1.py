@@ -202,19 +202,30 @@ def test_datasets_distributed_by_a_function(client, strategy):
     assert 0 <= step().numpy() < _ITEMS
 
 
-# The devices of a process must be known before its first operation.
+# The devices of a process must be known before its first operation. The iterators are gone before the interpreter is: TensorFlow
+# may wait for ever for threads that ask for it then.
 _TWO_REPLICAS = """
 import sys
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 import reverb
-dataset = lambda _=None: reverb.TrajectoryDataset.from_table_signature(sys.argv[1], "uniform", 5).batch(4)
-strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
-whole, each = strategy.experimental_distribute_dataset(dataset()), strategy.distribute_datasets_from_function(dataset)
-for iterator in (iter(whole), iter(each)):
-    step = tf.function(lambda: strategy.run(lambda sample: tf.shape(sample.data["n"])[0], args=(next(iterator),)))
-    print(*(int(rows) for rows in strategy.experimental_local_results(step())), flush=True)
+
+
+def main(address):
+    dataset = lambda _=None: reverb.TrajectoryDataset.from_table_signature(address, "uniform", 5).batch(4)
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    rows = lambda sample: tf.shape(sample.data["n"])[0]
+    for distributed in (
+        strategy.experimental_distribute_dataset(dataset()),
+        strategy.distribute_datasets_from_function(dataset),
+    ):
+        iterator = iter(distributed)
+        print(*(int(n) for n in strategy.experimental_local_results(strategy.run(rows, args=(next(iterator),)))))
+        del iterator
+
+
+main(sys.argv[1])
 """
 
 
