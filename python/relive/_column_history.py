@@ -83,7 +83,7 @@ class ColumnHistory:
         if isinstance(key, list):
             return TrajectoryColumn([_step(steps, _position(index, len(steps))) for index in key], path=path)
         if not hasattr(key, "__index__"):
-            raise TypeError(f"a history is indexed by an int, a slice or a list of ints, not by a {type(key)}")
+            raise TypeError(f"_ColumnHistory indices must be integers or slices, not {type(key)}; a list of integers is possible, too")
         return TrajectoryColumn([_step(steps, _position(key, len(steps)))], squeeze=True, path=path)
 
     def __str__(self) -> str:

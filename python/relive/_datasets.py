@@ -249,13 +249,14 @@ def _required_signature(client: Client, table: str, timeout: float | None) -> An
     tables = client.server_info(timeout)
     if table not in tables:
         raise ValueError(
-            f"the server at {client.server_address} has no table {table!r}; its tables are {sorted(tables)}"
+            f"Server at {client.server_address} does not contain any table named {table}. "
+            f"Found: {', '.join(sorted(tables))}."
         )
     signature = tables[table].structure
     if signature is None:
         raise ValueError(
-            f"table {table!r} of the server at {client.server_address} has no signature; "
-            f"its tables are {sorted(tables)}"
+            f"Table {table} at {client.server_address} does not have a signature. "
+            f"Tables that have one: {', '.join(sorted(name for name in tables if tables[name].structure is not None))}"
         )
     return signature
 

@@ -40,7 +40,7 @@ class ReferenceNode:
         elif isinstance(key, slice):
             _put_slice(node, key)
         else:
-            raise ValueError(f"a pattern's column is indexed by an int or a slice, not by {key!r} (type {type(key)})")
+            raise ValueError(f"Key must be int or slice by got {key} (type {type(key)}). So are the steps of a pattern's column named")
         return node
 
     def __repr__(self) -> str:

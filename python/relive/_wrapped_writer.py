@@ -45,7 +45,7 @@ class WrappedWriter(TrajectoryWriter):
         Raises ``RuntimeError`` before the first step.
         """
         if self._structure is _union.NOTHING:
-            raise RuntimeError("history cannot be accessed before `append` is called at least once")
+            raise RuntimeError("history cannot be accessed before `append` is called at least once.")
         return nest.map_structure_with_path(
             lambda path, _: self._columns[self._index_of_path[path]], self._structure
         )
@@ -89,7 +89,7 @@ class WrappedWriter(TrajectoryWriter):
         """
         columns = nest.flatten(trajectory)
         if not all(isinstance(column, TrajectoryColumn) for column in columns):
-            raise TypeError(f"all leaves of `trajectory` must be TrajectoryColumn, but it is {trajectory}")
+            raise TypeError(f"All leaves of `trajectory` must be `TrajectoryColumn` but got {trajectory}")
         squeezed = [column.is_squeezed for column in columns]
         return self._writer.CreateItem(table, priority, [list(column) for column in columns], squeezed)
 
@@ -196,7 +196,7 @@ def _chunker_options(num_keep_alive_refs: int, max_chunk_length: int | None) -> 
         return AutoTunedChunkerOptions(num_keep_alive_refs, _THROUGHPUT_WEIGHT)
     if not 1 <= max_chunk_length <= num_keep_alive_refs:
         raise ValueError(
-            f"max_chunk_length ({max_chunk_length}) must be None or from 1 to num_keep_alive_refs "
+            f"max_chunk_length ({max_chunk_length}) must be None or a positive integer <= num_keep_alive_refs "
             f"({num_keep_alive_refs})"
         )
     return ConstantChunkerOptions(max_chunk_length, num_keep_alive_refs)

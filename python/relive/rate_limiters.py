@@ -151,8 +151,9 @@ def _check_bounds(min_diff: float, max_diff: float, samples_per_insert: float, c
     least = 2 * max(1.0, samples_per_insert)
     if max_diff - min_diff < least:
         raise ValueError(
-            f"error_buffer allows a range of {max_diff - min_diff:g}, from {min_diff:g} to {max_diff:g}, but at least "
-            f"2 * max(1, samples_per_insert) = {least:g} is needed, or inserts and samples could block each other"
+            "The size of error_buffer must be >= max(1.0, samples_per_insert) as smaller values could completely block "
+            f"samples and/or insert calls. It allows a range of {max_diff - min_diff:g}, from {min_diff:g} to {max_diff:g}, "
+            f"but at least 2 * max(1, samples_per_insert) = {least:g} is needed"
         )
     if max_diff < centre:
         _log.warning(
@@ -163,8 +164,9 @@ def _check_bounds(min_diff: float, max_diff: float, samples_per_insert: float, c
         )
     if min_diff > centre:
         raise ValueError(
-            f"the lower bound {min_diff:g} of error_buffer is above samples_per_insert * min_size_to_sample = "
-            f"{centre:g}, so that samples would still wait when min_size_to_sample items are there"
+            "The range covered by error_buffer is above samples_per_insert * min_size_to_sample. This will result in a "
+            "deadlock as soon as min_size_to_sample items have been inserted. "
+            f"Its lower bound {min_diff:g} must not be above {centre:g}"
         )
 
 

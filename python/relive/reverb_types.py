@@ -199,13 +199,13 @@ def selector_from_options(options: Any) -> ItemSelector:
     """
     kind = options.WhichOneof("distribution")
     if kind is None:
-        raise NotImplementedError("the options name no selector: distribution=None")
+        raise NotImplementedError("distribution=None: the options name no selector")
     if kind == "prioritized":
         return item_selectors.Prioritized(options.prioritized.priority_exponent)
     if kind == "heap":
         return item_selectors.MinHeap() if options.heap.min_heap else item_selectors.MaxHeap()
     if not getattr(options, kind):
-        raise ValueError(f"distribution={kind} is set to false; leave it out, or set it to true")
+        raise ValueError(f"distribution={kind} but the associated boolean value is false. Leave it out, or set it to true")
     return item_selectors.from_spec((kind,))
 
 

@@ -107,6 +107,7 @@ class Table:
         max_bytes: int | None = None,
     ) -> Table:
         """A table that hands out every item once, the oldest first; inserts wait while it is full."""
+        _check_max_size(max_size)
         return cls(
             name=name,
             sampler=item_selectors.Fifo(),
@@ -130,6 +131,7 @@ class Table:
         max_bytes: int | None = None,
     ) -> Table:
         """A table that hands out every item once, the newest first; inserts wait while it is full."""
+        _check_max_size(max_size)
         return cls(
             name=name,
             sampler=item_selectors.Lifo(),
@@ -227,12 +229,16 @@ def _check_arguments(
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {name!r}")
     if not name:
-        raise ValueError("name must not be empty")
+        raise ValueError("name must be nonempty")
     for role, selector in (("sampler", sampler), ("remover", remover)):
         if not isinstance(selector, item_selectors.ItemSelector):
             raise TypeError(f"{role} must be one of relive.selectors, not {selector!r}")
     if not isinstance(rate_limiter, rate_limiters.RateLimiter):
         raise TypeError(f"rate_limiter must be one of relive.rate_limiters, not {rate_limiter!r}")
+    _check_max_size(max_size)
+
+
+def _check_max_size(max_size: int) -> None:
     if isinstance(max_size, bool) or not hasattr(max_size, "__index__"):
         raise TypeError(f"max_size must be an int, not {max_size!r}")
     if max_size <= 0:
@@ -308,11 +314,11 @@ class Server:
     ) -> None:
         tables = tuple(tables or ())
         if not tables:
-            raise ValueError("a server needs at least one table")
+            raise ValueError("At least one table must be provided")
         names = [table.name for table in tables]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
-            raise ValueError(f"every table needs a name of its own, but several are called {doubled}")
+            raise ValueError(f"Multiple items in tables have the same name: {', '.join(doubled)}")
         if port is not None and not 0 <= port <= 65535:
             raise ValueError(f"port must be from 0 to 65535, but it is {port}")
         _check_max_bytes(max_bytes)

@@ -219,7 +219,7 @@ def _leaf_as_spec(path: nest.Path, leaf: Any) -> Any:
         return _foreign_specs.convert(leaf)
     except (TypeError, ValueError) as error:
         place = f"the spec at {path}" if path else "the spec"
-        raise ValueError(f"{place} cannot be understood: {leaf!r}: {error}") from error
+        raise ValueError(f"Unsupported signature spec: {leaf}; {place} cannot be understood: {error}") from error
 
 
 def _as_size(size: Any) -> int | None:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from relive import errors, nest
+from relive import _protos, errors, nest
 from relive._conditions import Condition
 from relive._infer_signature import infer_signature
 from relive._patterns import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Condition",
     "Pattern",
+    "PatternTransform",
     "ReferenceStep",
     "StructuredWriter",
     "constant_priority_fn",
@@ -49,6 +50,12 @@ __all__ = [
     "td_error",
     "unpack_pattern",
 ]
+
+# Messages, made when they are first asked for, since that imports protobuf.
+_MESSAGES = {"ConditionProto": "Condition", "Config": "StructuredWriterConfig"}
+
+PatternTransform = Callable[[ReferenceStep], Pattern]
+"""What makes a pattern of a reference step."""
 
 # How the compiled writer, which knows columns by their numbers only, says what is wrong with a value.
 _MISMATCH = re.compile(
@@ -235,3 +242,9 @@ def _condition_to_native(condition: Any) -> tuple[Any, ...]:
     else:
         values = [getattr(condition, comparison)]
     return (left, column, comparison, values, condition.inverse)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MESSAGES:
+        return _protos.message(_protos.PATTERNS, _MESSAGES[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

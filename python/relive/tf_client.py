@@ -11,8 +11,11 @@ import tensorflow as tf
 
 from relive import client as clients
 from relive import errors, replay_sample
-from relive._tf import checks, specs
+from relive._tf import checks, operations, specs
 from relive._tf.errors import as_tensorflow
+
+# What is known of an item, beside its data.
+_NUM_INFO = 5
 
 
 class TFClient:
@@ -82,10 +85,10 @@ class TFClient:
           tf.errors.InvalidArgumentError: There is no such table, or its signature does not fit.
         """
         if tables.dtype != tf.string or tables.shape.rank != 1:
-            raise ValueError(f"tables must be of type string and rank 1, not {tables.dtype} and {tables.shape}")
+            raise ValueError(f"tables must be a string tensor of rank 1, not {tables.dtype.name} and {tables.shape}")
         if priorities.dtype != tf.float64 or priorities.shape.rank != 1:
             raise ValueError(
-                f"priorities must be of type float64 and rank 1, not {priorities.dtype} and {priorities.shape}"
+                f"priorities must be a float64 tensor of rank 1, not {priorities.dtype.name} and {priorities.shape}"
             )
         if not tables.shape.is_compatible_with(priorities.shape):
             raise ValueError(
@@ -124,9 +127,13 @@ class TFClient:
         """
 
         def update(table: bytes, keys: np.ndarray, priorities: np.ndarray) -> list[np.ndarray]:
-            if keys.ndim != 1 or keys.shape != priorities.shape:
+            if keys.shape != priorities.shape:
                 raise errors.InvalidArgumentError(
-                    f"keys and priorities must be of rank 1 and of one shape, not {keys.shape} and {priorities.shape}"
+                    f"Tensors `keys` and `priorities` do not match in shape ({_shape(keys)} vs. {_shape(priorities)})"
+                )
+            if keys.ndim != 1:
+                raise errors.InvalidArgumentError(
+                    f"Tensors `keys` and `priorities` must be of rank 1. They have the shape {_shape(keys)}"
                 )
             self._client.update_priorities(_text(table), keys, priorities)
             return []
@@ -143,7 +150,7 @@ class TFClient:
     ) -> Any:
         """Runs ``function`` on numpy arrays: now, or as an operation of the graph that is being built."""
         if not tf.executing_eagerly():
-            return tf.compat.v1.py_func(function, arguments, dtypes, stateful=True, name=name)
+            return _in_graph(function, arguments, dtypes, name)
         with as_tensorflow():
             results = function(*(argument.numpy() for argument in arguments))
         return [tf.convert_to_tensor(result, dtype) for result, dtype in zip(results, dtypes, strict=True)] or None
@@ -154,18 +161,43 @@ class TFClient:
             info, columns = sampler.next()
         if len(columns) != len(dtypes):
             raise errors.InvalidArgumentError(
-                f"the sampled item of table {table!r} has {len(columns)} columns, but {len(dtypes)} were requested"
+                "Number of tensors in the replay sample did not match the expected count. "
+                f"Got {_NUM_INFO + len(columns)} but wanted {_NUM_INFO + len(dtypes)}: an item of table {table!r} has "
+                f"{len(columns)} columns, but {len(dtypes)} were requested, beside {_NUM_INFO} of information"
             )
         for index, (column, dtype) in enumerate(zip(columns, dtypes, strict=True)):
             if checks.dtype_of(column) != dtype:
                 raise errors.InvalidArgumentError(
-                    f"column {index} of the sampled item of table {table!r} is of type "
-                    f"{checks.dtype_of(column).name}, not {dtype.name}"
+                    f"Type mismatch: actual {checks.dtype_of(column).name} vs. expect {dtype.name}: column {index} of an "
+                    f"item of table {table!r}"
                 )
         info_arrays = [
             np.asarray(value, spec.dtype.as_numpy_dtype) for value, spec in zip(info, specs.info_spec(), strict=True)
         ]
         return info_arrays + [column[0, ...] for column in columns]
+
+
+def _in_graph(
+    function: Callable[..., list[np.ndarray]], arguments: list[tf.Tensor], dtypes: list[tf.DType], name: str
+) -> Any:
+    """An operation that runs ``function``, and fails with ``NotFoundError`` where it says that a table does not exist."""
+
+    def run(*arguments: Any) -> list[Any]:
+        try:
+            return [b"", *function(*arguments)]
+        except errors.NotFoundError as error:
+            nothing = [b"" if dtype == tf.string else np.zeros([], dtype.as_numpy_dtype) for dtype in dtypes]
+            return [str(error).encode(), *nothing]
+
+    missing, *results = tf.compat.v1.py_func(run, arguments, [tf.string, *dtypes], stateful=True, name=name)
+    # An assertion is not optimised away, as a file is that nobody looks at.
+    is_there = tf.equal(operations.raise_not_found(missing), "")
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=is_there, data=[missing])]):
+        return [tf.identity(result) for result in results] if results else tf.no_op()
+
+
+def _shape(array: np.ndarray) -> str:
+    return specs.shape_text(tf.TensorShape(array.shape))
 
 
 def _text(name: bytes | str) -> str:

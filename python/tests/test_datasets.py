@@ -110,12 +110,12 @@ class TestFromTableSignature:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_unknown_table(self, server: relive.Server, kind: Any) -> None:
-        with pytest.raises(ValueError, match=rf"localhost:{server.port}.*'other'.*\['plain', 'signed', 'steps'\]"):
+        with pytest.raises(ValueError, match=rf"localhost:{server.port}.* named other. Found: plain, signed, steps."):
             kind.from_table_signature(f"localhost:{server.port}", "other", 2)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_no_signature(self, server: relive.Server, kind: Any) -> None:
-        with pytest.raises(ValueError, match=rf"'plain'.*localhost:{server.port}.*no signature.*\['plain', 'signed'"):
+        with pytest.raises(ValueError, match=rf"plain.*localhost:{server.port} does not have a signature. .*: signed, "):
             kind.from_table_signature(f"localhost:{server.port}", "plain", 2)
 
     @pytest.mark.parametrize("timeout", [{"get_signature_timeout_secs": 0.05}, {"get_signature_timeout_ms": 50}])

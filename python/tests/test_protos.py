@@ -217,7 +217,7 @@ class TestTablesFromProto:
     @pytest.mark.parametrize(
         ("sampler", "kind", "said"),
         [
-            ("fifo: false", ValueError, "distribution=fifo is set to false"),
+            ("fifo: false", ValueError, "distribution=fifo but the associated boolean value is false"),
             ("uniform: false", ValueError, "distribution=uniform"),
             ("", NotImplementedError, "distribution=None"),
         ],

@@ -69,9 +69,9 @@ def test_dm_reverbs_names() -> None:
         (lambda: SampleToInsertRatio(0, 2, 4), r"samples_per_insert \(0\) must be > 0"),
         # The first check that fails speaks, in dm-reverb's order.
         (lambda: SampleToInsertRatio(0, 0, 0), "samples_per_insert"),
-        (lambda: SampleToInsertRatio(1, 0, 0.5), "error_buffer allows a range of 1"),
+        (lambda: SampleToInsertRatio(1, 0, 0.5), "error_buffer must be >= .* It allows a range of 1"),
         (lambda: SampleToInsertRatio(4, 2, 3), r"range of 6, .* = 8 is needed"),
-        (lambda: SampleToInsertRatio(1, 1, (2, 5)), "lower bound 2 .* above .* 1"),
+        (lambda: SampleToInsertRatio(1, 1, (2, 5)), "error_buffer is above .* lower bound 2 .* above 1"),
         (lambda: SampleToInsertRatio(1, 0, 5), r"min_size_to_sample \(0\)"),
         (lambda: Queue(0), r"size \(0\)"),
         (lambda: Stack(-1), r"size \(-1\)"),

@@ -172,7 +172,7 @@ class TestAsSpec:
             specs.as_spec({"a": [ArraySpec((), "int8"), leaf]})
 
     def test_a_bad_whole(self) -> None:
-        with pytest.raises(ValueError, match="the spec cannot be understood: 'x'"):
+        with pytest.raises(ValueError, match="Unsupported signature spec: x; the spec cannot be understood"):
             specs.as_spec("x")
 
     @pytest.mark.parametrize("structure", [None, (), {}, [], {"a": []}])

@@ -54,7 +54,7 @@ class TestReferenceSteps:
 
     @pytest.mark.parametrize("key", ["a", (1, 2), None, ..., [1], 1.5])
     def test_other_keys(self, key: Any) -> None:
-        with pytest.raises(ValueError, match="an int or a slice, not by"):
+        with pytest.raises(ValueError, match="Key must be int or slice by got"):
             REF["a"][key]
 
     @pytest.mark.parametrize("key", [slice(None), slice(None, -2), slice(None, 3), slice(None, None, 2)])
@@ -517,3 +517,10 @@ def test_messages_of_dm_reverbs_own_files_are_taken() -> None:
 def test_ordered_dicts() -> None:
     pattern = collections.OrderedDict(z=REF["a"][-1], b=REF["a"][-2:])
     assert dict(structured.unpack_pattern(structured.create_config(pattern, "t"))) == dict(pattern)
+
+
+def test_configurations_have_types() -> None:
+    assert structured.Config is patterns_pb2.StructuredWriterConfig
+    assert structured.ConditionProto is patterns_pb2.Condition
+    with pytest.raises(AttributeError, match="has no attribute 'Conf'"):
+        _ = structured.Conf

@@ -325,7 +325,7 @@ class TestCalls:
     @pytest.mark.parametrize("trajectory", [{"q": {"z": [3]}}, {"q": None}, "history"])
     def test_leaves_of_items(self, writer: Any, recorder: Recorder, trajectory: Any) -> None:
         writer.append({"a": 1})
-        with pytest.raises(TypeError, match="must be TrajectoryColumn"):
+        with pytest.raises(TypeError, match="must be `TrajectoryColumn` but got"):
             writer.create_item("t", 1.0, writer.history if trajectory == "history" else trajectory)
         assert len(recorder.calls) == 1
 

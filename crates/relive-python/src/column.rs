@@ -8,10 +8,10 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyString, PyTuple};
-use relive_client::Column;
+use relive_client::{Column, ErrorKind};
 
 use crate::array;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, raise, raise_kind};
 use crate::writer::{Shared, State};
 
 /// The steps of one column of a writer since its history was last cleared.
@@ -32,16 +32,28 @@ impl ColumnHistory {
         let state = self.state(py)?;
         let history = state.writer(py)?.history().column_at(self.column).or_raise(py)?;
         let len = state.history_len().cast_signed();
-        let made = match Steps::of(index, len)? {
+        let steps = Steps::of(index, len)?;
+        let path = ColumnPath::Step { of: self.path.clone_ref(py), key: index.clone().unbind() };
+        let made = match &steps {
             Steps::None => None,
-            Steps::One(step) => Some(history.step(step).or_raise(py)?),
-            Steps::Range(range) => Some(history.slice(range).or_raise(py)?),
-            Steps::Many(steps) => Some(history.rows(&steps).or_raise(py)?),
+            _ if steps.first() < 0 => {
+                let help = before_first(steps.first().saturating_sub(len as i64), len);
+                return Err(none_in_column(py, &path, &steps.cells(&history), &help));
+            }
+            Steps::One(step) => Some(history.step(*step)),
+            Steps::Range(range) => Some(history.slice(range.clone())),
+            Steps::Many(steps) => Some(history.rows(steps)),
+        };
+        let made = match made.transpose() {
+            Ok(made) => made,
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => {
+                return Err(none_in_column(py, &path, &steps.cells(&history), &error.to_string()));
+            }
+            Err(error) => return Err(raise(py, &error)),
         };
         drop(state);
         let squeeze = made.as_ref().is_some_and(Column::is_squeezed);
         let data = made.map_or(Data::Empty, Data::Own);
-        let path = ColumnPath::Step { of: self.path.clone_ref(py), key: index.clone().unbind() };
         Ok(TrajectoryColumn { data, squeeze, path })
     }
 
@@ -84,18 +96,18 @@ impl Steps {
             return Steps::of_slice(slice, len);
         }
         if let Ok(list) = key.cast::<PyList>() {
-            let keys: Vec<isize> = list.extract().map_err(|_| bad_index(key))?;
+            let keys: Vec<isize> = list.extract().map_err(|_| bad_index("_ColumnHistory", key))?;
             let steps = keys.iter().map(|&key| step_of(key, len)).collect::<PyResult<Vec<_>>>()?;
             return Ok(if steps.is_empty() { Steps::None } else { Steps::Many(steps) });
         }
-        let key: isize = key.extract().map_err(|_| bad_index(key))?;
+        let key: isize = key.extract().map_err(|_| bad_index("_ColumnHistory", key))?;
         step_of(key, len).map(Steps::One)
     }
 
     fn of_slice(slice: &Bound<'_, PySlice>, len: isize) -> PyResult<Steps> {
         let py = slice.py();
         let part = |name: &Bound<'_, PyString>| {
-            slice.getattr(name)?.extract::<Option<isize>>().map_err(|_| bad_index(slice))
+            slice.getattr(name)?.extract::<Option<isize>>().map_err(|_| bad_index("_ColumnHistory", slice))
         };
         let (start, stop) = (part(intern!(py, "start"))?, part(intern!(py, "stop"))?);
         let stride = part(intern!(py, "step"))?.unwrap_or(1);
@@ -114,45 +126,106 @@ impl Steps {
         if count == 0 {
             return Ok(Steps::None);
         }
-        let last = start.saturating_add(stride.saturating_mul(count.cast_signed() - 1));
-        if start.min(last) < 0 {
-            return Err(before_first(start.min(last).saturating_sub(len), len));
-        }
         if stride == 1 {
             return Ok(Steps::Range(start as i64..stop as i64));
         }
+        // A slice far before the first step is refused for its first step; more of them need not be listed.
+        let count = count.min(len.unsigned_abs().saturating_add(1));
         Ok(Steps::Many((0..count).map(|index| (start + stride * index.cast_signed()) as i64).collect()))
+    }
+
+    /// The earliest step, below 0 for one before the first of the history.
+    fn first(&self) -> i64 {
+        match self {
+            Steps::None => 0,
+            Steps::One(step) => *step,
+            Steps::Range(range) => range.start,
+            Steps::Many(steps) => steps.iter().copied().min().unwrap_or(0),
+        }
+    }
+
+    /// The steps that are there, and none for the others, as far as an error shows them.
+    fn cells(&self, history: &relive_client::ColumnHistory<'_>) -> Vec<Option<CellRef>> {
+        let cell = |step: i64| {
+            let column = (step >= 0).then(|| history.step(step).ok()).flatten();
+            column.map(|column| CellRef { column })
+        };
+        match self {
+            Steps::None => Vec::new(),
+            Steps::One(step) => vec![cell(*step)],
+            Steps::Range(range) => range.clone().take(MAX_SHOWN_CELLS).map(cell).collect(),
+            Steps::Many(steps) => steps.iter().take(MAX_SHOWN_CELLS).copied().map(cell).collect(),
+        }
     }
 }
 
-/// The position of step `key`, which counts from the newest if it is negative.
+/// References in the text of an error; more would hide what it says.
+const MAX_SHOWN_CELLS: usize = 16;
+
+/// The position of step `key`, which counts from the newest if it is negative; below 0 for one before the first.
 fn step_of(key: isize, len: isize) -> PyResult<i64> {
     match if key < 0 { key.saturating_add(len) } else { key } {
-        at if at < 0 => Err(before_first(key, len)),
-        at if at >= len => Err(out_of_range(key, len)),
+        at if at >= len => Err(PyIndexError::new_err(format!(
+            "list index out of range: step {key} of a history of {len} steps"
+        ))),
         at => Ok(at as i64),
     }
 }
 
-fn before_first(key: isize, len: isize) -> PyErr {
-    PyValueError::new_err(format!(
+fn before_first(key: i64, len: isize) -> String {
+    format!(
         "step {key} lies before the first of the {len} steps since the history began, and is None; an item cannot have it"
+    )
+}
+
+/// The error of a column with steps that have no data. Programs for dm-reverb compare its first sentence.
+fn none_in_column(py: Python<'_>, path: &ColumnPath, cells: &[Option<CellRef>], help: &str) -> PyErr {
+    let cells = cells.iter().cloned().map(|cell| cell.into_pyobject(py)).collect::<PyResult<Vec<_>>>();
+    let cells = cells.and_then(|cells| PyList::new(py, cells));
+    match (path.get(py), cells) {
+        (Ok(path), Ok(cells)) => {
+            raise_kind(py, ErrorKind::InvalidArgument, none_text(path.as_ref(), &cells, help))
+        }
+        (Err(error), _) | (_, Err(error)) => error,
+    }
+}
+
+/// Which cells of a column do not go together. Programs for dm-reverb compare this sentence.
+fn unlike_text(cells: &[Column]) -> Option<String> {
+    let first = cells.first()?;
+    let (shape, dtype) = (first.cell_shape(), first.dtype());
+    if let Some(at) = cells.iter().position(|cell| cell.dtype() != dtype) {
+        let other = cells.get(at)?.dtype();
+        return Some(format!(
+            "Column references tensors with different dtypes: {dtype} (index 0) != {other} (index {at})."
+        ));
+    }
+    let at = cells.iter().position(|cell| cell.cell_shape() != shape)?;
+    let other = cells.get(at)?.cell_shape();
+    Some(format!(
+        "Column references tensors with incompatible shapes: {shape} (index 0) not compatible with {other} (index {at})."
     ))
 }
 
-fn out_of_range(key: isize, len: isize) -> PyErr {
-    PyIndexError::new_err(format!("list index out of range: step {key} of a history of {len} steps"))
+fn none_text(path: Option<&Bound<'_, PyAny>>, cells: &Bound<'_, PyList>, help: &str) -> String {
+    let path = path.map_or_else(|| "None".to_owned(), ToString::to_string);
+    format!(
+        "TrajectoryColumns cannot contain any None data references: TrajectoryColumn at path {path} got {cells}. {help}"
+    )
 }
 
 /// The row that is meant, which counts from the end if it is negative.
 fn row_of(row: isize, len: usize) -> PyResult<usize> {
     let at = if row < 0 { row.saturating_add(len.cast_signed()) } else { row };
-    usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| out_of_range(row, len.cast_signed()))
+    usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| {
+        PyIndexError::new_err(format!("tuple index out of range: row {row} of a column of {len} steps"))
+    })
 }
 
-fn bad_index(index: &Bound<'_, PyAny>) -> PyErr {
+/// Programs for dm-reverb compare the text up to the semicolon.
+fn bad_index(class: &str, index: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "a history is indexed by an int, a slice or a list of ints, not by a {}",
+        "{class} indices must be integers or slices, not {}; a list of integers is possible, too",
         index.get_type()
     ))
 }
@@ -263,20 +336,18 @@ impl TrajectoryColumn {
         path: Option<Py<PyAny>>,
     ) -> PyResult<TrajectoryColumn> {
         let cells: Vec<Bound<'_, PyAny>> = data_references.try_iter()?.collect::<PyResult<_>>()?;
-        let text = || path.as_ref().map_or_else(|| "()".to_owned(), |path| path.bind(py).to_string());
+        let path_given = path.as_ref().map(|path| path.bind(py));
+        // Programs for dm-reverb compare these two texts up to what is added in the end.
         if squeeze && cells.len() != 1 {
+            let path = path_given.map_or_else(|| "()".to_owned(), ToString::to_string);
             return Err(PyValueError::new_err(format!(
-                "a squeezed column has exactly one step, but {} were given (path={})",
+                "Columns must contain exactly one data reference when squeeze set, got {} (path={path})",
                 cells.len(),
-                text()
             )));
         }
         if let Some(missing) = cells.iter().position(Bound::is_none) {
-            return Err(PyValueError::new_err(format!(
-                "a column cannot have None in it, but step {missing} of {} is (path={}): it had no data, or is not kept any more",
-                cells.len(),
-                text()
-            )));
+            let help = format!("step {missing} of {} had no data, or is not kept any more", cells.len());
+            return Err(PyValueError::new_err(none_text(path_given, &PyList::new(py, cells)?, &help)));
         }
         let own: Option<Vec<Column>> = cells
             .iter()
@@ -284,7 +355,11 @@ impl TrajectoryColumn {
             .collect();
         let data = match own {
             _ if cells.is_empty() => Data::Empty,
-            Some(columns) => Data::Own(Column::concat(&columns, squeeze).or_raise(py)?),
+            Some(columns) => Data::Own(Column::concat(&columns, squeeze).map_err(|error| {
+                let text =
+                    unlike_text(&columns).map_or_else(|| error.to_string(), |text| format!("{text} {error}"));
+                raise_kind(py, error.kind(), text)
+            })?),
             None => Data::Foreign(cells.into_iter().map(Bound::unbind).collect()),
         };
         Ok(TrajectoryColumn { data, squeeze, path: ColumnPath::Given(path) })
@@ -305,9 +380,9 @@ impl TrajectoryColumn {
             let row = |index: usize| indices.start + indices.step * index.cast_signed();
             ((0..indices.slicelength).map(row).collect(), false)
         } else if let Ok(list) = index.cast::<PyList>() {
-            (list.extract::<Vec<isize>>().map_err(|_| bad_index(index))?, false)
+            (list.extract::<Vec<isize>>().map_err(|_| bad_index("TrajectoryColumn", index))?, false)
         } else {
-            (vec![index.extract().map_err(|_| bad_index(index))?], true)
+            (vec![index.extract().map_err(|_| bad_index("TrajectoryColumn", index))?], true)
         };
         let rows = rows.into_iter().map(|row| row_of(row, len)).collect::<PyResult<Vec<usize>>>()?;
         let data = match &self.data {
@@ -372,6 +447,7 @@ impl TrajectoryColumn {
 }
 
 /// A reference to one step of one column.
+#[derive(Clone)]
 #[pyclass(frozen, module = "relive._native", name = "CellRef")]
 pub(crate) struct CellRef {
     column: Column,

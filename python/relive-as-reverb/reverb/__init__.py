@@ -12,7 +12,6 @@ from reverb import (
     client,
     errors,
     item_selectors,
-    pybind,
     rate_limiters,
     replay_sample,
     reverb_types,
@@ -71,7 +70,7 @@ _LATE_NAMES = {
     "TimestepDataset": "timestep_dataset",
     "TrajectoryDataset": "trajectory_dataset",
 }
-_LATE_MODULES = {*_LATE_NAMES.values(), "cc", "server_executable"}
+_LATE_MODULES = {*_LATE_NAMES.values(), "cc", "libpybind", "pip_package", "platform", "pybind", "server_executable"}
 
 # Programs put TensorFlow's messages into dm-reverb's, so both have to come from one pool, from the first one on.
 _protos.share_with_tensorflow_if_imported()

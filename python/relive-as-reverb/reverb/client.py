@@ -1,4 +1,309 @@
 """The client and the writer of whole steps."""
 
-from relive.client import Client as Client
-from relive.writer import Writer as Writer
+import functools
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from relive import client as _relive
+from relive import errors as _errors
+from relive import nest as _nest
+from relive import writer as _writers
+
+from reverb import _borrowed, _texts
+from reverb.structured_writer import StructuredWriter
+from reverb.trajectory_writer import TrajectoryWriter
+
+_CLOSED = "the writer is closed"
+
+
+class Writer(_writers.Writer):
+    __doc__ = _writers.Writer.__doc__
+
+    # Whom to ask for the signatures that texts show.
+    _signatures: "Client | None" = None
+    # The newest step or sequence, for the texts.
+    _tensors: Sequence[Any] = ()
+
+    def __enter__(self) -> "Writer":
+        if self._closed:
+            raise ValueError("Cannot reuse already closed Writer")
+        return self
+
+    def append(self, data: Any) -> None:
+        self._check_calling("Append")
+        try:
+            super().append(data)
+        except TypeError as error:
+            told = _texts.retold(error, [_texts.arguments_of("Append")])
+            raise told from _texts.cause(told, error)
+        except ValueError as error:
+            told = self._append_error(error, _nest.flatten(data))
+            raise told from _texts.cause(told, error)
+        self._tensors = _nest.flatten(data)
+
+    def append_sequence(self, sequence: Any) -> None:
+        self._check_calling("Append")
+        tensors = [np.asarray(leaf) for leaf in _nest.flatten(sequence)]
+        _check_sequence(tensors)
+        try:
+            super().append_sequence(sequence)
+        except ValueError as error:
+            told = self._append_error(error, [tensor[0] for tensor in tensors if len(tensor)])
+            raise told from _texts.cause(told, error)
+        if len(tensors[0]):
+            self._tensors = [tensor[-1] for tensor in tensors]
+
+    def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
+        self._check_calling("CreateItem")
+        try:
+            super().create_item(table, num_timesteps, priority)
+        except _errors.NotFoundError as error:
+            raise _texts.said_first(error, self._unknown_table(table)) from error
+        except TypeError as error:
+            told = _texts.retold(error, [_texts.arguments_of("CreateItem")])
+            raise told from _texts.cause(told, error)
+        except ValueError as error:
+            told = self._of_signature(error, table) or _texts.retold(error, _CREATE_ITEM)
+            raise told from _texts.cause(told, error)
+
+    @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES)
+    def flush(self, timeout: float | None = None) -> None:
+        self._check_calling("Flush")
+        super().flush(timeout)
+
+    @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES)
+    def close(self, retry_on_unavailable: bool = True, *, timeout: float | None = None) -> None:
+        if self._closed:
+            raise ValueError("close() has already been called on Writer.")
+        super().close(retry_on_unavailable, timeout=timeout)
+
+    def _check_calling(self, method: str) -> None:
+        if self._closed:
+            raise RuntimeError(f"Calling method {method} after Close has been called")
+
+    def _append_error(self, error: ValueError, tensors: Sequence[Any]) -> Exception:
+        before = self._tensors
+        if len(before) != len(tensors):
+            return _texts.said_first(
+                error,
+                f"Number of tensors per timestep was inconsistent. Previously it was {len(before)}, but is now {len(tensors)}.",
+            )
+        for index, (old, new) in enumerate(zip(map(np.asarray, before), map(np.asarray, tensors), strict=True)):
+            if _texts.dtype_text(old.dtype) != _texts.dtype_text(new.dtype):
+                got = f"{_texts.dtype_text(old.dtype)} and {_texts.dtype_text(new.dtype)}"
+                return _texts.said_first(
+                    error, f"Cannot concatenate tensors that have different data types. Got {got}."
+                )
+            if old.shape != new.shape:
+                return _texts.said_first(
+                    error,
+                    f"Unable to concatenate tensors at index {index} due to mismatched shapes.  Tensor 0 has shape: "
+                    f"{_texts.shape_text(old.shape)}, but tensor 1 has shape: {_texts.shape_text(new.shape)}",
+                )
+        return error
+
+    def _unknown_table(self, table: str) -> str:
+        known = sorted(_texts.known_tables(self._signatures)) if self._signatures else []
+        return (
+            f"Unable to find signatures for table '{table}' in signature cache.  "
+            f"Available tables: [{', '.join(repr(name) for name in known)}]."
+        )
+
+    def _of_signature(self, error: ValueError, table: str) -> Exception | None:
+        """The error of steps that the table's signature does not allow; nothing if that is not the reason."""
+        if "signature" not in str(error) or self._signatures is None:
+            return None
+        info = _texts.known_tables(self._signatures).get(table)
+        if info is None or info.structure is None:
+            return None
+        wanted = _texts.signature_tensors(info.structure)
+        arrays = [np.asarray(leaf) for leaf in self._tensors]
+        table_list, data_list = _texts.listed(wanted), _texts.listed([("", one.dtype, one.shape) for one in arrays])
+        words = f"Unable to CreateItem in table '{table}' because Append was called with a tensor signature inconsistent with "
+        if len(wanted) != len(arrays):
+            words += (
+                f"table signature.  Append for timestep offset 0 was called with {len(arrays)} tensors, but table requires "
+                f"{len(wanted)} tensors per entry.  Table signature: {table_list}, data signature: {data_list}."
+            )
+            return _texts.said_first(error, words)
+        for index, (want, array) in enumerate(zip(wanted, arrays, strict=True)):
+            if _texts.fits(want, array.dtype, array.shape):
+                continue
+            # dm-reverb compares a signature of whole items with its steps, too, and takes what fits after the first dimension.
+            if want[2] is not None and _texts.fits(want, array.dtype, (want[2][0] if want[2] else 0, *array.shape)):
+                continue
+            words += (
+                f"the table signature. At timestep offset 0, flattened index {index}, saw a tensor of dtype "
+                f"{_texts.dtype_text(array.dtype)}, shape {_texts.shape_text(array.shape)}, but expected tensor '{want[0]}' "
+                f"of dtype {_texts.dtype_text(want[1])} and shape compatible with {_texts.shape_text(want[2])}.  "
+                f"(Flattened) table signature: {table_list}, data signature: {data_list}."
+            )
+            return _texts.said_first(error, words)
+        return None
+
+
+_CREATE_ITEM = (
+    *_texts.PRIORITIES,
+    _texts.rule(
+        r"num_timesteps \(\d+\) (?:exceeds|must not exceed)",
+        "Argument `num_timesteps` is larger than number of buffered timesteps.",
+    ),
+)
+
+
+def _is_number(priority: Any) -> bool:
+    return hasattr(priority, "__float__")
+
+
+def _check_sequence(tensors: Sequence[Any]) -> None:
+    if not tensors:
+        raise ValueError("AppendSequence called with empty data.")
+    for index, tensor in enumerate(tensors):
+        if tensor.ndim == 0:
+            raise ValueError(
+                f"AppendSequence called with scalar tensor at index {index}. Its first dimension must be the steps"
+            )
+    if len({len(tensor) for tensor in tensors}) > 1:
+        listed = _texts.listed([("", tensor.dtype, tensor.shape) for tensor in tensors])
+        raise ValueError(f"AppendSequence called with tensors of non equal batch dimension: {listed}.")
+
+
+class Client(_relive.Client):
+    __doc__ = _relive.Client.__doc__
+
+    @_texts.tells(*_texts.PRIORITIES)
+    def insert(self, data: Any, priorities: Mapping[str, float], *, timeout: float | None = None) -> None:
+        if not priorities:
+            raise ValueError("priorities must contain at least one item")
+        try:
+            super().insert(data, priorities, timeout=timeout)
+        except TypeError as error:
+            call = (
+                "Append"
+                if isinstance(priorities, Mapping) and all(map(_is_number, priorities.values()))
+                else "CreateItem"
+            )
+            told = _texts.retold(error, [_texts.arguments_of(call)])
+            raise told from _texts.cause(told, error)
+        except _errors.NotFoundError as error:
+            writer = self._words_for(data)
+            missing = next(iter(sorted(set(priorities) - set(_texts.known_tables(self)))), "")
+            raise _texts.said_first(error, writer._unknown_table(missing)) from error
+        except ValueError as error:
+            writer = self._words_for(data)
+            refusals = (writer._of_signature(error, table) for table in priorities)
+            told = next(filter(None, refusals), error)
+            raise told from _texts.cause(told, error)
+
+    def _words_for(self, data: Any) -> Writer:
+        """What tells errors of ``insert``, which is a writer's work."""
+        writer = Writer.__new__(Writer)
+        writer._closed = True
+        writer._signatures, writer._tensors = self, _nest.flatten(data)
+        return writer
+
+    def writer(
+        self,
+        max_sequence_length: int,
+        delta_encoded: bool = False,
+        chunk_length: int | None = None,
+        max_in_flight_items: int | None = 25,
+        *,
+        codec: str = "auto",
+    ) -> Writer:
+        if chunk_length is not None and max_sequence_length >= 1 and not 1 <= chunk_length <= max_sequence_length:
+            raise ValueError(
+                f"chunk_length ({chunk_length}) must be a positive integer le to max_sequence_length ({max_sequence_length})"
+            )
+        writer = Writer(
+            self._native,
+            max_sequence_length=max_sequence_length,
+            delta_encoded=delta_encoded,
+            chunk_length=chunk_length,
+            max_in_flight_items=max_in_flight_items,
+            codec=codec,
+        )
+        writer._signatures = self
+        return writer
+
+    @functools.wraps(_relive.Client.trajectory_writer)
+    def trajectory_writer(self, num_keep_alive_refs: int, **options: Any) -> TrajectoryWriter:
+        made: Any = super().trajectory_writer(num_keep_alive_refs, **options)
+        writer: Any = TrajectoryWriter(made._writer)
+        writer._client = self
+        return writer  # type: ignore[no-any-return]
+
+    def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:
+        return StructuredWriter.from_configs(self._native, configs, codec=codec)
+
+    def sample(
+        self,
+        table: str,
+        num_samples: int = 1,
+        *,
+        emit_timesteps: bool = True,
+        unpack_as_table_signature: bool = False,
+        timeout: float | None = None,
+    ) -> Generator[Any, None, None]:
+        if num_samples < 1:
+            raise ValueError(f"max_samples ({num_samples}) must be -1 or >= 1: num_samples is the number of items")
+        with _texts.telling(*_SAMPLE):
+            # Without a signature the columns come as a list, also where Relive knows their names.
+            unpack = unpack_as_table_signature and self._is_signed(table, timeout)
+            yield from super().sample(
+                table, num_samples, emit_timesteps=emit_timesteps, unpack_as_table_signature=unpack, timeout=timeout
+            )
+
+    def _is_signed(self, table: str, timeout: float | None) -> bool:
+        known = self._structures.get(table)
+        if known is not None and known.is_promised:
+            return True
+        tables = self.server_info(timeout)
+        if table not in tables:
+            raise ValueError(
+                f'Could not find table "{table}". The following tables exists: {", ".join(sorted(tables))}.'
+            )
+        return bool(tables[table].signature)
+
+    @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES, _texts.arguments_of("MutatePriorities"))
+    def mutate_priorities(self, *arguments: Any, **named: Any) -> None:
+        super().mutate_priorities(*arguments, **named)
+
+    @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES)
+    def update_priorities(self, *arguments: Any, **named: Any) -> None:
+        super().update_priorities(*arguments, **named)
+
+    @_texts.tells(_texts.UNKNOWN_TABLE)
+    def reset(self, table: str, *, timeout: float | None = None) -> None:
+        super().reset(table, timeout=timeout)
+
+    def server_info(self, timeout: float | None = None) -> dict[str, Any]:
+        try:
+            return super().server_info(timeout)
+        except TypeError as error:
+            raise _texts.said_first(error, "ServerInfo(): incompatible function arguments.") from error
+        except _errors.DeadlineExceededError as error:
+            words = f"ServerInfo call did not complete within provided timeout of {timeout}s"
+            raise _texts.said_first(error, words) from error
+
+
+_SAMPLE = (
+    _texts.UNKNOWN_TABLE,
+    _texts.rule("the item cannot be split into timesteps", "Can't split non timestep trajectory into timesteps."),
+)
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Any Dict Generator List Optional Sequence Union",
+    errors="reverb.errors",
+    logging="absl.logging",
+    np="numpy",
+    pybind="reverb.pybind",
+    replay_sample="reverb.replay_sample",
+    reverb_types="reverb.reverb_types",
+    structured_writer_lib="reverb.structured_writer",
+    trajectory_writer_lib="reverb.trajectory_writer",
+    tree="tree",
+)

@@ -6,6 +6,8 @@ from relive import server as _relive
 from relive.server import Table as Table
 from relive.server import TableExtensionBase as TableExtensionBase
 
+from reverb import _borrowed
+from reverb.client import Client
 from reverb.platform.default import checkpointers
 
 
@@ -21,3 +23,26 @@ class Server(_relive.Server):
         if checkpointer is None:
             checkpointer = checkpointers.default_checkpointer()
         super().__init__(tables, port, checkpointer)
+
+    def localhost_client(self) -> Client:
+        return Client(f"localhost:{self.port}")
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Optional Sequence",
+    abc="abc",
+    annotations="__future__:annotations",
+    client="reverb.client",
+    collections="collections",
+    item_selectors="reverb.item_selectors",
+    logging="absl.logging",
+    nested_structure_coder="tensorflow.python.saved_model.nested_structure_coder",
+    portpicker="portpicker",
+    pybind="reverb.pybind",
+    rate_limiters="reverb.rate_limiters",
+    reverb_types="reverb.reverb_types",
+    tensor_spec="tensorflow.python.framework.tensor_spec",
+    termcolor="termcolor",
+    tree="tree",
+)

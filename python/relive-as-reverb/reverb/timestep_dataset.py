@@ -2,7 +2,20 @@
 
 import importlib.util
 
+from reverb import _borrowed
+
 if importlib.util.find_spec("tensorflow"):
     from relive._tf.datasets import TimestepDataset as TimestepDataset
 else:
     from relive.timestep_dataset import TimestepDataset as TimestepDataset  # type: ignore[assignment]
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Any List Optional Union",
+    gen_reverb_ops="reverb.cc.ops.gen_reverb_ops",
+    replay_sample="reverb.replay_sample",
+    reverb_client="reverb.client",
+    tf="tensorflow.compat.v1",
+    tree="tree",
+)

@@ -2,7 +2,20 @@
 
 import importlib.util
 
+from reverb import _borrowed
+
 if importlib.util.find_spec("tensorflow"):
     from relive._tf.datasets import TrajectoryDataset as TrajectoryDataset
 else:
     from relive.trajectory_dataset import TrajectoryDataset as TrajectoryDataset  # type: ignore[assignment]
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Any List Optional Union",
+    gen_reverb_ops="reverb.cc.ops.gen_reverb_ops",
+    replay_sample="reverb.replay_sample",
+    reverb_client="reverb.client",
+    tf="tensorflow.compat.v1",
+    tree="tree",
+)

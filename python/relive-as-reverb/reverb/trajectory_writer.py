@@ -1,5 +1,157 @@
 """The writer of items that refer to any cells of the newest steps."""
 
-from relive.trajectory_writer import TrajectoryColumn as TrajectoryColumn
-from relive.trajectory_writer import TrajectoryWriter as TrajectoryWriter
+from typing import Any
+
+from relive import _native, nest
+from relive import trajectory_writer as _relive
+from relive._native import TrajectoryColumn as TrajectoryColumn
+from relive._native_writer import NativeWriter
+from relive._wrapped_writer import WrappedWriter, _chunker_options
+from relive.client import Client as _Client
 from relive.trajectory_writer import _ColumnHistory as _ColumnHistory
+
+from reverb import _borrowed, _texts
+
+_APPEND = (
+    _texts.rule(
+        r"column \d+ \(path=(.*)\) got dtype (\S+), but expected (\S+) as in",
+        lambda found: f"Tensor of wrong dtype provided for column {found[1]}. Got {_texts.dtype_text(found[2])} but "
+        f"expected {_texts.dtype_text(found[3])}.",
+    ),
+    _texts.rule(
+        r"column \d+ \(path=(.*)\) got shape (\[.*?\]), but expected (\[.*?\]) as in",
+        r"Tensor of incompatible shape provided for column \1. Got \2 which is incompatible with \3.",
+    ),
+    _texts.rule(
+        r"column \d+ \(path=(.*)\) was already set in this step; the value given now is (.*)",
+        r"Field \1 has already been set in the active step by previous (partial) append call and thus must be omitted "
+        r"or set to None but got: \2",
+    ),
+    _texts.arguments_of("Append"),
+)
+_CREATE_ITEM = (
+    _texts.UNKNOWN_TABLE_OF_ITEM,
+    _texts.UNKNOWN_TABLE,
+    *_texts.PRIORITIES,
+    _texts.rule("the trajectory has no columns", "trajectory must not be empty."),
+)
+
+
+class TrajectoryWriter(_relive.TrajectoryWriter):
+    __doc__ = _relive.TrajectoryWriter.__doc__
+
+    def __new__(cls, internal_writer: Any = None) -> "TrajectoryWriter":
+        if cls is not TrajectoryWriter:
+            return object.__new__(cls)
+        return object.__new__(_Native if isinstance(internal_writer, _native.TrajectoryWriter) else _Wrapped)
+
+
+class _Wrapped(TrajectoryWriter, WrappedWriter):
+    """Over what programs put in the place of the compiled writer."""
+
+    def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
+        with _texts.deadline("Flush", timeout_ms):
+            super().flush(block_until_num_items, timeout_ms)
+
+    def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
+        with _texts.deadline("End episode", timeout_ms):
+            super().end_episode(clear_buffers, timeout_ms)
+
+
+class _Native(TrajectoryWriter, NativeWriter):
+    """Over the compiled writer, with dm-reverb's texts in its errors."""
+
+    # Whom to ask for the signatures that texts show.
+    _client: _Client | None = None
+
+    def __init__(self, internal_writer: _native.TrajectoryWriter) -> None:
+        super().__init__(internal_writer)
+        calls = vars(self)
+        for name in ("append", "append_sequence"):
+            calls[name] = _texts.tells(*_APPEND)(calls[name])
+        for name in ("create_items", "create_window_items"):
+            calls[name] = _texts.tells(*_CREATE_ITEM)(calls[name])
+        del calls["create_item"]
+
+    def create_item(self, table: str, priority: float, trajectory: Any) -> int:
+        try:
+            return self._writer.create_item(table, priority, trajectory)
+        except TypeError as error:
+            if all(isinstance(leaf, TrajectoryColumn) for leaf in nest.flatten(trajectory)):
+                told = _texts.retold(error, [_texts.arguments_of("CreateItem")])
+            else:
+                words = f"All leaves of `trajectory` must be `TrajectoryColumn` but got {trajectory}"
+                told = _texts.said_first(error, words)
+            raise told from _texts.cause(told, error)
+        except ValueError as error:
+            told = self._of_signature(error, table, trajectory) or _texts.retold(error, _CREATE_ITEM)
+            raise told from _texts.cause(told, error)
+
+    @property
+    def history(self) -> Any:
+        try:
+            return self._writer.history
+        except RuntimeError as error:
+            if self._writer.is_closed:
+                raise
+            words = "history cannot be accessed before `append` is called at least once."
+            raise _texts.said_first(error, words) from error
+
+    @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES)
+    def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
+        _texts.check_block_until(block_until_num_items)
+        with _texts.deadline("Flush", timeout_ms):
+            self._writer.flush(block_until_num_items, timeout_ms)
+
+    @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES)
+    def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
+        with _texts.deadline("End episode", timeout_ms):
+            self._writer.end_episode(bool(clear_buffers), timeout_ms)
+
+    @_texts.tells(_texts.rule("the chunk length cannot change while", "Flush must be called before ApplyConfig."))
+    def configure(self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None) -> None:
+        # Says what is out of range in dm-reverb's words.
+        _chunker_options(num_keep_alive_refs, max_chunk_length)
+        self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
+
+    def _of_signature(self, error: ValueError, table: str, trajectory: Any) -> Exception | None:
+        """The error of a trajectory that the table's signature does not allow; nothing if that is not the reason."""
+        if "signature" not in str(error) or self._client is None:
+            return None
+        info = _texts.known_tables(self._client).get(table)
+        if info is None or info.structure is None:
+            return None
+        wanted = _texts.signature_tensors(info.structure)
+        columns = [(str(at), column.dtype, column.shape) for at, column in enumerate(nest.flatten(trajectory))]
+        words = (
+            f"Unable to create item in table '{table}' since the provided trajectory is inconsistent with the table "
+            f"signature. {_difference(wanted, columns)}\n\nThe table signature is:\n\t{_texts.listed(wanted)}"
+            f"\n\nThe provided trajectory signature {'is' if len(wanted) == len(columns) else 'was'}:"
+            f"\n\t{_texts.listed(columns)}.\n"
+        )
+        return _texts.said_first(error, words)
+
+
+def _difference(wanted: list[Any], columns: list[Any]) -> str:
+    if len(wanted) != len(columns):
+        return f"The trajectory has {len(columns)} columns but the table signature has {len(wanted)} columns."
+    for index, (want, (_, dtype, shape)) in enumerate(zip(wanted, columns, strict=True)):
+        if not _texts.fits(want, dtype, shape):
+            return (
+                f"The table expects column {index} to be a {_texts.dtype_text(want[1])} {_texts.shape_text(want[2])} "
+                f"tensor but got a {_texts.dtype_text(dtype)} {_texts.shape_text(shape)} tensor."
+            )
+    return ""
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Any Iterator List MutableMapping Optional Sequence Tuple Union",
+    datetime="datetime",
+    errors="reverb.errors",
+    itertools="itertools",
+    np="numpy",
+    pybind="reverb.pybind",
+    re="re",
+    tree="tree",
+)

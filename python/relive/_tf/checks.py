@@ -43,30 +43,33 @@ def requested_columns(table: str, requested: Sequence[Column], signature: Sequen
     """Compares the columns that a dataset was made for with the table's signature."""
     if len(requested) != len(signature):
         raise errors.InvalidArgumentError(
-            f"table {table!r} has {len(signature)} columns by its signature, but {len(requested)} were requested; "
-            f"{signature_text(signature)}"
+            f"Inconsistent number of tensors requested from table '{table}'.  Requested {len(requested)} tensors, but "
+            f"table signature shows {len(signature)} tensors.  Table signature: {signature_text(signature)}"
         )
     for index, (want, have) in enumerate(zip(requested, signature, strict=True)):
         if want.dtype != have.dtype or not want.shape.is_compatible_with(have.shape):
             raise errors.InvalidArgumentError(
-                f"column {index} of table {table!r} cannot be read as requested: requested (dtype, shape) {want}, "
-                f"signature (dtype, shape) {have}; {signature_text(signature)}"
+                f"Requested incompatible tensor at flattened index {index} from table '{table}'.  Requested (dtype, "
+                f"shape): {want}.  Signature (dtype, shape): {have}.  Table signature: {signature_text(signature)}"
             )
 
 
 def received_columns(table: str, arrays: Sequence[np.ndarray], expected: Sequence[Column], signed: bool) -> None:
     """Compares the columns of one item with the table's signature or, without one, with what was requested."""
-    source = signature_text(expected) if signed else "the table has no signature"
+    help_text = "" if signed else "; the table has no signature, the specification is what the dataset was made for"
     if len(arrays) != len(expected):
         raise errors.InvalidArgumentError(
-            f"an item of table {table!r} has {len(arrays)} columns, but {len(expected)} are expected; {source}"
+            f"Inconsistent number of tensors received from table '{table}'.  Specification has {len(expected)} tensors, "
+            f"but data coming from the table shows {len(arrays)} tensors.\nTable signature: {signature_text(expected)}."
+            f"\nIncoming tensor signature: {signature_text(_columns(arrays))}{help_text}"
         )
     for index, (array, want) in enumerate(zip(arrays, expected, strict=True)):
         have = Column(dtype_of(array), tf.TensorShape(array.shape))
         if want.dtype != have.dtype or not want.shape.is_compatible_with(have.shape):
             raise errors.InvalidArgumentError(
-                f"column {index} of an item of table {table!r} is not as expected: specification (dtype, shape) "
-                f"{want}, tensor (dtype, shape) {have}; {source}"
+                f"Received incompatible tensor at flattened index {index} from table '{table}'.  Specification has "
+                f"(dtype, shape): {want}.  Tensor has (dtype, shape): {have}.\n"
+                f"Table signature: {signature_text(expected)}{help_text}"
             )
 
 
@@ -76,5 +79,9 @@ def dtype_of(array: np.ndarray) -> tf.DType:
 
 
 def signature_text(signature: Sequence[Column]) -> str:
-    columns = (f"{index}: {column.name!r} {column}" for index, column in enumerate(signature))
-    return "the table's signature is " + ", ".join(columns)
+    """Columns as dm-reverb's texts list them, which programs compare."""
+    return ", ".join(f"{index}: {column.listed()}" for index, column in enumerate(signature))
+
+
+def _columns(arrays: Sequence[np.ndarray]) -> list[Column]:
+    return [Column(dtype_of(array), tf.TensorShape(array.shape), "") for array in arrays]

@@ -8,14 +8,18 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from relive import client as clients
-from relive import replay_sample
-from relive._tf import checks, source, specs
+from relive import errors, replay_sample
+from relive._tf import checks, operations, source, specs
 
 _MS_PER_SECOND = 1000
 
 
-class _SampleDataset(tf.data.Dataset):
-    """A dataset whose elements are made by a Python generator of groups, taken apart by TensorFlow."""
+class _SampleDataset(tf.compat.v1.data.Dataset):
+    """A dataset whose elements are made by a Python generator of groups, taken apart by TensorFlow.
+
+    It is one of TensorFlow 1, which are datasets of TensorFlow 2 as well, so that it and what is made of it have
+    ``make_one_shot_iterator`` and ``make_initializable_iterator``.
+    """
 
     _timesteps: ClassVar[bool]
 
@@ -64,8 +68,8 @@ class _SampleDataset(tf.data.Dataset):
             "rate_limiter_timeout_ms": rate_limiter_timeout_ms,
             "max_samples": max_samples,
         }
-        self._elements = _ungrouped(self._spec, self._groups, (server_address, table))
-        super().__init__(self._elements._variant_tensor)
+        self._elements = _elements(self._spec, self._groups, (server_address, table))
+        super().__init__()
 
     @classmethod
     def from_table_signature(
@@ -114,6 +118,10 @@ class _SampleDataset(tf.data.Dataset):
     def element_spec(self) -> replay_sample.ReplaySample:
         return self._spec
 
+    def _as_variant_tensor(self) -> tf.Tensor:
+        # What the constructor of the base class asks for.
+        return self._elements._variant_tensor
+
     def _inputs(self) -> list[tf.data.Dataset]:
         return [self._elements]
 
@@ -128,19 +136,42 @@ class _SampleDataset(tf.data.Dataset):
             yield tf.nest.pack_sequence_as(self._spec, [*info, *data])
 
 
-def _ungrouped(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.Dataset:
+def _elements(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.Dataset:
     grouped = tf.nest.map_structure(specs.with_row_dimension, spec)
-    return tf.data.Dataset.from_generator(generator, args=arguments, output_signature=grouped).unbatch()
+    groups = tf.data.Dataset.from_generator(generator, args=arguments, output_signature=grouped)
+
+    def check(server_address: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+        found = tf.numpy_function(_missing_table, [server_address, table], tf.string)
+        return operations.raise_not_found(found)
+
+    # Before each iterator, once.
+    checked = tf.data.Dataset.from_tensors(arguments).map(check)
+    return checked.flat_map(lambda _: groups).unbatch()
+
+
+def _missing_table(server_address: bytes, table: bytes) -> bytes:
+    """What is to be said of a table that does not exist; nothing of one that does."""
+    try:
+        tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
+    except errors.DeadlineExceededError:
+        return b""
+    name = table.decode()
+    return b"" if name in tables else f"Priority table {name} was not found; this server has: {', '.join(tables)}".encode()
 
 
 def _signature(server_address: str, table: str, timeout: int | None) -> Any:
-    tables = clients.Client(server_address).server_info(timeout)
+    try:
+        tables = clients.Client(server_address).server_info(timeout)
+    except errors.DeadlineExceededError as error:
+        text = f"ServerInfo call did not complete within provided timeout of {timeout}s ({error})"
+        raise errors.DeadlineExceededError(text) from error
     if table not in tables:
         raise ValueError(
-            f"the server at {server_address} has no table named {table!r}; its tables are {sorted(tables)}"
+            f"Server at {server_address} does not contain any table named {table}. Found: {', '.join(sorted(tables))}."
         )
     if tables[table].signature is None:
-        raise ValueError(f"table {table!r} at {server_address} has no signature; its tables are {sorted(tables)}")
+        signed = ", ".join(sorted(name for name in tables if tables[name].signature is not None))
+        raise ValueError(f"Table {table} at {server_address} does not have a signature. Tables that have one: {signed}")
     return tables[table].signature
 
 

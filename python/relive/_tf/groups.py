@@ -67,7 +67,7 @@ def of_timesteps(
         rows = {array.shape[0] for array in arrays}
         if len(rows) != 1:
             raise errors.InvalidArgumentError(
-                f"an item of table {table!r} cannot be split into time steps: its columns have "
+                f"Sampled trajectory cannot be decomposed into timesteps. The columns of an item of table {table!r} have "
                 f"{[array.shape[0] for array in arrays]} rows"
             )
         length = rows.pop()

@@ -36,7 +36,8 @@ class PatternDataset(tf.data.Dataset):
         Raises:
           ValueError: The configurations do not fit each other or the steps, or ``is_end_of_episode`` is not boolean.
         """
-        self._steps = input_dataset.map(lambda *step: _with_end(step, is_end_of_episode))
+        self._steps = input_dataset.map(_with_end_of(is_end_of_episode))
+        _check_end(self._steps.element_spec[1])
         self._pattern = (configs, respect_episode_boundaries)
         spec = structured_writer.infer_signature(configs, input_dataset.element_spec)
         self._spec = specs.lists_to_tuples(tf.nest.map_structure(_unnamed, spec))
@@ -60,17 +61,21 @@ class PatternDataset(tf.data.Dataset):
             yield tf.nest.pack_sequence_as(self._spec, tf.nest.flatten(item))
 
 
-def _with_end(step: tuple[Any, ...], is_end_of_episode: Callable[[Any], Any]) -> Any:
-    # tf.data hands the parts of a plain tuple over one by one, and anything else as it is.
-    whole = step[0] if len(step) == 1 else step
-    return whole, _boolean(is_end_of_episode(whole))
+def _with_end_of(is_end_of_episode: Callable[[Any], Any]) -> Callable[..., Any]:
+    def with_end(*step: Any) -> Any:
+        # tf.data hands the parts of a plain tuple over one by one, and anything else as it is.
+        whole = step[0] if len(step) == 1 else step
+        return whole, tf.convert_to_tensor(is_end_of_episode(whole))
+
+    return with_end
 
 
-def _boolean(end: Any) -> tf.Tensor:
-    end = tf.convert_to_tensor(end)
-    if end.dtype != tf.bool or end.shape.rank not in (0, None):
-        raise ValueError(f"is_end_of_episode must return a scalar of type bool, not {end.dtype.name} {end.shape}")
-    return end
+def _check_end(spec: tf.TensorSpec) -> None:
+    if not spec.is_compatible_with(tf.TensorSpec([], tf.bool)):
+        raise ValueError(
+            "Invalid `is_end_of_episode`. `is_end_of_episode` must return `bool`, but its return type is "
+            f"{tf.TensorSpec(spec.shape, spec.dtype)}."
+        )
 
 
 def _unnamed(spec: Any) -> tf.TensorSpec:

@@ -20,7 +20,7 @@ _log = logging.getLogger("relive")
 _IDLE_SECONDS = 0.05
 
 # How long the making of an iterator waits for the table's signature before it goes on without.
-_SIGNATURE_TIMEOUT_SECONDS = 30
+SIGNATURE_TIMEOUT_SECONDS = 30
 
 Check = Callable[[Sequence[np.ndarray]], None]
 
@@ -79,7 +79,7 @@ def _check_of_items(client: clients.Client, request: Request) -> Check:
 
 def _signature(client: clients.Client, table: str) -> list[Column] | None:
     try:
-        info = client.server_info(timeout=_SIGNATURE_TIMEOUT_SECONDS).get(table)
+        info = client.server_info(timeout=SIGNATURE_TIMEOUT_SECONDS).get(table)
     except errors.DeadlineExceededError:
         _log.warning("no signature of table %r came in time; its items are not checked against it", table)
         return None

@@ -22,7 +22,15 @@ class Column(NamedTuple):
     name: str = "?"
 
     def __str__(self) -> str:
-        return f"({_DTYPE_TEXTS.get(self.dtype, self.dtype.name)}, {shape_text(self.shape)})"
+        return f"({self._dtype_text}, {shape_text(self.shape)})"
+
+    def listed(self) -> str:
+        """The column in a list of columns."""
+        return f"Tensor<name: '{self.name}', dtype: {self._dtype_text}, shape: {shape_text(self.shape)}>"
+
+    @property
+    def _dtype_text(self) -> str:
+        return str(_DTYPE_TEXTS.get(self.dtype, self.dtype.name))
 
 
 def shape_text(shape: tf.TensorShape) -> str:
@@ -39,7 +47,9 @@ def columns_of(signature: Any) -> list[Column]:
 
 def _column(path: tuple[Any, ...], spec: Any) -> Column:
     spec = tensor_spec(spec)
-    name = spec.name or "/".join(str(part) for part in path) or "?"
+    # A path and a name, as dm-reverb's servers call it.
+    parts = [str(part) for part in path] + ([spec.name] if spec.name else [])
+    name = "/".join(parts) or "?"
     return Column(spec.dtype, spec.shape, name)
 
 

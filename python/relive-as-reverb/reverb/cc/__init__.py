@@ -2,5 +2,15 @@
 
 from relive import _protos
 
+from reverb import _borrowed
+
 # Programs put TensorFlow's messages into these, so both have to come from one pool.
 _protos.share_with_tensorflow()
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    checkpointing="reverb.cc.checkpointing",
+    ops="reverb.cc.ops",
+    patterns_pb2="reverb.cc.patterns_pb2",
+    schema_pb2="reverb.cc.schema_pb2",
+)

@@ -1,1 +1,9 @@
 """Where dm-reverb keeps what depends on the platform."""
+
+from reverb import _borrowed
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    checkpointers_lib="reverb.platform.checkpointers_lib",
+    default="reverb.platform.default",
+)

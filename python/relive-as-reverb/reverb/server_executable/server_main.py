@@ -5,6 +5,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from reverb import _borrowed
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the server that the arguments describe; 0 after Ctrl-C or SIGTERM, 2 if they cannot be read."""
@@ -36,6 +38,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         server.stop()
     return 0
 
+
+def app_run_main() -> None:
+    """Runs the server of the program's arguments, and ends the program."""
+    sys.exit(main())
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    FLAGS="absl.flags:FLAGS",
+    app="absl.app",
+    flags="absl.flags",
+    logging="absl.logging",
+    reverb="reverb",
+    server_from_proto="reverb.server_executable.server_from_proto",
+    server_main_command_line_args="reverb.platform.default.server_main_command_line_args",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

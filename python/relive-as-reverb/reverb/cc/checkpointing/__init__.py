@@ -1,1 +1,8 @@
 """Where dm-reverb keeps the messages of checkpoints."""
+
+from reverb import _borrowed
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    checkpoint_pb2="reverb.cc.checkpointing.checkpoint_pb2",
+)

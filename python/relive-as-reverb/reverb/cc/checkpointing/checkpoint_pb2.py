@@ -4,10 +4,18 @@ from typing import Any
 
 from relive.cc.checkpointing import checkpoint_pb2 as _messages
 
+from reverb import _borrowed
+
+_borrow, _borrowed_names = _borrowed.lend(
+    globals(),
+    reverb_dot_cc_dot_schema__pb2="reverb.cc.schema_pb2",
+    tensorflow_dot_core_dot_protobuf_dot_struct__pb2="tensorflow.core.protobuf.struct_pb2",
+)
+
 
 def __getattr__(name: str) -> Any:
-    return getattr(_messages, name)
+    return _borrow(name) if name in _borrowed_names() else getattr(_messages, name)
 
 
 def __dir__() -> list[str]:
-    return dir(_messages)
+    return sorted({*dir(_messages), *_borrowed_names()})

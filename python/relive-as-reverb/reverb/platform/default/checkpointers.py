@@ -6,6 +6,8 @@ import os
 from relive import checkpointers as _relive
 from relive.checkpointers import CheckpointerBase as CheckpointerBase
 
+from reverb import _borrowed
+
 
 class DefaultCheckpointer(_relive.DefaultCheckpointer):
     """Checkpoints in a folder."""
@@ -33,3 +35,10 @@ def default_checkpointer(group: str | None = None) -> CheckpointerBase:
     """What a server uses when it is given none: a ``TempDirCheckpointer``. The group is not used."""
     del group
     return TempDirCheckpointer()
+
+
+__getattr__, __dir__ = _borrowed.lend(
+    globals(),
+    "Optional",
+    checkpointers_lib="reverb.platform.checkpointers_lib",
+)

@@ -1,0 +1,1 @@
+"""Where dm-reverb keeps what makes its package; empty, as there."""

@@ -1,0 +1,53 @@
+"""The module `reverb` of `relive-as-reverb` where TensorFlow is not installed. With TensorFlow it is tested in `interop/standin`."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+STAND_IN = pathlib.Path(__file__).resolve().parents[1] / "relive-as-reverb"
+
+# Every module that can be imported, and every name that it says it has.
+WALK = """
+import importlib, pkgutil, sys
+import reverb
+
+def walk(package):
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        try:
+            imported = importlib.import_module(module.name)
+        except ImportError as error:
+            print("cannot import", module.name)
+            continue
+        for name in dir(imported):
+            if not hasattr(imported, name):
+                print("not there:", module.name, name)
+        if module.ispkg:
+            walk(imported)
+
+walk(reverb)
+assert reverb.structured_writer.Config().table == ""
+assert "tensorflow" not in sys.modules
+"""
+
+
+def test_names_without_tensorflow() -> None:
+    walked = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WALK],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(STAND_IN)},
+        check=False,
+    )
+    assert walked.returncode == 0, walked.stderr
+    said = set(walked.stdout.splitlines())
+    # What needs TensorFlow, or absl, which comes with it.
+    assert {"cannot import reverb.tf_client", "cannot import reverb.cc.ops.gen_reverb_ops"} <= said
+    assert said <= {
+        "cannot import reverb.tf_client",
+        "cannot import reverb.cc.ops.gen_reverb_ops",
+        "cannot import reverb.platform.default.server_main_command_line_args",
+    }
