@@ -66,6 +66,9 @@ class Client:
       ValueError: an address or a transport that cannot be, certificates that cannot be used.
     """
 
+    # Whether closing a writer that has items left is an error. With dm-reverb it is none.
+    _tells_of_loss = True
+
     def __init__(
         self,
         server_address: str | Sequence[str],
@@ -206,7 +209,7 @@ class Client:
         if num_keep_alive_refs < 1:
             raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
         del get_signature_timeout_ms
-        return TrajectoryWriter(
+        writer = TrajectoryWriter(
             self._native.trajectory_writer(
                 num_keep_alive_refs,
                 validate_items=bool(validate_items),
@@ -216,6 +219,8 @@ class Client:
                 codec=codec,
             )
         )
+        writer._tells_of_loss = self._tells_of_loss
+        return writer
 
     def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:
         """A writer that makes items by itself, from the patterns of :mod:`relive.structured`.

@@ -30,6 +30,9 @@ class TrajectoryWriter:
     ``CreateItem``, ``Flush`` …) is a writer over that object, for tests that watch those calls.
     """
 
+    # Whether :meth:`close` raises if items are lost.
+    _tells_of_loss = False
+
     def __new__(cls, internal_writer: Any = None) -> TrajectoryWriter:
         if cls is not TrajectoryWriter:
             return super().__new__(cls)
@@ -184,7 +187,13 @@ class TrajectoryWriter:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Ends the writer; items that are not confirmed are dropped. A second close does nothing."""
+        """Ends the writer without waiting; items that are not confirmed are dropped. A second close does nothing.
+
+        Raises:
+          UnavailableError: items are not confirmed, and their server is away; the text says how many for which tables.
+          FailedPreconditionError: items are not confirmed for another reason, such as a rate limiter; :meth:`flush` waits for
+            them. As with dm-reverb, writers of ``reverb.Client`` drop items with no more than a warning in the log.
+        """
         raise NotImplementedError
 
     def __enter__(self) -> TrajectoryWriter:

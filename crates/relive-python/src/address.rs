@@ -1,14 +1,32 @@
 //! What addresses mean beyond what the Rust client knows of them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::local::Place;
+
+/// How long this machine gets to say whether somebody listens at one of its ports.
+const PROBE: Duration = Duration::from_millis(500);
 
 /// Names of this machine that mean this very process may serve the address.
 const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"];
 
-/// The port, if the address is one that this process may serve.
-pub(crate) fn local_port(address: &str) -> Option<u16> {
+/// How addresses of servers of this process that have no port begin.
+pub(crate) const IN_PROCESS: &str = "in-process:";
+
+/// Where a server of this process would be, if the address is one that this process may serve.
+pub(crate) fn local_place(address: &str) -> Option<Place> {
+    if let Some(number) = address.strip_prefix(IN_PROCESS) {
+        return number.parse().ok();
+    }
     let (host, port) = address.rsplit_once(':')?;
-    LOCAL_HOSTS.contains(&host).then(|| port.parse().ok()).flatten()
+    LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
+}
+
+/// Whether somebody listens at `port` of this machine.
+pub(crate) fn is_listened_at(port: u16) -> bool {
+    let hosts = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    hosts.iter().any(|&host| TcpStream::connect_timeout(&SocketAddr::new(host, port), PROBE).is_ok())
 }
 
 /// Addresses of one server in gRPC's notation, without it. A name that is to be resolved may stand for many, unless it is this

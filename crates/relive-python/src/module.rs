@@ -32,7 +32,7 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::writer::TrajectoryWriter;
+    use crate::writer::{TrajectoryWriter, end_writers};
 
     /// The message types of dm-reverb's protocol, as an encoded `FileDescriptorSet`.
     #[pyfunction]

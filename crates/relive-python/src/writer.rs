@@ -1,6 +1,6 @@
 //! The trajectory writer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -20,6 +20,21 @@ use crate::nest;
 use crate::process::{Origin, busy};
 use crate::truth::Truth;
 use crate::wait::{self, Operation};
+
+/// The writers of this process, of which some are gone.
+static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+/// Ends the writers that are open when the process ends, so that the log is told what they had not brought yet.
+#[pyfunction]
+pub(crate) fn end_writers(py: Python<'_>) {
+    let open = std::mem::take(&mut *OPEN.lock());
+    for shared in open.iter().filter_map(Weak::upgrade) {
+        let Some(mut state) = shared.state.try_lock() else { continue };
+        let ended = if state.origin.is_foreign() { None } else { state.writer.take() };
+        drop(state);
+        py.detach(|| drop(ended));
+    }
+}
 
 /// What a writer and the columns of its history share.
 pub(crate) struct Shared {
@@ -92,7 +107,14 @@ impl TrajectoryWriter {
     pub(crate) fn over(client: Client, writer: RustWriter, limit: Duration) -> TrajectoryWriter {
         let state =
             State { writer: Some(writer), layout: Layout::default(), client, limit, origin: Origin::here() };
-        TrajectoryWriter { shared: Arc::new(Shared { state: Mutex::new(state) }), history: Mutex::new(None) }
+        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let mut open = OPEN.lock();
+        if open.len() == open.capacity() {
+            open.retain(|writer| writer.strong_count() > 0);
+        }
+        open.push(Arc::downgrade(&shared));
+        drop(open);
+        TrajectoryWriter { shared, history: Mutex::new(None) }
     }
 
     fn append_with(
@@ -349,11 +371,17 @@ impl TrajectoryWriter {
         self.shared.lock(py)?.writer_mut(py)?.configure(&parts.join("/"), kept, chunk).or_raise(py)
     }
 
-    /// Ends the writer. Items that are not confirmed are dropped, with a warning.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let writer = self.shared.lock(py)?.writer.take();
-        py.detach(|| drop(writer));
-        Ok(())
+    /// Ends the writer. Items that are not confirmed are dropped, with a warning in the log; with `tell` also with an exception that
+    /// says how many, of which tables, and why.
+    #[pyo3(signature = (*, tell = false))]
+    fn close(&self, py: Python<'_>, tell: bool) -> PyResult<()> {
+        let mut writer = self.shared.lock(py)?.writer.take();
+        let lost = py.detach(|| {
+            let lost = writer.as_mut().filter(|_| tell).and_then(RustWriter::loss);
+            drop(writer);
+            lost
+        });
+        lost.map_or(Ok(()), Err).or_raise(py)
     }
 
     #[getter]
