@@ -12,7 +12,9 @@ use pyo3::prelude::*;
 use relive_checkpoint::{Root, Tier};
 use relive_client::ErrorKind;
 use relive_engine::{Engine, EngineBuilder};
+
 use relive_server::{HttpServer, Monitor, ServerOptions, bind, serve};
+use relive_table::CheckpointProgress;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
@@ -219,6 +221,14 @@ impl Server {
             Ok(ended) => ended.map_err(|error| PyRuntimeError::new_err(error.to_string())),
             Err(_) => Err(PyRuntimeError::new_err("the server's thread had ended with a panic")),
         }
+    }
+
+    /// Writes all tables, as they are at one moment, into the folder or bucket `path`, in place of what was written there before. Gives
+    /// where the checkpoint is.
+    fn save(&self, py: Python<'_>, path: &str) -> PyResult<String> {
+        let write =
+            || Root::new(path).keep(1).save(self.engine.snapshot(), &CheckpointProgress::default());
+        py.detach(write).map(|saved| saved.location).map_err(|error| checkpoints::raise(py, &error))
     }
 
     /// Waits until the server is stopped from another thread, or for `timeout` seconds; whether it was stopped.

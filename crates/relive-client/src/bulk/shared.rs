@@ -207,9 +207,9 @@ impl Shared {
         samples.len() == batch_size && self.deliver(Ready { batch: SampleBatch::new(samples), bytes })
     }
 
-    /// Inserts that the table has had at least, as its samples say.
-    pub(super) fn known_inserts(&self) -> Option<(Arc<str>, u64)> {
-        self.state.lock().has_delivered.then(|| (Arc::clone(&self.table), 1))
+    /// Inserts that the table has had at least, as the samples say that came since this was asked last.
+    pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
+        std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::clone(&self.table), 1))
     }
 
     /// Takes note of a connection that broke: what it owed is asked for again.

@@ -324,9 +324,9 @@ impl Shared {
         }
     }
 
-    /// Inserts that the table has had at least, as its samples say.
-    pub(super) fn known_inserts(&self) -> Option<(Arc<str>, u64)> {
-        self.state.lock().has_delivered.then(|| (Arc::from(self.table.as_str()), 1))
+    /// Inserts that the table has had at least, as the samples say that came since this was asked last.
+    pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
+        std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::from(self.table.as_str()), 1))
     }
 
     /// Notes why a stream broke, before it is opened again.

@@ -43,7 +43,7 @@ pub(super) async fn run(
             Err(Broken::Permanent(error)) => return shared.fail(error),
         }
         if let Some(client) = &client {
-            client.watch_for_return(shared.known_inserts());
+            client.watch_for_return(shared.take_known_inserts());
         }
         sleep(backoff.wait_after(started.elapsed())).await;
     }

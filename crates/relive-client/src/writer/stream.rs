@@ -124,7 +124,7 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
         let Target { client, .. } = target;
         sleep(backoff.wait_after(started.elapsed())).await;
         if is_broken && is_alone {
-            client.watch_for_return(link.confirmed());
+            client.watch_for_return(link.take_confirmed());
             propose_again(&client).await;
         }
     }

@@ -49,7 +49,9 @@ struct State {
     /// Reasons to send nothing yet.
     holds: usize,
     waiting_for: Option<Goal>,
-    /// How many items of each table the server has confirmed.
+    /// How many items the server has confirmed.
+    num_confirmed: u64,
+    /// How many of each table, since somebody asked.
     confirmed: Vec<(Arc<str>, u64)>,
 }
 
@@ -177,15 +179,15 @@ impl RemoteLink {
         })
     }
 
-    /// How many items the server has confirmed, of each table.
-    pub(crate) fn confirmed(&self) -> Vec<(Arc<str>, u64)> {
-        self.state.lock().confirmed.clone()
+    /// How many items the server has confirmed of each table, since this was asked last.
+    pub(crate) fn take_confirmed(&self) -> Vec<(Arc<str>, u64)> {
+        std::mem::take(&mut self.state.lock().confirmed)
     }
 
     /// How many items were confirmed in all, while items wait for more than steps of their own.
     pub(crate) fn held_up_since(&self) -> Option<u64> {
         let state = self.state.lock();
-        state.outbox.is_held_up().then(|| state.confirmed.iter().map(|(_, items)| items).sum())
+        state.outbox.is_held_up().then_some(state.num_confirmed)
     }
 
     /// Items that are not confirmed.
@@ -339,6 +341,7 @@ impl State {
     }
 
     fn count(&mut self, table: &Arc<str>) {
+        self.num_confirmed += 1;
         match self.confirmed.iter_mut().find(|(known, _)| Arc::ptr_eq(known, table) || known == table) {
             Some((_, items)) => *items += 1,
             None => self.confirmed.push((Arc::clone(table), 1)),
