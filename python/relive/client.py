@@ -66,8 +66,9 @@ class Client:
       ValueError: an address or a transport that cannot be, certificates that cannot be used.
     """
 
-    # Whether closing a writer that has items left is an error. With dm-reverb it is none.
-    _tells_of_loss = True
+    # Whether it does as dm-reverb's client where this package's does otherwise: in what lists of numbers are, in the texts of some errors,
+    # in waiting for a server of this process that was stopped, and in closing writers that have items left.
+    _as_reverb = False
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Client:
     ) -> None:
         self._server_address = joined(server_address)
         self._arguments = (self._server_address, transport, timeout, token, tls)
-        self._native = _native.Client(*self._arguments)
+        self._native = _native.Client(*self._arguments, as_reverb=self._as_reverb)
         self._structures: dict[str, Structure] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -219,7 +220,7 @@ class Client:
                 codec=codec,
             )
         )
-        writer._tells_of_loss = self._tells_of_loss
+        writer._tells_of_loss = not self._as_reverb
         return writer
 
     def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relive import item_selectors, nest, rate_limiters
+from relive import _native, item_selectors, nest, rate_limiters
 from relive._n_step import NStep
 from relive.batches import BatchIterator
 from relive.checkpointers import DefaultCheckpointer
@@ -122,9 +122,11 @@ class ReplayBuffer:
         """
         step = columns if step is None else {**step, **columns} if columns else step
         if self._n_step is not None:
-            return self._add_windows(nest.map_structure(lambda leaf: np.asarray(leaf)[None], dict(step)), priority)
+            step = _native.with_lists_joined(dict(step))
+            return self._add_windows(nest.map_structure(lambda leaf: np.asarray(leaf)[None], step), priority)
         if self._started is None:
             self._check_names(step)
+            step = _native.with_lists_joined(dict(step))
             self._is_flat = not any(nest.is_nested(value) for value in step.values())
             self._start(nest.map_structure(_spec, step))
         self._writer.append(step)
@@ -141,7 +143,7 @@ class ReplayBuffer:
         Raises:
           As :meth:`add`; ValueError also for columns of different leading dimensions.
         """
-        steps = {**(steps or {}), **columns}
+        steps = _native.with_lists_joined({**(steps or {}), **columns})
         if self._n_step is not None:
             return self._add_windows(steps, priority)
         self._add_rows(len(np.asarray(next(nest.iterate(steps))[1])), steps, priority)

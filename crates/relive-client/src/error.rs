@@ -156,7 +156,7 @@ impl Error {
     }
 
     /// The same error as one of `operation`, in whose course another call has failed.
-    pub(crate) fn as_of(self, operation: &str) -> Error {
+    pub(crate) fn renamed(self, operation: &str) -> Error {
         let is_call = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         let text = match self.0.message.split_once(": ") {
             Some((call, _)) if call == operation => return self,

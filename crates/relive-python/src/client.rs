@@ -22,6 +22,7 @@ use crate::codec;
 use crate::error::{OrRaise, invalid, raise, raise_kind};
 use crate::local::{self, Local};
 use crate::names;
+use crate::nest;
 use crate::operate::{self, Change};
 use crate::out::Out;
 use crate::rules::Rules;
@@ -40,6 +41,8 @@ pub(crate) struct Client {
     choice: Choice,
     /// For calls without a time of their own.
     timeout: Duration,
+    /// Whether it does as dm-reverb's client where the two differ.
+    as_reverb: bool,
     security: ClientSecurity,
     connected: Mutex<Option<Connected>>,
     rules: Rules,
@@ -109,7 +112,7 @@ impl Client {
         {
             return Ok(current.client.clone());
         }
-        if is_stopped {
+        if is_stopped && !self.as_reverb {
             self.check_for_successor(py, place)?;
         }
         let mut connected = self.connected.lock();
@@ -205,18 +208,20 @@ pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
 impl Client {
     /// `transport` is one of [`CHOICES`]; `timeout` is for calls without one of their own, in seconds.
     #[new]
-    #[pyo3(signature = (address, transport = "auto", timeout = None, token = None, tls = None))]
+    #[pyo3(signature = (address, transport = "auto", timeout = None, token = None, tls = None, *, as_reverb = false))]
     fn new(
         address: &str,
         transport: &str,
         timeout: Option<f64>,
         token: Option<String>,
         tls: Option<ClientCertificates>,
+        as_reverb: bool,
     ) -> PyResult<Client> {
         Ok(Client {
             address: address::of_one_server(address).to_owned(),
             choice: Choice::named(transport)?,
             timeout: seconds(timeout)?,
+            as_reverb,
             security: ClientSecurity::new(token, tls)?,
             connected: Mutex::default(),
             rules: Rules::default(),
@@ -350,7 +355,8 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let py = data.py();
-        let step = names::step_of(data)?;
+        let step = if self.as_reverb { data.clone() } else { nest::with_lists_joined(data)? };
+        let step = names::step_of(&step)?;
         let priorities: Vec<(String, f64)> = priorities
             .iter()
             .map(|(table, priority)| Ok((table.extract()?, priority.extract()?)))
@@ -397,7 +403,7 @@ impl Client {
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let writer = client.trajectory_writer(options).or_raise(py)?;
-        Ok(TrajectoryWriter::over(client, writer, self.timeout))
+        Ok(TrajectoryWriter::over(client, writer, self.timeout, self.as_reverb))
     }
 
     /// A writer that makes items by itself; see `structured::to_config` for what a configuration is.

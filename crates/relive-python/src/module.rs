@@ -40,6 +40,12 @@ pub(crate) mod _native {
         PyBytes::new(py, include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")))
     }
 
+    /// The step with arrays in the place of lists of numbers, as writers take it.
+    #[pyfunction]
+    fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        crate::nest::with_lists_joined(step)
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))

@@ -226,8 +226,7 @@ impl Server {
     /// Writes all tables, as they are at one moment, into the folder or bucket `path`, in place of what was written there before. Gives
     /// where the checkpoint is.
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<String> {
-        let write =
-            || Root::new(path).keep(1).save(self.engine.snapshot(), &CheckpointProgress::default());
+        let write = || Root::new(path).keep(1).save(self.engine.snapshot(), &CheckpointProgress::default());
         py.detach(write).map(|saved| saved.location).map_err(|error| checkpoints::raise(py, &error))
     }
 

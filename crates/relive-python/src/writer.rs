@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::array;
 use crate::column::{ColumnHistory, TrajectoryColumn};
 use crate::error::{OrRaise, raise_append, raise_kind};
-use crate::layout::{Layout, Leaves};
+use crate::layout::{Layout, Leaves, Lists};
 use crate::names;
 use crate::nest;
 use crate::process::{Origin, busy};
@@ -49,6 +49,8 @@ pub(crate) struct State {
     /// How long calls wait that are not given a time.
     limit: Duration,
     origin: Origin,
+    /// Whether steps and errors are as dm-reverb's.
+    as_reverb: bool,
 }
 
 impl Drop for State {
@@ -104,9 +106,15 @@ pub(crate) struct TrajectoryWriter {
 type Tensors = SmallVec<[(usize, Tensor); 8]>;
 
 impl TrajectoryWriter {
-    pub(crate) fn over(client: Client, writer: RustWriter, limit: Duration) -> TrajectoryWriter {
-        let state =
-            State { writer: Some(writer), layout: Layout::default(), client, limit, origin: Origin::here() };
+    pub(crate) fn over(
+        client: Client,
+        writer: RustWriter,
+        limit: Duration,
+        as_reverb: bool,
+    ) -> TrajectoryWriter {
+        let layout = Layout::new(if as_reverb { Lists::Nests } else { Lists::Arrays });
+        let origin = Origin::here();
+        let state = State { writer: Some(writer), layout, client, limit, origin, as_reverb };
         let shared = Arc::new(Shared { state: Mutex::new(state) });
         let mut open = OPEN.lock();
         if open.len() == open.capacity() {
@@ -126,6 +134,7 @@ impl TrajectoryWriter {
         let py = data.py();
         let mut state = self.shared.lock(py)?;
         state.writer(py)?;
+        let as_reverb = state.as_reverb;
         let (leaves, grown) = state.place(data)?;
         let paths = grown.as_ref().unwrap_or(&state.layout).paths();
         let mut tensors = Tensors::with_capacity(leaves.len());
@@ -140,18 +149,20 @@ impl TrajectoryWriter {
             let new: Vec<Arc<str>> =
                 grown.paths().iter().skip(known).map(|path| Arc::from(path.text.as_str())).collect();
             let writer = state.writer_mut(py)?;
-            check(writer, &cells).map_err(|error| raise_append(py, &error, grown.paths(), &leaves))?;
+            check(writer, &cells)
+                .map_err(|error| raise_append(py, &error, grown.paths(), &leaves, as_reverb))?;
             writer.add_columns(&new).or_raise(py)?;
             // What is replaced may run Python code when it goes, so that goes when nothing is locked any more.
             let old = (std::mem::replace(&mut state.layout, grown), self.history.lock().take());
             let stored = store(state.writer_mut(py)?, &cells);
-            let stored = stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves));
+            let stored =
+                stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves, as_reverb));
             drop(state);
             drop(old);
             return stored;
         }
         let stored = store(state.writer_mut(py)?, &cells);
-        stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves))
+        stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves, as_reverb))
     }
 
     /// The columns of an item, checked to be of some writer.

@@ -164,7 +164,8 @@ mod tests {
             .max_size(9)
             .max_bytes(1_000)
             .max_times_sampled(3)
-            .rate_limiter(RateLimiterConfig::queue(4));
+            .rate_limiter(RateLimiterConfig::queue(4))
+            .seed(u64::MAX);
         assert_eq!(add_from_wire(&add_to_wire(&config)).unwrap(), config);
         assert!(add_from_wire(&AddTableRequest::default()).is_err());
     }

@@ -5,6 +5,6 @@ from relive.writer import Writer as Writer
 
 
 class Client(_relive.Client):
-    """A client. As with dm-reverb, closing a writer that was not flushed is no error."""
+    """A client that does as dm-reverb's where that of :mod:`relive` does otherwise."""
 
-    _tells_of_loss = False
+    _as_reverb = True

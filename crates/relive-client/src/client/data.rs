@@ -75,7 +75,7 @@ impl Client {
         writer.append(step)?;
         let (started, deadline) = (Instant::now(), Deadline::after(self.timeout()));
         let create = create_each(&mut writer, step, priorities);
-        let as_insert = |error: Error| error.as_of("insert");
+        let as_insert = |error: Error| error.renamed("insert");
         deadline.run(create).await.ok_or_else(|| self.timed_out("insert", None))?.map_err(as_insert)?;
         writer.close_with_timeout(self.timeout().saturating_sub(started.elapsed())).await.map_err(as_insert)
     }

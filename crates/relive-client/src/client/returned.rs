@@ -79,7 +79,7 @@ impl Client {
         }
         let remembered = &self.shared.remembered;
         inserts.into_iter().for_each(|(table, inserts)| {
-            remembered.at_least(&table, i64::try_from(inserts).unwrap_or(i64::MAX))
+            remembered.at_least(&table, i64::try_from(inserts).unwrap_or(i64::MAX));
         });
         let Ok(runtime) = Handle::try_current() else { return };
         if !std::mem::replace(&mut remembered.0.lock().is_watching, true) {
