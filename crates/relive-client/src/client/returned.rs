@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 use super::connect::Shared;
 use super::{Client, Connection, ServerInfo, StateId};
 
 /// How long one question for a server's tables takes at most, while it is away.
 const ONE_LOOK: Duration = Duration::from_secs(1);
+
+/// How many answers are looked at.
+const LOOKS: u32 = 2;
 
 /// What a client remembers of its server's tables.
 #[derive(Debug, Default)]
@@ -90,10 +94,17 @@ impl Client {
 
 /// Asks until the server answers or nobody has the client any more.
 async fn watch(shared: Weak<Shared>) {
+    let mut looks = LOOKS;
     while let Some(shared) = shared.upgrade() {
         let client = Client::of_shared(Arc::clone(&shared)).with_timeout(ONE_LOOK);
         match client.server_info().await {
             Err(error) if error.is_transient() => {}
+            Ok(_) if looks > 1 => {
+                // The first answer may be that of a server that is about to end.
+                looks -= 1;
+                drop((client, shared));
+                sleep(ONE_LOOK).await;
+            }
             Ok(_) | Err(_) => {
                 shared.remembered.0.lock().is_watching = false;
                 return;
