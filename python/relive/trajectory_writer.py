@@ -19,7 +19,8 @@ __all__ = ["TrajectoryColumn", "TrajectoryWriter", "_ColumnHistory"]
 class TrajectoryWriter:
     """Appends steps and makes items; made by ``Client.trajectory_writer``.
 
-    A step is a nest of tensors. The nest of one step may lack places of another, as mappings without a key, shorter
+    A step is a nest of tensors. A list of Python's own numbers, or of such lists of one length, that is a part of a step is one array; any
+    other list is a nest, and so is a tuple. The nest of one step may lack places of another, as mappings without a key, shorter
     sequences, or ``None``; the columns of what is missing hold ``None`` there. ``history`` has the nest of all places
     seen.
 
