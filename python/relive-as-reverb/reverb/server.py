@@ -33,6 +33,3 @@ class Server(_relive.Server):
     @staticmethod
     def _client(address: str) -> Client:
         return Client(address)
-
-    def localhost_client(self) -> Client:
-        return self._client(f"localhost:{self.port}")
