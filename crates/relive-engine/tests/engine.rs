@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use common::{Writer, item, request};
 use relive_engine::limits::MAX_COPIED_BYTES;
-use relive_engine::{BuildError, CopiedSamples, Engine, ErrorKind, Mutation, Rules, TableHandle};
+use relive_engine::{
+    BuildError, CopiedSamples, Engine, EngineBuilder, ErrorKind, Mutation, Rules, TableHandle,
+};
 use relive_table::{InsertOnFirstSample, RateLimiterConfig, SelectorKind, TableChange, TableConfig};
 use relive_tensor::{DType, Nest, PlainLayout, Shape, TensorSpec};
 
@@ -33,9 +35,10 @@ fn names_must_be_there_and_unique() {
 
 /// The keys of 64 samples of a table with the items 1 to 20.
 async fn drawn(engine: &Engine, name: &str) -> Vec<u64> {
-    let table = engine.table(name).unwrap();
+    let table = engine.table(name).expect("the table is there");
     Writer::new(&table).insert(1..=20);
-    table.sample(request(64)).await.unwrap().iter().map(|sampled| sampled.item.key).collect()
+    let samples = table.sample(request(64)).await.expect("there are items");
+    samples.iter().map(|sampled| sampled.item.key).collect()
 }
 
 #[tokio::test]
@@ -44,7 +47,7 @@ async fn the_same_seed_and_operations_give_the_same_samples() {
         let mut first = TableConfig::new("a");
         first.seed = own;
         let builder = Engine::builder().table(first).table(TableConfig::new("b"));
-        let engine = all.into_iter().fold(builder, |builder, seed| builder.seed(seed)).build().unwrap();
+        let engine = all.into_iter().fold(builder, EngineBuilder::seed).build().unwrap();
         (drawn(&engine, "a").await, drawn(&engine, "b").await)
     };
     assert_eq!(of(None, Some(1)).await, of(None, Some(1)).await);

@@ -3,6 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use pyo3::prelude::*;
+use relive_client::ErrorKind;
+
+use crate::error::raise_kind;
 use crate::local::Place;
 
 /// How long this machine gets to say whether somebody listens at one of its ports.
@@ -23,8 +27,22 @@ pub(crate) fn local_place(address: &str) -> Option<Place> {
     LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
 }
 
+/// An error unless another process listens at `address`, where a server of this process was: waiting for that to come back would
+/// be waiting for ever.
+pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<Place>) -> PyResult<()> {
+    let port = place.and_then(|place| u16::try_from(place).ok());
+    if port.is_some_and(|port| py.detach(|| is_listened_at(port))) {
+        return Ok(());
+    }
+    let text = match port {
+        Some(_) => format!("the server of this process at {address} was stopped, and no other is there"),
+        None => format!("no server of this process is at {address}: it was stopped, or is another process'"),
+    };
+    Err(raise_kind(py, ErrorKind::Unavailable, text))
+}
+
 /// Whether somebody listens at `port` of this machine.
-pub(crate) fn is_listened_at(port: u16) -> bool {
+fn is_listened_at(port: u16) -> bool {
     let hosts = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     hosts.iter().any(|&host| TcpStream::connect_timeout(&SocketAddr::new(host, port), PROBE).is_ok())
 }

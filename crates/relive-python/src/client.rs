@@ -19,7 +19,7 @@ use crate::array;
 use crate::batch::{BatchIterator, Calls};
 use crate::checkpoint_status;
 use crate::codec;
-use crate::error::{OrRaise, invalid, raise, raise_kind};
+use crate::error::{OrRaise, invalid, raise};
 use crate::local::{self, Local};
 use crate::names;
 use crate::nest;
@@ -113,7 +113,7 @@ impl Client {
             return Ok(current.client.clone());
         }
         if is_stopped && !self.as_reverb {
-            self.check_for_successor(py, place)?;
+            address::check_for_successor(py, &self.address, place)?;
         }
         let mut connected = self.connected.lock();
         let engine = local.clone();
@@ -139,23 +139,6 @@ impl Client {
             std::mem::forget(old);
         }
         Ok(client)
-    }
-
-    /// An error unless another process listens where a server of this process was: waiting for that to come back would be
-    /// waiting for ever.
-    fn check_for_successor(&self, py: Python<'_>, place: Option<local::Place>) -> PyResult<()> {
-        let port = place.and_then(|place| u16::try_from(place).ok());
-        if port.is_some_and(|port| py.detach(|| address::is_listened_at(port))) {
-            return Ok(());
-        }
-        let address = &self.address;
-        let text = match port {
-            Some(_) => format!("the server of this process at {address} was stopped, and no other is there"),
-            None => {
-                format!("no server of this process is at {address}: it was stopped, or is another process'")
-            }
-        };
-        Err(raise_kind(py, ErrorKind::Unavailable, text))
     }
 
     /// Waits for the server's answer; a wait that takes long is told of with the address.
