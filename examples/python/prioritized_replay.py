@@ -38,10 +38,9 @@ def fit(client):
     """
     slopes, rare = np.zeros(2, np.float32), 0
     with client.batches("pairs", BATCH_SIZE, max_batches=UPDATES) as batches:
-        for info, data, _ in batches:
+        for batch in batches:
+            info, data, weights = batch.info, batch.data, batch.weights(BETA)
             error = data["y"] - data["x"] @ slopes
-            weights = (info.table_size * info.probability) ** -BETA
-            weights /= weights.max()
             slopes += LEARNING_RATE * (weights * error) @ data["x"] / BATCH_SIZE
             client.update_priorities("pairs", info.key, np.abs(error) + 1e-3)
             rare += int(data["x"][:, 1].sum())

@@ -2,7 +2,7 @@
 
 The names are those of dm-reverb, so that ``import relive as reverb`` runs what was written for it; no TensorFlow is
 needed. Beyond them: :meth:`Client.batches` (stacked arrays), :meth:`Client.update_priorities` (arrays of keys),
-:meth:`TrajectoryWriter.append_sequence`, :mod:`relive.torch`, :mod:`relive.jax` and :mod:`relive.gymnasium`.
+:meth:`TrajectoryWriter.append_sequence`, :class:`ReplayBuffer` (for one process), :mod:`relive.torch`, :mod:`relive.jax` and :mod:`relive.gymnasium`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from relive.writer import Writer
 if TYPE_CHECKING:
     from relive import structured_writer as structured
     from relive.pattern_dataset import PatternDataset
+    from relive.replay_buffer import ReplayBuffer
     from relive.structured_writer import StructuredWriter
     from relive.tf_client import TFClient
     from relive.timestep_dataset import TimestepDataset
@@ -52,6 +53,7 @@ __all__ = [
     "ItemInfo",
     "LoggedChange",
     "PatternDataset",
+    "ReplayBuffer",
     "ReplaySample",
     "ReverbError",
     "SampleInfo",
@@ -78,6 +80,7 @@ __all__ = [
 # What needs more imports than most programs want; loaded when it is first asked for.
 _LAZY = {
     "PatternDataset": ("relive.pattern_dataset", "PatternDataset"),
+    "ReplayBuffer": ("relive.replay_buffer", "ReplayBuffer"),
     "StructuredWriter": ("relive.structured_writer", "StructuredWriter"),
     "TFClient": ("relive.tf_client", "TFClient"),
     "TimestepDataset": ("relive.timestep_dataset", "TimestepDataset"),
@@ -85,7 +88,7 @@ _LAZY = {
     "structured": ("relive.structured_writer", None),
 }
 _LAZY_MODULES = frozenset({
-    "errors", "extensions", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "reverb_types",
+    "errors", "extensions", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "replay_buffer", "reverb_types",
     "rl", "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "trajectory_dataset",
 })
 
@@ -107,7 +110,8 @@ def __dir__() -> list[str]:
 
 
 _native.install_logging()
-# The last words of a program, that a writer had items left for one, are not lost.
+# The last words of a program, that a writer had items left for one, are not lost. What is registered last is called first.
 atexit.register(_native.flush_logs)
+atexit.register(_native.end_writers)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_native.before_fork, after_in_child=_native.after_fork)

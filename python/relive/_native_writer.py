@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -71,4 +72,6 @@ class NativeWriter(TrajectoryWriter):
         self._writer.configure(path, num_keep_alive_refs=num_keep_alive_refs, max_chunk_length=max_chunk_length)
 
     def close(self) -> None:
-        self._writer.close()
+        # An error that is on its way already is worth more than its consequence, which the log has.
+        is_failing = sys.exc_info()[0] is not None
+        self._writer.close(tell=self._tells_of_loss and not is_failing)

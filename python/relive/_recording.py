@@ -26,6 +26,8 @@ class Step:
     reward: float
     terminated: bool
     truncated: bool
+    state: Any = None
+    """What the agent carried when it took the action; ``None`` if nobody asked for it."""
 
     @property
     def is_last(self) -> bool:
@@ -152,6 +154,7 @@ class _StepRows(Rows):
             "terminated": np.bool_(step.terminated),
             "truncated": np.bool_(step.truncated),
             "mask": np.bool_(True),
+            **({} if step.state is None else {"state": step.state}),
         })
         if step.is_last:
             self._end_row({**self._blank, "observation": observation})

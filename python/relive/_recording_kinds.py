@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Sequences:
     terminated          (), bool                   whether a_t ended the episode
     truncated           (), bool                   whether the episode was cut off after a_t
     mask                (), bool                   whether there was an a_t
+    state               as ``state`` says          the recorder's ``agent_state`` at a_t; not without ``state``
     ==================  =========================  ===============================================================
 
     After the last step comes a row with the last observation, zeros, and a mask that is false; it counts as one of the
@@ -65,11 +67,14 @@ class Sequences:
       pad: whether steps at the end of an episode which no sequence holds yet get one that is filled up with rows of
       zeros.
         Without it they are dropped.
+      state: a nest of array specs of what the agent carries from step to step, such as the state of its LSTM before it saw o_t.
+        Tell it before each step: ``recorder.agent_state = …``; a learner begins with that of the first row.
     """
 
     length: int
     period: int | None = None
     pad: bool = True
+    state: Any = None
 
     def __post_init__(self) -> None:
         if self.length < 1:
@@ -84,9 +89,11 @@ class Episodes:
 
     Args:
       max_length: the most steps that an episode may have; by default as many as the environment's specification allows.
+      state: as for :class:`Sequences`.
     """
 
     max_length: int | None = None
+    state: Any = None
 
     def __post_init__(self) -> None:
         if self.max_length is not None and self.max_length < 1:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from relive import nest
 from relive._structures import Structure, packed
 from relive.replay_sample import SampleInfo
@@ -27,6 +30,19 @@ class Batch(NamedTuple):
     """The columns, each ``[B, steps, …]``, or ``[B, …]`` for squeezed ones; with ``out`` that very nest."""
     lengths: Any = None
     """With padding: for each column the number of steps of each item (int64, ``[B]``), ``None`` for squeezed ones."""
+
+    def weights(self, beta: float, *, normalized: bool = True) -> npt.NDArray[np.float32]:
+        """The importance weights (N·P)^-β of the items (Schaul et al., Prioritized Experience Replay, 2016, section 3.4): float32,
+        ``[B]``.
+
+        N is the size of the table and P the probability of the item when it was sampled. ``normalized`` divides by the largest of
+        the batch, so that updates are only ever scaled down.
+        """
+        chances = np.asarray(self.info.table_size, np.float64) * np.asarray(self.info.probability, np.float64)
+        weights = chances**-beta
+        if normalized:
+            weights /= weights.max()
+        return weights.astype(np.float32)
 
 
 class BatchIterator:

@@ -66,6 +66,10 @@ class Client:
       ValueError: an address or a transport that cannot be, certificates that cannot be used.
     """
 
+    # Whether it does as dm-reverb's client where this package's does otherwise: in what lists of numbers are, in the texts of some errors,
+    # in waiting for a server of this process that was stopped, and in closing writers that have items left.
+    _as_reverb = False
+
     def __init__(
         self,
         server_address: str | Sequence[str],
@@ -77,7 +81,7 @@ class Client:
     ) -> None:
         self._server_address = joined(server_address)
         self._arguments = (self._server_address, transport, timeout, token, tls)
-        self._native = _native.Client(*self._arguments)
+        self._native = _native.Client(*self._arguments, as_reverb=self._as_reverb)
         self._structures: dict[str, Structure] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -206,7 +210,7 @@ class Client:
         if num_keep_alive_refs < 1:
             raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
         del get_signature_timeout_ms
-        return TrajectoryWriter(
+        writer = TrajectoryWriter(
             self._native.trajectory_writer(
                 num_keep_alive_refs,
                 validate_items=bool(validate_items),
@@ -216,6 +220,8 @@ class Client:
                 codec=codec,
             )
         )
+        writer._tells_of_loss = not self._as_reverb
+        return writer
 
     def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:
         """A writer that makes items by itself, from the patterns of :mod:`relive.structured`.

@@ -84,6 +84,8 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._observation = _Caster(columns["observation"], copies=False)
         # Written down after the step, in which the environment may change it.
         self._action = _Caster(columns["action"], copies=True)
+        self._state_caster = _Caster(columns["state"], copies=True) if "state" in columns else None
+        self._state = None if self._state_caster is None else nest.map_structure(_zeros, columns["state"])
         writer = client.trajectory_writer(_rows_kept(env, kind), max_pending_items=max_pending_items)
         items = Items(writer, table, priority, timeout)
         self._items = items
@@ -96,6 +98,31 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._rows = EpisodeRows(items, columns, _max_length(env, kind))
         self._in_episode = False
         self._closed = False
+
+    @property
+    def agent_state(self) -> Any:
+        """What the agent carries from step to step, for kinds with a ``state``: the next step is written down with it.
+
+        Zeros until it is set; it stays until it is set again.
+
+        Raises:
+          AttributeError: the kind has no ``state``.
+          ValueError: another shape than the kind's.
+        """
+        if self._state_caster is None:
+            raise AttributeError("the recorder has no state: give its kind one, as in Sequences(20, state=ArraySpec(...))")
+        return self._state
+
+    @agent_state.setter
+    def agent_state(self, value: Any) -> None:
+        known = self.agent_state
+        assert self._state_caster is not None
+        # What a framework gives is no longer its own here.
+        state = self._state_caster(nest.map_structure(_detached, value))
+        for path, was, now in ((path, leaf, _part(state, path)) for path, leaf in nest.flatten_with_path(known)):
+            if was.shape != now.shape:
+                raise ValueError(f"the state at {path} must have the shape {was.shape} of the kind's spec, but it has {now.shape}")
+        self._state = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode, as the environment does."""
@@ -119,7 +146,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         taken = self._action(action)
         result = self.env.step(action)
         observation, reward, terminated, truncated, _ = result
-        step = Step(taken, float(reward), bool(terminated), bool(truncated))
+        step = Step(taken, float(reward), bool(terminated), bool(truncated), self._state)
         self._rows.step(step, self._observation(observation))
         if step.is_last:
             self._in_episode = False
@@ -178,8 +205,21 @@ def _columns(env: gymnasium.Env[Any, Any], kind: Kind) -> dict[str, Any]:
         return {**columns, "discount": specs.ArraySpec((), np.float32)}
     if isinstance(kind, (Sequences, Episodes)):
         flags = {name: specs.ArraySpec((), np.bool_) for name in ("terminated", "truncated", "mask")}
-        return {**columns, **flags}
+        state = {} if kind.state is None else {"state": _arrays(kind.state)}
+        return {**columns, **flags, **state}
     raise TypeError(f"kind must be Transitions, Sequences or Episodes, not {kind!r}")
+
+
+def _arrays(spec: Any) -> Any:
+    return nest.map_structure(lambda leaf: specs.ArraySpec(leaf.shape, leaf.dtype), specs.as_spec(spec))
+
+
+def _zeros(spec: Any) -> Any:
+    return np.zeros(spec.shape, spec.dtype)
+
+
+def _detached(value: Any) -> Any:
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
 
 
 def _parts(space: gymnasium.Space[Any]) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import ipaddress
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -12,14 +14,25 @@ from typing import Any
 from relive import _native, item_selectors, rate_limiters, specs
 from relive.checkpointers import Checkpointer, CheckpointerBase
 from relive.client import Client
+from relive.errors import FailedPreconditionError
 from relive.reverb_types import TableInfo
 from relive.security import ServerTls
+
+_log = logging.getLogger("relive")
 
 # The largest size of a table: clients of dm-reverb hold it as a signed 32-bit number.
 _MAX_TABLE_SIZE = 2**31 - 1
 
 # The most shards of a table.
 _MAX_SHARDS = 64
+
+# The address at which only this machine reaches a server, and what stands for all addresses.
+_LOOPBACK = "127.0.0.1"
+_EVERYWHERE = "*"
+
+# Bounds of a server that are not set.
+_MAX_CONNECTIONS = 20_000
+_MAX_BYTES_IN_FLIGHT = 4 << 30
 
 
 class TableExtensionBase(abc.ABC):
@@ -48,12 +61,18 @@ class Table:
       shards: into how many parts the server divides the table, 1 to 64, so that writers on several threads do not wait for each
         other. Each part takes its share of ``max_size``, at least 1, and removes on its own. More than one: only with the samplers
         ``Uniform`` and ``Prioritized`` and the rate limiter ``MinSize``, without ``max_bytes`` and extensions.
+      seed: where the table's random choices begin, from 0 to 2**64 - 1: fresh tables of the same rules and seed give the same samples
+        for the same calls in the same order. With ``shards`` they do not, since items go to shards by their random keys.
 
     Raises:
       ValueError: an empty name, a ``max_size`` or ``max_bytes`` below 1, a signature with a leaf that is no spec, ``shards`` that
-        such a table cannot have.
+        such a table cannot have; a rate limiter that lets nothing be sampled before the table holds more than ``max_size`` items, or
+        with bounds between which nothing could ever be sampled.
       TypeError: an argument of another type.
     """
+
+    # Whether rules are refused by which nothing could ever be sampled. dm-reverb takes them.
+    _must_be_samplable = True
 
     def __init__(
         self,
@@ -68,10 +87,13 @@ class Table:
         *,
         max_bytes: int | None = None,
         shards: int = 1,
+        seed: int | None = None,
     ) -> None:
         _check_arguments(name, sampler, remover, max_size, rate_limiter)
         _check_max_bytes(max_bytes)
         _check_shards(shards)
+        _check_seed(seed)
+        self._seed = seed
         self._sampler = sampler
         self._remover = remover
         self._rate_limiter = rate_limiter
@@ -86,6 +108,8 @@ class Table:
             max_bytes,
             max_times_sampled,
             shards,
+            seed,
+            not self._must_be_samplable,
             (
                 rate_limiter.samples_per_insert,
                 rate_limiter.min_size_to_sample,
@@ -105,6 +129,7 @@ class Table:
         signature: Any = None,
         *,
         max_bytes: int | None = None,
+        seed: int | None = None,
     ) -> Table:
         """A table that hands out every item once, the oldest first; inserts wait while it is full."""
         _check_max_size(max_size)
@@ -118,6 +143,7 @@ class Table:
             extensions=extensions,
             signature=signature,
             max_bytes=max_bytes,
+            seed=seed,
         )
 
     @classmethod
@@ -129,6 +155,7 @@ class Table:
         signature: Any = None,
         *,
         max_bytes: int | None = None,
+        seed: int | None = None,
     ) -> Table:
         """A table that hands out every item once, the newest first; inserts wait while it is full."""
         _check_max_size(max_size)
@@ -142,6 +169,7 @@ class Table:
             extensions=extensions,
             signature=signature,
             max_bytes=max_bytes,
+            seed=seed,
         )
 
     @property
@@ -188,10 +216,11 @@ class Table:
         *,
         max_bytes: int | None = None,
         shards: int | None = None,
+        seed: int | None = None,
     ) -> Table:
-        """An empty table of the same rules, but for those given."""
+        """An empty table of the same rules, and the same seed, but for those given."""
         info = self._native.info()
-        return Table(
+        return type(self)(
             name=self.name if name is None else name,
             sampler=self._sampler if sampler is None else sampler,
             remover=self._remover if remover is None else remover,
@@ -202,6 +231,7 @@ class Table:
             signature=self._signature if signature is None else signature,
             max_bytes=info["max_bytes"] if max_bytes is None else max_bytes,
             shards=info["shards"] if shards is None else shards,
+            seed=self._seed if seed is None else seed,
         )
 
     def _limiter(self, info: dict[str, Any]) -> rate_limiters.RateLimiter:
@@ -254,6 +284,15 @@ def _check_shards(shards: int) -> None:
         raise ValueError(f"shards ({shards}) must be from 1 to {_MAX_SHARDS}")
 
 
+def _check_seed(seed: int | None) -> None:
+    if seed is None:
+        return
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise TypeError(f"seed must be an int or None, not {seed!r}")
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed ({seed}) must be from 0 to 2**64 - 1")
+
+
 def _check_max_bytes(max_bytes: int | None) -> None:
     if max_bytes is None:
         return
@@ -264,13 +303,15 @@ def _check_max_bytes(max_bytes: int | None) -> None:
 
 
 class Server:
-    """Serves tables on a port, and within the process through memory.
+    """Serves tables on a port of this machine, and within the process through memory.
 
     Args:
       tables: the tables, each of another name.
-      port: the port, on all addresses of the machine; ``None`` and 0 take a free one, which :attr:`port` tells.
+      port: the port; ``None`` and 0 take a free one, which :attr:`port` tells.
       checkpointer: where checkpoints are written and read from; a fresh temporary folder by default.
-      host: the address to serve on, instead of all.
+      host: the address to serve on: ``"127.0.0.1"`` unless given, so that only this machine reaches the server; ``"*"`` for all of
+        the machine. Without ``tls`` and ``token_file`` whoever reaches a server can do anything with its tables; the log has a
+        warning then.
       max_bytes: bytes of chunks that the server keeps in memory, in all tables and on their way to and from them. While there
         are more, inserts wait, and in the end raise ``ResourceExhaustedError``. ``None``: no bound.
       max_bytes_wait: seconds that inserts wait for memory.
@@ -287,12 +328,18 @@ class Server:
       http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,
         ``/readyz``) and a dashboard; port 0 takes a free one, which :attr:`http_address` tells. Whoever reaches it can
         read names and numbers of the tables, and change nothing.
+      listen: ``False`` opens no port: only this process reaches the server, through :meth:`localhost_client`, until
+        :meth:`listen` opens one.
+      seed: where all random choices of the tables begin, as far as a table has no ``seed`` of its own.
 
     Raises:
       ValueError: no tables, two of one name, a port that cannot be had, a ``max_bytes`` below 1, a ``spill_dir`` without
         ``max_bytes``, a checkpoint with a table that is not given.
       RuntimeError: a checkpoint that is damaged; the error names file and place.
     """
+
+    # Where a server listens that is not told where. dm-reverb's listens everywhere, and its users know.
+    _usual_host = _LOOPBACK
 
     def __init__(
         self,
@@ -308,9 +355,11 @@ class Server:
         token_file: str | os.PathLike[str] | None = None,
         open_port: int | None = None,
         open_role: str = "write",
-        max_connections: int = 20_000,
-        max_bytes_in_flight: int = 4 << 30,
+        max_connections: int = _MAX_CONNECTIONS,
+        max_bytes_in_flight: int = _MAX_BYTES_IN_FLIGHT,
         http: str | None = None,
+        listen: bool = True,
+        seed: int | None = None,
     ) -> None:
         tables = tuple(tables or ())
         if not tables:
@@ -319,9 +368,11 @@ class Server:
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise ValueError(f"Multiple items in tables have the same name: {', '.join(doubled)}")
-        if port is not None and not 0 <= port <= 65535:
-            raise ValueError(f"port must be from 0 to 65535, but it is {port}")
+        _check_port(port)
         _check_max_bytes(max_bytes)
+        _check_seed(seed)
+        if not listen:
+            _check_no_port(port=port, host=host, tls=tls, token_file=token_file, open_port=open_port, http=http)
         self._tables = tables
         checkpoints = _checkpoints(checkpointer)
         memory = {
@@ -333,21 +384,63 @@ class Server:
             raise ValueError(f"max_connections must be at least 1, but it is {max_connections}")
         if max_bytes_in_flight < 1:
             raise ValueError(f"max_bytes_in_flight must be at least 1, but it is {max_bytes_in_flight}")
-        security = {
-            "tls": tls,
-            "token_file": token_file,
-            "open_port": open_port,
-            "open_role": open_role,
-            "max_connections": max_connections,
-            "max_bytes_in_flight": max_bytes_in_flight,
-        }
+        security = _security(
+            tls=tls,
+            token_file=token_file,
+            open_port=open_port,
+            open_role=open_role,
+            max_connections=max_connections,
+            max_bytes_in_flight=max_bytes_in_flight,
+        )
         natives = [table._native for table in tables]
-        self._native = _native.Server(natives, host, port or 0, checkpoints, memory, security, http)
+        listened, self._client_class = (port or 0) if listen else None, Client
+        native_host = self._host(host, security) if listen else None
+        self._native = _native.Server(natives, native_host, listened, checkpoints, memory, security, http, seed)
+
+    def _host(self, host: str | None, security: dict[str, Any]) -> str | None:
+        """What the compiled server is told, to which nothing means everywhere."""
+        is_usual, host = host is None, self._usual_host if host is None else host
+        is_open = security["tls"] is None and security["token_file"] is None
+        if is_open and not is_usual and not _is_loopback(host):
+            _log.warning(
+                "a server listens on %s without TLS and tokens: whoever reaches it can read, write and drop its tables; give it "
+                "tls= and token_file=, or host=%r",
+                "all addresses" if host == _EVERYWHERE else host,
+                _LOOPBACK,
+            )
+        return None if host == _EVERYWHERE else host
+
+    def listen(
+        self,
+        port: int = 0,
+        *,
+        host: str | None = None,
+        tls: ServerTls | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+    ) -> int:
+        """Opens a port for a server that was made with ``listen=False``, and gives it; the arguments are those of the server.
+
+        Raises:
+          ValueError: a port that cannot be had, certificates or tokens that cannot be used.
+          FailedPreconditionError: the server listens already.
+          ClosedError: the server was stopped.
+        """
+        _check_port(port)
+        security = _security(tls=tls, token_file=token_file)
+        self._native.listen(self._host(host, security), port, security)
+        return self.port
 
     @property
     def port(self) -> int:
-        """The port that is served."""
-        return self._native.port
+        """The port that is served.
+
+        Raises:
+          FailedPreconditionError: the server has none, as it was made with ``listen=False``.
+        """
+        port = self._native.port
+        if port is None:
+            raise FailedPreconditionError("the server has no port: it was made with listen=False; listen() opens one")
+        return port
 
     @property
     def open_port(self) -> int | None:
@@ -373,7 +466,12 @@ class Server:
 
     def localhost_client(self) -> Client:
         """A client of this server."""
-        return Client(f"localhost:{self.port}")
+        port = self._native.port
+        return self._client(self._native.local_address if port is None else f"localhost:{port}")
+
+    @staticmethod
+    def _client(address: str) -> Client:
+        return Client(address)
 
     def __enter__(self) -> Server:
         return self
@@ -385,7 +483,32 @@ class Server:
 
     def __repr__(self) -> str:
         state = "running" if self._native.is_running else "stopped"
-        return f"Server(tables={[table.name for table in self._tables]}, port={self.port}, {state})"
+        return f"Server(tables={[table.name for table in self._tables]}, port={self._native.port}, {state})"
+
+
+def _security(**given: Any) -> dict[str, Any]:
+    """What the compiled server is told of who may come in."""
+    usual = {"tls": None, "token_file": None, "open_port": None, "open_role": "write"}
+    bounds = {"max_connections": _MAX_CONNECTIONS, "max_bytes_in_flight": _MAX_BYTES_IN_FLIGHT}
+    return {**usual, **bounds, **given}
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_port(port: int | None) -> None:
+    if port is not None and not 0 <= port <= 65535:
+        raise ValueError(f"port must be from 0 to 65535, but it is {port}")
+
+
+def _check_no_port(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} is for a server that listens, but listen is False")
 
 
 def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None:

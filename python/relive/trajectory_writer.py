@@ -19,7 +19,8 @@ __all__ = ["TrajectoryColumn", "TrajectoryWriter", "_ColumnHistory"]
 class TrajectoryWriter:
     """Appends steps and makes items; made by ``Client.trajectory_writer``.
 
-    A step is a nest of tensors. The nest of one step may lack places of another, as mappings without a key, shorter
+    A step is a nest of tensors. A list of Python's own numbers, or of such lists of one length, that is a part of a step is one array; any
+    other list is a nest, and so is a tuple. The nest of one step may lack places of another, as mappings without a key, shorter
     sequences, or ``None``; the columns of what is missing hold ``None`` there. ``history`` has the nest of all places
     seen.
 
@@ -29,6 +30,9 @@ class TrajectoryWriter:
     ``TrajectoryWriter(obj)`` with an object that has the calls of dm-reverb's compiled writer (``Append``,
     ``CreateItem``, ``Flush`` …) is a writer over that object, for tests that watch those calls.
     """
+
+    # Whether :meth:`close` raises if items are lost.
+    _tells_of_loss = False
 
     def __new__(cls, internal_writer: Any = None) -> TrajectoryWriter:
         if cls is not TrajectoryWriter:
@@ -184,7 +188,13 @@ class TrajectoryWriter:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Ends the writer; items that are not confirmed are dropped. A second close does nothing."""
+        """Ends the writer without waiting; items that are not confirmed are dropped. A second close does nothing.
+
+        Raises:
+          UnavailableError: items are not confirmed, and their server is away; the text says how many for which tables.
+          FailedPreconditionError: items are not confirmed for another reason, such as a rate limiter; :meth:`flush` waits for
+            them. As with dm-reverb, writers of ``reverb.Client`` drop items with no more than a warning in the log.
+        """
         raise NotImplementedError
 
     def __enter__(self) -> TrajectoryWriter:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
-DOCUMENTS = ["migrating-from-reverb.md", "python.md"]
+DOCUMENTS = ["coming-from.md", "migrating-from-reverb.md", "python.md"]
 
 # A slow machine with other work on it; each takes seconds, the training loop a minute or two.
 TIMEOUT_S = 600
@@ -52,7 +52,7 @@ def test_example(example: pathlib.Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 6
+    assert len(EXAMPLES) >= 11
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

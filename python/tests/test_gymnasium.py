@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import relive
+from conftest import uniform_table
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -451,3 +452,26 @@ def test_signatures() -> None:
     assert sequences["observation"]["parts"][0] == relive.ArraySpec((4,), np.int64)
     assert sequences["mask"] == relive.ArraySpec((4,), np.bool_)
     assert signature(env, Episodes(max_length=9))["reward"] == relive.ArraySpec((None,), np.float32)
+
+
+def test_sequences_have_the_state_of_a_recurrent_network_beside_them(serve: Any) -> None:
+    kind = Sequences(4, period=4, state={"h": relive.ArraySpec((2, 3), np.float32), "c": relive.ArraySpec((), np.float32)})
+    env = gymnasium.make("CartPole-v1")
+    server = serve(uniform_table("sequences", sampler=relive.selectors.Fifo(), signature=signature(env, kind)))
+    client = server.localhost_client()
+    with Recorder(env, client, "sequences", kind) as recorder:
+        recorder.reset(seed=0)
+        assert recorder.agent_state["h"].shape == (2, 3) and not recorder.agent_state["h"].any()
+        for number in range(8):
+            recorder.agent_state = {"h": np.full((2, 3), number, np.float64), "c": number}
+            recorder.step(number % 2)
+        recorder.flush()
+        with pytest.raises(ValueError, match=r"'h'.*\(2, 3\).*\(3,\)"):
+            recorder.agent_state = {"h": np.zeros(3), "c": 0.0}
+        with client.batches("sequences", 2, timeout=30.0, max_batches=1) as batches:
+            state = next(batches).data["state"]
+    assert state["h"].shape == (2, 4, 2, 3) and state["h"].dtype == np.float32
+    assert sorted(set(state["c"][:, 0].tolist())) in ([0.0], [0.0, 4.0], [4.0])
+    np.testing.assert_array_equal(state["h"][:, :, 1, 1], state["c"])
+    with Recorder(gymnasium.make("CartPole-v1"), client, "sequences", Transitions()) as plain, pytest.raises(AttributeError, match="state"):
+        plain.agent_state = 0

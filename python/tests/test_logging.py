@@ -30,8 +30,8 @@ def run(program: str) -> str:
 
 def test_lost_items_are_told_even_at_the_end() -> None:
     (line,) = [line for line in run(PROGRAM).splitlines() if "WARNING" in line]
-    assert line.startswith("relive.client")
-    assert "before its items were confirmed; flush it first" in line and "lost_items=" in line
+    assert line.startswith("relive WARNING")
+    assert '3 items not confirmed (3 for table "q")' in line and "flush it first" in line
 
 
 def test_levels_are_the_program_s_choice() -> None:

@@ -38,7 +38,7 @@ def _assert_all_there(client: relive.Client, items: int) -> None:
 def test_a_table_larger_than_memory_comes_back(tmp_path: pathlib.Path, in_process: bool) -> None:
     root = tmp_path / "checkpoints"
     with _server(tmp_path, root) as server:
-        client = server.localhost_client() if in_process else relive.Client(f"127.0.0.2:{server.port}")
+        client = server.localhost_client() if in_process else relive.Client(f"localhost:{server.port}", transport="shm")
         for index in range(100):
             client.insert([np.int64(index), _values(index)], {"t": 1.0})
         _assert_all_there(client, 100)

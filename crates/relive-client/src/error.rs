@@ -102,6 +102,9 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+/// How errors say that no rate limiter let a sample through in time.
+pub(crate) const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before a sample was let through.";
+
 /// The error of every call of this crate. Cheap to clone, since a broken writer gives the same one to every later call.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
@@ -135,7 +138,8 @@ impl Error {
         let text = match (refused_by_tls(&status), status.message()) {
             (Some(why), _) => format!("TLS does not allow the connection: {why}"),
             (None, "") => status.code().description().to_owned(),
-            (None, text) => text.to_owned(),
+            // The server's text keeps a slip of dm-reverb's, whose programs compare it.
+            (None, text) => text.replace(text::SAMPLE_TIMEOUT, SAMPLE_TIMEOUT),
         };
         Error::with_source(kind, format!("{operation}: {text}"), status)
     }
@@ -144,11 +148,22 @@ impl Error {
     pub(crate) fn from_engine(operation: &str, error: EngineError) -> Error {
         let kind = ErrorKind::from_engine(error.kind());
         let text = match error.kind() {
-            EngineErrorKind::Timeout => format!("{operation}: {} ({error})", text::SAMPLE_TIMEOUT),
+            EngineErrorKind::Timeout => format!("{operation}: {SAMPLE_TIMEOUT} ({error})"),
             EngineErrorKind::Closed => format!("{operation}: {} ({error})", text::TABLE_CLOSED),
             _ => format!("{operation}: {error}"),
         };
         Error::with_source(kind, text, error)
+    }
+
+    /// The same error as one of `operation`, in whose course another call has failed.
+    pub(crate) fn renamed(self, operation: &str) -> Error {
+        let is_call = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let text = match self.0.message.split_once(": ") {
+            Some((call, _)) if call == operation => return self,
+            Some((call, text)) if is_call(call) => format!("{operation}: {text}"),
+            _ => format!("{operation}: {}", self.0.message),
+        };
+        Error::with_source(self.kind(), text, self)
     }
 
     /// What kind of error this is.

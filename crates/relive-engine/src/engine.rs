@@ -138,8 +138,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Makes every random choice follow from `seed` and the order of operations; for tests. Otherwise the operating
-    /// system gives the seed.
+    /// Makes every random choice follow from `seed`, the tables, and the order of operations on each; a table's own
+    /// [`seed`](TableConfig::seed) comes first. Otherwise the operating system gives the seed.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -216,12 +216,14 @@ impl EngineBuilder {
             _ if self.max_bytes.is_none() && self.cold.is_some() => return Err(BuildError::NoBudget),
             _ => {}
         }
+        self.configs().try_for_each(TableConfig::validate)?;
         let longest_wait = self.max_bytes_wait.unwrap_or(MEMORY_WAIT);
         let memory = Arc::new(Memory::new(ledger, self.max_bytes, self.cold.is_some(), longest_wait));
         let mut rng = self.seed.map_or_else(seed_from_system, Xoshiro256PlusPlus::seed_from_u64);
         let mut tables = Vec::with_capacity(self.tables.len());
         for (config, extensions) in self.tables {
-            tables.push(make(config, extensions, Xoshiro256PlusPlus::from_rng(&mut rng), &memory)?);
+            let stream = stream_of(&config, &mut rng);
+            tables.push(make(config, extensions, stream, &memory)?);
         }
         let tables = Catalogue::new(tables)?;
         let engine = Engine::new(Inner {
@@ -239,6 +241,13 @@ impl EngineBuilder {
         }
         Ok(engine)
     }
+}
+
+/// The random stream of a table: its own, or else the next of the engine's. A table with a seed takes one as well, so that it changes
+/// nothing about the others.
+pub(crate) fn stream_of(config: &TableConfig, seeds: &mut Xoshiro256PlusPlus) -> Xoshiro256PlusPlus {
+    let next = Xoshiro256PlusPlus::from_rng(seeds);
+    config.seed.map_or(next, Xoshiro256PlusPlus::seed_from_u64)
 }
 
 fn seed_from_system() -> Xoshiro256PlusPlus {

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rand_core::SeedableRng;
-use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_table::{Changed, LoggedChange, TableChange, TableConfig};
 
 use crate::differences::alterations;
+use crate::engine::stream_of;
 use crate::handle::TableHandle;
 use crate::limits::{EVICTIONS_PER_LOCK, MAX_LISTED_CHANGES};
 use crate::sync::Mutex;
@@ -91,7 +90,8 @@ impl Engine {
     pub fn add_table(&self, config: TableConfig, who: &Arc<str>) -> Result<(), EngineError> {
         let name = config.name.clone();
         let size = format!("at most {} items", config.max_size);
-        let rng = Xoshiro256PlusPlus::from_rng(&mut *self.seeds().lock());
+        config.validate().map_err(|source| EngineError::Rules { source })?;
+        let rng = stream_of(&config, &mut self.seeds().lock());
         let table = TableHandle::empty(config, Vec::new(), rng, self.bound());
         let table = table.map_err(|source| EngineError::Rules { source })?;
         for core in self.cold_tier().map(|_| table.cores()).unwrap_or_default() {

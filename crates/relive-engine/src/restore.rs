@@ -100,6 +100,8 @@ fn keep_what_cannot_be_stored(stored: &mut TableConfig, given: &TableConfig) {
     }
     stored.max_bytes = stored.max_bytes.or(given.max_bytes);
     stored.shards = given.shards;
+    stored.seed = given.seed;
+    stored.allow_never_sampled = given.allow_never_sampled;
 }
 
 fn restored(

@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use common::{Writer, item, request};
 use relive_engine::limits::MAX_COPIED_BYTES;
-use relive_engine::{BuildError, CopiedSamples, Engine, ErrorKind, Mutation, TableHandle};
-use relive_table::{InsertOnFirstSample, SelectorKind, TableConfig};
+use relive_engine::{
+    BuildError, CopiedSamples, Engine, EngineBuilder, ErrorKind, Mutation, Rules, TableHandle,
+};
+use relive_table::{InsertOnFirstSample, RateLimiterConfig, SelectorKind, TableChange, TableConfig};
 use relive_tensor::{ColumnLayout, DType, Nest, Shape, TensorSpec};
 
 #[test]
@@ -29,6 +31,55 @@ fn names_must_be_there_and_unique() {
     let error = engine.table("c").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(error.to_string(), "Priority table c was not found; this server has: a, b");
+}
+
+/// The keys of 64 samples of a table with the items 1 to 20.
+async fn drawn(engine: &Engine, name: &str) -> Vec<u64> {
+    let table = engine.table(name).expect("the table is there");
+    Writer::new(&table).insert(1..=20);
+    let samples = table.sample(request(64)).await.expect("there are items");
+    samples.iter().map(|sampled| sampled.item.key).collect()
+}
+
+#[tokio::test]
+async fn the_same_seed_and_operations_give_the_same_samples() {
+    let of = |own: Option<u64>, all: Option<u64>| async move {
+        let mut first = TableConfig::new("a");
+        first.seed = own;
+        let builder = Engine::builder().table(first).table(TableConfig::new("b"));
+        let engine = all.into_iter().fold(builder, EngineBuilder::seed).build().unwrap();
+        (drawn(&engine, "a").await, drawn(&engine, "b").await)
+    };
+    assert_eq!(of(None, Some(1)).await, of(None, Some(1)).await);
+    assert_eq!(of(Some(5), Some(1)).await.0, of(Some(5), Some(2)).await.0, "the table's own seed goes first");
+    assert_eq!(of(Some(5), Some(1)).await.1, of(None, Some(1)).await.1, "and changes nothing about others");
+    assert_ne!(of(Some(5), None).await.1, of(Some(5), None).await.1);
+    let engine = Engine::builder().table(TableConfig::new("a")).build().unwrap();
+    engine.add_table(TableConfig::new("c").seed(5), &Arc::from("test")).unwrap();
+    assert_eq!(drawn(&engine, "c").await, of(Some(5), None).await.0);
+}
+
+#[test]
+fn tables_that_could_never_be_sampled_are_made_only_where_they_are_wanted() {
+    let never = TableConfig::new("t").max_size(2).rate_limiter(RateLimiterConfig::min_size(3).unwrap());
+    let refused = Engine::builder().table(never.clone()).build().unwrap_err();
+    assert!(refused.to_string().contains("could never be sampled"), "{refused}");
+    let wanted = never.clone().allow_never_sampled(true);
+    let engine = Engine::builder().table(wanted.clone()).build().unwrap();
+    let who = Arc::from("test");
+    let added = TableConfig { name: "u".to_owned(), ..never };
+    assert_eq!(engine.add_table(added, &who).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // What is there may be changed, and not into what could never be sampled.
+    engine.change_table("t", &TableChange::new().max_times_sampled(1), &who).unwrap();
+    engine.add_table(TableConfig::new("v").max_size(5), &who).unwrap();
+    let change = TableChange::new().rate_limiter(RateLimiterConfig::min_size(6).unwrap());
+    assert_eq!(engine.change_table("v", &change, &who).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // A checkpoint may have such a table, whatever the configuration says now.
+    let fine = TableConfig::new("t");
+    let fine_too = TableConfig::new("v");
+    let restored =
+        Engine::builder().table(fine).table(fine_too).build_from(engine.snapshot(), Rules::Stored).unwrap();
+    assert_eq!(restored.engine.table("t").unwrap().config().max_size, 2);
 }
 
 #[test]

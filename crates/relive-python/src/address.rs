@@ -1,14 +1,50 @@
 //! What addresses mean beyond what the Rust client knows of them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use relive_client::ErrorKind;
+
+use crate::error::raise_kind;
+use crate::local::Place;
+
+/// How long this machine gets to say whether somebody listens at one of its ports.
+const PROBE: Duration = Duration::from_millis(500);
 
 /// Names of this machine that mean this very process may serve the address.
 const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[::]"];
 
-/// The port, if the address is one that this process may serve.
-pub(crate) fn local_port(address: &str) -> Option<u16> {
+/// How addresses of servers of this process that have no port begin.
+pub(crate) const IN_PROCESS: &str = "in-process:";
+
+/// Where a server of this process would be, if the address is one that this process may serve.
+pub(crate) fn local_place(address: &str) -> Option<Place> {
+    if let Some(number) = address.strip_prefix(IN_PROCESS) {
+        return number.parse().ok();
+    }
     let (host, port) = address.rsplit_once(':')?;
-    LOCAL_HOSTS.contains(&host).then(|| port.parse().ok()).flatten()
+    LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
+}
+
+/// An error unless another process listens at `address`, where a server of this process was: waiting for that to come back would
+/// be waiting for ever.
+pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<Place>) -> PyResult<()> {
+    let port = place.and_then(|place| u16::try_from(place).ok());
+    if port.is_some_and(|port| py.detach(|| is_listened_at(port))) {
+        return Ok(());
+    }
+    let text = match port {
+        Some(_) => format!("the server of this process at {address} was stopped, and no other is there"),
+        None => format!("no server of this process is at {address}: it was stopped, or is another process'"),
+    };
+    Err(raise_kind(py, ErrorKind::Unavailable, text))
+}
+
+/// Whether somebody listens at `port` of this machine.
+fn is_listened_at(port: u16) -> bool {
+    let hosts = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    hosts.iter().any(|&host| TcpStream::connect_timeout(&SocketAddr::new(host, port), PROBE).is_ok())
 }
 
 /// Addresses of one server in gRPC's notation, without it. A name that is to be resolved may stand for many, unless it is this

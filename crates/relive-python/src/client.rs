@@ -1,6 +1,6 @@
 //! The client: an address, and the connection that is made when it is needed.
 
-use std::sync::Arc;
+use std::future::Future;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
@@ -20,13 +20,14 @@ use crate::batch::{BatchIterator, Calls};
 use crate::checkpoint_status;
 use crate::codec;
 use crate::error::{OrRaise, invalid, raise};
+use crate::local::{self, Local};
 use crate::names;
+use crate::nest;
 use crate::operate::{self, Change};
 use crate::out::Out;
 use crate::rules::Rules;
 use crate::sampler::{Sampler, to_python};
 use crate::security::{ClientCertificates, ClientSecurity};
-use crate::server::local_engine;
 use crate::servers;
 use crate::structured::{self, StructuredWriter};
 use crate::table::{Table, info_dict, set_chunks, status_dict, waiter_dict};
@@ -40,6 +41,8 @@ pub(crate) struct Client {
     choice: Choice,
     /// For calls without a time of their own.
     timeout: Duration,
+    /// Whether it does as dm-reverb's client where the two differ.
+    as_reverb: bool,
     security: ClientSecurity,
     connected: Mutex<Option<Connected>>,
     rules: Rules,
@@ -87,7 +90,7 @@ struct Connected {
 impl Connected {
     fn is_of(&self, engine: Option<&Engine>) -> bool {
         match (&self.engine, engine) {
-            (Some(mine), Some(other)) => Arc::ptr_eq(mine.ledger(), other.ledger()),
+            (Some(mine), Some(other)) => local::is_same(mine, other),
             (mine, other) => mine.is_none() && other.is_none(),
         }
     }
@@ -97,18 +100,22 @@ impl Client {
     /// The connection, made anew after a fork and when a server begins or ends in this process.
     pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
         let process = std::process::id();
-        let local = self
-            .choice
-            .may_be_in_process()
-            .then(|| address::local_port(&self.address).and_then(local_engine))
-            .flatten();
-        let mut connected = self.connected.lock();
-        if let Some(current) = &*connected
+        let place = address::local_place(&self.address).filter(|_| self.choice.may_be_in_process());
+        let (local, is_stopped) = match place.map_or(Local::Unknown, local::at) {
+            Local::Serves(engine) => (Some(engine), false),
+            Local::Stopped => (None, true),
+            Local::Unknown => (None, false),
+        };
+        if let Some(current) = &*self.connected.lock()
             && current.process == process
             && current.is_of(local.as_ref())
         {
             return Ok(current.client.clone());
         }
+        if is_stopped && !self.as_reverb {
+            address::check_for_successor(py, &self.address, place)?;
+        }
+        let mut connected = self.connected.lock();
         let engine = local.clone();
         let client = match local {
             Some(engine) => RustClient::in_process_with(engine, self.options()),
@@ -132,6 +139,20 @@ impl Client {
             std::mem::forget(old);
         }
         Ok(client)
+    }
+
+    /// Waits for the server's answer; a wait that takes long is told of with the address.
+    fn ask<F>(&self, py: Python<'_>, call: &str, answer: F) -> PyResult<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        wait::wait_because(py, call, answer, || self.no_answer())
+    }
+
+    fn no_answer(&self) -> wait::Reason<'static> {
+        let text = format!("the server at {} has not answered: it is away, or busy", self.address);
+        Box::pin(std::future::ready(text))
     }
 
     fn options(&self) -> ClientOptions {
@@ -170,18 +191,20 @@ pub(crate) fn seconds(timeout: Option<f64>) -> PyResult<Duration> {
 impl Client {
     /// `transport` is one of [`CHOICES`]; `timeout` is for calls without one of their own, in seconds.
     #[new]
-    #[pyo3(signature = (address, transport = "auto", timeout = None, token = None, tls = None))]
+    #[pyo3(signature = (address, transport = "auto", timeout = None, token = None, tls = None, *, as_reverb = false))]
     fn new(
         address: &str,
         transport: &str,
         timeout: Option<f64>,
         token: Option<String>,
         tls: Option<ClientCertificates>,
+        as_reverb: bool,
     ) -> PyResult<Client> {
         Ok(Client {
             address: address::of_one_server(address).to_owned(),
             choice: Choice::named(transport)?,
             timeout: seconds(timeout)?,
+            as_reverb,
             security: ClientSecurity::new(token, tls)?,
             connected: Mutex::default(),
             rules: Rules::default(),
@@ -192,7 +215,7 @@ impl Client {
     #[getter]
     fn transport(&self, py: Python<'_>) -> PyResult<String> {
         let client = self.connect(py)?;
-        match wait::wait(py, "transport", client.negotiate())? {
+        match self.ask(py, "transport", client.negotiate())? {
             Err(error) if error.kind() == ErrorKind::FailedPrecondition => Err(raise(py, &error)),
             found => Ok(found.unwrap_or_else(|_| client.transport()).to_string()),
         }
@@ -211,14 +234,14 @@ impl Client {
     /// The tables, each as what `TableInfo` is made of.
     fn server_info<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let client = self.within(py, timeout)?;
-        let info = wait::wait(py, "server_info", client.server_info())?.or_raise(py)?;
+        let info = self.ask(py, "server_info", client.server_info())?.or_raise(py)?;
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
     /// The tables with their waiters and bytes, and the server's totals; Relive's servers only.
     fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
-        let status = wait::wait(py, "status", client.status())?.or_raise(py)?;
+        let status = self.ask(py, "status", client.status())?.or_raise(py)?;
         let dict = PyDict::new(py);
         dict.set_item("version", &status.version)?;
         dict.set_item("uptime_s", status.uptime.as_secs_f64())?;
@@ -259,12 +282,12 @@ impl Client {
         let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
         let client = self.within(py, timeout)?;
         let call = client.mutate_priorities(table, &updates, &deletes);
-        wait::now_or_wait(py, "mutate_priorities", call, no_server)?.or_raise(py)
+        wait::now_or_wait(py, "mutate_priorities", call, || self.no_answer())?.or_raise(py)
     }
 
     fn reset(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
         let client = self.within(py, timeout)?;
-        wait::wait(py, "reset", client.reset(table))?.or_raise(py)
+        self.ask(py, "reset", client.reset(table))?.or_raise(py)
     }
 
     /// Changes rules of a table in use; gives what is other than before, and how many items left.
@@ -277,7 +300,7 @@ impl Client {
     ) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
         let client = self.within(py, timeout)?;
         let call = client.change_table(table, change.into());
-        let changed = self.rules.forgotten_after(wait::wait(py, "change_table", call))?.or_raise(py)?;
+        let changed = self.rules.forgotten_after(self.ask(py, "change_table", call))?.or_raise(py)?;
         operate::changed(py, &changed)
     }
 
@@ -287,24 +310,24 @@ impl Client {
         }
         let client = self.within(py, timeout)?;
         let call = client.add_table(table.config().clone());
-        self.rules.forgotten_after(wait::wait(py, "add_table", call))?.or_raise(py)
+        self.rules.forgotten_after(self.ask(py, "add_table", call))?.or_raise(py)
     }
 
     fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
         let client = self.within(py, timeout)?;
-        self.rules.forgotten_after(wait::wait(py, "drop_table", client.drop_table(table)))?.or_raise(py)
+        self.rules.forgotten_after(self.ask(py, "drop_table", client.drop_table(table)))?.or_raise(py)
     }
 
     fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
         let client = self.within(py, timeout)?;
-        wait::wait(py, "checkpoint", client.checkpoint())?.or_raise(py)
+        self.ask(py, "checkpoint", client.checkpoint())?.or_raise(py)
     }
 
     /// What becomes of checkpoints; Relive's servers only.
     fn checkpoint_status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let call = client.checkpoint_status();
-        checkpoint_status::dict(py, &wait::wait(py, "checkpoint_status", call)?.or_raise(py)?)
+        checkpoint_status::dict(py, &self.ask(py, "checkpoint_status", call)?.or_raise(py)?)
     }
 
     /// Writes one step as an item of each table in `priorities`.
@@ -315,7 +338,8 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let py = data.py();
-        let step = names::step_of(data)?;
+        let step = if self.as_reverb { data.clone() } else { nest::with_lists_joined(data)? };
+        let step = names::step_of(&step)?;
         let priorities: Vec<(String, f64)> = priorities
             .iter()
             .map(|(table, priority)| Ok((table.extract()?, priority.extract()?)))
@@ -362,7 +386,7 @@ impl Client {
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
         let writer = client.trajectory_writer(options).or_raise(py)?;
-        Ok(TrajectoryWriter::over(client, writer, self.timeout))
+        Ok(TrajectoryWriter::over(client, writer, self.timeout, self.as_reverb))
     }
 
     /// A writer that makes items by itself; see `structured::to_config` for what a configuration is.
@@ -463,7 +487,7 @@ impl Client {
     ) -> PyResult<(Vec<(u64, f64, i32, f64)>, Option<u64>)> {
         let client = self.within(py, timeout)?;
         let call = client.items(table, cursor.unwrap_or(0), limit);
-        let page = wait::wait(py, "items", call)?.or_raise(py)?;
+        let page = self.ask(py, "items", call)?.or_raise(py)?;
         let items = page.items.iter().map(|item| {
             let inserted = item.inserted_at.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
             (item.key, item.priority, item.times_sampled, inserted.map_or(0.0, |since| since.as_secs_f64()))
@@ -481,7 +505,7 @@ impl Client {
     ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
         let keys = array::keys(keys)?;
         let client = self.within(py, timeout)?;
-        let found = wait::wait(py, "get_items", client.get_items(table, &keys))?.or_raise(py)?;
+        let found = self.ask(py, "get_items", client.get_items(table, &keys))?.or_raise(py)?;
         found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
     }
 
@@ -493,7 +517,7 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let client = self.within(py, timeout)?;
-        let known = wait::wait(py, "structure", client.column_names(table))?.or_raise(py)?;
+        let known = self.ask(py, "structure", client.column_names(table))?.or_raise(py)?;
         Ok(known.and_then(|structure| names::to_python(py, &structure)))
     }
 
@@ -539,8 +563,4 @@ impl Client {
 
 fn positive(value: i64) -> Option<usize> {
     usize::try_from(value).ok().filter(|&value| value > 0)
-}
-
-fn no_server<'r>() -> wait::Reason<'r> {
-    Box::pin(std::future::ready("no server answers".to_owned()))
 }

@@ -60,8 +60,15 @@ pub(crate) fn invalid(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The exception of a refused step: with the column's path as Python has it, and the value that cannot be set twice.
-pub(crate) fn raise_append(py: Python<'_>, error: &Error, paths: &[Path], leaves: &Leaves<'_>) -> PyErr {
+/// The exception of a refused step: with the column's path as Python has it, the value that cannot be set twice, and numpy's names of
+/// types and shapes, or dm-reverb's.
+pub(crate) fn raise_append(
+    py: Python<'_>,
+    error: &Error,
+    paths: &[Path],
+    leaves: &Leaves<'_>,
+    as_reverb: bool,
+) -> PyErr {
     let source = std::error::Error::source(error);
     let Some(mismatch) = source.and_then(|source| source.downcast_ref::<AppendMismatch>()) else {
         return raise(py, error);
@@ -73,6 +80,23 @@ pub(crate) fn raise_append(py: Python<'_>, error: &Error, paths: &[Path], leaves
         (AppendFault::SetTwice, Some((_, value))) => format!("; the value given now is {value}"),
         _ => String::new(),
     };
-    let text = format!("append: column {} (path={path}) {}{value}", mismatch.column, mismatch.fault);
+    let fault = if as_reverb { mismatch.fault.to_string() } else { fault_of(&mismatch.fault) };
+    let text = format!("append: column {} (path={path}) {fault}{value}", mismatch.column);
     raise_kind(py, error.kind(), text)
+}
+
+/// What is wrong with a value, in numpy's words.
+fn fault_of(fault: &AppendFault) -> String {
+    let told = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
+        format!(
+            "got {what} {got}, but expected {expected} as in its first value; every step of a column must look alike"
+        )
+    };
+    match fault {
+        AppendFault::DType { got, expected } => told("dtype", &got.numpy_name(), &expected.numpy_name()),
+        AppendFault::Shape { got, expected } => {
+            told("shape", &got.display_numpy(), &expected.display_numpy())
+        }
+        other => other.to_string(),
+    }
 }

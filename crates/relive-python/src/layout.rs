@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use relive_tensor::Nest;
 use smallvec::SmallVec;
 
-use crate::nest::{Container, MAX_DEPTH, sorted_keys, too_deep};
+use crate::nest::{Container, MAX_DEPTH, is_written_out, sorted_keys, too_deep};
 
 /// Leaves of a step with the numbers of their columns.
 pub(crate) type Leaves<'py> = SmallVec<[(usize, Bound<'py, PyAny>); 8]>;
@@ -20,6 +20,24 @@ pub(crate) type Leaves<'py> = SmallVec<[(usize, Bound<'py, PyAny>); 8]>;
 pub(crate) struct Layout {
     root: Node,
     paths: Vec<Path>,
+    lists: Lists,
+}
+
+/// What lists of numbers in a step are.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Lists {
+    /// A nest of scalars, as with dm-reverb.
+    #[default]
+    Nests,
+    /// An array written out, unless the list is the step itself, or was seen with something else in it.
+    Arrays,
+}
+
+impl Lists {
+    /// Whether `object` stands for an array.
+    fn join(self, object: &Bound<'_, PyAny>) -> bool {
+        self == Lists::Arrays && is_written_out(object)
+    }
 }
 
 /// The way to a column: as Python has it, and as text joined by `/`.
@@ -51,6 +69,11 @@ enum Like {
 }
 
 impl Layout {
+    /// A layout without places.
+    pub(crate) fn new(lists: Lists) -> Layout {
+        Layout { lists, ..Layout::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self.root, Node::Vacant)
     }
@@ -62,7 +85,7 @@ impl Layout {
     /// The leaves of `step`, if it has no place that is not known yet.
     pub(crate) fn place<'py>(&self, step: &Bound<'py, PyAny>) -> PyResult<Option<Leaves<'py>>> {
         let mut leaves = Leaves::new();
-        Ok(self.root.place(step, &mut leaves)?.then_some(leaves))
+        Ok(self.root.place(step, self.lists, &mut leaves)?.then_some(leaves))
     }
 
     /// A layout that also has the places of `step`.
@@ -71,9 +94,10 @@ impl Layout {
         let mut grown = Layout {
             root: self.root.clone_ref(py),
             paths: self.paths.iter().map(|path| path.clone_ref(py)).collect(),
+            lists: self.lists,
         };
-        let Layout { root, paths } = &mut grown;
-        grow_node(root, step, &mut Vec::new(), paths)?;
+        let Layout { root, paths, lists } = &mut grown;
+        grow_node(root, step, *lists, &mut Vec::new(), paths)?;
         Ok(grown)
     }
 
@@ -144,7 +168,12 @@ impl Node {
     }
 
     /// Adds the leaves of `object`; false if it has a place that this node has not.
-    fn place<'py>(&self, object: &Bound<'py, PyAny>, leaves: &mut Leaves<'py>) -> PyResult<bool> {
+    fn place<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        lists: Lists,
+        leaves: &mut Leaves<'py>,
+    ) -> PyResult<bool> {
         if object.is_none() {
             return Ok(!matches!(self, Node::Vacant));
         }
@@ -153,20 +182,22 @@ impl Node {
             Node::Column(column) => {
                 leaves.push((*column, object.clone()));
                 // A container in the place of a leaf is found out when it is turned into a tensor or grown.
-                Ok(matches!(Container::of(object)?, Container::Leaf))
+                Ok(matches!(Container::of(object)?, Container::Leaf) || lists.join(object))
             }
             Node::Named(_, parts) => match object.cast::<PyTuple>() {
-                Ok(tuple) if tuple.len() <= parts.len() => place_all(parts, tuple.iter(), leaves),
+                Ok(tuple) if tuple.len() <= parts.len() => place_all(parts, tuple.iter(), lists, leaves),
                 _ => Ok(false),
             },
             Node::List(parts) | Node::Tuple(parts) => match Container::of(object)? {
-                Container::List(list) if list.len() <= parts.len() => place_all(parts, list.iter(), leaves),
+                Container::List(list) if list.len() <= parts.len() => {
+                    place_all(parts, list.iter(), lists, leaves)
+                }
                 Container::Tuple(tuple) | Container::Named(tuple) if tuple.len() <= parts.len() => {
-                    place_all(parts, tuple.iter(), leaves)
+                    place_all(parts, tuple.iter(), lists, leaves)
                 }
                 _ => Ok(false),
             },
-            Node::Mapping(_, parts) => place_mapping(parts, object, leaves),
+            Node::Mapping(_, parts) => place_mapping(parts, object, lists, leaves),
         }
     }
 
@@ -236,10 +267,11 @@ impl Like {
 fn place_all<'py>(
     parts: &[Node],
     objects: impl Iterator<Item = Bound<'py, PyAny>>,
+    lists: Lists,
     leaves: &mut Leaves<'py>,
 ) -> PyResult<bool> {
     for (part, object) in parts.iter().zip(objects) {
-        if !part.place(&object, leaves)? {
+        if !part.place(&object, lists, leaves)? {
             return Ok(false);
         }
     }
@@ -249,6 +281,7 @@ fn place_all<'py>(
 fn place_mapping<'py>(
     parts: &[(Py<PyAny>, Node)],
     object: &Bound<'py, PyAny>,
+    lists: Lists,
     leaves: &mut Leaves<'py>,
 ) -> PyResult<bool> {
     let mut known = 0;
@@ -256,7 +289,7 @@ fn place_mapping<'py>(
         for (key, part) in parts {
             let Some(value) = dict.get_item(key)? else { continue };
             known += 1;
-            if !part.place(&value, leaves)? {
+            if !part.place(&value, lists, leaves)? {
                 return Ok(false);
             }
         }
@@ -270,7 +303,7 @@ fn place_mapping<'py>(
             continue;
         }
         known += 1;
-        if !part.place(&object.get_item(key)?, leaves)? {
+        if !part.place(&object.get_item(key)?, lists, leaves)? {
             return Ok(false);
         }
     }
@@ -283,6 +316,7 @@ type PathParts = Vec<Py<PyAny>>;
 fn grow_node(
     node: &mut Node,
     object: &Bound<'_, PyAny>,
+    lists: Lists,
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
@@ -290,7 +324,8 @@ fn grow_node(
         return Err(too_deep());
     }
     let py = object.py();
-    let container = Container::of(object)?;
+    let is_joined = !path.is_empty() && !matches!(node, Node::List(_) | Node::Tuple(_)) && lists.join(object);
+    let container = if is_joined { Container::Leaf } else { Container::of(object)? };
     *node = match (std::mem::take(node), &container) {
         (Node::Vacant, _) if object.is_none() => Node::Empty(new_column(path, paths, py)?),
         (known, _) if object.is_none() => known,
@@ -305,10 +340,10 @@ fn grow_node(
         (Node::Column(_), Container::Leaf) => Ok(()),
         // Which of the two it is makes no difference to the order of the columns.
         (Node::List(parts) | Node::Tuple(parts), Container::List(list)) => {
-            grow_parts(parts, list.iter(), path, paths)
+            grow_parts(parts, list.iter(), lists, path, paths)
         }
         (Node::List(parts) | Node::Tuple(parts), Container::Tuple(tuple)) => {
-            grow_parts(parts, tuple.iter(), path, paths)
+            grow_parts(parts, tuple.iter(), lists, path, paths)
         }
         (Node::Named(class, parts), Container::Named(tuple)) => {
             let fields: Vec<Bound<'_, PyAny>> =
@@ -320,9 +355,11 @@ fn grow_node(
                     class.bind(py)
                 )));
             }
-            grow_fields(parts, &fields, tuple.iter(), path, paths)
+            grow_fields(parts, &fields, tuple.iter(), lists, path, paths)
         }
-        (Node::Mapping(_, parts), Container::Mapping(mapping)) => grow_mapping(parts, &mapping, path, paths),
+        (Node::Mapping(_, parts), Container::Mapping(mapping)) => {
+            grow_mapping(parts, &mapping, lists, path, paths)
+        }
         (Node::Column(_), _) => Err(changed(path, py, "a tensor", "a container", object)),
         (_, Container::Leaf) => Err(changed(path, py, "a container", "a tensor", object)),
         (_, _) => Err(changed(path, py, "one kind of container", "another", object)),
@@ -353,6 +390,7 @@ fn new_column(path: &PathParts, paths: &mut Vec<Path>, py: Python<'_>) -> PyResu
 fn grow_parts<'py>(
     parts: &mut Vec<Node>,
     objects: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+    lists: Lists,
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
@@ -362,7 +400,7 @@ fn grow_parts<'py>(
         }
         path.push(index.into_pyobject(object.py())?.into_any().unbind());
         if let Some(part) = parts.get_mut(index) {
-            grow_node(part, &object, path, paths)?;
+            grow_node(part, &object, lists, path, paths)?;
         }
         path.pop();
     }
@@ -373,13 +411,14 @@ fn grow_fields<'py>(
     parts: &mut Vec<Node>,
     fields: &[Bound<'py, PyAny>],
     objects: impl Iterator<Item = Bound<'py, PyAny>>,
+    lists: Lists,
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
     parts.resize_with(fields.len(), Node::default);
     for ((part, field), object) in parts.iter_mut().zip(fields).zip(objects) {
         path.push(field.clone().unbind());
-        grow_node(part, &object, path, paths)?;
+        grow_node(part, &object, lists, path, paths)?;
         path.pop();
     }
     Ok(())
@@ -388,6 +427,7 @@ fn grow_fields<'py>(
 fn grow_mapping(
     parts: &mut Vec<(Py<PyAny>, Node)>,
     mapping: &Bound<'_, PyAny>,
+    lists: Lists,
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
@@ -403,7 +443,7 @@ fn grow_mapping(
         let value = mapping.get_item(&key)?;
         path.push(key.unbind());
         if let Some((_, part)) = parts.get_mut(index) {
-            grow_node(part, &value, path, paths)?;
+            grow_node(part, &value, lists, path, paths)?;
         }
         path.pop();
     }

@@ -18,6 +18,7 @@ mod extension;
 mod gather;
 mod infos;
 mod layout;
+mod local;
 mod logs;
 mod module;
 mod names;

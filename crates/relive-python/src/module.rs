@@ -32,12 +32,18 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::writer::TrajectoryWriter;
+    use crate::writer::{TrajectoryWriter, end_writers};
 
     /// The message types of dm-reverb's protocol, as an encoded `FileDescriptorSet`.
     #[pyfunction]
     fn file_descriptor_set(py: Python<'_>) -> Bound<'_, PyBytes> {
         PyBytes::new(py, include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin")))
+    }
+
+    /// The step with arrays in the place of lists of numbers, as writers take it.
+    #[pyfunction]
+    fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        crate::nest::with_lists_joined(step)
     }
 
     #[pymodule_init]

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 use relive_tensor::Nest;
 use smallvec::SmallVec;
 
@@ -83,6 +83,61 @@ fn is_numpy_scalar(object: &Bound<'_, PyAny>) -> bool {
     });
     // Of the class itself: instances are looked at without asking Python code.
     generic.is_ok_and(|generic| object.get_type().is_subclass(generic.bind(py)).unwrap_or(false))
+}
+
+/// Whether the object is an array written out: a list, not empty, of Python's own numbers, or of such lists of one shape.
+pub(crate) fn is_written_out(object: &Bound<'_, PyAny>) -> bool {
+    object.cast_exact::<PyList>().is_ok_and(|list| written_dims(list, 0).is_some())
+}
+
+fn written_dims(list: &Bound<'_, PyList>, depth: usize) -> Option<SmallVec<[usize; 4]>> {
+    let of_part = |part: Bound<'_, PyAny>| match part.cast_exact::<PyList>() {
+        Ok(list) if depth < MAX_DEPTH => written_dims(list, depth + 1),
+        _ => is_python_number(&part).then(SmallVec::new),
+    };
+    let mut parts = list.iter().map(of_part);
+    let mut dims = parts.next()??;
+    let is_even = parts.all(|part| part.as_ref() == Some(&dims));
+    dims.insert(0, list.len());
+    is_even.then_some(dims)
+}
+
+fn is_python_number(object: &Bound<'_, PyAny>) -> bool {
+    object.is_exact_instance_of::<PyFloat>()
+        || object.is_exact_instance_of::<PyInt>()
+        || object.is_exact_instance_of::<PyBool>()
+}
+
+/// The step with arrays in the place of lists of numbers, but for the step itself. The same object if it has none.
+pub(crate) fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    joined(step, 0)
+}
+
+fn joined<'py>(object: &Bound<'py, PyAny>, depth: usize) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    if depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    if depth > 0 && is_written_out(object) {
+        return array::numpy(py)?.call_method1(intern!(py, "asarray"), (object,));
+    }
+    let all = |parts: &mut dyn Iterator<Item = Bound<'py, PyAny>>| {
+        parts.map(|part| joined(&part, depth + 1)).collect::<PyResult<Vec<_>>>()
+    };
+    if let Ok(dict) = object.cast_exact::<PyDict>() {
+        let copy = PyDict::new(py);
+        for (key, value) in dict {
+            copy.set_item(key, joined(&value, depth + 1)?)?;
+        }
+        return Ok(copy.into_any());
+    }
+    if let Ok(list) = object.cast_exact::<PyList>() {
+        return Ok(PyList::new(py, all(&mut list.iter())?)?.into_any());
+    }
+    if let Ok(tuple) = object.cast_exact::<PyTuple>() {
+        return Ok(PyTuple::new(py, all(&mut tuple.iter())?)?.into_any());
+    }
+    Ok(object.clone())
 }
 
 /// The leaves of `object` in flattening order.

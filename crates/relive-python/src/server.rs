@@ -1,9 +1,8 @@
 //! A server in this process.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,45 +10,50 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use relive_checkpoint::{Root, Tier};
+use relive_client::ErrorKind;
 use relive_engine::{Engine, EngineBuilder};
+
 use relive_server::{HttpServer, Monitor, ServerOptions, bind, serve};
+use relive_table::CheckpointProgress;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 
+use crate::address::IN_PROCESS;
 use crate::checkpoints::{self, Begun, Checkpoints, Spill, begin_without};
 use crate::client::seconds;
-use crate::error::invalid;
+use crate::error::{invalid, raise_kind};
+use crate::local::{self, Place};
 use crate::security::ServerSecurity;
 use crate::table::Table;
 use crate::wait;
 
-/// The servers of this process by port, for clients that need not go through the network. With the process that they
-/// belong to: after a fork they are the parent's.
-static LOCAL: Mutex<Option<HashMap<u16, (u32, Engine)>>> = Mutex::new(None);
-
 /// Time that connections get to end when a server stops.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// The engine of this process that serves `port`.
-pub(crate) fn local_engine(port: u16) -> Option<Engine> {
-    let local = LOCAL.lock();
-    let (process, engine) = local.as_ref()?.get(&port)?;
-    (*process == std::process::id()).then(|| engine.clone())
-}
-
-/// Tables served on a port and, within the process, through memory.
+/// Tables served within the process, through memory, and on a port.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Server {
-    port: u16,
-    open_port: Option<u16>,
+    /// Where clients of this process find it.
+    place: Place,
+    ports: OnceLock<Ports>,
     engine: Engine,
     /// Where checkpoints are written.
     root: Arc<Root>,
     tier: Option<Arc<Tier>>,
     running: Mutex<Option<Running>>,
+    monitor: Monitor,
     http_address: Option<String>,
-    ended: watch::Receiver<bool>,
+    end: watch::Sender<bool>,
     process: u32,
+}
+
+/// Where others come in.
+#[derive(Clone, Copy)]
+struct Ports {
+    port: u16,
+    /// Where everybody may come in, if there is such an entrance.
+    open_port: Option<u16>,
 }
 
 /// What Python says about the bound on memory.
@@ -88,14 +92,21 @@ impl Memory {
 }
 
 struct Running {
+    /// None if no port is open.
+    listening: Option<Listening>,
+    http: Option<HttpServer>,
+}
+
+/// The thread that serves the ports.
+struct Listening {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<std::io::Result<()>>,
-    http: Option<HttpServer>,
 }
 
 #[pymethods]
 impl Server {
-    /// Binds `port` of `host` (0: a free one) and serves `tables`, which begin with what the newest checkpoint holds.
+    /// Tables that begin with what the newest checkpoint holds, at `port` of `host` (0: a free one), or without a `port` within
+    /// the process only. With a `seed` all random choices follow from it.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     #[expect(clippy::too_many_arguments, reason = "the options of a server, named in Python")]
@@ -103,60 +114,89 @@ impl Server {
         py: Python<'_>,
         tables: Vec<Py<Table>>,
         host: Option<&str>,
-        port: u16,
+        port: Option<u16>,
         checkpoints: Option<Checkpoints>,
         memory: Memory,
         security: ServerSecurity,
         http: Option<&str>,
+        seed: Option<u64>,
     ) -> PyResult<Server> {
         let runtime = runtime_of_server()?;
         let monitor = Monitor::new();
         let http = http.map(|address| py.detach(|| runtime.block_on(show(address, &monitor)))).transpose()?;
         let http_address = http.as_ref().map(|http| http.address().to_string());
-        let builder = memory.bound(engine_of(&tables)?)?;
+        let mut builder = memory.bound(engine_of(&tables)?)?;
+        if let Some(seed) = seed {
+            builder = builder.seed(seed);
+        }
         let spill = memory.tier(py)?;
         let tier = spill.as_ref().map(|spill| Arc::clone(&spill.tier));
         let Begun { engine, root } = match checkpoints {
             Some(checkpoints) => checkpoints.begin(py, builder, spill)?,
             None => begin_without(builder, spill)?,
         };
-        let listener = py.detach(|| runtime.block_on(listen(host, port)))?;
+        let listener = match port {
+            Some(port) => Some(py.detach(|| runtime.block_on(listen(host, port)))?),
+            None => None,
+        };
         for (table, handle) in tables.iter().zip(engine.tables().iter()) {
             table.get().serve_as(handle)?;
         }
-        let port = listener.local_addr()?.port();
-        let options = security.bound(ServerOptions::default().drain_timeout(DRAIN).monitor(monitor));
-        let (entrances, open_port) = {
-            let _inside = runtime.enter();
-            security
-                .entrances(listener, |open_port| py.detach(|| runtime.block_on(listen(host, open_port))))?
+        let server = Server {
+            place: local::new_place(),
+            ports: OnceLock::new(),
+            engine,
+            root,
+            tier,
+            running: Mutex::new(Some(Running { listening: None, http })),
+            monitor,
+            http_address,
+            end: watch::Sender::new(false),
+            process: std::process::id(),
         };
-        let (stop, stopped) = oneshot::channel();
-        let (end, ended) = watch::channel(false);
-        let served = engine.clone();
-        let thread = std::thread::Builder::new().name("relive-server".to_owned()).spawn(move || {
-            let ended = runtime.block_on(serve(entrances, served, options, async { drop(stopped.await) }));
-            if let Err(error) = &ended {
-                tracing::error!(target: "relive", "the server on port {port} ended badly: {error}");
-            }
-            end.send_replace(true);
-            ended
-        })?;
-        let process = std::process::id();
-        LOCAL.lock().get_or_insert_default().insert(port, (process, engine.clone()));
-        let running = Mutex::new(Some(Running { stop, thread, http }));
-        Ok(Server { port, open_port, engine, root, tier, running, http_address, ended, process })
+        if let Some(listener) = listener {
+            server.serve_at(py, runtime, listener, host, security)?;
+        }
+        local::put(server.place, server.engine.clone());
+        Ok(server)
     }
 
+    /// Opens `port` of `host` (0: a free one) for a server that has none.
+    fn listen(
+        &self,
+        py: Python<'_>,
+        host: Option<&str>,
+        port: u16,
+        security: ServerSecurity,
+    ) -> PyResult<()> {
+        if !self.is_running() {
+            return Err(raise_kind(py, ErrorKind::Closed, "listen: the server was stopped".to_owned()));
+        }
+        if let Some(Ports { port, .. }) = self.ports.get() {
+            let text = format!("listen: the server listens at port {port} already");
+            return Err(raise_kind(py, ErrorKind::FailedPrecondition, text));
+        }
+        let runtime = runtime_of_server()?;
+        let listener = py.detach(|| runtime.block_on(listen(host, port)))?;
+        self.serve_at(py, runtime, listener, host, security)
+    }
+
+    /// The port that is served; none if there is none.
     #[getter]
-    fn port(&self) -> u16 {
-        self.port
+    fn port(&self) -> Option<u16> {
+        self.ports.get().map(|ports| ports.port)
     }
 
     /// Where everybody may come in, if there is such an entrance.
     #[getter]
     fn open_port(&self) -> Option<u16> {
-        self.open_port
+        self.ports.get().and_then(|ports| ports.open_port)
+    }
+
+    /// The address by which clients of this process find the server, whether it has a port or not.
+    #[getter]
+    fn local_address(&self) -> String {
+        format!("{IN_PROCESS}{}", self.place)
     }
 
     /// Where metrics and the dashboard are.
@@ -183,11 +223,18 @@ impl Server {
         }
     }
 
+    /// Writes all tables, as they are at one moment, into the folder or bucket `path`, in place of what was written there before. Gives
+    /// where the checkpoint is.
+    fn save(&self, py: Python<'_>, path: &str) -> PyResult<String> {
+        let write = || Root::new(path).keep(1).save(self.engine.snapshot(), &CheckpointProgress::default());
+        py.detach(write).map(|saved| saved.location).map_err(|error| checkpoints::raise(py, &error))
+    }
+
     /// Waits until the server is stopped from another thread, or for `timeout` seconds; whether it was stopped.
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;
-        let mut ended = self.ended.clone();
+        let mut ended = self.end.subscribe();
         // A sender that is gone means the same as a message.
         let ended = async move { drop(ended.wait_for(|ended| *ended).await) };
         wait::wait_quietly(py, async { tokio::time::timeout(timeout, ended).await.is_ok() })
@@ -195,13 +242,57 @@ impl Server {
 }
 
 impl Server {
+    /// Serves what comes in at `listener`, in a thread.
+    fn serve_at(
+        &self,
+        py: Python<'_>,
+        runtime: Runtime,
+        listener: TcpListener,
+        host: Option<&str>,
+        security: ServerSecurity,
+    ) -> PyResult<()> {
+        let port = listener.local_addr()?.port();
+        let options = ServerOptions::default().drain_timeout(DRAIN).monitor(self.monitor.clone());
+        let options = security.bound(options);
+        let (entrances, open_port) = {
+            let _inside = runtime.enter();
+            security
+                .entrances(listener, |open_port| py.detach(|| runtime.block_on(listen(host, open_port))))?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let (served, end) = (self.engine.clone(), self.end.clone());
+        let thread = std::thread::Builder::new().name("relive-server".to_owned()).spawn(move || {
+            let ended = runtime.block_on(serve(entrances, served, options, async { drop(stopped.await) }));
+            if let Err(error) = &ended {
+                tracing::error!(target: "relive", "the server on port {port} ended badly: {error}");
+            }
+            end.send_replace(true);
+            ended
+        })?;
+        if let Some(running) = &mut *self.running.lock() {
+            running.listening = Some(Listening { stop, thread });
+        }
+        let _ = self.ports.set(Ports { port, open_port });
+        local::put(Place::from(port), self.engine.clone());
+        Ok(())
+    }
+
     /// Takes no new clients, ends what waits, and waits for the connections to end.
     fn end(&self, py: Python<'_>, running: Running) -> std::thread::Result<std::io::Result<()>> {
-        self.forget();
+        local::stop(self.place, &self.engine);
+        if let Some(Ports { port, .. }) = self.ports.get() {
+            local::stop(Place::from(*port), &self.engine);
+        }
         py.detach(|| {
             self.engine.close();
-            drop(running.stop);
-            let ended = running.thread.join();
+            let ended = match running.listening {
+                Some(Listening { stop, thread }) => {
+                    drop(stop);
+                    thread.join()
+                }
+                None => Ok(self.shut_down()),
+            };
+            self.end.send_replace(true);
             drop(running.http);
             // The next server of this folder may be waiting, and this object may be kept for long.
             self.root.release();
@@ -212,13 +303,11 @@ impl Server {
         })
     }
 
-    fn forget(&self) {
-        let mut local = LOCAL.lock();
-        if let Some(servers) = local.as_mut()
-            && servers.get(&self.port).is_some_and(|(process, _)| *process == self.process)
-        {
-            servers.remove(&self.port);
-        }
+    /// Ends the tables, with a last checkpoint if one is to be written: for a server without a thread that does.
+    fn shut_down(&self) -> std::io::Result<()> {
+        let Some(last) = self.engine.shut_down() else { return Ok(()) };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(last).map(drop).map_err(std::io::Error::other)
     }
 }
 
@@ -248,7 +337,7 @@ fn engine_of(tables: &[Py<Table>]) -> PyResult<EngineBuilder> {
     Ok(tables.iter().fold(Engine::builder(), add))
 }
 
-fn runtime_of_server() -> PyResult<tokio::runtime::Runtime> {
+fn runtime_of_server() -> PyResult<Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 

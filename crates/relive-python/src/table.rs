@@ -69,6 +69,8 @@ impl Table {
         max_bytes: Option<u64>,
         max_times_sampled: i32,
         shards: u32,
+        seed: Option<u64>,
+        allow_never_sampled: bool,
         limiter: (f64, i64, f64, f64),
         signature: &Bound<'_, PyAny>,
         extensions: Vec<Py<TableExtension>>,
@@ -80,7 +82,8 @@ impl Table {
             .max_size(max_size)
             .max_times_sampled(max_times_sampled)
             .rate_limiter(RateLimiterConfig { samples_per_insert, min_size_to_sample, min_diff, max_diff });
-        (config.max_bytes, config.shards) = (max_bytes, shards);
+        (config.max_bytes, config.shards, config.seed) = (max_bytes, shards, seed);
+        config.allow_never_sampled = allow_never_sampled;
         if let Some(signature) = spec::to_signature(signature)? {
             config = config.signature(signature);
         }

@@ -1,6 +1,6 @@
 //! The trajectory writer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -14,12 +14,27 @@ use smallvec::SmallVec;
 use crate::array::{self, Value};
 use crate::column::{ColumnHistory, TrajectoryColumn};
 use crate::error::{OrRaise, raise_append, raise_kind};
-use crate::layout::{Layout, Leaves};
+use crate::layout::{Layout, Leaves, Lists};
 use crate::names;
 use crate::nest;
 use crate::process::{Origin, busy};
 use crate::truth::Truth;
 use crate::wait::{self, Operation};
+
+/// The writers of this process, of which some are gone.
+static OPEN: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+/// Ends the writers that are open when the process ends, so that the log is told what they had not brought yet.
+#[pyfunction]
+pub(crate) fn end_writers(py: Python<'_>) {
+    let open = std::mem::take(&mut *OPEN.lock());
+    for shared in open.iter().filter_map(Weak::upgrade) {
+        let Some(mut state) = shared.state.try_lock() else { continue };
+        let ended = if state.origin.is_foreign() { None } else { state.writer.take() };
+        drop(state);
+        py.detach(|| drop(ended));
+    }
+}
 
 /// What a writer and the columns of its history share.
 pub(crate) struct Shared {
@@ -34,6 +49,8 @@ pub(crate) struct State {
     /// How long calls wait that are not given a time.
     limit: Duration,
     origin: Origin,
+    /// Whether steps and errors are as dm-reverb's.
+    as_reverb: bool,
 }
 
 impl Drop for State {
@@ -97,16 +114,30 @@ enum Given {
 }
 
 impl TrajectoryWriter {
-    pub(crate) fn over(client: Client, writer: RustWriter, limit: Duration) -> TrajectoryWriter {
-        let state =
-            State { writer: Some(writer), layout: Layout::default(), client, limit, origin: Origin::here() };
-        TrajectoryWriter { shared: Arc::new(Shared { state: Mutex::new(state) }), history: Mutex::new(None) }
+    pub(crate) fn over(
+        client: Client,
+        writer: RustWriter,
+        limit: Duration,
+        as_reverb: bool,
+    ) -> TrajectoryWriter {
+        let layout = Layout::new(if as_reverb { Lists::Nests } else { Lists::Arrays });
+        let origin = Origin::here();
+        let state = State { writer: Some(writer), layout, client, limit, origin, as_reverb };
+        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let mut open = OPEN.lock();
+        if open.len() == open.capacity() {
+            open.retain(|writer| writer.strong_count() > 0);
+        }
+        open.push(Arc::downgrade(&shared));
+        drop(open);
+        TrajectoryWriter { shared, history: Mutex::new(None) }
     }
 
     fn append_as(&self, data: &Bound<'_, PyAny>, given: Given) -> PyResult<()> {
         let py = data.py();
         let mut state = self.shared.lock(py)?;
         state.writer(py)?;
+        let as_reverb = state.as_reverb;
         let (leaves, grown) = state.place(data)?;
         let paths = grown.as_ref().unwrap_or(&state.layout).paths();
         let mut values = Values::with_capacity(leaves.len());
@@ -115,21 +146,25 @@ impl TrajectoryWriter {
             values.push((*column, value));
         }
         let cells = given.cells(state.writer(py)?, &values);
-        let cells = cells.map_err(|error| raise_append(py, &error, paths, &leaves))?;
+        let cells = cells.map_err(|error| raise_append(py, &error, paths, &leaves, as_reverb))?;
         let Some(grown) = grown else {
             let stored = given.store(state.writer_mut(py)?, &cells);
-            return stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves));
+            return stored
+                .map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves, as_reverb));
         };
         let known = state.layout.paths().len();
         let new: Vec<Arc<str>> =
             grown.paths().iter().skip(known).map(|path| Arc::from(path.text.as_str())).collect();
         let writer = state.writer_mut(py)?;
-        given.check(writer, &cells).map_err(|error| raise_append(py, &error, grown.paths(), &leaves))?;
+        given
+            .check(writer, &cells)
+            .map_err(|error| raise_append(py, &error, grown.paths(), &leaves, as_reverb))?;
         writer.add_columns(&new).or_raise(py)?;
         // What is replaced may run Python code when it goes, so that goes when nothing is locked any more.
         let old = (std::mem::replace(&mut state.layout, grown), self.history.lock().take());
         let stored = given.store(state.writer_mut(py)?, &cells);
-        let stored = stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves));
+        let stored =
+            stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves, as_reverb));
         drop(state);
         drop(old);
         stored
@@ -378,11 +413,17 @@ impl TrajectoryWriter {
         self.shared.lock(py)?.writer_mut(py)?.configure(&parts.join("/"), kept, chunk).or_raise(py)
     }
 
-    /// Ends the writer. Items that are not confirmed are dropped, with a warning.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let writer = self.shared.lock(py)?.writer.take();
-        py.detach(|| drop(writer));
-        Ok(())
+    /// Ends the writer. Items that are not confirmed are dropped, with a warning in the log; with `tell` also with an exception that
+    /// says how many, of which tables, and why.
+    #[pyo3(signature = (*, tell = false))]
+    fn close(&self, py: Python<'_>, tell: bool) -> PyResult<()> {
+        let mut writer = self.shared.lock(py)?.writer.take();
+        let lost = py.detach(|| {
+            let lost = writer.as_mut().filter(|_| tell).and_then(RustWriter::loss);
+            drop(writer);
+            lost
+        });
+        lost.map_or(Ok(()), Err).or_raise(py)
     }
 
     #[getter]

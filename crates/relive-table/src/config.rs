@@ -40,6 +40,11 @@ pub struct TableConfig {
     /// Into how many parts an engine divides the table, each with a lock and a remover of its own, from 1 to [`MAX_SHARDS`]; a
     /// [`Table`](crate::Table) is one of them. No state of the table: a checkpoint does not keep it. Default: 1.
     pub shards: u32,
+    /// Where the random stream of the table begins: an empty table of the same rules and seed gives the same picks for the same
+    /// operations in the same order. No state of the table, either. Default: the engine gives one.
+    pub seed: Option<u64>,
+    /// Whether rules are accepted by which nothing could ever be sampled, as dm-reverb accepts them. Default: false.
+    pub allow_never_sampled: bool,
 }
 
 /// Why there can be no table of this configuration.
@@ -122,6 +127,34 @@ pub enum ConfigError {
         /// The limiter's reason.
         source: RateLimiterError,
     },
+    /// The table never holds as many items as a sample needs.
+    #[error(
+        "table {table:?} could never be sampled: it holds {max_size} items at most (max_size), and its rate limiter lets samples \
+         through from {min_size_to_sample} items on (min_size_to_sample); raise max_size or lower min_size_to_sample"
+    )]
+    NeverLargeEnough {
+        /// Name of the table.
+        table: String,
+        /// The items that it keeps.
+        max_size: u64,
+        /// The items that a sample needs.
+        min_size_to_sample: i64,
+    },
+    /// Inserts are held back before the first sample may pass.
+    #[error(
+        "table {table:?} could never be sampled: its rate limiter holds inserts back at a cursor of {highest:?} (max_diff is \
+         {max_diff:?}), and the first sample needs min_diff + 1 = {needed:?}; lower min_diff or raise max_diff"
+    )]
+    NeverFarEnough {
+        /// Name of the table.
+        table: String,
+        /// The highest cursor that inserts reach before anything is sampled or deleted.
+        highest: f64,
+        /// The highest cursor that an insert may leave behind.
+        max_diff: f64,
+        /// The cursor that a sample needs.
+        needed: f64,
+    },
 }
 
 impl TableConfig {
@@ -142,6 +175,8 @@ impl TableConfig {
             },
             signature: None,
             shards: 1,
+            seed: None,
+            allow_never_sampled: false,
         }
     }
 
@@ -208,7 +243,37 @@ impl TableConfig {
         self
     }
 
-    /// Checks the rules.
+    /// Sets where the random stream of the table begins.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets whether rules are accepted by which nothing could ever be sampled.
+    pub fn allow_never_sampled(mut self, allow: bool) -> Self {
+        self.allow_never_sampled = allow;
+        self
+    }
+
+    /// Checks the rules, as someone who makes a table wants them checked.
+    ///
+    /// # Errors
+    /// As [`validate_ranges`](Self::validate_ranges); unless [`allow_never_sampled`](Self::allow_never_sampled) is set also a
+    /// `max_size` below the limiter's `min_size_to_sample`, and a `max_diff` so far below `min_diff` that inserts
+    /// stop before the first sample may pass: whoever sampled would wait for ever.
+    ///
+    /// ```
+    /// use relive_table::{RateLimiterConfig, TableConfig};
+    /// let never = TableConfig::new("replay").max_size(10).rate_limiter(RateLimiterConfig::min_size(100)?);
+    /// assert!(never.validate().unwrap_err().to_string().contains("could never be sampled"));
+    /// # Ok::<(), relive_table::RateLimiterError>(())
+    /// ```
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_ranges()?;
+        if self.allow_never_sampled { Ok(()) } else { self.check_can_be_sampled() }
+    }
+
+    /// Checks that a table can have these rules, such as those of a table in a checkpoint.
     ///
     /// # Errors
     /// An empty name; a `max_size` of 0 or above [`MAX_TABLE_SIZE`]; a `max_bytes` of 0; an exponent that is not finite; bounds that
@@ -218,10 +283,10 @@ impl TableConfig {
     ///
     /// ```
     /// use relive_table::TableConfig;
-    /// let error = TableConfig::new("replay").max_size(0).validate().unwrap_err();
+    /// let error = TableConfig::new("replay").max_size(0).validate_ranges().unwrap_err();
     /// assert_eq!(error.to_string(), "max_size of table \"replay\" must be from 1 to 2147483647, it is 0");
     /// ```
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate_ranges(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() {
             return Err(ConfigError::EmptyName);
         }
@@ -244,6 +309,20 @@ impl TableConfig {
         let in_table = |source| ConfigError::RateLimiter { table: self.name.clone(), source };
         self.rate_limiter.validate().map_err(in_table)?;
         self.check_shards()
+    }
+
+    /// Whether a sample could ever pass, if nobody deletes items by hand.
+    pub(crate) fn check_can_be_sampled(&self) -> Result<(), ConfigError> {
+        let RateLimiterConfig { min_size_to_sample, min_diff, max_diff, .. } = self.rate_limiter;
+        let (table, max_size) = (|| self.name.clone(), self.max_size);
+        if u64::try_from(min_size_to_sample).is_ok_and(|needed| needed > max_size) {
+            return Err(ConfigError::NeverLargeEnough { table: table(), max_size, min_size_to_sample });
+        }
+        let (highest, needed) = (self.rate_limiter.highest_cursor(), min_diff + 1.0);
+        if highest < needed {
+            return Err(ConfigError::NeverFarEnough { table: table(), highest, max_diff, needed });
+        }
+        Ok(())
     }
 
     fn check_shards(&self) -> Result<(), ConfigError> {
@@ -330,6 +409,31 @@ mod tests {
             text(TableConfig::new("t").rate_limiter(limiter)),
             "rate limiter of table \"t\": min_size_to_sample must be at least 1, it is 0"
         );
+    }
+
+    #[test]
+    fn rules_by_which_nothing_could_be_sampled_are_refused_with_both_numbers() {
+        let never =
+            TableConfig::new("t").max_size(10).rate_limiter(RateLimiterConfig::min_size(100).unwrap());
+        assert_eq!(
+            never.validate().unwrap_err().to_string(),
+            "table \"t\" could never be sampled: it holds 10 items at most (max_size), and its rate limiter lets samples \
+             through from 100 items on (min_size_to_sample); raise max_size or lower min_size_to_sample"
+        );
+        assert_eq!(never.validate_ranges(), Ok(()));
+        assert_eq!(never.clone().allow_never_sampled(true).validate(), Ok(()));
+        assert_eq!(never.max_size(100).validate(), Ok(()));
+        let bounds = |min_diff, max_diff| {
+            let limiter = RateLimiterConfig { min_diff, max_diff, ..RateLimiterConfig::queue(1) };
+            TableConfig::new("t").rate_limiter(limiter).validate()
+        };
+        assert_eq!(
+            bounds(5.0, 5.5).unwrap_err().to_string(),
+            "table \"t\" could never be sampled: its rate limiter holds inserts back at a cursor of 5.0 (max_diff is 5.5), and \
+             the first sample needs min_diff + 1 = 6.0; lower min_diff or raise max_diff"
+        );
+        assert_eq!(bounds(5.0, 6.0), Ok(()));
+        assert_eq!(bounds(0.0, -7.0 + 8.0), Ok(()));
     }
 
     #[test]

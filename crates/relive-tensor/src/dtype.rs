@@ -131,6 +131,17 @@ impl DType {
         }
     }
 
+    /// The name that numpy, PyTorch and JAX have for the type: `float32`, `float16`, `int64` …
+    #[must_use]
+    pub const fn numpy_name(self) -> &'static str {
+        match self {
+            Self::Float16 => "float16",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+            other => other.name(),
+        }
+    }
+
     /// Whether delta coding may touch tensors of this type: the plain integers of 8 to 64 bits.
     #[must_use]
     pub const fn delta_codable(self) -> bool {

@@ -112,6 +112,32 @@ pub(crate) fn num_elements(dims: &[u32]) -> Option<u64> {
     if dims.contains(&0) { Some(0) } else { u64::try_from(product).ok() }
 }
 
+impl Shape {
+    /// The shape as numpy shows it: `()`, `(4,)`, `(2, 4)`.
+    pub fn display_numpy(&self) -> impl fmt::Display + '_ {
+        NumpyShape(self.0.iter().map(Some))
+    }
+}
+
+/// Sizes as numpy shows them, unknown ones as `None`.
+pub(crate) struct NumpyShape<I>(pub(crate) I);
+
+impl<D: fmt::Display, I: Iterator<Item = Option<D>> + Clone> fmt::Display for NumpyShape<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        let mut axes = 0;
+        for (axis, size) in self.0.clone().enumerate() {
+            f.write_str(if axis == 0 { "" } else { ", " })?;
+            match size {
+                Some(size) => write!(f, "{size}")?,
+                None => f.write_str("None")?,
+            }
+            axes += 1;
+        }
+        f.write_str(if axes == 1 { ",)" } else { ")" })
+    }
+}
+
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[")?;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::shape::NumpyShape;
 use crate::{DType, Nest, Shape, Tensor};
 
 /// What tensors of a column look like. Sizes that are not fixed are `None`, and so is an unknown rank.
@@ -43,6 +44,17 @@ impl TensorSpec {
     /// The shape as dm-reverb shows it: `[?,3]`, or `<unknown>` for an unknown rank.
     pub fn display_shape(&self) -> impl fmt::Display + '_ {
         DisplayShape(self.shape.as_deref())
+    }
+
+    /// Type and shape as numpy shows them: `float32 (None, 4)`, or `float32 of any shape`.
+    pub fn display_numpy(&self) -> impl fmt::Display + '_ {
+        fmt::from_fn(|f| {
+            f.write_str(self.dtype.numpy_name())?;
+            match &self.shape {
+                Some(sizes) => write!(f, " {}", NumpyShape(sizes.iter().map(|size| size.as_ref()))),
+                None => f.write_str(" of any shape"),
+            }
+        })
     }
 
     fn accepts_shape(&self, shape: &Shape) -> bool {

@@ -77,6 +77,7 @@ pub fn add_to_wire(config: &TableConfig) -> AddTableRequest {
         remover_without_replacement: is_special(config.remover),
         max_bytes: config.max_bytes.unwrap_or_default(),
         shards: config.shards,
+        seed: config.seed,
         table: Some(table::info_to_wire(&empty(config))),
     }
 }
@@ -90,6 +91,7 @@ pub fn add_from_wire(message: &AddTableRequest) -> Result<TableConfig, WireError
     let mut config = Arc::unwrap_or_clone(info.config);
     config.max_bytes = bound(message.max_bytes);
     config.shards = message.shards.max(1);
+    config.seed = message.seed;
     if message.sampler_without_replacement {
         config.sampler = SelectorKind::WithoutReplacement;
     }
@@ -162,7 +164,8 @@ mod tests {
             .max_size(9)
             .max_bytes(1_000)
             .max_times_sampled(3)
-            .rate_limiter(RateLimiterConfig::queue(4));
+            .rate_limiter(RateLimiterConfig::queue(4))
+            .seed(u64::MAX);
         assert_eq!(add_from_wire(&add_to_wire(&config)).unwrap(), config);
         assert!(add_from_wire(&AddTableRequest::default()).is_err());
     }

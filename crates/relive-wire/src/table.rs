@@ -154,7 +154,7 @@ pub fn config_from_wire(message: &PriorityTableCheckpoint) -> Result<TableConfig
         signature: message.signature.as_ref(),
     }
     .into_config()?;
-    config.validate()?;
+    config.validate_ranges()?;
     Ok(config)
 }
 

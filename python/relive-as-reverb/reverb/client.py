@@ -172,6 +172,9 @@ def _check_sequence(tensors: Sequence[Any]) -> None:
 class Client(_relive.Client):
     __doc__ = _relive.Client.__doc__
 
+    # dm-reverb's ways where Relive's own are others.
+    _as_reverb = True
+
     @_texts.tells(*_texts.PRIORITIES)
     def insert(self, data: Any, priorities: Mapping[str, float], *, timeout: float | None = None) -> None:
         if not priorities:
@@ -232,6 +235,7 @@ class Client(_relive.Client):
         made: Any = super().trajectory_writer(num_keep_alive_refs, **options)
         writer: Any = TrajectoryWriter(made._writer)
         writer._client = self
+        writer._tells_of_loss = False
         return writer  # type: ignore[no-any-return]
 
     def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:

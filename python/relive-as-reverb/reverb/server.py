@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from relive import server as _relive
-from relive.server import Table as Table
 from relive.server import TableExtensionBase as TableExtensionBase
 
 from reverb import _borrowed
@@ -11,8 +10,16 @@ from reverb.client import Client
 from reverb.platform.default import checkpointers
 
 
+class Table(_relive.Table):
+    """A table. As with dm-reverb, also one from which nothing could ever be sampled."""
+
+    _must_be_samplable = False
+
+
 class Server(_relive.Server):
-    """Serves tables on a port. Its checkpoints are in dm-reverb's format."""
+    """Serves tables on a port of all addresses. Its checkpoints are in dm-reverb's format."""
+
+    _usual_host = "*"
 
     def __init__(
         self,
@@ -24,8 +31,9 @@ class Server(_relive.Server):
             checkpointer = checkpointers.default_checkpointer()
         super().__init__(tables, port, checkpointer)
 
-    def localhost_client(self) -> Client:
-        return Client(f"localhost:{self.port}")
+    @staticmethod
+    def _client(address: str) -> Client:
+        return Client(address)
 
 
 __getattr__, __dir__ = _borrowed.lend(

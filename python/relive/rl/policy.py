@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from relive import _native
+from relive import _native, nest
 
 
 @final
@@ -37,8 +37,24 @@ class Policy:
         return self._native.act(observation)
 
     def values(self, observation: Any) -> npt.NDArray[np.float32]:
-        """The value of each action."""
-        return self._native.values(observation)
+        """The value of each action, of one observation, ``[actions]``, or of a batch of them, ``[batch, actions]``.
+
+        The observations of a batch are one nest of arrays, whose leading dimension they are.
+
+        Raises:
+          As :meth:`__call__`.
+        """
+        shapes = [tuple(shape) for _, _, shape in self._native.shape()["observations"]]
+        leaves = nest.flatten(observation)
+        if len(leaves) != len(shapes) or any(np.ndim(leaf) != len(shape) + 1 for leaf, shape in zip(leaves, shapes)):
+            return self._native.values(observation)
+        counts = {len(leaf) for leaf in leaves}
+        if len(counts) != 1:
+            raise ValueError(f"the leaves of a batch have the same leading dimension, but these have {sorted(counts)}")
+        (count,) = counts
+        one = [nest.unflatten_as(observation, [leaf[number] for leaf in leaves]) for number in range(count)]
+        values = [self._native.values(each) for each in one]
+        return np.stack(values) if values else np.zeros((0, self.num_actions), np.float32)
 
     @property
     def num_actions(self) -> int:

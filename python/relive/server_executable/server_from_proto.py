@@ -10,6 +10,12 @@ from relive.item_selectors import ItemSelector
 from relive.server import Table
 
 
+class _Table(Table):
+    """As dm-reverb's server makes tables: also those from which nothing could ever be sampled."""
+
+    _must_be_samplable = False
+
+
 def selector_from_proto(options: Any) -> ItemSelector:
     """The selector of a ``KeyDistributionOptions`` message.
 
@@ -44,7 +50,7 @@ def tables_from_proto(configs: Sequence[Any]) -> list[Table]:
 
 
 def _table(config: Any) -> Table:
-    return Table(
+    return _Table(
         name=config.table_name,
         sampler=selector_from_proto(config.sampler),
         remover=selector_from_proto(config.remover),

@@ -41,6 +41,8 @@ impl TableDescription {
             signature,
             // No state of a table: the configuration says it.
             shards: _,
+            seed: _,
+            allow_never_sampled: _,
         } = self.config.as_ref();
         put_field(out, NAME, |out| out.put(name.as_bytes()));
         put_field(out, SAMPLER, |out| put_selector(out, *sampler));
@@ -90,6 +92,8 @@ impl TableDescription {
             rate_limiter: required(limiter, "rate limiter")?,
             signature: signed.map(Arc::new),
             shards: 1,
+            seed: None,
+            allow_never_sampled: false,
         };
         let (counters, items) = (required(counters, "counters")?, required(items, "items")?);
         Ok(Self { config: Arc::new(config), counters, items })

@@ -45,6 +45,7 @@ pub(super) struct TableEntry {
     pub(super) max_times_sampled: Option<i32>,
     pub(super) rate_limiter: Option<LimiterEntry>,
     pub(super) shards: Option<u32>,
+    pub(super) seed: Option<u64>,
     pub(super) signature: Option<toml::Value>,
 }
 

@@ -35,6 +35,7 @@ fn table(entry: TableEntry, place: &Place) -> Result<TableConfig, Misfit> {
     if let Some(shards) = entry.shards {
         config.shards = shards;
     }
+    config.seed = entry.seed;
     if let Some(value) = entry.signature {
         config = config.signature(signature::signature(value, &place.key("signature"))?);
     }
@@ -95,7 +96,9 @@ fn key_of(error: &ConfigError, place: &Place) -> Place {
         ConfigError::MaxSize { .. } => place.key("max_size"),
         ConfigError::MaxBytes { .. } => place.key("max_bytes"),
         ConfigError::Exponent { role, .. } => place.key(role),
-        ConfigError::RateLimiter { .. } => place.key("rate_limiter"),
+        ConfigError::RateLimiter { .. }
+        | ConfigError::NeverLargeEnough { .. }
+        | ConfigError::NeverFarEnough { .. } => place.key("rate_limiter"),
         ConfigError::Shards { .. } | ConfigError::NotShardable { .. } => place.key("shards"),
     }
 }

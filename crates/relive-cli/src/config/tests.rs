@@ -45,6 +45,12 @@ fn a_name_alone_gives_the_defaults() {
 }
 
 #[test]
+fn a_table_may_have_a_seed() {
+    assert_eq!(table("seed = 7\n").seed, Some(7));
+    assert_eq!(table("").seed, None);
+}
+
+#[test]
 fn address_and_port_are_taken() {
     let config = good("port = 0\nbind = '[::]'\n[[table]]\nname = 'a'\n[[table]]\nname = 'b'\n");
     assert_eq!((config.bind, config.port), (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0));
@@ -228,12 +234,17 @@ fn bad_tables_are_told_with_the_key() {
         (
             "size = 1",
             "table[0].size: unknown field `size`, expected one of `name`, `kind`, `sampler`, `remover`, `max_size`, \
-             `max_bytes`, `max_times_sampled`, `rate_limiter`, `shards`, `signature`",
+             `max_bytes`, `max_times_sampled`, `rate_limiter`, `shards`, `seed`, `signature`",
         ),
         (
             "shards = 2\nkind = 'queue'\nmax_size = 9",
             "table[0].shards: table \"t\" cannot have 2 shards: its sampler is Fifo, which looks at all items; take Uniform or \
              Prioritized, or shards = 1",
+        ),
+        (
+            "rate_limiter = { min_size = 100 }\nmax_size = 10",
+            "table[0].rate_limiter: table \"t\" could never be sampled: it holds 10 items at most (max_size), and its rate limiter \
+             lets samples through from 100 items on (min_size_to_sample); raise max_size or lower min_size_to_sample",
         ),
         ("shards = 65", "table[0].shards: shards of table \"t\" must be from 1 to 64, it is 65"),
         (

@@ -20,8 +20,11 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
     }
     let port = u16::try_from(message.port)
         .map_err(|_| whole(format!("port must be from 0 to 65535, it is {}", message.port)))?;
-    let table =
-        |table: &PriorityTableCheckpoint| config_from_wire(table).map_err(|error| whole(error.to_string()));
+    let table = |table: &PriorityTableCheckpoint| {
+        // As dm-reverb's server, which takes tables that could never be sampled.
+        let config = config_from_wire(table).map(|config| config.allow_never_sampled(true));
+        config.map_err(|error| whole(error.to_string()))
+    };
     let tables = message.tables.iter().map(table).collect::<Result<_, _>>()?;
     let source = String::new();
     Ok(Config {

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use relive_engine::EngineError;
 use relive_table::Sampled;
-use relive_wire::text::SAMPLE_TIMEOUT;
 
 use super::rows::Rows;
 use super::{BatchOptions, SampleBatch};
 use crate::bulk::{BulkFeed, Next};
 use crate::client::{Client, Connection, Remote, Transport};
 use crate::deadline::Deadline;
+use crate::error::SAMPLE_TIMEOUT;
 use crate::many::ManyFeed;
 use crate::sampler::{LocalFeed, RemoteFeed, Streams};
 use crate::{Error, ErrorKind, Result, Sample};

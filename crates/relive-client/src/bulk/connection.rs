@@ -97,6 +97,7 @@ pub(super) async fn run(shared: Arc<Shared>, client: Client, batch_size: u32) {
                 return shared.end(End::NoWay);
             }
         }
+        client.watch_for_return(shared.take_known_inserts());
         sleep(backoff.wait_after(started.elapsed())).await;
     }
 }

@@ -42,6 +42,8 @@ struct State {
     taken_bytes: u64,
     caller: Option<Waker>,
     trouble: Option<(Instant, String)>,
+    /// Whether samples have ever come.
+    has_delivered: bool,
     end: Option<End>,
 }
 
@@ -167,7 +169,7 @@ impl Shared {
         let mut state = self.state.lock();
         let Some(outstanding) = state.outstanding.checked_sub(1) else { return false };
         state.outstanding = outstanding;
-        state.trouble = None;
+        (state.trouble, state.has_delivered) = (None, true);
         state.ready.push_back(ready);
         wake(state);
         true
@@ -203,6 +205,11 @@ impl Shared {
         };
         let (samples, bytes) = batch;
         samples.len() == batch_size && self.deliver(Ready { batch: SampleBatch::new(samples), bytes })
+    }
+
+    /// Inserts that the table has had at least, as the samples say that came since this was asked last.
+    pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
+        std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::clone(&self.table), 1))
     }
 
     /// Takes note of a connection that broke: what it owed is asked for again.

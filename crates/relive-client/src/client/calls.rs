@@ -25,15 +25,22 @@ impl Client {
     /// # Errors
     /// `Timeout` when no server answers in the client's time.
     pub async fn server_info(&self) -> Result<ServerInfo> {
+        self.tables_for("server_info").await
+    }
+
+    /// [`server_info`](Self::server_info) on behalf of `operation`, which errors are of.
+    pub(crate) async fn tables_for(&self, operation: &str) -> Result<ServerInfo> {
         let info = match self.connection() {
             Connection::Local(local) => local.info(),
             Connection::Many(many) => many.server_info(self.timeout()).await?,
             Connection::Remote(remote) => {
-                let answer = self.call("server_info", || {
+                let answer = self.call(operation, || {
                     let mut stub = remote.stub();
                     async move { stub.server_info(ServerInfoRequest {}).await }
                 });
-                ServerInfo::from_message(&answer.await?)?
+                let info = ServerInfo::from_message(&answer.await?)?;
+                self.remember(&info);
+                info
             }
         };
         self.shared.signatures.replace(&info.tables);
@@ -105,7 +112,9 @@ impl Client {
             let (mut stub, request) = (remote.stub(), request.clone());
             async move { stub.reset(request).await }
         };
-        self.call_while("reset", is_unsent, reset).await.map(drop)
+        self.call_while("reset", is_unsent, reset).await?;
+        self.shared.remembered.forget(table);
+        Ok(())
     }
 
     /// Makes the server write a checkpoint; gives its path on the server's machine, or its URL. It holds everything that was

@@ -8,6 +8,7 @@ use relive_engine::Engine;
 
 use super::local::Local;
 use super::remote::Remote;
+use super::returned::Remembered;
 use super::{ClientOptions, Proposals, Transport};
 use crate::Result;
 use crate::bulk::Dialer;
@@ -46,6 +47,7 @@ pub(super) struct Shared {
     connection: Connection,
     pub(super) signatures: SignatureCache,
     pub(super) proposals: Arc<Proposals>,
+    pub(super) remembered: Remembered,
 }
 
 /// The way to the tables.
@@ -115,7 +117,15 @@ impl Client {
         proposals: Arc<Proposals>,
     ) -> Client {
         let (signatures, timeout) = (SignatureCache::default(), options.timeout);
-        Client { shared: Arc::new(Shared { options, connection, signatures, proposals }), timeout }
+        let remembered = Remembered::default();
+        let shared = Shared { options, connection, signatures, proposals, remembered };
+        Client { shared: Arc::new(shared), timeout }
+    }
+
+    /// A client of what another has, with the time that its options say.
+    pub(super) fn of_shared(shared: Arc<Shared>) -> Client {
+        let timeout = shared.options.timeout;
+        Client { shared, timeout }
     }
 
     /// This client with another time for each call, and for those of the writers and samplers that it makes.

@@ -75,8 +75,9 @@ impl Client {
         writer.append(step)?;
         let (started, deadline) = (Instant::now(), Deadline::after(self.timeout()));
         let create = create_each(&mut writer, step, priorities);
-        deadline.run(create).await.ok_or_else(|| self.timed_out("insert", None))??;
-        writer.close_with_timeout(self.timeout().saturating_sub(started.elapsed())).await
+        let as_insert = |error: Error| error.renamed("insert");
+        deadline.run(create).await.ok_or_else(|| self.timed_out("insert", None))?.map_err(as_insert)?;
+        writer.close_with_timeout(self.timeout().saturating_sub(started.elapsed())).await.map_err(as_insert)
     }
 
     /// Takes `num_samples` samples of `table`; blocks while the table's rate limiter does not let them through.
@@ -125,7 +126,7 @@ impl Client {
         if let Some(known) = self.known_signature(table)? {
             return Ok(known);
         }
-        self.with_timeout(timeout).server_info().await?;
+        self.with_timeout(timeout).tables_for("create_item").await?;
         self.shared.signatures.get(table).ok_or_else(|| self.shared.signatures.unknown(table))
     }
 }

@@ -15,6 +15,7 @@ mod names;
 mod operate;
 mod options;
 mod remote;
+mod returned;
 mod status;
 mod transport;
 mod waits;

@@ -382,7 +382,7 @@ impl ManyFeed {
         let text = format!(
             "sample: table {:?}: {} (no rate limiter of {} servers has let a sample through in {waited:?})",
             self.table,
-            relive_wire::text::SAMPLE_TIMEOUT,
+            crate::error::SAMPLE_TIMEOUT,
             self.lanes.len()
         );
         Error::new(ErrorKind::Timeout, text)

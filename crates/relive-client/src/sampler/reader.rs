@@ -68,7 +68,8 @@ impl Sampler {
         let feed = match client.connection() {
             Connection::Remote(remote) => {
                 let patience = options.unavailable_timeout.unwrap_or(client.timeout());
-                let feed = RemoteFeed::new(remote, table, options, options.capacity(), patience);
+                let feed =
+                    RemoteFeed::watched(remote, table, options, options.capacity(), patience, Some(client));
                 Feed::Streams { feed: Streams::One(feed), credits: 0 }
             }
             Connection::Many(many) => {

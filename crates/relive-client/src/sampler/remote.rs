@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::shared::{Shared, Taken};
 use super::{Sample, SamplerOptions, worker};
 use crate::Result;
-use crate::client::Remote;
+use crate::client::{Client, Remote};
 use crate::give_up::GiveUp;
 
 /// Workers that fetch samples, and the samples they fetched. Dropping it ends their streams.
@@ -29,8 +29,21 @@ impl RemoteFeed {
         credits: usize,
         unavailable_timeout: Duration,
     ) -> RemoteFeed {
+        RemoteFeed::watched(remote, table, options, credits, unavailable_timeout, None)
+    }
+
+    /// [`new`](Self::new); with `client` somebody looks whether a server that was away comes back with what it had.
+    pub(crate) fn watched(
+        remote: &Remote,
+        table: &str,
+        options: &SamplerOptions,
+        credits: usize,
+        unavailable_timeout: Duration,
+        client: Option<&Client>,
+    ) -> RemoteFeed {
         let shared = Arc::new(Shared::new(table, options, credits, unavailable_timeout));
-        let spawn = |index| tokio::spawn(worker::run(Arc::clone(&shared), index, remote.channel()));
+        let spawn =
+            |index| tokio::spawn(worker::run(Arc::clone(&shared), index, remote.channel(), client.cloned()));
         let workers = (0..options.useful_workers()).map(spawn).collect();
         RemoteFeed { shared, workers, give_up: GiveUp::default() }
     }

@@ -38,6 +38,8 @@ pub(super) struct Shared {
 struct State {
     /// Whether the sampler is gone.
     closed: bool,
+    /// Whether samples have ever come.
+    has_delivered: bool,
     ready: VecDeque<Sample>,
     credits: usize,
     /// Samples that no worker has asked for yet; none when there is no end.
@@ -112,6 +114,7 @@ impl Shared {
             caller: None,
             trouble: None,
             closed: false,
+            has_delivered: false,
             workers: (0..workers).map(|_| WorkerState::default()).collect(),
         };
         Shared {
@@ -288,6 +291,7 @@ impl Shared {
         };
         mine.outstanding = outstanding;
         state.ready.extend(samples.drain(..));
+        state.has_delivered = true;
         let caller = state.caller.take();
         self.wake_idle_workers(state);
         if let Some(caller) = caller {
@@ -318,6 +322,11 @@ impl Shared {
             }
             back.await;
         }
+    }
+
+    /// Inserts that the table has had at least, as the samples say that came since this was asked last.
+    pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
+        std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::from(self.table.as_str()), 1))
     }
 
     /// Notes why a stream broke, before it is opened again.

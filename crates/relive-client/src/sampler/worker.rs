@@ -11,11 +11,18 @@ use super::shared::{Requests, Shared};
 use super::stream::{Responses, SAMPLE_STREAM};
 use crate::Error;
 use crate::backoff::Backoff;
-use crate::client::GrpcChannel;
+use crate::client::{Client, GrpcChannel};
 use crate::error::{is_limiter_timeout, is_transient_status};
 
 /// Opens streams until all samples are there, the server refuses for good, or the sampler is gone.
-pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut channel: GrpcChannel) {
+///
+/// `client` looks, after a stream broke, whether the server comes back with what it had.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    worker: usize,
+    mut channel: GrpcChannel,
+    client: Option<Client>,
+) {
     let mut backoff = Backoff::new();
     while let Some(stream) = shared.begin_stream(worker) {
         let started = Instant::now();
@@ -34,6 +41,9 @@ pub(super) async fn run(shared: Arc<Shared>, worker: usize, mut channel: GrpcCha
             }
             Err(Broken::Status(status)) => return shared.fail(Error::from_status("sample", status)),
             Err(Broken::Permanent(error)) => return shared.fail(error),
+        }
+        if let Some(client) = &client {
+            client.watch_for_return(shared.take_known_inserts());
         }
         sleep(backoff.wait_after(started.elapsed())).await;
     }

@@ -27,6 +27,11 @@ impl InFlight {
         self.len += 1;
     }
 
+    /// In the order in which they were sent.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PendingItem> {
+        self.items.iter().flatten()
+    }
+
     /// Takes the item of this key out.
     pub(super) fn remove(&mut self, key: u64) -> Option<PendingItem> {
         let is_it = |item: &Option<PendingItem>| item.as_ref().is_some_and(|item| item.key == key);

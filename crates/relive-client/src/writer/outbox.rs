@@ -38,6 +38,16 @@ impl Outbox {
         self.queue.len() + self.in_flight.len()
     }
 
+    /// The items that are not confirmed, those that were sent first.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &PendingItem> {
+        self.in_flight.iter().chain(&self.queue)
+    }
+
+    /// Whether the server has items, or could have: others wait for steps of the writer's own.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.in_flight.len() > 0 || self.has_work()
+    }
+
     /// Bytes of the chunks and messages of items that are not confirmed, chunks counted once; chunks that are not cut
     /// count from when they are.
     pub(crate) fn pending_bytes(&self) -> usize {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tonic::Status;
 
 use super::destination::{Destination, Target};
-use super::link::RemoteLink;
+use super::link::{RemoteLink, Unconfirmed};
 use super::names::MAX_HOLD;
 use super::request::Request;
 use crate::Error;
@@ -40,8 +40,52 @@ impl From<Status> for Broken {
 /// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
 const LINGER: Duration = Duration::from_millis(1);
 
+/// How often somebody looks whether items wait.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long items wait before the log is told why; then after twice as long each time.
+const FIRST_NOTICE: Duration = Duration::from_secs(3);
+
+/// Opens streams until the writer is done or the server refuses for good, and tells in the log what items wait for.
+pub(crate) async fn run(
+    link: Arc<RemoteLink>,
+    destination: Destination,
+    codec: Option<Codec>,
+    address: Arc<str>,
+) {
+    tokio::select! {
+        biased;
+        () = keep_open(Arc::clone(&link), destination, codec) => {}
+        () = tell_of_waiting(&link, &address) => {}
+    }
+}
+
+/// Tells what items wait for, as long as none is confirmed.
+async fn tell_of_waiting(link: &RemoteLink, address: &str) {
+    let (mut seen, mut since, mut next) = (None, Instant::now(), FIRST_NOTICE);
+    loop {
+        sleep(LOOK).await;
+        let now = link.held_up_since();
+        if now.is_none() || now != seen {
+            (seen, since, next) = (now, Instant::now(), FIRST_NOTICE);
+            continue;
+        }
+        if since.elapsed() < next {
+            continue;
+        }
+        next *= 2;
+        if let Some(Unconfirmed { items, tables, why, .. }) = link.unconfirmed() {
+            let waited = since.elapsed().as_secs();
+            tracing::warn!(
+                target: "relive",
+                "a writer for {address} has {items} items ({tables}) that were not confirmed for {waited} s: {why}"
+            );
+        }
+    }
+}
+
 /// Opens streams until the writer is done or the server refuses for good.
-pub(crate) async fn run(link: Arc<RemoteLink>, mut destination: Destination, codec: Option<Codec>) {
+async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: Option<Codec>) {
     let mut backoff = Backoff::new();
     let mut stream = link.next_stream();
     while link.wait_for_work().await {
@@ -80,6 +124,7 @@ pub(crate) async fn run(link: Arc<RemoteLink>, mut destination: Destination, cod
         let Target { client, .. } = target;
         sleep(backoff.wait_after(started.elapsed())).await;
         if is_broken && is_alone {
+            client.watch_for_return(link.take_confirmed());
             propose_again(&client).await;
         }
     }

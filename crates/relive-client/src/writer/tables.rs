@@ -44,9 +44,10 @@ impl TableSignature {
         for (number, ((dtype, shape), (path, spec))) in columns.zip(wanted).enumerate() {
             if !spec.accepts(dtype, &shape) {
                 return Err(self.error(&format!(
-                    "column {number} ({path}) is {dtype} {shape}, but the table's signature wants {} {}",
-                    spec.dtype,
-                    spec.display_shape()
+                    "column {number} ({path}) is {} {}, but the table's signature wants {}",
+                    dtype.numpy_name(),
+                    shape.display_numpy(),
+                    spec.display_numpy()
                 )));
             }
         }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::encode::Encoder;
 use super::known_tables::KnownTables;
-use super::link::{Limits, Link};
+use super::link::{Limits, Link, Unconfirmed};
 use super::names::NamedTables;
 use super::options::{TrajectoryWriterOptions, chunk_length};
 use super::recorder::{Cell, Recorder};
@@ -335,16 +335,25 @@ impl TrajectoryWriter {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
-        let lost = self.link.pending_items();
-        if lost == 0 {
+        if self.link.pending_items() == 0 {
             return self.link.close();
         }
-        tracing::warn!(
-            lost_items = lost,
-            server = self.client.address(),
-            "trajectory writer ended before its items were confirmed; flush it first"
-        );
+        if let Some(lost) = self.loss() {
+            tracing::warn!(target: "relive", "{lost}");
+        }
         self.link.abandon();
+    }
+
+    /// What would be lost if the writer [ended now](Self::close_now): the error tells how many items for which tables are not
+    /// confirmed, and why. None if all are.
+    pub fn loss(&mut self) -> Option<Error> {
+        let Unconfirmed { items, tables, why, is_away } = self.link.unconfirmed()?;
+        let kind = if is_away { ErrorKind::Unavailable } else { ErrorKind::FailedPrecondition };
+        let address = self.client.address();
+        let text = format!(
+            "close: a writer for {address} ended with {items} items not confirmed ({tables}), which may be lost: {why}; flush it first"
+        );
+        Some(Error::new(kind, text))
     }
 
     /// Whether the writer was closed.

@@ -23,7 +23,7 @@ impl Group {
         mut rng: Xoshiro256PlusPlus,
         memory: &Arc<Memory>,
     ) -> Result<(Self, usize), RestoreError> {
-        config.validate()?;
+        config.validate_ranges()?;
         check_order(&config, &content.items)?;
         let parts = split(&config, content)?;
         let held: Vec<u64> = parts.iter().map(|part| part.items.len() as u64).collect();

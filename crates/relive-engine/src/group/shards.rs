@@ -44,7 +44,7 @@ impl Group {
         rng: Xoshiro256PlusPlus,
         memory: &Arc<Memory>,
     ) -> Result<Self, ConfigError> {
-        config.validate()?;
+        config.validate_ranges()?;
         let held = vec![0; config.shards as usize];
         let common = Common::new(Arc::clone(memory.ledger()), held.len());
         let shard = |(shard, size)| Table::shard(rules_of_shard(&config, size), &common, shard);

@@ -158,6 +158,12 @@ impl RateLimiterConfig {
         self.max_diff < self.samples_per_insert * as_f64(self.min_size_to_sample)
     }
 
+    /// The highest cursor that inserts reach while nothing is sampled or deleted.
+    pub fn highest_cursor(&self) -> f64 {
+        let by_cursor = (self.max_diff / self.samples_per_insert).floor();
+        self.samples_per_insert * by_cursor.max(as_f64(self.min_size_to_sample))
+    }
+
     /// Checks the bounds against each other.
     ///
     /// # Errors

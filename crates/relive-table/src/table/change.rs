@@ -12,11 +12,15 @@ impl Table {
     /// Items beyond smaller bounds are still there afterwards: [`shrink`](Self::shrink) has them leave, some at a time.
     ///
     /// # Errors
-    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses. Nothing has changed.
+    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, but for a table that could not be sampled before,
+    /// either. Nothing has changed.
     pub fn change(&mut self, change: &TableChange) -> Result<(), ConfigError> {
         let state = &mut self.state;
         let config = change.applied_to(&state.config);
-        config.validate()?;
+        config.validate_ranges()?;
+        if state.config.validate().is_ok() {
+            config.validate()?;
+        }
         let limited = state.limiter.set_config(config.rate_limiter);
         limited.map_err(|source| ConfigError::RateLimiter { table: config.name.clone(), source })?;
         state.limiter.set_paused(change.paused(state.limiter.paused()));

@@ -195,7 +195,7 @@ impl Table {
         contents: Contents,
         sequence: Sequence,
     ) -> Result<Self, ConfigError> {
-        config.validate()?;
+        config.validate_ranges()?;
         let limiter = RateLimiter::new(config.rate_limiter)
             .map_err(|source| ConfigError::RateLimiter { table: config.name.clone(), source })?;
         let (config, counters) = (Arc::new(config), Counters::default());

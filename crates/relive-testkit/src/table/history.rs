@@ -116,6 +116,8 @@ pub fn configs() -> impl Strategy<Value = TableConfig> {
     (kind(), kind(), 1_u64..9, max_bytes, -1..4, limiters()).prop_map(
         |(sampler, remover, size, max_bytes, times, limiter)| {
             let config = TableConfig::new("random").sampler(sampler).remover(remover).max_size(size);
+            // Rules by which nothing is ever sampled are rules as well.
+            let config = config.allow_never_sampled(true);
             let config = config.max_times_sampled(times).rate_limiter(limiter);
             TableConfig { max_bytes, ..config }
         },

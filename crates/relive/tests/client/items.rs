@@ -187,7 +187,7 @@ async fn windows_that_cannot_be() {
     let nan = writer.create_window_items("t", &[f64::NAN], Windows::steps(&[-1]).columns(&[0])).await;
     assert!(nan.unwrap_err().to_string().contains("NaN"));
     let three = writer.create_window_items("two", &[1.0], Windows::of(3, &[-1]).columns(&[0])).await;
-    assert!(three.unwrap_err().to_string().contains("int64 [3]"));
+    assert!(three.unwrap_err().to_string().contains("int64 (3,)"));
     writer.create_window_items("two", &[1.0], Windows::of(2, &[-1]).columns(&[0])).await.unwrap();
     writer.close().await.unwrap();
     assert_eq!((place.size("t"), place.size("two")), (0, 1));

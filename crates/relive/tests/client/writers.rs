@@ -231,7 +231,7 @@ async fn unknown_tables_and_wrong_columns_are_found_before_the_item_is_made() {
         assert!(unknown.to_string().contains("nope") && unknown.to_string().contains('t'), "{unknown}");
         let wrong = writer.create_item("t", 1.0, three).await.unwrap_err();
         assert_eq!(wrong.kind(), ErrorKind::InvalidArgument, "{wrong}");
-        assert!(wrong.to_string().contains("int64 [3]"), "{wrong}");
+        assert!(wrong.to_string().contains("int64 (3,)"), "{wrong}");
         // Neither is permanent.
         writer.create_item("t", 1.0, two).await.unwrap();
         writer.close().await.unwrap();

@@ -29,7 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     checkpointer = DefaultCheckpointer(tempfile.mkdtemp(), format="reverb", keep=1)
-    server = Server(server_from_proto.tables_from_proto(config.tables), config.port, checkpointer)
+
+    class Everywhere(Server):
+        _usual_host = "*"
+
+    server = Everywhere(server_from_proto.tables_from_proto(config.tables), config.port, checkpointer)
     try:
         # Whoever reads the line may send the signal at once.
         print(f"serving {len(config.tables)} tables on port {server.port}", flush=True)

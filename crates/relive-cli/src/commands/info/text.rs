@@ -129,23 +129,27 @@ fn counters(table: &Table, rates: Rates) -> String {
 
 fn limiter(table: &Table) -> String {
     let limiter = &table.info.config.rate_limiter;
-    let mut parts = match bounds(limiter) {
-        (None, None) => vec!["no bounds".to_owned()],
-        (min, max) => {
-            let ratio = limiter.samples_per_insert;
-            let noun = plural(ratio == 1.0, "sample");
-            vec![cursor(table.cursor, min, max), format!("{} {noun} per insert", number(ratio))]
-        }
-    };
-    let missing = limiter.min_size_to_sample - (table.info.inserts - table.info.deletes);
-    parts.push(match u64::try_from(missing) {
-        Ok(missing @ 1..) => format!("{} missing until samples may begin", counted(missing, "item")),
-        _ => {
-            let least = u64::try_from(limiter.min_size_to_sample).unwrap_or(0);
-            format!("samples from {} on", counted(least, "item"))
-        }
+    let (min, max) = bounds(limiter);
+    let is_bound = min.is_some() || max.is_some();
+    let mut parts = Vec::new();
+    if is_bound {
+        let ratio = limiter.samples_per_insert;
+        let noun = plural(ratio == 1.0, "sample");
+        parts.extend([cursor(table.cursor, min, max), format!("{} {noun} per insert", number(ratio))]);
+    }
+    let least = u64::try_from(limiter.min_size_to_sample).unwrap_or(0);
+    parts.push(match beyond_minimum(table) {
+        Err(missing) => format!("{} missing until samples may begin", counted(missing, "item")),
+        Ok(_) if is_bound => format!("samples from {} on", counted(least, "item")),
+        Ok(over) => format!("{} over the minimum of {}", counted(over, "item"), count(least)),
     });
     format!("  limiter: {}", parts.join(", "))
+}
+
+/// How many items the table has beyond those that samples need, or how many are missing.
+pub(in crate::commands) fn beyond_minimum(table: &Table) -> Result<u64, u64> {
+    let over = table.info.inserts - table.info.deletes - table.info.config.rate_limiter.min_size_to_sample;
+    if over < 0 { Err(over.unsigned_abs()) } else { Ok(over.unsigned_abs()) }
 }
 
 /// The cursor and its bounds, of which there is at least one. A bar is drawn only where the cursor is on it.
@@ -241,7 +245,14 @@ mod tests {
     fn a_table_that_is_too_small_says_how_many_items_are_missing() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
         let table = Table::of_info(info(config, 10, 0));
-        assert_eq!(limiter(&table), "  limiter: no bounds, 990 items missing until samples may begin");
+        assert_eq!(limiter(&table), "  limiter: 990 items missing until samples may begin");
+    }
+
+    #[test]
+    fn a_limiter_without_bounds_tells_the_items_over_its_minimum() {
+        let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
+        let table = Table::of_info(info(config, 200_141, 3));
+        assert_eq!(limiter(&table), "  limiter: 199,141 items over the minimum of 1,000");
     }
 
     #[test]

@@ -143,13 +143,16 @@ fn name(table: &Table) -> String {
     }
 }
 
-/// The cursor between its bounds, where there are two, and in numbers otherwise.
+/// The cursor between its bounds, where there are two, and in numbers otherwise; without bounds the items beyond the minimum.
 fn limiter(table: &Table) -> String {
     match bounds(&table.info.config.rate_limiter) {
         (Some(min), Some(max)) if (min..=max).contains(&table.cursor) => {
             format!("{} {}", bar(table.cursor, min, max), number(table.cursor))
         }
-        (None, None) => "no bounds".to_owned(),
+        (None, None) => match text::beyond_minimum(table) {
+            Ok(over) => format!("{} over the minimum", count(over)),
+            Err(missing) => format!("{} missing", counted(missing, "item")),
+        },
         (min, max) => {
             let bound = |bound: Option<f64>| bound.map(number).unwrap_or_default();
             format!("{} in {}..{}", number(table.cursor), bound(min), bound(max))
@@ -233,7 +236,7 @@ mod tests {
             "210",
             "100",
             "200",
-            "no bounds",
+            "over the minimum",
             "[------|-----",
             "q quit",
         ] {

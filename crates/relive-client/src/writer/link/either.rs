@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Limits, LocalLink, RemoteLink};
+use super::{Limits, LocalLink, RemoteLink, Unconfirmed};
 use crate::Result;
 use crate::client::{Client, Connection, Proposal};
 use crate::writer::destination::Destination;
@@ -41,18 +41,24 @@ impl Link {
             Connection::Local(local) => Link::Local(Box::new(LocalLink::new(local, limits))),
             Connection::Remote(remote) => {
                 let way = Destination::one(client, remote);
-                Link::remote(Handle::current(), way, limits, codec)
+                Link::remote(Handle::current(), way, limits, codec, client)
             }
             Connection::Many(many) => {
                 let way = Destination::many(Arc::clone(many));
-                Link::remote(many.runtime(), way, limits, codec)
+                Link::remote(many.runtime(), way, limits, codec, client)
             }
         }
     }
 
-    fn remote(runtime: Handle, way: Destination, limits: Limits, codec: Option<Codec>) -> Link {
-        let link = Arc::new(RemoteLink::new(limits));
-        let task = runtime.spawn(stream::run(Arc::clone(&link), way, codec));
+    fn remote(
+        runtime: Handle,
+        way: Destination,
+        limits: Limits,
+        codec: Option<Codec>,
+        client: &Client,
+    ) -> Link {
+        let (link, address) = (Arc::new(RemoteLink::new(limits)), Arc::from(client.address()));
+        let task = runtime.spawn(stream::run(Arc::clone(&link), way, codec, address));
         Link::Remote { link, runtime, task }
     }
 
@@ -147,6 +153,14 @@ impl Link {
         match self {
             Link::Remote { link, .. } => link.wait_for_pending(items, timeout).await,
             Link::Local(link) => link.wait_for_pending(items, timeout).await,
+        }
+    }
+
+    /// The items that are not confirmed, if there are some.
+    pub(crate) fn unconfirmed(&mut self) -> Option<Unconfirmed> {
+        match self {
+            Link::Remote { link, .. } => link.unconfirmed(),
+            Link::Local(link) => link.unconfirmed(),
         }
     }
 

@@ -1,8 +1,14 @@
 //! What writers wait for, and what is said when they waited in vain.
 
+use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::writer::item::PendingItem;
 use crate::{Error, ErrorKind};
+
+/// Tables that texts about pending items name.
+const MAX_TABLES_TOLD: usize = 8;
 
 /// How much may wait for confirmation.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +24,26 @@ pub(crate) struct Pending {
     /// Of the items, those that were not handed over yet.
     pub(crate) queued: usize,
     pub(crate) bytes: usize,
+}
+
+/// How many items of which tables there are, those with most items first.
+pub(crate) fn by_table<'a>(items: impl Iterator<Item = &'a PendingItem>) -> String {
+    let mut tables: Vec<(&Arc<str>, usize)> = Vec::new();
+    for item in items {
+        match tables.iter_mut().find(|(table, _)| **table == item.table) {
+            Some((_, items)) => *items += 1,
+            None => tables.push((&item.table, 1)),
+        }
+    }
+    tables.sort_by_key(|(_, items)| std::cmp::Reverse(*items));
+    let mut text = String::new();
+    for (number, (table, items)) in tables.iter().take(MAX_TABLES_TOLD).enumerate() {
+        let _ = write!(text, "{}{items} for table {table:?}", if number == 0 { "" } else { ", " });
+    }
+    match tables.len().saturating_sub(MAX_TABLES_TOLD) {
+        0 => text,
+        others => format!("{text}, others for {others} more tables"),
+    }
 }
 
 impl Limits {
@@ -54,10 +80,10 @@ impl Goal {
     }
 
     /// The error when the goal was not reached in time.
-    pub(crate) fn timed_out(self, timeout: Duration, pending: Pending, why: &str) -> Error {
+    pub(crate) fn timed_out(self, timeout: Duration, pending: Pending, tables: &str, why: &str) -> Error {
         let Pending { items, queued, .. } = pending;
         let text = format!(
-            "{}: Timeout exceeded after {timeout:?} with {items} items not confirmed ({queued} of them not sent): {why}",
+            "{}: Timeout exceeded after {timeout:?} with {items} items not confirmed ({queued} of them not sent; {tables}): {why}",
             self.text()
         );
         Error::new(ErrorKind::Timeout, text)

@@ -15,7 +15,8 @@ use relive_engine::{
 use relive_table::NewItem;
 use relive_tensor::Ledger;
 
-use super::goal::{Goal, Limits, Pending, closed};
+use super::goal::{Goal, Limits, Pending, by_table, closed};
+use super::remote::Unconfirmed;
 use crate::client::Local;
 use crate::deadline::Deadline;
 use crate::writer::item::{PendingItem, uncut_chunks};
@@ -133,8 +134,8 @@ impl LocalLink {
         match deadline.run(self.gate.opened(own_bytes)).await {
             Some(opened) => opened.map_err(|error| Error::from_engine("create_item", error)),
             None => {
-                let (pending, why) = (self.state.get_mut().pending(), self.engine.memory().reason());
-                Err(Goal::Room(self.limits).timed_out(timeout, pending, &why))
+                let (state, why) = (self.state.get_mut(), self.engine.memory().reason());
+                Err(Goal::Room(self.limits).timed_out(timeout, state.pending(), &state.tables(), &why))
             }
         }
     }
@@ -156,8 +157,9 @@ impl LocalLink {
             let deadline = *deadline.get_or_insert_with(|| Deadline::after(timeout));
             let settled = poll_fn(|cx| self.confirmations.poll_settled(cx, &mut outcomes));
             if deadline.run(settled).await.is_none() {
-                let (pending, why) = (self.state.get_mut().pending(), self.what_is_missing());
-                return Err(goal.timed_out(timeout, pending, &why));
+                let why = self.what_is_missing();
+                let state = self.state.get_mut();
+                return Err(goal.timed_out(timeout, state.pending(), &state.tables(), &why));
             }
             self.state.get_mut().settle(outcomes);
         }
@@ -177,6 +179,15 @@ impl LocalLink {
             Some(shortfall) => format!("the rate limiter of table {:?} {shortfall}", item.table),
             None => format!("other inserts into table {:?} come first", item.table),
         }
+    }
+
+    /// The items that no table has, if there are some.
+    pub(super) fn unconfirmed(&mut self) -> Option<Unconfirmed> {
+        let state = self.state.get_mut();
+        state.settle_all(&self.confirmations);
+        let (items, tables) = (state.pending().items, state.tables());
+        let why = || self.what_is_missing();
+        (items > 0).then(why).map(|why| Unconfirmed { items, tables, why, is_away: false })
     }
 
     pub(super) fn pending_items(&self) -> usize {
@@ -205,6 +216,11 @@ impl State {
             None if self.closed => Err(closed()),
             None => Ok(()),
         }
+    }
+
+    /// How many items of which tables wait.
+    fn tables(&self) -> String {
+        by_table(self.queue.iter().chain(self.deferred.values()))
     }
 
     fn pending(&self) -> Pending {

@@ -8,4 +8,4 @@ mod remote;
 pub(crate) use either::Link;
 pub(crate) use goal::Limits;
 pub(crate) use local::LocalLink;
-pub(crate) use remote::RemoteLink;
+pub(crate) use remote::{RemoteLink, Unconfirmed};

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tonic::Status;
 
-use super::goal::{Goal, Limits, Pending, closed};
+use super::goal::{Goal, Limits, Pending, by_table, closed};
 use crate::deadline::Deadline;
 use crate::writer::item::PendingItem;
 use crate::writer::outbox::Outbox;
@@ -49,6 +49,22 @@ struct State {
     /// Reasons to send nothing yet.
     holds: usize,
     waiting_for: Option<Goal>,
+    /// How many items the server has confirmed.
+    num_confirmed: u64,
+    /// How many of each table, since somebody asked.
+    confirmed: Vec<(Arc<str>, u64)>,
+}
+
+/// Items that wait for the server.
+#[derive(Debug)]
+pub(crate) struct Unconfirmed {
+    pub(crate) items: usize,
+    /// How many of which tables.
+    pub(crate) tables: String,
+    /// Why.
+    pub(crate) why: String,
+    /// Whether the server cannot be reached.
+    pub(crate) is_away: bool,
 }
 
 impl RemoteLink {
@@ -147,16 +163,31 @@ impl RemoteLink {
         if goal.is_reached(state.pending()) {
             return Ok(());
         }
-        let pending = state.pending();
-        let why = match &state.trouble {
-            Some(trouble) => format!("the server cannot be reached: {trouble}"),
-            None if pending.queued == pending.items => "none of them was taken by the server yet".to_owned(),
-            None => {
-                "the server has not confirmed them; a rate limiter or a bound on memory may hold them back"
-                    .to_owned()
-            }
-        };
-        Err(goal.timed_out(timeout, pending, &why))
+        let (tables, why) = (by_table(state.outbox.pending()), state.why_unconfirmed());
+        Err(goal.timed_out(timeout, state.pending(), &tables, &why))
+    }
+
+    /// The items that are not confirmed; none if there are none.
+    pub(crate) fn unconfirmed(&self) -> Option<Unconfirmed> {
+        let state = self.state.lock();
+        let items = state.outbox.pending_items();
+        (items > 0).then(|| Unconfirmed {
+            items,
+            tables: by_table(state.outbox.pending()),
+            why: state.why_unconfirmed(),
+            is_away: state.trouble.is_some(),
+        })
+    }
+
+    /// How many items the server has confirmed of each table, since this was asked last.
+    pub(crate) fn take_confirmed(&self) -> Vec<(Arc<str>, u64)> {
+        std::mem::take(&mut self.state.lock().confirmed)
+    }
+
+    /// How many items were confirmed in all, while items wait for more than steps of their own.
+    pub(crate) fn held_up_since(&self) -> Option<u64> {
+        let state = self.state.lock();
+        state.outbox.is_held_up().then_some(state.num_confirmed)
     }
 
     /// Items that are not confirmed.
@@ -255,6 +286,7 @@ impl RemoteLink {
     pub(crate) fn confirm(&self, keys: &[u64]) {
         let mut state = self.state.lock();
         let done: Vec<PendingItem> = keys.iter().filter_map(|key| state.outbox.confirm(*key)).collect();
+        done.iter().for_each(|item| state.count(&item.table));
         let reached = state.waiting_for.is_some_and(|goal| goal.is_reached(state.pending()));
         drop(state);
         drop(done);
@@ -305,6 +337,26 @@ impl State {
             items: self.outbox.pending_items(),
             queued: self.outbox.queued_items(),
             bytes: self.outbox.pending_bytes(),
+        }
+    }
+
+    fn count(&mut self, table: &Arc<str>) {
+        self.num_confirmed += 1;
+        match self.confirmed.iter_mut().find(|(known, _)| Arc::ptr_eq(known, table) || known == table) {
+            Some((_, items)) => *items += 1,
+            None => self.confirmed.push((Arc::clone(table), 1)),
+        }
+    }
+
+    fn why_unconfirmed(&self) -> String {
+        let pending = self.pending();
+        match &self.trouble {
+            Some(trouble) => format!("the server cannot be reached: {trouble}"),
+            None if pending.queued == pending.items => "none of them was taken by the server yet".to_owned(),
+            None => {
+                "the server has not confirmed them; a rate limiter or a bound on memory may hold them back"
+                    .to_owned()
+            }
         }
     }
 

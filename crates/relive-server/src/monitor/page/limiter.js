@@ -2,7 +2,7 @@
 // the right, samples pull it to the left; at an end one of them waits.
 
 import { svg } from "/charts.js";
-import { number } from "/format.js";
+import { count, number, plural } from "/format.js";
 
 const HEIGHT = 104;
 const LINE = 46;
@@ -11,6 +11,7 @@ const SIDE = 26;
 // Draws the limiter of `table`; `trail` are the cursors before.
 export function limiter(place, table, trail) {
   const width = Math.max(place.clientWidth, 220);
+  if (table.min_diff == null && table.max_diff == null) return place.replaceChildren(minimum(table, width));
   const [from, to] = range(table, trail);
   const x = (cursor) => SIDE + ((Math.min(Math.max(cursor, from), to) - from) / (to - from)) * (width - 2 * SIDE);
   const root = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: "img", class: "limiter" });
@@ -28,6 +29,23 @@ export function limiter(place, table, trail) {
   pushes(root, table, width);
   root.append(svg("title", {}, `cursor ${number(table.cursor)} between ${words(table.min_diff)} and ${words(table.max_diff)}`));
   place.replaceChildren(root);
+}
+
+// A limiter without bounds: how many items there are beyond those that samples need. The cursor means nothing then.
+function minimum(table, width) {
+  const over = table.items - table.min_items;
+  const told = over < 0 ? `${plural(-over, "item")} missing` : `${plural(over, "item")} over the minimum`;
+  const root = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: "img", class: "limiter" });
+  const most = Math.max(table.items, table.min_items, 1);
+  const x = (items) => SIDE + (items / most) * (width - 2 * SIDE);
+  root.append(svg("line", { class: "track", x1: x(0), x2: x(most), y1: LINE, y2: LINE }));
+  root.append(svg("line", { class: "bound samples", x1: x(table.min_items), x2: x(table.min_items), y1: LINE - 14, y2: LINE + 14 }));
+  root.append(svg("circle", { class: over < 0 ? "cursor out" : "cursor", cx: x(table.items), cy: LINE, r: 8 }));
+  root.append(svg("text", { class: "value", x: width / 2, y: 22, "text-anchor": "middle" }, told));
+  const anchor = x(table.min_items) < width / 2 ? "start" : "end";
+  root.append(svg("text", { class: "tick", x: x(table.min_items), y: LINE + 30, "text-anchor": anchor }, `min ${count(table.min_items)}`));
+  root.append(svg("title", {}, `${told} of ${count(table.min_items)}`));
+  return root;
 }
 
 const words = (bound) => (bound == null ? "no bound" : number(bound));

@@ -1,0 +1,74 @@
+//! The servers of this process, for clients that need not go through the network.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use relive_engine::Engine;
+
+/// Where a server of this process is found: its port, or a number above all ports if it has none.
+pub(crate) type Place = u32;
+
+/// What this process knows of a place.
+pub(crate) enum Local {
+    /// A server of this process is there.
+    Serves(Engine),
+    /// One was there, and has been stopped.
+    Stopped,
+    /// None ever was; another process may have one there.
+    Unknown,
+}
+
+/// What is at a place, in the process that put it there: after a fork it is the parent's.
+struct Entry {
+    process: u32,
+    /// None once the server is stopped.
+    engine: Option<Engine>,
+}
+
+static SERVERS: Mutex<Option<HashMap<Place, Entry>>> = Mutex::new(None);
+
+/// The place of the next server without a port.
+static NEXT_PLACE: AtomicU32 = AtomicU32::new(1 << 16);
+
+/// A place that no server had before.
+pub(crate) fn new_place() -> Place {
+    NEXT_PLACE.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What is at `place`.
+pub(crate) fn at(place: Place) -> Local {
+    let servers = SERVERS.lock();
+    let entry = servers.as_ref().and_then(|servers| servers.get(&place));
+    match entry.filter(|entry| entry.process == std::process::id()) {
+        Some(Entry { engine: Some(engine), .. }) => Local::Serves(engine.clone()),
+        Some(Entry { engine: None, .. }) => Local::Stopped,
+        None if place > u32::from(u16::MAX) => Local::Stopped,
+        None => Local::Unknown,
+    }
+}
+
+/// Puts a server there.
+pub(crate) fn put(place: Place, engine: Engine) {
+    let entry = Entry { process: std::process::id(), engine: Some(engine) };
+    SERVERS.lock().get_or_insert_default().insert(place, entry);
+}
+
+/// Takes note that the server of `engine` is stopped, unless another has its place now. The entry stays, and is small.
+pub(crate) fn stop(place: Place, engine: &Engine) {
+    let gone = {
+        let mut servers = SERVERS.lock();
+        let entry = servers.as_mut().and_then(|servers| servers.get_mut(&place));
+        entry.and_then(|entry| match &entry.engine {
+            Some(mine) if is_same(mine, engine) && entry.process == std::process::id() => entry.engine.take(),
+            _ => None,
+        })
+    };
+    // Its tables may go with it, which takes a while.
+    drop(gone);
+}
+
+/// Whether both are one engine.
+pub(crate) fn is_same(one: &Engine, other: &Engine) -> bool {
+    std::sync::Arc::ptr_eq(one.ledger(), other.ledger())
+}

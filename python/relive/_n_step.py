@@ -1,0 +1,111 @@
+"""Returns over several steps, of many environments at once."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import nest
+
+# What a step says about the end of its episode.
+_DONE, _TERMINATED, _TRUNCATED = "done", "terminated", "truncated"
+
+# Columns whose values are those after the last step of a window; of others the values are those before the first.
+_NEXT = "next_"
+
+
+class NStep:
+    """Makes transitions over up to ``n_step`` steps of steps that many environments make side by side.
+
+    A window of m steps from step t on gives the columns of step t, but ``reward`` is the sum of γ^k r_{t+k} for k from 0 to m - 1;
+    ``terminated``, ``truncated``, ``done`` and what begins with ``next_`` is of its last step; and ``discount`` is γ^m, or 0 if the
+    last step has terminated the episode (Sutton and Barto, Reinforcement Learning, 2nd ed., equation 7.1). m is
+    ``n_step``, and less in the windows that the end of an episode cuts off.
+    """
+
+    def __init__(self, n_step: int, discount: float) -> None:
+        self._n_step = n_step
+        self._discount = discount
+        self._steps: collections.deque[dict[str, Any]] = collections.deque(maxlen=n_step)
+        # How many of these steps belong to the episode that each environment is in.
+        self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def push(self, step: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Takes one step of all environments, the leading dimension of each column. Gives how many transitions are complete now,
+        and their columns.
+
+        Raises:
+          ValueError: a column is missing or not expected, or there are other environments than before.
+        """
+        _check(step)
+        rewards = np.asarray(step["reward"])
+        if not self._steps:
+            self._ages = np.zeros(len(rewards), np.int64)
+        if rewards.shape != self._ages.shape:
+            raise ValueError(
+                f"reward must have one number for each environment, shape {self._ages.shape}, but its shape is {rewards.shape}; "
+                "a buffer with n_step has the same environments all the time, and add is for a single one"
+            )
+        # The caller may write over the arrays.
+        self._steps.append(nest.map_structure(lambda leaf: np.array(leaf), dict(step)))
+        self._ages = np.minimum(self._ages + 1, self._n_step)
+        has_ended = _flag(step, _TERMINATED) | _flag(step, _DONE) | _flag(step, _TRUNCATED)
+        parts = []
+        for length in range(len(self._steps), 0, -1):
+            is_complete = has_ended & (self._ages >= length)
+            if length == self._n_step:
+                is_complete |= self._ages == length
+            environments = np.flatnonzero(is_complete)
+            if len(environments):
+                parts.append(self._window(length, environments))
+        self._ages[has_ended] = 0
+        if not parts:
+            return 0, {}
+        if len(parts) == 1:
+            return len(parts[0]["discount"]), parts[0]
+        joined = nest.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
+        return len(joined["discount"]), joined
+
+    def _window(self, length: int, environments: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """The transitions over the last ``length`` steps of these environments."""
+        steps = [self._steps[number] for number in range(-length, 0)]
+        reward = np.zeros(len(environments), np.float64)
+        for step in reversed(steps):
+            reward = step["reward"][environments] + self._discount * reward
+        window = {}
+        for name, column in steps[0].items():
+            is_of_last = name.startswith(_NEXT) or name in (_DONE, _TERMINATED, _TRUNCATED)
+            source = steps[-1][name] if is_of_last else column
+            window[name] = nest.map_structure(lambda leaf: leaf[environments], source)
+        window["reward"] = reward.astype(np.float32)
+        has_terminated = _terminated(steps[-1])[environments]
+        window["discount"] = np.where(has_terminated, 0.0, self._discount**length).astype(np.float32)
+        return window
+
+
+def _check(step: Mapping[str, Any]) -> None:
+    if "reward" not in step:
+        raise ValueError(f"a step of a buffer with discount or n_step needs a reward, but its columns are {sorted(step)}")
+    if _TERMINATED not in step and _DONE not in step:
+        raise ValueError(
+            "a step of a buffer with discount or n_step says whether it ended the episode, as terminated or done (and "
+            f"truncated, if it may be cut off); its columns are {sorted(step)}"
+        )
+    if "discount" in step:
+        raise ValueError("discount is a column that the buffer makes; leave it out of the steps, or out of the buffer's arguments")
+
+
+def _terminated(step: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+    if _TERMINATED in step:
+        return _flag(step, _TERMINATED)
+    # Where both are said, "done" mostly means either.
+    return _flag(step, _DONE) & ~_flag(step, _TRUNCATED)
+
+
+def _flag(step: Mapping[str, Any], name: str) -> npt.NDArray[np.bool_]:
+    value = step.get(name)
+    return np.zeros(np.shape(step["reward"]), np.bool_) if value is None else np.asarray(value, np.bool_)

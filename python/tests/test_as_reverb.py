@@ -1,0 +1,61 @@
+"""The module `reverb` keeps to dm-reverb where this package does otherwise."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from conftest import PATIENCE_S
+
+STAND_IN = pathlib.Path(__file__).resolve().parents[1] / "relive-as-reverb"
+
+PROGRAM = """
+import numpy as np
+import relive
+import reverb
+
+never = reverb.Table("never", reverb.selectors.Uniform(), reverb.selectors.Fifo(), 10, reverb.rate_limiters.MinSize(100))
+table = reverb.Table.queue("table", 2)
+assert type(never) is type(table) is type(table.replace()) is reverb.Table
+server = reverb.Server([never, table])
+client = server.localhost_client()
+assert type(client) is reverb.Client and isinstance(client, relive.Client)
+# On every address of the machine.
+other = reverb.Client(f"127.0.0.2:{server.port}")
+assert other.server_info(timeout=20)["never"].max_size == 10
+# A list of numbers is a nest of scalars, and items are dropped with no more than a warning.
+writer = client.trajectory_writer(4, chunk_length=4)
+writer.append({"a": [1.0, 2.0]})
+assert [column[-1].shape for column in writer.history["a"]] == [(), ()]
+writer.create_item("table", 1.0, writer.history["a"][0][-1:])
+writer.close()
+client.insert({"a": [1.0, 2.0]}, {"table": 1.0})
+(sample,) = client.sample("table", emit_timesteps=False)
+assert len(sample.data) == 2
+writer = client.trajectory_writer(4)
+writer.append({"a": np.float32(1)})
+try:
+    writer.append({"a": np.float64(1)})
+except ValueError as error:
+    assert "double" in str(error)
+else:
+    raise AssertionError
+# A server that was stopped is waited for.
+server.stop()
+try:
+    next(client.sample("table", timeout=0.2))
+except reverb.DeadlineExceededError:
+    pass
+else:
+    raise AssertionError
+"""
+
+
+def test_what_the_module_reverb_keeps() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        env={**os.environ, "PYTHONPATH": str(STAND_IN)},
+    )
+    assert done.returncode == 0, done.stderr

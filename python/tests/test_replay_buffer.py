@@ -1,0 +1,285 @@
+"""`relive.ReplayBuffer`: a buffer for one process."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from conftest import PATIENCE_S
+
+import relive
+from relive import ReplayBuffer, errors
+
+
+def step(number: int) -> dict[str, Any]:
+    return {
+        "observation": np.full(4, number, np.float32),
+        "action": number % 3,
+        "reward": np.float32(number),
+        "next_observation": np.full(4, number + 1, np.float32),
+        "done": number % 10 == 9,
+    }
+
+
+def filled(count: int = 50, capacity: int = 100, **arguments: Any) -> ReplayBuffer:
+    buffer = ReplayBuffer(capacity, **arguments)
+    for number in range(count):
+        buffer.add(step(number))
+    return buffer
+
+
+def rewards(buffer: ReplayBuffer) -> list[float]:
+    """The rewards of all transitions, in the order in which they came."""
+    client = buffer.server.localhost_client()
+    keys = [item.key for item in client.items("replay")]
+    samples = client.get_items("replay", keys)
+    return [float(sample.data["reward"]) for sample in samples if sample is not None]
+
+
+def test_three_lines_do_the_ordinary_case() -> None:
+    buffer = ReplayBuffer(100, batch_size=32)
+    buffer.add(observation=np.zeros(4, np.float32), action=1, reward=0.5, next_observation=np.ones(4, np.float32), done=False)
+    batch = buffer.sample()
+    assert {name: column.shape for name, column in batch.items()} == {
+        "observation": (32, 4), "action": (32,), "reward": (32,), "next_observation": (32, 4), "done": (32,),
+    }
+    assert batch["done"].dtype == np.bool_ and batch["action"].dtype == np.int64 and len(buffer) == 1
+
+
+def test_the_oldest_leave_and_steps_stay_together() -> None:
+    buffer = filled(count=25, capacity=10)
+    assert len(buffer) == 10 and rewards(buffer) == list(range(15, 25))
+    batch = buffer.sample(64)
+    np.testing.assert_array_equal(batch["next_observation"][:, 2], batch["reward"] + 1)
+    np.testing.assert_array_equal(batch["action"], batch["reward"] % 3)
+
+
+def test_arrays_may_be_written_over_once_they_were_added() -> None:
+    buffer = ReplayBuffer(10, batch_size=4)
+    observation = np.zeros(3, np.float32)
+    for number in range(3):
+        observation[:] = number
+        buffer.add(observation=observation, reward=np.float32(number))
+    batch = buffer.sample(20)
+    np.testing.assert_array_equal(batch["observation"][:, 0], batch["reward"])
+
+
+def test_nothing_listens_until_it_is_served() -> None:
+    def sockets() -> set[str]:
+        links = (os.path.join("/proc/self/fd", entry) for entry in os.listdir("/proc/self/fd"))
+        return {os.readlink(link) for link in links if os.path.lexists(link)}
+
+    listening = {name for name in sockets() if name.startswith("socket:")}
+    buffer = filled()
+    assert {name for name in sockets() if name.startswith("socket:")} <= listening
+    client = relive.Client(f"localhost:{buffer.serve()}", transport="tcp")
+    assert client.server_info(timeout=PATIENCE_S)["replay"].current_size == 50
+    with client.batches("replay", 8, timeout=PATIENCE_S) as batches:
+        assert next(batches).data["observation"].shape == (8, 4)
+    client.insert({**step(77), "done": np.bool_(True)}, {"replay": 1.0}, timeout=PATIENCE_S)
+    assert len(buffer) == 51
+
+
+@pytest.mark.parametrize("prioritized", [None, 0.6])
+def test_the_same_seed_and_calls_give_the_same_batches(prioritized: float | None) -> None:
+    def drawn(seed: int | None) -> npt.NDArray[np.float32]:
+        buffer = filled(seed=seed, prioritized=prioritized, batch_size=16)
+        batches = []
+        for number in range(5):
+            batch = buffer.sample()
+            if prioritized:
+                buffer.update(batch["keys"], batch["reward"] + 1)
+            buffer.add(step(100 + number))
+            batches.append(batch["reward"])
+        return np.concatenate(batches)
+
+    np.testing.assert_array_equal(drawn(3), drawn(3))
+    assert (drawn(3) != drawn(4)).any() and (drawn(None) != drawn(None)).any()
+
+
+def test_prioritized_batches_have_weights_and_keys() -> None:
+    buffer = filled(prioritized=1.0, beta=0.5, batch_size=400, seed=1)
+    batch = buffer.sample()
+    assert batch["weights"].dtype == np.float32 and (batch["weights"] == 1.0).all()
+    # One transition gets the priority of all others together.
+    keys, first = np.unique(batch["keys"], return_index=True)
+    assert len(keys) == 50
+    buffer.update(keys, np.ones(50))
+    chosen = keys[batch["reward"][first] == 7.0]
+    buffer.update(chosen, [49.0])
+    batch = buffer.sample()
+    is_chosen = batch["keys"] == chosen[0]
+    assert 0.4 < is_chosen.mean() < 0.6 and (batch["reward"][is_chosen] == 7.0).all()
+    # (N P)^-beta: N P is 25 of the chosen one and 25/49 of the others.
+    np.testing.assert_allclose(batch["weights"][is_chosen], (1 / 49) ** 0.5, rtol=1e-5)
+    np.testing.assert_allclose(batch["weights"][~is_chosen], 1.0)
+    buffer.beta = 1.0
+    np.testing.assert_allclose(buffer.sample()["weights"].min(), 1 / 49, rtol=1e-5)
+    # New transitions come with the highest priority so far, unless told otherwise.
+    buffer.add(step(1))
+    buffer.add(step(2), priority=0.5)
+    assert [item.priority for item in buffer.server.localhost_client().items("replay")][-2:] == [49.0, 0.5]
+
+
+def test_batches_come_in_the_arrays_of_frameworks() -> None:
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+    buffer = filled(prioritized=0.5)
+    batch = buffer.sample(8, to="torch")
+    assert isinstance(batch["observation"], torch.Tensor) and batch["weights"].dtype == torch.float32
+    buffer.update(batch["keys"], batch["reward"].abs() + 1)
+    batch = buffer.sample(8, to="jax")
+    assert isinstance(batch["observation"], jax.Array) and batch["keys"].dtype == np.uint64
+    buffer.update(batch["keys"], batch["reward"] + 1)
+    with pytest.raises(ValueError, match="'numpy', 'torch' or 'jax'"):
+        buffer.sample(8, to="tensorflow")
+
+
+def test_steps_of_many_environments_are_added_at_once() -> None:
+    buffer = ReplayBuffer(100, batch_size=8)
+    steps = [step(number) for number in range(16)]
+    buffer.add_batch({name: np.stack([step[name] for step in steps]) for name in steps[0]})
+    buffer.add_batch(**{name: np.stack([step[name] for step in steps[:4]]) for name in steps[0]})
+    buffer.add(steps[0])
+    assert rewards(buffer) == [*range(16), *range(4), 0]
+    batch = buffer.sample()
+    np.testing.assert_array_equal(batch["next_observation"][:, 2], batch["reward"] + 1)
+
+
+def windows(returns: list[float], terminates: bool, n_step: int, discount: float) -> list[tuple[int, float, int, float]]:
+    """First step, return, step after the last and bootstrap discount of an episode's transitions, the slow way."""
+    found = []
+    for first in range(len(returns)):
+        end = min(first + n_step, len(returns))
+        total = sum(discount**k * returns[first + k] for k in range(end - first))
+        is_over = terminates and end == len(returns)
+        found.append((first, total, end, 0.0 if is_over else discount ** (end - first)))
+    return found
+
+
+@pytest.mark.parametrize("n_step", [1, 2, 3, 5])
+@pytest.mark.parametrize("flags", ["terminated", "done"])
+def test_windows_over_several_steps_end_with_the_episode_of_each_environment(n_step: int, flags: str) -> None:
+    random, discount, environments = np.random.default_rng(n_step), 0.9, 4
+    buffer = ReplayBuffer(10_000, n_step=n_step, discount=discount)
+    episodes: list[list[tuple[list[int], list[float], bool]]] = [[] for _ in range(environments)]
+    running: list[tuple[list[int], list[float]]] = [([], []) for _ in range(environments)]
+    for number in range(60):
+        reward = random.standard_normal(environments).astype(np.float32)
+        terminated = random.random(environments) < 0.15
+        truncated = ~terminated & (random.random(environments) < 0.1)
+        identity = np.arange(environments) * 1_000 + number
+        end = {"terminated": terminated} if flags == "terminated" else {"done": terminated | truncated}
+        buffer.add_batch(
+            observation={"id": identity}, reward=reward, next_observation={"id": identity + 1}, truncated=truncated, **end
+        )
+        for environment, (identities, gained) in enumerate(running):
+            identities.append(int(identity[environment]))
+            gained.append(float(reward[environment]))
+            if terminated[environment] or truncated[environment]:
+                episodes[environment].append((identities, gained, bool(terminated[environment])))
+                running[environment] = ([], [])
+    wanted = {}
+    for identities, gained, terminates in (episode for each in episodes for episode in each):
+        for first, total, after, bootstrap in windows(gained, terminates, n_step, discount):
+            wanted[identities[first]] = (total, identities[after - 1] + 1, bootstrap)
+    client = buffer.server.localhost_client()
+    len(buffer)
+    samples = client.get_items("replay", [item.key for item in client.items("replay")])
+    found = {
+        int(sample.data["observation"]["id"]): (
+            float(sample.data["reward"]), int(sample.data["next_observation"]["id"]), float(sample.data["discount"])
+        )
+        for sample in samples if sample is not None
+    }
+    assert len(found) == len(samples)
+    unfinished = {identity for identities, _ in running for identity in identities}
+    assert set(wanted) <= set(found) and set(found) - set(wanted) <= unfinished
+    for identity, expected in wanted.items():
+        np.testing.assert_allclose(found[identity], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_single_environment_has_windows_too() -> None:
+    buffer = ReplayBuffer(100, n_step=3, discount=0.5)
+    for number in range(5):
+        buffer.add(observation=number, reward=1.0, next_observation=number + 1, terminated=number == 4)
+    batch = buffer.sample(200)
+    found = sorted(set(zip(*(batch[name].tolist() for name in ("observation", "reward", "next_observation", "discount")))))
+    assert found == [(0, 1.75, 3, 0.125), (1, 1.75, 4, 0.125), (2, 1.75, 5, 0.0), (3, 1.5, 5, 0.0), (4, 1.0, 5, 0.0)]
+
+
+def test_a_buffer_is_saved_and_loaded(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "buffer"
+    buffer = filled(prioritized=0.7, beta=0.3, batch_size=12, n_step=2, discount=0.9)
+    batch = buffer.sample()
+    buffer.update(batch["keys"], batch["reward"] + 5.0)
+    buffer.save(path)
+    buffer.add(step(1_000))
+    buffer.save(path)
+    buffer.close()
+    for seed in (1, 1, 2):
+        loaded = ReplayBuffer.load(path, seed=seed)
+        assert len(loaded) == len(rewards(loaded)) == 50
+        assert loaded.beta == 0.3 and loaded.sample()["weights"].shape == (12,)
+        # The next transition comes with the highest priority that there was.
+        for number in range(10):
+            loaded.add(step(number))
+        highest = max(item.priority for item in loaded.server.localhost_client().items("replay"))
+        assert [item.priority for item in loaded.server.localhost_client().items("replay")][-1] == highest > 5.0
+        loaded.close()
+
+
+def test_a_buffer_that_was_loaded_can_be_saved_in_its_place(tmp_path: pathlib.Path) -> None:
+    with filled() as buffer:
+        buffer.save(tmp_path)
+    with ReplayBuffer.load(tmp_path) as buffer:
+        buffer.add(step(50))
+        buffer.save(tmp_path)
+    with ReplayBuffer.load(tmp_path) as buffer:
+        assert rewards(buffer) == list(range(51))
+
+
+def test_what_cannot_be_is_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
+    for arguments, told in [
+        ({"capacity": 0}, "max_size"),
+        ({"capacity": 1, "batch_size": 0}, "batch_size"),
+        ({"capacity": 1, "n_step": 0, "discount": 0.9}, "n_step"),
+        ({"capacity": 1, "n_step": 3}, "needs a discount"),
+        ({"capacity": 1, "discount": 1.5}, "discount must be"),
+        ({"capacity": 1, "seed": -1}, "seed"),
+    ]:
+        with pytest.raises(ValueError, match=told):
+            ReplayBuffer(**arguments)  # type: ignore[arg-type]
+    buffer = ReplayBuffer(10)
+    with pytest.raises(ValueError, match="is empty"):
+        buffer.sample()
+    buffer.add(step(0))
+    with pytest.raises(ValueError, match="at least 1"):
+        buffer.sample(0)
+    with pytest.raises(ValueError, match="no priorities"):
+        buffer.update([1], [1.0])
+    with pytest.raises(ValueError, match="float32"):
+        buffer.add({**step(0), "reward": np.float64(1.0)})
+    prioritized = ReplayBuffer(10, prioritized=0.5)
+    with pytest.raises(ValueError, match="rename"):
+        prioritized.add(weights=1.0)
+    several = ReplayBuffer(10, n_step=2, discount=0.9)
+    for steps, told in [
+        ({"reward": [1.0]}, "terminated or done"),
+        ({"done": [False]}, "needs a reward"),
+        ({"reward": [1.0], "done": [False], "discount": [1.0]}, "leave it out"),
+    ]:
+        with pytest.raises(ValueError, match=told):
+            several.add_batch(steps)
+    several.add_batch(reward=[1.0, 2.0], done=[False, False])
+    with pytest.raises(ValueError, match="one number for each environment"):
+        several.add_batch(reward=[1.0], done=[False])
+    with pytest.raises(OSError):
+        ReplayBuffer.load(tmp_path / "nothing")
+    buffer.close()
+    with pytest.raises(errors.ReverbError):
+        buffer.add(step(0))
