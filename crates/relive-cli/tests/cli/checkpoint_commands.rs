@@ -153,7 +153,7 @@ fn inspect_shows_rules_counters_and_items() {
         "\n\nreplay: 0 of 10 items; 0 chunks of 0 B\n",
         "  sampled by Fifo, at most 9 times; removed by Fifo\n",
         "  signature: reward float[]\n",
-        "\n\nother: 7 of 7 items, at most 1.00 MiB; 14 chunks of ",
+        "\n\nother: 7 of 7 items, at most 1.00 MiB; 7 chunks of ",
         "  7 inserts, 0 samples, 0 deletes, 0 items sampled\n",
         "  limiter: 0 to 7, 1 sample per insert, samples from 1 item on\n",
         ": priority 1, sampled 0 times, inserted 20",

@@ -200,7 +200,13 @@ fn something_that_is_no_replay_server_is_told() {
     let address = other.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for stream in other.incoming() {
-            let _ = stream.unwrap().write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            let mut stream = stream.unwrap();
+            // Unread bytes would make the system reset the connection, and the answer could be lost.
+            std::thread::spawn(move || {
+                let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                std::io::copy(&mut stream, &mut std::io::sink())
+            });
         }
     });
     for args in [&["info", &address][..], &["reset", &address, "t"], &["bench", &address, "insert"]] {

@@ -131,10 +131,10 @@ mod tests {
         added(TableConfig::new("scratch")).unwrap();
         let own = Agent::tables(&DqnConfig::default()).unwrap().remove(0);
         added(own.clone()).unwrap();
-        let error = added(own.clone().max_size(50).sampler(SelectorKind::Fifo)).unwrap_err().to_string();
+        let error = added(own.clone().max_size(5_000).sampler(SelectorKind::Fifo)).unwrap_err().to_string();
         assert!(error.contains("`replay`") && error.contains("relive table drop"), "{error}");
         assert!(error.contains("sampler is Fifo, not Prioritized(0.6)"), "{error}");
-        assert!(error.contains("max_size is 50, not 1000000"), "{error}");
+        assert!(error.contains("max_size is 5000, not 1000000"), "{error}");
         let error = added(own.rate_limiter(RateLimiterConfig::queue(3))).unwrap_err().to_string();
         assert!(error.contains("rate limiter is 1 samples per insert from 1 items on"), "{error}");
         let error = added(TableConfig::new("episodes")).unwrap_err().to_string();
