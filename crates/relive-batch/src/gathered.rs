@@ -17,7 +17,7 @@ use super::{BatchColumn, BatchError, SampleInfo};
 pub struct Gathered {
     table: Arc<str>,
     infos: Vec<SampleInfo>,
-    /// When each item was inserted; empty if nobody has told.
+    /// When each item was inserted.
     inserted_at: Vec<Timestamp>,
     columns: Vec<GatheredColumn>,
     memory: Arc<BatchMemory>,
@@ -69,7 +69,7 @@ impl Gathered {
         &self.infos
     }
 
-    /// When an item was inserted, if that was told.
+    /// When an item was inserted; none beyond the last.
     #[must_use]
     pub fn inserted_at(&self, sample: usize) -> Option<Timestamp> {
         self.inserted_at.get(sample).copied()

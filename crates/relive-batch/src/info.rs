@@ -38,7 +38,7 @@ impl From<&Sampled> for SampleInfo {
 
 impl From<&SampledRow> for SampleInfo {
     fn from(row: &SampledRow) -> SampleInfo {
-        let SampledRow { key, priority, probability, table_size, times_sampled } = *row;
+        let SampledRow { key, priority, probability, table_size, times_sampled, .. } = *row;
         SampleInfo { key, probability, table_size, priority, times_sampled, rate_limited: false }
     }
 }

@@ -57,6 +57,8 @@ pub struct SampledRow {
     pub probability: f64,
     /// Number of items in the table.
     pub table_size: u64,
+    /// When it was inserted.
+    pub inserted_at: Timestamp,
     /// How often it has been sampled, this time included.
     pub times_sampled: i32,
 }

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use relive_tensor::{ColumnLayout, Row, RowLayout, Trajectory};
 
-use crate::{ItemData, ItemView};
+use crate::{ItemData, ItemView, Timestamp};
 
 /// The number of a layout in its table's [`Layouts`]; without meaning for an item that is no row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +99,8 @@ pub(crate) struct Record {
     /// The same as in the data, here to spare a look-up the way there.
     pub(crate) key: u64,
     pub(crate) priority: f64,
+    /// The same again, for those who get no more of an item than its columns.
+    pub(crate) inserted_at: Timestamp,
     pub(crate) times_sampled: i32,
     layout: LayoutId,
 }
@@ -106,7 +108,8 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn new(data: Arc<ItemData>, priority: f64, times_sampled: i32, layouts: &mut Layouts) -> Self {
         let (row, layout) = layouts.row_of(&data.trajectory).unzip();
-        Self { key: data.key, data, row, priority, times_sampled, layout: layout.unwrap_or_default() }
+        let (key, inserted_at, layout) = (data.key, data.inserted_at, layout.unwrap_or_default());
+        Self { data, row, key, priority, inserted_at, times_sampled, layout }
     }
 
     pub(crate) fn data(&self) -> &Arc<ItemData> {

@@ -48,6 +48,7 @@ mod common {
             priority: sampled.priority,
             probability: sampled.probability,
             table_size: sampled.table_size,
+            inserted_at: sampled.item.inserted_at,
             times_sampled: sampled.times_sampled,
         };
         let first = |sampled: &Sampled| sampled.item.trajectory.decode_column(0).unwrap();

@@ -58,8 +58,9 @@ impl Rows {
         match copied {
             CopiedSamples::Rows(rows) => {
                 let infos = rows.iter().map(Into::into).collect();
-                let columns = columns.clone();
-                let batch = Gathered::new(Arc::clone(&self.table), infos, Vec::new(), columns, memory);
+                let inserted_at = rows.iter().map(|row| row.inserted_at).collect();
+                let batch =
+                    Gathered::new(Arc::clone(&self.table), infos, inserted_at, columns.clone(), memory);
                 Ok(SampleBatch::gathered(batch))
             }
             CopiedSamples::Items(items) => Err(items),

@@ -75,8 +75,7 @@ impl Sample {
         }
     }
 
-    /// When the server inserted the item, by the server's clock; none if that was not told, as of small items that a table of this process
-    /// has copied into a batch.
+    /// When the server inserted the item, by the server's clock; none if the server does not say.
     pub fn inserted_at(&self) -> Option<SystemTime> {
         let inserted_at = match &self.data {
             SampleData::Gathered { batch, at } => batch.inserted_at(*at)?,

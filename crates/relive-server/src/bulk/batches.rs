@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use relive_batch::{Batch, BatchError, StoredColumn};
-use relive_table::Sampled;
+use relive_batch::{Batch, BatchColumn, BatchError, StoredColumn};
+use relive_engine::limits::MAX_COPIED_BYTES;
+use relive_engine::{CopiedSamples, TableHandle};
+use relive_table::{MAX_ROWS_AT_ONCE, Sampled, SampledRow};
 use relive_tensor::{CodecSet, ColumnLayout};
 use relive_transport::{FrameWriter, Frames};
 use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameKind, InfoLayout, aligned};
 use relive_wire::sample::Packer;
-use relive_wire::v1::{BatchColumn, BatchHead, ShareMemory};
+use relive_wire::v1::{BatchColumn as BatchColumnHead, BatchHead, ShareMemory};
 use relive_wire::{Message, dtype};
 use tonic::Status;
 
@@ -34,9 +36,22 @@ pub(super) struct Sender {
 /// A batch, and where everything lies in its data.
 struct Plan {
     batch: Batch,
+    place: Placement,
+}
+
+/// Where everything of a batch lies in its data, and the head that says so.
+#[derive(Debug)]
+struct Placement {
     head: BatchHead,
     columns: Vec<Range<usize>>,
     len: usize,
+}
+
+/// Batches of small items, which the table copies to where they go.
+#[derive(Debug)]
+pub(super) struct Rows {
+    layouts: Arc<[ColumnLayout]>,
+    place: Placement,
 }
 
 impl Sender {
@@ -62,15 +77,15 @@ impl Sender {
         samples: Vec<Sampled>,
     ) -> Result<u64, Failure> {
         let plan = match Plan::new(samples) {
-            Ok(plan) if plan.len as u64 > MAX_BATCH_BYTES => {
+            Ok(plan) if plan.place.len as u64 > MAX_BATCH_BYTES => {
                 return self.send_apart(frames, table, plan.batch.samples()).await;
             }
             Ok(plan) => plan,
             Err(samples) => return self.send_apart(frames, table, &samples).await,
         };
-        let len = plan.len as u64;
+        let len = plan.place.len as u64;
         let load = self.passage.take(len).await;
-        match self.slot(plan.len) {
+        match self.slot(plan.place.len) {
             Some(slot) => self.send_shared(frames, plan, slot).await?,
             None => self.send_inline(&counting(frames, &load), plan).await?,
         }
@@ -114,28 +129,80 @@ impl Sender {
         })
     }
 
-    async fn send_shared(&mut self, frames: &Frames, mut plan: Plan, mut slot: Slot) -> Result<(), Failure> {
+    /// Sends a batch that `table` copies, if it can do so at once; gives its bytes. Otherwise the table may have given samples.
+    pub(super) async fn send_rows(
+        &mut self,
+        frames: &Frames,
+        table: &TableHandle,
+        rows: &Rows,
+    ) -> Result<Result<u64, Vec<Sampled>>, Failure> {
+        let (len, samples) = (rows.place.len, rows.place.head.samples as usize);
+        let load = self.passage.take(len as u64).await;
+        let mut slot = self.slot(len);
+        let data = match &mut slot {
+            Some(slot) => slot.memory.bytes_mut(),
+            None => self.data(len),
+        };
+        let mut places = rows.place.cut(data);
+        let infos = match table.sample_rows(&rows.layouts, samples, &mut places) {
+            CopiedSamples::Rows(infos) => infos,
+            CopiedSamples::Items(items) => {
+                if let Some((slot, slots)) = slot.zip(self.slots.as_mut()) {
+                    slots.put_back(slot);
+                }
+                return Ok(Err(items));
+            }
+        };
+        let data = match &mut slot {
+            Some(slot) => slot.memory.bytes_mut(),
+            None => self.data(len),
+        };
+        InfoLayout::of(samples).write(infos.iter().map(info_of_row), data);
+        let head = rows.place.head.clone();
+        match slot {
+            Some(slot) => self.lend(frames, head, slot).await?,
+            None => {
+                let parts = [self.data.get(..len).unwrap_or_default()];
+                let writer = counting(frames, &load);
+                writer.send_parts(FrameKind::Batch, &head.encode_to_vec(), &parts).await?;
+            }
+        }
+        load.arrived();
+        Ok(Ok(len as u64))
+    }
+
+    async fn send_shared(&mut self, frames: &Frames, plan: Plan, mut slot: Slot) -> Result<(), Failure> {
         plan.write(slot.memory.bytes_mut(), |_| true)?;
-        plan.head.slot = Some(slot.number);
+        self.lend(frames, plan.place.head, slot).await
+    }
+
+    /// Hands over a batch that lies in shared memory.
+    async fn lend(&mut self, frames: &Frames, mut head: BatchHead, mut slot: Slot) -> Result<(), Failure> {
+        head.slot = Some(slot.number);
         if let Some(descriptor) = slot.descriptor.take() {
             announce(frames, &slot, &descriptor).await?;
         }
         if let Some(slots) = &mut self.slots {
             slots.lend(slot);
-            plan.head.dropped_slots = slots.take_dropped();
+            head.dropped_slots = slots.take_dropped();
         }
-        Ok(frames.send_frame(FrameKind::Batch, &plan.head.encode_to_vec(), &[]).await?)
+        Ok(frames.send_frame(FrameKind::Batch, &head.encode_to_vec(), &[]).await?)
+    }
+
+    /// Memory of this connection's own.
+    fn data(&mut self, len: usize) -> &mut [u8] {
+        if self.data.len() < len {
+            // Zeros that nobody writes to take no memory: what is sent from where it is stored leaves its place untouched.
+            self.data = vec![0; len];
+        }
+        self.data.get_mut(..len).unwrap_or_default()
     }
 
     async fn send_inline(&mut self, writer: &FrameWriter, plan: Plan) -> Result<(), Failure> {
-        if self.data.len() < plan.len {
-            // Zeros that nobody writes to take no memory: what is sent from where it is stored leaves its place untouched.
-            self.data = vec![0; plan.len];
-        }
         let stored = plan.stored_columns();
-        let data = self.data.get_mut(..plan.len).unwrap_or_default();
+        let data = self.data(plan.place.len);
         plan.write(data, |column| stored.iter().all(|(other, _)| *other != column))?;
-        let head = plan.head.encode_to_vec();
+        let head = plan.place.head.encode_to_vec();
         writer.send_parts(FrameKind::Batch, &head, &plan.body(data, &stored)).await?;
         if self.data.len() > MAX_KEPT_BATCH_BYTES {
             self.data = Vec::new();
@@ -173,21 +240,31 @@ async fn announce(frames: &Frames, slot: &Slot, descriptor: &OwnedFd) -> io::Res
     frames.writer().send_with(&frame, descriptor.as_fd()).await
 }
 
-impl Plan {
-    /// The plan, or the samples if they do not make arrays.
-    fn new(samples: Vec<Sampled>) -> Result<Self, Vec<Sampled>> {
-        let batch = Batch::new(samples).map_err(|(_, samples)| samples)?;
-        let count = batch.samples().len();
+impl Rows {
+    /// Batches of `samples` items like the newest of `table`; none if it has none that are copied, or not so many at once.
+    pub(super) fn of(table: &TableHandle, samples: usize) -> Option<Self> {
+        let layouts = table.row_columns()?;
+        let columns: Vec<BatchColumn> = layouts.iter().cloned().map(BatchColumn::even).collect();
+        let place = Placement::of(&columns, samples)?;
+        let fits = place.len <= MAX_COPIED_BYTES && samples <= MAX_ROWS_AT_ONCE;
+        fits.then_some(Self { layouts, place })
+    }
+}
+
+impl Placement {
+    /// None for columns that make no arrays.
+    fn of(columns: &[BatchColumn], count: usize) -> Option<Self> {
         let mut len = InfoLayout::of(count).size_bytes();
-        let (mut columns, mut described) = (Vec::new(), Vec::new());
-        for column in batch.columns() {
-            let Some(bytes) = column.size_bytes(count) else { return Err(batch.into_samples()) };
+        let (mut ranges, mut described) =
+            (Vec::with_capacity(columns.len()), Vec::with_capacity(columns.len()));
+        for column in columns {
+            let bytes = column.size_bytes(count)?;
             let ColumnLayout { dtype, rows, cell_shape } = &column.layout;
             let rows_offset = column.lengths.is_some().then_some(len as u64);
             if rows_offset.is_some() {
                 len = aligned(len + count * size_of::<u32>());
             }
-            described.push(BatchColumn {
+            described.push(BatchColumnHead {
                 dtype: dtype::to_wire(*dtype) as i32,
                 squeeze: rows.is_none(),
                 cell_shape: cell_shape.dims().to_vec(),
@@ -196,29 +273,48 @@ impl Plan {
                 offset: len as u64,
                 bytes: bytes as u64,
             });
-            columns.push(len..len.saturating_add(bytes));
+            ranges.push(len..len.saturating_add(bytes));
             len = len.saturating_add(bytes).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
         }
-        let head = BatchHead {
-            samples: u32::try_from(count).unwrap_or(u32::MAX),
-            columns: described,
-            data_bytes: len as u64,
-            ..BatchHead::default()
-        };
-        Ok(Self { batch, head, columns, len })
+        let samples = u32::try_from(count).unwrap_or(u32::MAX);
+        let head = BatchHead { samples, columns: described, data_bytes: len as u64, ..BatchHead::default() };
+        Some(Self { head, columns: ranges, len })
+    }
+
+    /// The place of each column in `data`.
+    fn cut<'d>(&self, data: &'d mut [u8]) -> Vec<&'d mut [u8]> {
+        let (mut places, mut rest, mut passed) = (Vec::with_capacity(self.columns.len()), data, 0);
+        for range in &self.columns {
+            let (_, after) = rest.split_at_mut_checked(range.start - passed).unwrap_or_default();
+            let (place, after) = after.split_at_mut_checked(range.len()).unwrap_or_default();
+            places.push(place);
+            (rest, passed) = (after, range.end);
+        }
+        places
+    }
+}
+
+impl Plan {
+    /// The plan, or the samples if they do not make arrays.
+    fn new(samples: Vec<Sampled>) -> Result<Self, Vec<Sampled>> {
+        let batch = Batch::new(samples).map_err(|(_, samples)| samples)?;
+        match Placement::of(batch.columns(), batch.samples().len()) {
+            Some(place) => Ok(Self { batch, place }),
+            None => Err(batch.into_samples()),
+        }
     }
 
     /// The columns that can be sent from where they are stored, by their numbers.
     fn stored_columns(&self) -> Vec<(usize, StoredColumn<'_>)> {
         let stored = |column| Some((column, self.batch.stored_column(column, MIN_STORED_PART_BYTES)?));
-        (0..self.columns.len()).filter_map(stored).collect()
+        (0..self.place.columns.len()).filter_map(stored).collect()
     }
 
     /// The batch in its order: what lies in `data`, and instead of the places of stored columns what they consist of.
     fn body<'a>(&self, data: &'a [u8], stored: &'a [(usize, StoredColumn<'_>)]) -> Vec<&'a [u8]> {
         let (mut parts, mut passed) = (Vec::new(), 0);
         for (column, plain) in stored {
-            let Some(range) = self.columns.get(*column) else { continue };
+            let Some(range) = self.place.columns.get(*column) else { continue };
             parts.push(data.get(passed..range.start).unwrap_or_default());
             parts.extend(plain.parts());
             passed = range.end;
@@ -239,23 +335,27 @@ impl Plan {
             rate_limited: sampled.rate_limited,
         });
         InfoLayout::of(infos.len()).write(infos, data);
-        for (head, column) in self.head.columns.iter().zip(self.batch.columns()) {
+        for (head, column) in self.place.head.columns.iter().zip(self.batch.columns()) {
             let start = head.rows_offset.and_then(|offset| usize::try_from(offset).ok());
             let Some((start, lengths)) = start.zip(column.lengths.as_ref()) else { continue };
             let numbers = data.get_mut(start..).unwrap_or_default().as_chunks_mut().0.iter_mut();
             numbers.zip(lengths).for_each(|(place, rows)| *place = rows.to_le_bytes());
         }
-        let mut targets = Vec::with_capacity(self.columns.len());
-        let (mut rest, mut passed) = (data, 0);
-        for (column, range) in self.columns.iter().enumerate() {
-            let (_, after) = rest.split_at_mut_checked(range.start - passed).unwrap_or_default();
-            let (target, after) = after.split_at_mut_checked(range.len()).unwrap_or_default();
-            if is_wanted(column) {
-                targets.push((column, target));
-            }
-            (rest, passed) = (after, range.end);
-        }
+        let targets = self.place.cut(data).into_iter().enumerate();
+        let targets = targets.filter(|(column, _)| is_wanted(*column));
         self.batch.gather_into(targets).map_err(|error| damaged(&error))
+    }
+}
+
+fn info_of_row(row: &SampledRow) -> BatchInfo {
+    BatchInfo {
+        key: row.key,
+        probability: row.probability,
+        priority: row.priority,
+        table_size: row.table_size,
+        inserted_at: row.inserted_at.as_nanos(),
+        times_sampled: row.times_sampled,
+        rate_limited: false,
     }
 }
 

@@ -14,7 +14,7 @@ use relive_wire::v1::{AskBatches, OpenSampler};
 use tokio::task::yield_now;
 use tonic::Status;
 
-use super::batches::Sender;
+use super::batches::{Rows, Sender};
 use super::connection::without_body;
 use super::failure::{Failure, malformed, unexpected};
 use super::slots::Slots;
@@ -46,6 +46,8 @@ struct Reader {
     window_bytes: u64,
     on_their_way: u64,
     sender: Sender,
+    /// What batches are like that the table copies, as far as it is known.
+    rows: Option<Rows>,
     stop: Stop,
 }
 
@@ -76,6 +78,7 @@ impl Reader {
             window_bytes: open.window_bytes,
             on_their_way: 0,
             sender: Sender::new(slots, line.passage()),
+            rows: None,
             stop: services.stop(),
         })
     }
@@ -94,8 +97,21 @@ impl Reader {
                 // Others on this thread have their turn, however much one client has to say.
                 yield_now().await;
             }
-            let Ok(samples) = self.take(frames).await? else { return Ok(()) };
+            let samples = match self.send_rows(frames).await? {
+                Ok(sent) => {
+                    self.on_their_way += sent;
+                    self.wanted -= 1;
+                    yield_now().await;
+                    continue;
+                }
+                Err(samples) if samples.is_empty() => match self.take(frames).await? {
+                    Ok(samples) => samples,
+                    Err(Ended) => return Ok(()),
+                },
+                Err(samples) => samples,
+            };
             self.on_their_way += self.send(frames, samples).await?;
+            self.rows = Rows::of(&self.table, self.batch_size);
             yield_now().await;
         }
     }
@@ -103,6 +119,16 @@ impl Reader {
     /// A batch may be larger than the window, alone.
     fn may_send(&self) -> bool {
         self.wanted > 0 && (self.on_their_way == 0 || self.on_their_way < self.window_bytes)
+    }
+
+    /// Sends a whole batch of small items, if the table copies them; otherwise gives the samples that it took instead.
+    async fn send_rows(&mut self, frames: &Frames) -> Result<Result<u64, Vec<Sampled>>, Failure> {
+        match &self.rows {
+            Some(rows) if self.missing == self.batch_size => {
+                self.sender.send_rows(frames, &self.table, rows).await
+            }
+            _ => Ok(Err(Vec::new())),
+        }
     }
 
     /// Sends what was taken. A batch whose samples come bit by bit goes out as they come, so that the client knows what it

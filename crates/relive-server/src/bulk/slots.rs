@@ -61,6 +61,15 @@ impl Slots {
         Ok(Some(Slot { number: self.next, memory, descriptor: Some(descriptor) }))
     }
 
+    /// Takes back a piece that the client has never heard of, or not this time.
+    pub(super) fn put_back(&mut self, slot: Slot) {
+        match slot.descriptor {
+            None => drop(self.free.insert(slot.number, slot.memory)),
+            // Only who has its descriptor can be told its number.
+            Some(_) => self.bytes -= slot.memory.len(),
+        }
+    }
+
     /// Takes note that the client has a piece.
     pub(super) fn lend(&mut self, slot: Slot) {
         self.lent.insert(slot.number, slot.memory);
@@ -105,6 +114,23 @@ mod tests {
         assert!(!slots.give_back(number), "it is here");
         let again = slots.take(100).unwrap().unwrap();
         assert_eq!((again.number, again.descriptor.is_some()), (number, false));
+    }
+
+    #[test]
+    fn what_was_not_used_is_free_again() {
+        let mut slots = Slots::default();
+        let new = slots.take(100).unwrap().unwrap();
+        let number = new.number;
+        slots.put_back(new);
+        let mut second = slots.take(100).unwrap().unwrap();
+        assert!(second.number != number && second.descriptor.is_some(), "the client never had the first");
+        let number = second.number;
+        second.descriptor = None;
+        slots.lend(second);
+        assert!(slots.give_back(number));
+        let again = slots.take(100).unwrap().unwrap();
+        slots.put_back(again);
+        assert_eq!(slots.take(100).unwrap().unwrap().number, number);
     }
 
     #[test]

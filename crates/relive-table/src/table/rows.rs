@@ -109,6 +109,7 @@ impl State {
                     priority: record.priority,
                     probability: pick.probability,
                     table_size,
+                    inserted_at: record.inserted_at,
                     times_sampled: record.times_sampled,
                 });
                 let layouts = self.contents.items.layouts();
