@@ -42,7 +42,7 @@ fn compare(message: &SampleStreamResponse, samples: &[ReceivedSample]) {
                 break;
             }
         }
-        assert!(sample.chunks().eq(chunks.iter().map(|chunk| chunk.as_ref())));
+        assert!(sample.chunks().eq(chunks.iter().map(AsRef::as_ref)));
         compare_info(info.expect("an entry that begins a sample has information"), sample);
     }
 }

@@ -66,9 +66,38 @@ mod common {
         let rows = table.sample_rows(layout, count, &mut [&mut bytes], &mut rng(1), &mut others);
         (rows, bytes, others.len())
     }
+
+    /// An item of three columns, in one chunk or in one for each, of which the last is compressed.
+    pub(super) fn transition(key: u64, value: f32, in_one: bool) -> NewItem {
+        let observation = Tensor::from_slice(&[value, -value], [1, 2]).unwrap();
+        let columns = [
+            observation,
+            Tensor::from_bools(&[value > 2.0], [1]).unwrap(),
+            Tensor::from_slice(&[value; 40], [1, 40]).unwrap(),
+        ];
+        let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+        let chunk = |key: u64, columns: &[Tensor], codec| {
+            Arc::new(Chunk::new(encode_chunk(key, range, columns, false, codec).unwrap()).unwrap())
+        };
+        let mut builder = TrajectoryBuilder::new();
+        if in_one {
+            builder.chunk(chunk(key, &columns, Codec::Raw));
+        } else {
+            for (number, column) in columns.iter().enumerate() {
+                let codec = if number == 2 { Codec::Zstd } else { Codec::Snappy };
+                builder.chunk(chunk(3 * key + number as u64, std::slice::from_ref(column), codec));
+            }
+        }
+        for column in 0..3 {
+            builder.begin_column(true);
+            let (chunk, index) = if in_one { (0, column) } else { (column, 0) };
+            builder.slice(Slice { chunk, offset: 0, length: 1, index });
+        }
+        NewItem { key, priority: 1.0, times_sampled: 0, trajectory: builder.build().unwrap() }
+    }
 }
 
-use common::{copy, filled, insert, layout, rng, rows_of};
+use common::{copy, filled, insert, layout, rng, rows_of, transition};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
@@ -179,42 +208,13 @@ fn a_restored_table_copies() {
     assert_eq!(copy(&mut restored, &layout(1), 6), copy(&mut table, &layout(1), 6));
 }
 
-/// An item of three columns, in one chunk or in one for each, of which the last is compressed.
-fn transition(key: u64, value: f32, in_one: bool) -> NewItem {
-    let observation = Tensor::from_slice(&[value, -value], [1, 2]).unwrap();
-    let columns = [
-        observation,
-        Tensor::from_bools(&[value > 2.0], [1]).unwrap(),
-        Tensor::from_slice(&[value; 40], [1, 40]).unwrap(),
-    ];
-    let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
-    let chunk = |key: u64, columns: &[Tensor], codec| {
-        Arc::new(Chunk::new(encode_chunk(key, range, columns, false, codec).unwrap()).unwrap())
-    };
-    let mut builder = TrajectoryBuilder::new();
-    if in_one {
-        builder.chunk(chunk(key, &columns, Codec::Raw));
-    } else {
-        for (number, column) in columns.iter().enumerate() {
-            let codec = if number == 2 { Codec::Zstd } else { Codec::Snappy };
-            builder.chunk(chunk(3 * key + number as u64, std::slice::from_ref(column), codec));
-        }
-    }
-    for column in 0..3 {
-        builder.begin_column(true);
-        let (chunk, index) = if in_one { (0, column) } else { (column, 0) };
-        builder.slice(Slice { chunk, offset: 0, length: 1, index });
-    }
-    NewItem { key, priority: 1.0, times_sampled: 0, trajectory: builder.build().unwrap() }
-}
-
 #[test]
 fn columns_are_copied_to_places_of_their_own_however_they_lie() {
     let mut table =
         filled(TableConfig::new("t"), (0..40).map(|key| transition(key, key as f32, key % 3 != 0)));
     let columns = Arc::clone(table.row_columns().unwrap());
     assert_eq!(
-        columns.iter().map(|column| column.cell_bytes()).collect::<Vec<_>>(),
+        columns.iter().map(ColumnLayout::cell_bytes).collect::<Vec<_>>(),
         [Some(8), Some(1), Some(160)]
     );
     let (mut observations, mut flags, mut others, mut left) =

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 /// `Protocol` if head and data do not fit each other.
-pub(super) fn arrived(table: Arc<str>, view: BatchView, memory: BatchMemory) -> Result<Gathered> {
+pub(super) fn arrived(table: Arc<str>, view: &BatchView, memory: BatchMemory) -> Result<Gathered> {
     let data = memory.bytes().get(..view.data_bytes).ok_or_else(|| {
         let text = format!("sample: a batch of {} bytes in less memory", view.data_bytes);
         Error::new(ErrorKind::Protocol, text)

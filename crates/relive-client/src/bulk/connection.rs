@@ -213,7 +213,7 @@ impl Connection {
             self.pieces.remove(&dropped);
         }
         let bytes = view.data_bytes as u64;
-        let batch = arrived(Arc::clone(shared.table()), view, memory).map_err(Broken::Permanent)?;
+        let batch = arrived(Arc::clone(shared.table()), &view, memory).map_err(Broken::Permanent)?;
         deliver(shared, SampleBatch::gathered(batch), bytes)
     }
 

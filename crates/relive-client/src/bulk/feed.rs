@@ -22,7 +22,6 @@ pub(crate) struct BulkFeed {
 }
 
 /// What comes next.
-#[expect(clippy::large_enum_variant, reason = "all but always the large one, which is moved once")]
 pub(crate) enum Next {
     Batch(Result<SampleBatch>),
     End,

@@ -63,7 +63,6 @@ pub(super) enum End {
 
 /// What there is for who asks.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "all but always the large one, which is moved once")]
 pub(super) enum Taken {
     Batch(SampleBatch),
     NoMore,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
-use relive_tensor::{ChunkLength, ChunkSink, ChunkStatistic, Chunker, Cut, Placed, Rows};
+use relive_tensor::{ChunkLength, ChunkSink, ChunkStatistic, Chunker, Cut, CutColumn, Placed, Rows};
 use smallvec::SmallVec;
 
 use super::column_state::ColumnState;
@@ -178,7 +178,7 @@ impl ChunkSink for Filling<'_, '_> {
         let Some(open) = self.open.take() else { return };
         match self.owner.encoder.encode(cut, self.thrifts) {
             Ok(encoded) => {
-                let rows = cut.columns().iter().map(|column| column.rows()).max();
+                let rows = cut.columns().iter().map(CutColumn::rows).max();
                 open.fill(encoded, rows.unwrap_or(0));
                 self.owner.finished.push(Arc::clone(open.slot()));
             }

@@ -267,8 +267,9 @@ impl Recorder {
             draw_key: &mut || 0,
             finished: &mut finished,
         };
-        let wanted = self.groups.iter_mut().filter(|group| group.open().is_some_and(|slot| is_wanted(slot)));
-        wanted.map(|group| group.finish(&mut owner)).collect::<Result<()>>()?;
+        let mut wanted =
+            self.groups.iter_mut().filter(|group| group.open().is_some_and(|slot| is_wanted(slot)));
+        wanted.try_for_each(|group| group.finish(&mut owner))?;
         Ok(finished)
     }
 

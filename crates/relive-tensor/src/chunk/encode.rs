@@ -36,7 +36,7 @@ pub fn encode_chunk(
 }
 
 /// A frame, and what is in it.
-type Encoded = (Arc<[u8]>, SmallVec<[ColumnHeader; 1]>);
+pub(crate) type Encoded = (Arc<[u8]>, SmallVec<[ColumnHeader; 1]>);
 
 /// Payloads of columns of these types and shapes. `encode` appends the one of a number and tells its codec.
 pub(crate) fn encode_payloads<'a>(

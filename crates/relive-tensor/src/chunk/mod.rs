@@ -18,7 +18,7 @@ pub use account::{Account, AccountSnapshot};
 pub use bytes::ChunkBytes;
 pub use cold::{ColdError, ColdStore};
 pub use encode::encode_chunk;
-pub(crate) use encode::{encode_bytes, encode_payloads};
+pub(crate) use encode::{Encoded, encode_bytes, encode_payloads};
 pub use encoded::EncodedTensor;
 pub use error::{ChunkError, ChunkFault};
 pub use header::{ColumnHeader, SequenceRange};

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::buffer::Buffer;
 use super::rows::RowData;
 use crate::chunk::{
-    ChunkError, ChunkFault, ChunkParts, ColumnHeader, SequenceRange, encode_bytes, encode_payloads,
+    ChunkError, ChunkFault, ChunkParts, ColumnHeader, Encoded, SequenceRange, encode_bytes, encode_payloads,
 };
 use crate::codec::{Codec, CodecError, delta, strings};
 use crate::limits::MAX_CHUNK_BYTES;
@@ -104,10 +104,7 @@ impl<'a> Cut<'a> {
     }
 
     /// The columns as they are. Their sizes are known, so that they are copied once, to where they stay.
-    fn stored<'s>(
-        &self,
-        described: impl Iterator<Item = (DType, &'s Shape)>,
-    ) -> Result<(Arc<[u8]>, SmallVec<[ColumnHeader; 1]>), ChunkError> {
+    fn stored<'s>(&self, described: impl Iterator<Item = (DType, &'s Shape)>) -> Result<Encoded, ChunkError> {
         let failed =
             |column| move |fault: ChunkFault| ChunkError { key: self.key, column: Some(column), fault };
         let mut heads: SmallVec<[_; 8]> = SmallVec::with_capacity(self.columns.len());
