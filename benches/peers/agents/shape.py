@@ -46,8 +46,10 @@ class Shape:
         return PERIOD if self.length > 1 else 1
 
     def episode_lengths(self) -> np.ndarray:
-        """Of the episodes that fill a table; then they come again."""
-        return np.random.default_rng(_SEED).integers(_SHORTEST, LONGEST + 1, self.items)
+        """Of the episodes that fill a table; then they come again, of the same steps of the pool."""
+        lengths = np.random.default_rng(_SEED).integers(_SHORTEST, LONGEST, self.items)
+        lengths[:-lengths.sum() % POOL] += 1
+        return lengths
 
     def capacity_steps(self) -> int:
         """Steps of the items of a full table, those that items share counted once."""
@@ -130,12 +132,10 @@ class Pool:
         return len(np.unique(first))
 
     def _episodes(self) -> set[tuple[int, int]]:
-        """First row and length of every episode, however often they have come again."""
+        """First row and length of every episode."""
         lengths = self._shape.episode_lengths()
         starts = np.cumsum(lengths) - lengths
-        rounds = np.arange(POOL)[:, None] * lengths.sum()
-        pairs = np.stack(np.broadcast_arrays((starts + rounds) % POOL, lengths), axis=-1).reshape(-1, 2)
-        return set(map(tuple, pairs.tolist()))
+        return set(zip((starts % POOL).tolist(), lengths.tolist()))
 
 
 def _random(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
