@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import cpprb
-import numpy as np
 
 from agents import ByItem
 from agents.shape import Columns, Pool, Shape
@@ -28,9 +27,6 @@ class Store(ByItem):
 
     def sample(self) -> Any:
         return self._buffer.sample(self.shape.batch)
-
-    def arrays(self, batch: Any) -> tuple[Columns, np.ndarray | None]:
-        return batch, None
 
     def items(self) -> int:
         return self._buffer.get_stored_size()
