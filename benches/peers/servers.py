@@ -65,17 +65,24 @@ def serve(
         else:
             script = pathlib.Path(__file__).with_name("reverb_server.py")
             command = [reverb_python, str(script), str(max_size), sampler]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with started(command) as server:
+            yield server
+
+
+@contextlib.contextmanager
+def started(command: list[str]) -> Iterator[Server]:
+    """The server that a command starts and that says where it listens, stopped at the end."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        line = process.stdout.readline()
+        ready = re.search(r"listening on \S+:(\d+)$", line)
+        if not ready:
+            raise SystemExit(f"the server did not start; try it by hand: {' '.join(command)}")
+        yield Server(f"localhost:{ready[1]}", process.pid)
+    finally:
+        process.terminate()
         try:
-            line = process.stdout.readline()
-            ready = re.search(r"listening on \S+:(\d+)$", line)
-            if not ready:
-                raise SystemExit(f"the {kind} server did not start; try it by hand: {' '.join(command)}")
-            yield Server(f"localhost:{ready[1]}", process.pid)
-        finally:
-            process.terminate()
-            try:
-                process.wait(STOP_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(STOP_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -20,15 +20,22 @@ pub(crate) struct Options {
     /// The whole comparison, with torchrl, cpprb, flashbax and numpy as well: targets, tables and a picture
     #[arg(long, conflicts_with_all = ["package", "checkpoints"])]
     peers: bool,
+    /// What agents store (transitions, frames, sequences, episodes) beside numpy, cpprb, torchrl and flashbax
+    #[arg(long, conflicts_with_all = ["package", "checkpoints", "peers"])]
+    shapes: bool,
     /// What `compare.py` or `package.py` of `benches/peers` is given, for example `--seconds 2 --rounds 1`; with
     /// `--checkpoints`, a folder and options as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`; with `--peers`, what
-    /// `peers.py` takes, as `--quick` or `--help`
+    /// `peers.py` takes, as `--quick` or `--help`; with `--shapes`, what `shapes.py` takes, as `--seconds 0.5 --rounds 1`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 /// Builds what is shipped and runs the comparison.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    if options.shapes {
+        // Nobody there needs dm-reverb.
+        return process::run(shapes(root, &options.arguments)?.current_dir(root));
+    }
     let reverb = python::INTEROP.python(root)?;
     let mut command = match options {
         Options { checkpoints: true, arguments, .. } => checkpoints(root, &reverb, arguments)?,
@@ -75,5 +82,13 @@ fn peers(root: &Path, reverb: &Path, arguments: &[String]) -> Result<Command> {
     let mut command = Command::new(python);
     command.arg("benches/peers/peers.py").arg("--relive").arg(server).arg("--limits").arg(limits);
     command.arg("--reverb-python").arg(reverb).args(arguments);
+    Ok(command)
+}
+
+fn shapes(root: &Path, arguments: &[String]) -> Result<Command> {
+    let python = python::PEERS.python(root)?;
+    wheel::install(root, &python, Profile::Release)?;
+    let mut command = Command::new(python);
+    command.arg("benches/peers/shapes.py").args(arguments);
     Ok(command)
 }

@@ -1,0 +1,111 @@
+"""Where agents store steps of several columns, behind one interface: each does its work as its documents advise.
+
+Every module has contenders and a text `SETTINGS` that says what was used.
+"""
+
+from __future__ import annotations
+
+import abc
+import importlib
+from typing import Any
+
+import numpy as np
+
+from agents.shape import Columns, Pool, Shape
+
+KINDS = {
+    "numpy": ("rings", "Ring"),
+    "numpy, out=": ("rings", "OutRing"),
+    "memcpy": ("rings", "Rows"),
+    "cpprb": ("with_cpprb", "Store"),
+    "torchrl": ("with_torchrl", "Store"),
+    "torchrl, plain tensors": ("with_torchrl", "PlainStore"),
+    "flashbax": ("with_flashbax", "Store"),
+    "relive": ("with_relive", "InProcess"),
+    "relive, shm": ("with_relive", "SharedMemory"),
+    "relive, tcp": ("with_relive", "Tcp"),
+    "relive.ReplayBuffer": ("with_replay_buffer", "Store"),
+}
+"""Module and class by name."""
+
+
+class NotApplicable(Exception):
+    """The contender does not keep items of this shape; the text says why."""
+
+
+class Base(abc.ABC):
+    """Keeps the newest items of a shape. Steps are added in order, those of a block one at a time or by one call."""
+
+    def __init__(self, shape: Shape, pool: Pool) -> None:
+        self.shape, self.pool = shape, pool
+
+    @abc.abstractmethod
+    def add_one(self, number: int, is_last: bool) -> None:
+        """Adds the step `number`, the last of an episode or not, and the item that ends with it, if there is one."""
+
+    @abc.abstractmethod
+    def add_many(self, number: int, count: int) -> None:
+        """Adds a block of `count` steps, and the items that end with them."""
+
+    def settle(self) -> None:
+        """Returns once everything that was added is there."""
+
+    @abc.abstractmethod
+    def sample(self) -> Any:
+        """A batch, complete, in memory of this process."""
+
+    def arrays(self, batch: Any) -> tuple[Columns, np.ndarray | None]:
+        """A batch as arrays by column, and the lengths of its episodes, for checks: its time is not taken."""
+        return batch, None
+
+    @abc.abstractmethod
+    def items(self) -> int:
+        """Items that can be sampled."""
+
+    def close(self) -> None:
+        pass
+
+
+class ByItem(Base):
+    """For contenders that keep whole items, each a row: sequences are collected before they are added."""
+
+    def __init__(self, shape: Shape, pool: Pool) -> None:
+        super().__init__(shape, pool)
+        if shape.has_episodes:
+            raise NotApplicable("has no items of different lengths")
+        self._is_collected = shape.length > 1
+        # Twice as long as an item: the newest steps always lie together.
+        self._newest = {name: np.zeros((2 * shape.length, *of_step), dtype) for name, (of_step, dtype) in shape.columns.items()}
+
+    def add_one(self, number: int, is_last: bool) -> None:
+        step = self.pool.step(number)
+        if not self._is_collected:
+            return self.add_item(step)
+        length = self.shape.length
+        place = number % length
+        for name, value in step.items():
+            self._newest[name][place] = self._newest[name][place + length] = value
+        if number + 1 >= length and (number + 1) % self.shape.period == 0:
+            self.add_item({name: column[place + 1:place + 1 + length] for name, column in self._newest.items()})
+
+    def add_many(self, number: int, count: int) -> None:
+        if self._is_collected:
+            # What is collected one at a time later begins with these.
+            self.add_items(self.pool.windows(number, count))
+            for name, column in self.pool.steps(number + count - self.shape.length, self.shape.length).items():
+                self._newest[name][:self.shape.length] = self._newest[name][self.shape.length:] = column
+        else:
+            self.add_items(self.pool.steps(number, count))
+
+    @abc.abstractmethod
+    def add_item(self, item: Columns) -> None: ...
+
+    @abc.abstractmethod
+    def add_items(self, items: Columns) -> None: ...
+
+
+def make(name: str, shape: Shape, pool: Pool) -> tuple[Base, str]:
+    """The contender, and what was used."""
+    module_name, kind = KINDS[name]
+    module = importlib.import_module(f"agents.{module_name}")
+    return getattr(module, kind)(shape, pool), module.SETTINGS

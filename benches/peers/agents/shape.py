@@ -1,0 +1,145 @@
+"""What agents store: the columns of a step, what an item is, and the steps themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Columns = dict[str, np.ndarray]
+
+PERIOD = 10
+"""Steps from the beginning of a sequence to that of the next."""
+PREPARED = 100
+"""Steps that are added by one call where they are added together."""
+POOL = 500
+"""Different steps that are added in turn, so that no cache on the way sees only one: a multiple of `PERIOD` and `PREPARED`."""
+_SHORTEST = 20
+LONGEST = 200
+"""Steps of an episode."""
+_SEED = 1
+
+_FLOAT = np.dtype(np.float32)
+_OBSERVATION, _NEXT = "observation", "next_observation"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Items of `length` steps, one of each step or of each tenth; or episodes, which are as long as they are."""
+
+    name: str
+    columns: dict[str, tuple[tuple[int, ...], np.dtype]]
+    """Shape and data type of each column of a step."""
+    items: int
+    """Of a full table."""
+    batch: int
+    length: int = 1
+    has_episodes: bool = False
+
+    @property
+    def step_bytes(self) -> int:
+        return sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in self.columns.values())
+
+    @property
+    def period(self) -> int:
+        """Steps from one item to the next, unless they are episodes."""
+        return PERIOD if self.length > 1 else 1
+
+    def episode_lengths(self) -> np.ndarray:
+        """Of the episodes that fill a table; then they come again, of the same steps of the pool."""
+        lengths = np.random.default_rng(_SEED).integers(_SHORTEST, LONGEST, self.items)
+        lengths[:-lengths.sum() % POOL] += 1
+        return lengths
+
+    def capacity_steps(self) -> int:
+        """Steps of the items of a full table, those that items share counted once."""
+        if self.has_episodes:
+            return int(self.episode_lengths().sum())
+        return self.items * self.period + self.length - self.period
+
+    def blocks(self) -> list[int]:
+        """Steps of the blocks that are added, which come again and again: a hundred, or an episode."""
+        return self.episode_lengths().tolist() if self.has_episodes else [PREPARED]
+
+    def item_bytes(self) -> float:
+        """Of an item; the mean of those of episodes."""
+        return self.step_bytes * (float(self.episode_lengths().mean()) if self.has_episodes else self.length)
+
+
+def _transition(shape: tuple[int, ...], dtype: type) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    observed = (shape, np.dtype(dtype))
+    return {_OBSERVATION: observed, "action": ((), np.dtype(np.int64)), "reward": ((), _FLOAT), "discount": ((), _FLOAT), _NEXT: observed}
+
+
+_BODY = {_OBSERVATION: ((24,), _FLOAT), "action": ((), np.dtype(np.int32)), "reward": ((), _FLOAT)}
+_RECURRENT = {"discount": ((), _FLOAT), "log_prob": ((), _FLOAT), "value": ((), _FLOAT), "h": ((128,), _FLOAT), "c": ((128,), _FLOAT)}
+
+SHAPES = {shape.name: shape for shape in (
+    Shape("transitions", _transition((4,), np.float32), 200_000, 256),
+    Shape("frames", _transition((84, 84, 4), np.uint8), 8_000, 256),
+    Shape("sequences", _BODY | _RECURRENT, 4_000, 32, length=20),
+    Shape("episodes", _BODY, 500, 32, has_episodes=True),
+)}
+
+
+class Pool:
+    """Random steps, which do not compress. Step `n` is row `n % 500`, and its reward says which, so that a sample can be checked."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        rows = np.arange(POOL + LONGEST + 1) % POOL
+        made = {name: _random(*column)[rows] for name, column in shape.columns.items() if name != _NEXT}
+        made["reward"], made["action"] = rows.astype(np.float32), (rows % 4).astype(shape.columns["action"][1])
+        if _NEXT in shape.columns:
+            made[_NEXT] = made[_OBSERVATION][1:]
+        self._rows = {name: made[name][:POOL + LONGEST] for name in shape.columns}
+        self._steps = [{name: column[row] for name, column in self._rows.items()} for row in range(POOL)]
+
+    def step(self, number: int) -> Columns:
+        return self._steps[number % POOL]
+
+    def steps(self, number: int, count: int) -> Columns:
+        """`count` steps from `number` on, along the leading dimension of each column."""
+        first = number % POOL
+        return {name: column[first:first + count] for name, column in self._rows.items()}
+
+    def windows(self, number: int, count: int) -> Columns:
+        """Of items of more than one step, those that end with the `count` steps from `number` on, which begin a period."""
+        length, period = self._shape.length, self._shape.period
+        ends = np.arange(number + period, number + count + 1, period)
+        first = (ends[ends >= length] - length) % POOL
+        return {name: column[first[:, None] + np.arange(length)] for name, column in self._rows.items()}
+
+    def check(self, data: Columns, lengths: np.ndarray | None) -> int:
+        """Compares a batch with what was added, and gives the number of different items in it. Raises ``AssertionError``."""
+        shape = self._shape
+        assert set(data) == set(shape.columns), f"columns {sorted(data)}, not {sorted(shape.columns)}"
+        reward = data["reward"].reshape(shape.batch, -1)
+        first = reward[:, 0].astype(int)
+        steps = first[:, None] + np.arange(reward.shape[1])
+        if shape.has_episodes:
+            assert lengths is not None and reward.shape[1] == lengths.max(), "the padding goes further than the longest episode"
+            assert self._episodes().issuperset(zip(first.tolist(), lengths.tolist())), "an episode that was not added"
+        else:
+            assert reward.shape[1] == shape.length and not (first % shape.period).any(), "items of other steps"
+            lengths = np.full(shape.batch, shape.length)
+        is_step = np.arange(reward.shape[1]) < lengths[:, None]
+        for name, (of_step, dtype) in shape.columns.items():
+            got = data[name].reshape(shape.batch, -1, *of_step)
+            assert got.dtype == dtype, f"{name} is {got.dtype}, not {dtype}"
+            np.testing.assert_array_equal(got[is_step], self._rows[name][steps[is_step]], err_msg=name)
+            assert not got[~is_step].any(), f"{name}: padding that is not 0"
+        return len(np.unique(first))
+
+    def _episodes(self) -> set[tuple[int, int]]:
+        """First row and length of every episode."""
+        lengths = self._shape.episode_lengths()
+        starts = np.cumsum(lengths) - lengths
+        return set(zip((starts % POOL).tolist(), lengths.tolist()))
+
+
+def _random(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    random = np.random.default_rng(_SEED)
+    if dtype.kind == "f":
+        return random.random((POOL, *shape), dtype=dtype.type)
+    return random.integers(0, 256, (POOL, *shape), dtype=dtype)

@@ -1,0 +1,115 @@
+"""One contender with items of one shape, in this process: `shapes_worker.py JOB`, a JSON object; prints one line of JSON."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import agents
+from agents.shape import SHAPES, Pool
+
+# Contenders that take longer to fill their table by single steps get the rest of it by prepared ones.
+GROW_SECONDS = 10.0
+# Before the time is taken.
+WARM_ACTS = 3
+CHECKED_BATCHES = 4
+# Of the items of a batch, those that must differ: it was drawn from the whole table.
+DIFFERENT = 1 / 8
+# Characters of an error that are told.
+TEXT = 300
+
+
+class Job:
+    """The contender and the steps that it was given, all in order."""
+
+    def __init__(self, told: dict) -> None:
+        self.shape, self.seconds = SHAPES[told["shape"]], told["seconds"]
+        self.pool = Pool(self.shape)
+        self.store, self.settings = agents.make(told["contender"], self.shape, self.pool)
+        self._blocks = itertools.cycle(self.shape.blocks())
+        self.added = 0
+
+    def add_one(self) -> int:
+        first, count = self.added, next(self._blocks)
+        end = first + count
+        for number in range(first, end):
+            self.store.add_one(number, number + 1 == end)
+        self.added = end
+        return count
+
+    def add_many(self) -> int:
+        count = next(self._blocks)
+        self.store.add_many(self.added, count)
+        self.added += count
+        return count
+
+    def sample(self) -> int:
+        self.store.sample()
+        return self.shape.batch
+
+    def grow(self) -> float:
+        """Single steps a second while the table grows; it is full then."""
+        steps, start = self.shape.capacity_steps(), time.perf_counter()
+        while self.added < steps and time.perf_counter() - start < GROW_SECONDS:
+            self.add_one()
+        self.store.settle()
+        rate = self.added / (time.perf_counter() - start)
+        # One step more, for those who make the newest item of the step after it.
+        self.fill(steps + 1)
+        return rate
+
+    def fill(self, until: int) -> None:
+        while self.added < until:
+            self.add_many()
+        self.store.settle()
+
+    def rate(self, act: Callable[[], int]) -> float:
+        """What `act` says that it handled, a second."""
+        for _ in range(WARM_ACTS):
+            act()
+        self.store.settle()
+        handled, start = 0, time.perf_counter()
+        while time.perf_counter() - start < self.seconds:
+            handled += act()
+        self.store.settle()
+        return handled / (time.perf_counter() - start)
+
+    def check(self) -> None:
+        """That the table is full, and that its batches are what was added."""
+        items = self.store.items()
+        assert items == self.shape.items, f"{items} items, not {self.shape.items}"
+        for _ in range(CHECKED_BATCHES):
+            different = self.pool.check(*self.store.arrays(self.store.sample()))
+            assert different >= self.shape.batch * DIFFERENT, f"only {different} different items in a batch"
+
+
+def measure(job: Job) -> dict:
+    figures = {"grow": job.grow()}
+    job.check()
+    figures |= {"add": job.rate(job.add_one), "sample": job.rate(job.sample), "add_many": job.rate(job.add_many)}
+    # Whatever was added one at a time leaves.
+    job.fill(job.added + job.shape.capacity_steps())
+    figures["sample_prepared"] = job.rate(job.sample)
+    job.check()
+    job.store.close()
+    return figures | {"bytes_per_item": job.shape.item_bytes(), "settings": job.settings}
+
+
+def main() -> None:
+    try:
+        result = measure(Job(json.loads(sys.argv[1])))
+    except agents.NotApplicable as missing:
+        result = {"not_applicable": str(missing)}
+    except AssertionError as wrong:
+        result = {"failed": f"gave something else than it was given: {' '.join(str(wrong).split())[:TEXT]}"}
+    print(json.dumps(result), flush=True)
+    # Threads of others' libraries may keep a process that is through.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
