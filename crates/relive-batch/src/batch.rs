@@ -6,7 +6,7 @@ use relive_table::Sampled;
 use relive_tensor::{Column, ColumnLayout, DType, Shape};
 
 use super::BatchError;
-use super::piece::Piece;
+use super::piece::{Piece, is_direct};
 use super::uniform::Uniform;
 
 /// Sampled items as columns `[samples, rows, ..cell]`; nothing is decoded before it is asked for.
@@ -124,14 +124,14 @@ impl Batch {
             rows.push(column.rows());
             for slice in column.slices() {
                 let index = slice.index as usize;
-                let all = column.chunk_of(slice).and_then(|chunk| chunk.rows(index));
+                let chunk = column.chunk_of(slice);
                 pieces.push(Piece {
                     sample: u32::try_from(number).unwrap_or(u32::MAX),
                     chunk: slice.chunk,
                     index: slice.index,
                     offset: slice.offset,
                     rows: slice.length,
-                    is_whole: all == Some(slice.length),
+                    is_direct: chunk.is_some_and(|chunk| is_direct(chunk, index, slice.length)),
                 });
             }
         }

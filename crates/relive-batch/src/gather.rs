@@ -1,10 +1,9 @@
 //! Decoding columns into memory of the caller.
 //!
-//! The destination is cut into one place per piece. What takes a whole tensor is decoded into its place; rows of tensors are
-//! decoded once for all pieces that need them. Large batches are split over threads.
+//! The destination is cut into one place per piece. A piece that is a whole tensor, or rows that are stored as they are, goes straight to its
+//! place; other tensors are decoded once for all pieces that need rows of them. Large batches are split over threads.
 
 use bytes::Bytes;
-use relive_table::Sampled;
 use relive_tensor::{ChunkFault, touch};
 
 use super::piece::Piece;
@@ -55,14 +54,14 @@ impl Batch {
         } else {
             &self.pieces
         };
-        let (mut whole, mut parts, mut total) = (Vec::with_capacity(self.samples.len()), Vec::new(), 0);
+        let (mut direct, mut parts, mut total) = (Vec::with_capacity(self.samples.len()), Vec::new(), 0);
         for target in targets {
             total += target.out.len();
             let pieces = pieces.get(target.column).map_or(&[][..], Vec::as_slice);
-            cut(pieces, target, &mut whole, &mut parts);
+            cut(pieces, target, &mut direct, &mut parts);
         }
         parts.sort_by_cached_key(|placed: &Placed<'_>| placed.piece.identity(&self.samples));
-        self.split(&mut whole, &mut parts, threads_for(total)).map_err(BatchError::Damaged)
+        self.split(&mut direct, &mut parts, threads_for(total)).map_err(BatchError::Damaged)
     }
 
     /// The strings of a column, sample by sample; none of other columns.
@@ -111,19 +110,21 @@ impl Batch {
     /// Decodes on so many threads; pieces of one tensor stay together.
     fn split(
         &self,
-        whole: &mut [Placed<'_>],
+        direct: &mut [Placed<'_>],
         parts: &mut [Placed<'_>],
         threads: usize,
     ) -> Result<(), ChunkFault> {
-        let (mut whole, mut parts, mut shares) = (whole, parts, Vec::with_capacity(threads));
+        let (mut direct, mut parts, mut shares) = (direct, parts, Vec::with_capacity(threads));
         for left in (2..=threads).rev() {
-            let (mine, others) = whole.split_at_mut(whole.len() / left);
+            let (mine, others) = direct.split_at_mut(direct.len() / left);
             let (my_parts, other_parts) = parts.split_at_mut(self.share_of(parts, left));
             shares.push((mine, my_parts));
-            (whole, parts) = (others, other_parts);
+            (direct, parts) = (others, other_parts);
         }
-        shares.push((whole, parts));
-        on_threads(shares, |(whole, parts)| self.decode_whole(whole).and_then(|()| self.decode_parts(parts)))
+        shares.push((direct, parts));
+        on_threads(shares, |(direct, parts)| {
+            self.decode_direct(direct).and_then(|()| self.decode_parts(parts))
+        })
     }
 
     /// Number of the first pieces that make a share for one of `threads`.
@@ -135,12 +136,13 @@ impl Batch {
         at + further.count()
     }
 
-    fn decode_whole(&self, placed: &mut [Placed<'_>]) -> Result<(), ChunkFault> {
+    fn decode_direct(&self, placed: &mut [Placed<'_>]) -> Result<(), ChunkFault> {
         for stage in placed.chunks_mut(STAGE) {
-            touch_stage(&self.samples, stage);
+            let parts = || stage.iter().filter_map(|Placed { piece, .. }| piece.part(&self.samples));
+            parts().for_each(|part| touch([part.stored().bytes()].into_iter()));
             for Placed { piece, out, .. } in stage {
-                if let Some(tensor) = piece.tensor(&self.samples) {
-                    tensor.decode_into(out)?;
+                if let Some(part) = piece.part(&self.samples) {
+                    part.decode_into(out)?;
                 }
             }
         }
@@ -174,7 +176,7 @@ impl Batch {
 }
 
 /// Cuts a destination into places, one per piece.
-fn cut<'o>(pieces: &[Piece], target: Target<'o>, whole: &mut Vec<Placed<'o>>, parts: &mut Vec<Placed<'o>>) {
+fn cut<'o>(pieces: &[Piece], target: Target<'o>, direct: &mut Vec<Placed<'o>>, parts: &mut Vec<Placed<'o>>) {
     let Target { row_bytes, room, out: mut rest, .. } = target;
     for pieces in pieces.chunk_by(|a, b| a.sample == b.sample) {
         let rows: usize = pieces.iter().map(|piece| piece.rows as usize).sum();
@@ -186,16 +188,10 @@ fn cut<'o>(pieces: &[Piece], target: Target<'o>, whole: &mut Vec<Placed<'o>>, pa
             let (out, after) = place.split_at_mut_checked(bytes).unwrap_or_default();
             place = after;
             let placed = Placed { piece, row_bytes, out };
-            if piece.is_whole { whole.push(placed) } else { parts.push(placed) }
+            if piece.is_direct { direct.push(placed) } else { parts.push(placed) }
         }
     }
 }
 
 /// Pieces whose payloads are fetched side by side: enough to keep a processor's memory requests busy.
 const STAGE: usize = 16;
-
-fn touch_stage(samples: &[Sampled], stage: &[Placed<'_>]) {
-    for tensor in stage.iter().filter_map(|Placed { piece, .. }| piece.tensor(samples)) {
-        touch([tensor.payload.as_ref()].into_iter());
-    }
-}

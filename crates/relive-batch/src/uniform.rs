@@ -143,7 +143,7 @@ fn fill(samples: &[Sampled], rows: usize, target: Target<'_>) -> Result<(), Chun
     Ok(())
 }
 
-/// A column of a sample that is one slice: a whole tensor, or rows of one that are stored as they are.
+/// Rows of a tensor, which are all of it, or stored as they are, or seem to be.
 pub(crate) struct Part<'a> {
     pub(crate) tensor: EncodedTensor<'a>,
     pub(crate) first: u32,
@@ -157,14 +157,14 @@ impl<'a> Part<'a> {
         Some(Self { tensor, first: slice.offset, rows: slice.length })
     }
 
-    fn stored(&self) -> Stored<'_> {
+    pub(crate) fn stored(&self) -> Stored<'_> {
         match self.tensor.plain_rows(self.first, self.rows) {
             Some(rows) => Stored::Plain(rows),
             None => Stored::Coded(&self.tensor.payload),
         }
     }
 
-    fn decode_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
+    pub(crate) fn decode_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
         if self.tensor.shape.rows() == Some(self.rows) {
             return self.tensor.decode_into(out);
         }
@@ -186,7 +186,7 @@ impl<'a> Part<'a> {
 
 /// What is going to be read of a part.
 #[derive(Clone, Copy)]
-enum Stored<'a> {
+pub(crate) enum Stored<'a> {
     /// The rows as they are.
     Plain(&'a [u8]),
     /// Something to be decoded.
@@ -194,7 +194,7 @@ enum Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    fn bytes(self) -> &'a [u8] {
+    pub(crate) fn bytes(self) -> &'a [u8] {
         match self {
             Self::Plain(bytes) | Self::Coded(bytes) => bytes,
         }
