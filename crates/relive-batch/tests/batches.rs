@@ -18,14 +18,14 @@ mod common {
     pub(super) const ROWS: u32 = 4;
 
     /// A chunk of two columns: pairs of numbers and flags. Numbers that are all alike shrink where the codec compresses.
-    pub(super) fn chunk(key: u64, codec: Codec, alike: bool) -> Arc<Chunk> {
-        let number = |at: usize| if alike { 7 } else { (key as u32) << 8 | at as u32 };
-        let numbers: Vec<u32> = (0..2 * ROWS as usize).map(number).collect();
-        let flags: Vec<bool> = (0..ROWS).map(|row| (row + key as u32) % 3 == 0).collect();
+    pub(super) fn chunk(key: u32, codec: Codec, alike: bool) -> Arc<Chunk> {
+        let number = |at: u32| if alike { 7 } else { key << 8 | at };
+        let numbers: Vec<u32> = (0..2 * ROWS).map(number).collect();
+        let flags: Vec<bool> = (0..ROWS).map(|row| (row + key).is_multiple_of(3)).collect();
         let columns =
             [Tensor::from_slice(&numbers, [ROWS, 2]).unwrap(), Tensor::from_bools(&flags, [ROWS]).unwrap()];
         let range = SequenceRange { episode_id: 1, start: 0, end: 3, sparse: false };
-        Arc::new(Chunk::new(encode_chunk(key, range, &columns, false, codec).unwrap()).unwrap())
+        Arc::new(Chunk::new(encode_chunk(key.into(), range, &columns, false, codec).unwrap()).unwrap())
     }
 
     /// An item of both columns, each of these slices: chunk, first row, rows.
