@@ -490,3 +490,49 @@ def test_values_of_jax(connect: Connect) -> None:
 def test_values_that_are_no_tensors(connect: Connect, value: Any) -> None:
     with pytest.raises(TypeError, match="incompatible function arguments|None in the place of a tensor"):
         connect().insert([value], {"table": 1.0})
+
+
+@pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn", "bfloat16", "int4", "uint4"])
+def test_scalars_of_added_types_keep_their_value(connect: Connect, name: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    client = connect(uniform_table(sampler=relive.selectors.Lifo()))
+    with client.trajectory_writer(1) as writer:
+        for number in (1, 2, 3):
+            writer.append({"value": getattr(ml_dtypes, name)(number)})
+            writer.create_item("table", 1.0, {"value": writer.history["value"][-1]})
+            writer.flush()
+            assert float(data_of(client)[0][0]) == number
+
+
+def test_scalars_of_numpy_keep_type_and_value(connect: Connect) -> None:
+    scalars = [np.float16(1.5), np.float32(-2), np.int8(-3), np.uint64(2**63), np.bool_(True), np.complex128(1 - 2j)]
+    client = connect(uniform_table())
+    with client.trajectory_writer(1) as writer:
+        writer.append(scalars)
+        writer.create_item("table", 1.0, [column[-1] for column in writer.history])
+    for scalar, stored in zip(scalars, data_of(client)[0], strict=True):
+        assert (stored.dtype, stored.shape, stored[()]) == (scalar.dtype, (), scalar)
+
+
+def test_a_step_that_changes_while_it_is_read_is_refused(connect: Connect) -> None:
+    array = np.arange(4.0)
+
+    class Meddling:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            array.resize((1000,), refcheck=False)
+            return np.zeros(1)
+
+    writer = connect(uniform_table()).trajectory_writer(1)
+    with pytest.raises(ValueError, match="changes while it is read"):
+        writer.append({"a": array, "b": Meddling()})
+
+
+def test_an_item_keeps_little_that_it_does_not_refer_to(serve: Serve) -> None:
+    client = serve(uniform_table(max_size=200)).localhost_client()
+    with client.trajectory_writer(1) as writer:
+        for step in range(200):
+            wide = {f"wide{number}": np.random.rand(128) for number in range(20)}
+            writer.append({"reward": np.float32(step), **wide})
+            writer.create_item("table", 1.0, {"reward": writer.history["reward"][-1]})
+    held = client.server_info()["table"].referenced_bytes
+    assert held <= 200 * 4096, held

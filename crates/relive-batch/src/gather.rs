@@ -43,22 +43,21 @@ impl Batch {
     }
 
     fn gather(&self, targets: Vec<Target<'_>>) -> Result<(), BatchError> {
-        // More room than rows is for the plan.
-        if self.is_uniform && targets.iter().all(|target| target.room.is_none()) {
+        // More room than rows is for pieces.
+        let is_even =
+            |target: &Target<'_>| target.room.is_none_or(|room| room == self.rows_of(target.column));
+        if self.is_uniform && targets.iter().all(is_even) {
             return self.gather_uniform(targets).map_err(BatchError::Damaged);
         }
-        let uniform_pieces;
-        let pieces = if self.is_uniform {
-            uniform_pieces = self.uniform_pieces();
-            &uniform_pieces
-        } else {
-            &self.pieces
-        };
         let (mut direct, mut parts, mut total) = (Vec::with_capacity(self.samples.len()), Vec::new(), 0);
         for target in targets {
             total += target.out.len();
-            let pieces = pieces.get(target.column).map_or(&[][..], Vec::as_slice);
-            cut(pieces, target, &mut direct, &mut parts);
+            if self.is_uniform {
+                cut(&self.uniform_pieces(target.column), target, &mut direct, &mut parts);
+            } else {
+                let pieces = self.pieces.get(target.column).map_or(&[][..], Vec::as_slice);
+                cut(pieces, target, &mut direct, &mut parts);
+            }
         }
         parts.sort_by_cached_key(|placed: &Placed<'_>| placed.piece.identity(&self.samples));
         self.split(&mut direct, &mut parts, threads_for(total)).map_err(BatchError::Damaged)

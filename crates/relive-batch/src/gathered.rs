@@ -20,6 +20,8 @@ pub struct Gathered {
     /// When each item was inserted.
     inserted_at: Vec<Timestamp>,
     columns: Vec<GatheredColumn>,
+    /// For each column whose samples differ in it, the rows before each sample.
+    rows_before: Vec<Vec<usize>>,
     memory: Arc<BatchMemory>,
 }
 
@@ -42,7 +44,12 @@ impl Gathered {
         columns: Vec<GatheredColumn>,
         memory: BatchMemory,
     ) -> Gathered {
-        Gathered { table, infos, inserted_at, columns, memory: Arc::new(memory) }
+        let before = |column: &GatheredColumn| {
+            let lengths = column.column.lengths.iter().flatten();
+            lengths.scan(0, |rows, &length| Some(std::mem::replace(rows, *rows + length as usize))).collect()
+        };
+        let rows_before = columns.iter().map(before).collect();
+        Gathered { table, infos, inserted_at, columns, rows_before, memory: Arc::new(memory) }
     }
 
     /// Columns of `samples` samples one behind the other, each aligned, and the bytes of all; none for strings, and beyond the address space.
@@ -157,7 +164,7 @@ impl Gathered {
         let Some(GatheredColumn { column: described, .. }) = self.columns.get(column) else { return 0..0 };
         let row_bytes = described.layout.cell_bytes().unwrap_or(0);
         let before: usize = match &described.lengths {
-            Some(lengths) => lengths.iter().take(sample).map(|&rows| rows as usize).sum(),
+            Some(_) => self.rows_before.get(column).and_then(|rows| rows.get(sample)).copied().unwrap_or(0),
             None => described.layout.rows.unwrap_or(1) as usize * sample,
         };
         let start = before * row_bytes;

@@ -48,9 +48,9 @@ impl Piece {
 }
 
 impl Batch {
-    /// The pieces of a batch whose samples are all alike: one for each column.
-    pub(crate) fn uniform_pieces(&self) -> Vec<Vec<Piece>> {
-        let piece = |column: usize, (number, sample): (usize, &Sampled)| {
+    /// The pieces of a column of a batch whose samples are all alike: one for each sample.
+    pub(crate) fn uniform_pieces(&self, column: usize) -> Vec<Piece> {
+        let piece = |(number, sample): (usize, &Sampled)| {
             let slice = sample.item.trajectory.only_slice(column)?;
             Some(Piece {
                 sample: u32::try_from(number).unwrap_or(u32::MAX),
@@ -61,7 +61,6 @@ impl Batch {
                 is_direct: is_direct(slice.chunk, slice.index, slice.length),
             })
         };
-        let column = |column| self.samples.iter().enumerate().filter_map(|at| piece(column, at)).collect();
-        (0..self.columns().len()).map(column).collect()
+        self.samples.iter().enumerate().filter_map(piece).collect()
     }
 }

@@ -89,7 +89,7 @@ impl Batch {
         on_threads(shares, fill)
     }
 
-    fn rows_of(&self, column: usize) -> usize {
+    pub(crate) fn rows_of(&self, column: usize) -> usize {
         self.columns().get(column).and_then(|column| column.layout.rows).unwrap_or(1) as usize
     }
 }

@@ -28,6 +28,9 @@ pub(crate) enum Value<'py> {
 /// Bytes of the largest numpy scalar that can be stored, a `complex128`.
 const MAX_SCALAR_BYTES: usize = 16;
 
+/// Number of the first type that is not numpy's own (`NPY_USERDEF`).
+const FIRST_ADDED_TYPE: i32 = 256;
+
 impl<'py> Value<'py> {
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Value<'py>> {
         if let Ok(array) = object.cast::<PyUntypedArray>() {
@@ -97,8 +100,10 @@ impl<'py> Value<'py> {
         match self {
             Value::Array { array, .. } if array.len() > 0 => {
                 let len = array.len() * array.dtype().itemsize();
-                // SAFETY: the array is C-contiguous, so its elements are `len` bytes from its data pointer on. They live as long as
-                // the array, which `self` keeps; what is borrowed here is read before anybody else gets the interpreter.
+                // SAFETY: the array was C-contiguous, so its elements are `len` bytes from its data pointer on: pointer and length are read
+                // together, and an array that was resized has as many as it says. They live as long as the array, which `self` keeps; no
+                // Python code runs while they are borrowed. Another thread that writes to them without the interpreter makes
+                // values that nobody wrote, as with a copy by numpy.
                 unsafe {
                     let object = array.as_array_ptr();
                     std::slice::from_raw_parts((*object).fields.data.cast::<u8>(), len)
@@ -113,27 +118,33 @@ impl<'py> Value<'py> {
     }
 
     /// The value of one step.
-    pub(crate) fn step(&self) -> Rows<'_> {
+    ///
+    /// # Errors
+    /// `ValueError` for an array that has another size by now: other leaves of the step may have run code when they were read.
+    pub(crate) fn step(&self) -> PyResult<Rows<'_>> {
         match self {
-            Value::Tensor(tensor) => Rows::step(tensor),
+            Value::Tensor(tensor) => Ok(Rows::step(tensor)),
             Value::Array { dtype, .. } | Value::Scalar { dtype, .. } => self.rows(*dtype, self.dims(), 1),
         }
     }
 
     /// The values of as many steps as the leading dimension says; none of scalars.
-    pub(crate) fn steps(&self) -> Option<Rows<'_>> {
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub(crate) fn steps(&self) -> PyResult<Option<Rows<'_>>> {
         match self {
-            Value::Tensor(tensor) => Rows::steps(tensor),
+            Value::Tensor(tensor) => Ok(Rows::steps(tensor)),
             Value::Array { dtype, .. } | Value::Scalar { dtype, .. } => {
-                let (rows, cell) = self.dims().split_first()?;
-                Some(self.rows(*dtype, cell, *rows))
+                let Some((rows, cell)) = self.dims().split_first() else { return Ok(None) };
+                self.rows(*dtype, cell, *rows).map(Some)
             }
         }
     }
 
-    fn rows<'a>(&'a self, dtype: DType, cell: &'a [u32], rows: u32) -> Rows<'a> {
-        Rows::of_bytes(dtype, cell, rows, self.bytes())
-            .expect("the array has as many bytes as its shape says")
+    fn rows<'a>(&'a self, dtype: DType, cell: &'a [u32], rows: u32) -> PyResult<Rows<'a>> {
+        let changed = |_| PyValueError::new_err("the step changes while it is read");
+        Rows::of_bytes(dtype, cell, rows, self.bytes()).map_err(changed)
     }
 }
 
@@ -151,13 +162,12 @@ fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>>
         Bound::from_owned_ptr_or_err(py, descr.cast())?
     };
     let descr = descr.cast_into::<PyArrayDescr>()?;
-    let dtype = dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some());
-    let Some(dtype) = dtype.filter(|_| descr.itemsize() <= MAX_SCALAR_BYTES && kind_of(&descr) != b'V')
-    else {
-        return Ok(None);
-    };
+    // Of types that packages add, numpy gives a pointer to the value.
+    let is_own = descr.num() < FIRST_ADDED_TYPE && descr.itemsize() <= MAX_SCALAR_BYTES;
+    let dtype = dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some() && is_own);
+    let Some(dtype) = dtype else { return Ok(None) };
     let mut bytes = [0; MAX_SCALAR_BYTES];
-    // SAFETY: the scalar is of a numeric type of at most as many bytes as there is room for, which are written there.
+    // SAFETY: the scalar is of one of numpy's own numeric types, of at most as many bytes as there is room for, which are written there.
     unsafe { PY_ARRAY_API.PyArray_ScalarAsCtype(py, object.as_ptr(), bytes.as_mut_ptr().cast()) };
     Ok(Some(Value::Scalar { dtype, bytes }))
 }

@@ -145,8 +145,11 @@ impl TrajectoryWriter {
             let value = Value::of(leaf).map_err(|error| at_path(py, error, paths.get(*column)))?;
             values.push((*column, value));
         }
-        let cells = given.cells(state.writer(py)?, &values);
-        let cells = cells.map_err(|error| raise_append(py, &error, paths, &leaves, as_reverb))?;
+        let cells = given.cells(&values)?;
+        let cells = cells.map_err(|column| {
+            let error = state.writer(py).map(|writer| writer.without_steps(column));
+            error.map_or_else(|closed| closed, |error| raise_append(py, &error, paths, &leaves, as_reverb))
+        })?;
         let Some(grown) = grown else {
             let stored = given.store(state.writer_mut(py)?, &cells);
             return stored
@@ -186,16 +189,18 @@ impl TrajectoryWriter {
 }
 
 impl Given {
-    /// The values as rows: one of each, or as many as their leading dimension says.
-    fn cells<'a>(self, writer: &RustWriter, values: &'a Values<'_>) -> relive_client::Result<Cells<'a>> {
-        let rows = |(column, value): &'a (usize, Value<'_>)| {
+    /// The values as rows: one of each, or as many as their leading dimension says. The number of a column that should have one and has none.
+    fn cells<'a>(self, values: &'a Values<'_>) -> PyResult<Result<Cells<'a>, usize>> {
+        let mut cells = Cells::with_capacity(values.len());
+        for (column, value) in values {
             let rows = match self {
-                Given::Step { .. } => Some(value.step()),
-                Given::Sequence => value.steps(),
+                Given::Step { .. } => Some(value.step()?),
+                Given::Sequence => value.steps()?,
             };
-            Ok((*column, rows.ok_or_else(|| writer.without_steps(*column))?))
-        };
-        values.iter().map(rows).collect()
+            let Some(rows) = rows else { return Ok(Err(*column)) };
+            cells.push((*column, rows));
+        }
+        Ok(Ok(cells))
     }
 
     fn check(self, writer: &mut RustWriter, cells: &Cells<'_>) -> relive_client::Result<()> {

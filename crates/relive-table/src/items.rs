@@ -140,6 +140,7 @@ impl Items {
         match core::mem::replace(entry, Entry::Vacant(Vacant { next: self.vacant })) {
             Entry::Held(record) => {
                 self.vacant = slot;
+                self.layouts.release(&record);
                 Some(record)
             }
             Entry::Vacant(_) => None,

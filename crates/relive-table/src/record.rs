@@ -33,9 +33,11 @@ pub(crate) struct Layouts {
 struct Known {
     layout: RowLayout,
     kind: KindId,
+    /// Records that have it. One without any gives its place to another when there are too many.
+    records: u32,
 }
 
-/// Layouts beyond these are not told apart, and their items read in another way: tables have one, and some for each length of the chunks.
+/// Layouts that are told apart; items with others are read in another way. Tables have one, and some for each length of the chunks.
 const MAX_LAYOUTS: usize = 1_024;
 
 impl Layouts {
@@ -62,7 +64,16 @@ impl Layouts {
         if let Some(layout) = other {
             self.last = self.find(&layout).or_else(|| self.add(layout))?;
         }
+        self.known.get_mut(self.last.0 as usize)?.records += 1;
         Some((row, self.last))
+    }
+
+    /// A record has gone.
+    pub(crate) fn release(&mut self, record: &Record) {
+        let known = record.row.as_ref().and_then(|_| self.known.get_mut(record.layout.0 as usize));
+        if let Some(known) = known {
+            known.records -= 1;
+        }
     }
 
     fn find(&self, layout: &RowLayout) -> Option<LayoutId> {
@@ -71,22 +82,52 @@ impl Layouts {
     }
 
     fn add(&mut self, layout: RowLayout) -> Option<LayoutId> {
-        if self.known.len() >= MAX_LAYOUTS {
-            return None;
-        }
-        let columns: Arc<[ColumnLayout]> = layout.columns().cloned().collect();
-        let kind = self.kind_of(&columns).or_else(|| {
-            self.kinds.push(columns);
-            u32::try_from(self.kinds.len() - 1).ok().map(KindId)
-        })?;
-        let at = u32::try_from(self.known.len()).ok()?;
+        let vacant = if self.known.len() < MAX_LAYOUTS { None } else { Some(self.vacate()?) };
+        let kind = self.kind_for(layout.columns().cloned().collect(), vacant)?;
         let hash = self.hasher.hash_one(&layout);
-        self.known.push(Known { layout, kind });
+        let known = Known { layout, kind, records: 0 };
+        let at = match vacant {
+            Some(at) => {
+                *self.known.get_mut(at as usize)? = known;
+                at
+            }
+            None => {
+                self.known.push(known);
+                u32::try_from(self.known.len() - 1).ok()?
+            }
+        };
         let (known, hasher) = (&self.known, &self.hasher);
         self.by_content.insert_unique(hash, at, |&at| {
             known.get(at as usize).map_or(0, |known| hasher.hash_one(&known.layout))
         });
         Some(LayoutId(at))
+    }
+
+    /// The place of a layout that no record has any more.
+    fn vacate(&mut self) -> Option<u32> {
+        let at = u32::try_from(self.known.iter().position(|known| known.records == 0)?).ok()?;
+        let hash = self.hasher.hash_one(&self.known.get(at as usize)?.layout);
+        if let Ok(found) = self.by_content.find_entry(hash, |&other| other == at) {
+            found.remove();
+        }
+        Some(at)
+    }
+
+    /// The kind of these columns; a new one takes the place of one that no layout is of, but perhaps the one that is `vacant`.
+    fn kind_for(&mut self, columns: Arc<[ColumnLayout]>, vacant: Option<u32>) -> Option<KindId> {
+        if let Some(kind) = self.kind_of(&columns) {
+            return Some(kind);
+        }
+        let id = |at: usize| u32::try_from(at).ok().map(KindId);
+        if self.kinds.len() < MAX_LAYOUTS {
+            self.kinds.push(columns);
+            return id(self.kinds.len() - 1);
+        }
+        let layouts = || (0..).zip(&self.known).filter(|(at, _)| Some(*at) != vacant);
+        let is_unused = |at: &usize| layouts().all(|(_, known)| id(*at) != Some(known.kind));
+        let at = (0..self.kinds.len()).find(is_unused)?;
+        *self.kinds.get_mut(at)? = columns;
+        id(at)
     }
 }
 

@@ -229,3 +229,19 @@ fn columns_are_copied_to_places_of_their_own_however_they_lie() {
         assert_eq!(others[at * 160..][..160], [value; 40].map(f32::to_le_bytes).concat());
     }
 }
+
+#[test]
+fn layouts_that_are_gone_make_room_for_others() {
+    let length = |key: u64| u16::try_from(key % 1_500 + 1).expect("few rows");
+    let mut table = filled(TableConfig::new("t").max_size(3), []);
+    for key in 0..1_500 {
+        let trajectory = data::trajectory(&[data::chunk(key, 1, 0, length(key))]);
+        insert(&mut table, [NewItem { key, priority: 1.0, times_sampled: 0, trajectory }]);
+        let rows = u32::from(length(key));
+        if rows <= 1_024 {
+            assert_eq!(table.row_columns(), Some(&layout(rows)), "items of {rows} rows");
+        }
+    }
+    insert(&mut table, (2_000..2_003).map(|key| data::item(key, 1.0)));
+    assert_eq!(copy(&mut table, &layout(1), 50).0.len(), 50, "the newest kind is known");
+}

@@ -248,8 +248,14 @@ impl SampleBatch {
     }
 
     fn column(&self, column: usize) -> Result<&BatchColumn> {
-        let columns = self.described()?;
-        columns.get(column).copied().ok_or_else(|| no_such_column(column, columns.len()))
+        let (found, columns) = match &self.content {
+            Content::Planned { batch, .. } => (batch.columns().get(column), batch.columns().len()),
+            Content::Gathered(batch) => {
+                (batch.columns().get(column).map(|column| &column.column), batch.columns().len())
+            }
+            Content::Apart { error, .. } => return Err(error.clone()),
+        };
+        found.ok_or_else(|| no_such_column(column, columns))
     }
 
     fn check_place(&self, column: usize, layout: &ColumnLayout, out: &[u8]) -> Result<()> {

@@ -19,8 +19,8 @@ use crate::{Error, Result};
 /// Bytes of the largest value of a column that shares its chunks: what an item of another column keeps alive needlessly stays small.
 const MAX_SHARED_CELL_BYTES: u64 = 1 << 10;
 
-/// Columns in one chunk: steps with more leaves make several.
-const MAX_SHARED_COLUMNS: usize = 64;
+/// Bytes of one step of all columns that share their chunks, for the same reason: steps with more make several chunks.
+const MAX_SHARED_STEP_BYTES: u64 = 2 << 10;
 
 /// Chunks that a call finished, so that their bytes can be counted.
 pub(crate) type Finished = Vec<Arc<ChunkSlot>>;
@@ -51,8 +51,8 @@ pub(crate) struct ChunkGroup {
     /// Its columns, by their numbers in the writer.
     members: SmallVec<[usize; 1]>,
     thrifts: SmallVec<[Thrift; 1]>,
-    /// Whether other columns may join.
-    is_shared: bool,
+    /// Bytes of one step of its columns; none if no others may join.
+    shared_bytes: Option<u64>,
 }
 
 /// What a group needs to know of its writer.
@@ -75,17 +75,20 @@ impl ChunkGroup {
             length,
             members: SmallVec::new(),
             thrifts: SmallVec::new(),
-            is_shared: is_small(rows),
+            shared_bytes: is_small(rows).then_some(0),
         })
     }
 
     /// Whether a column of this chunk length, with such values, belongs here.
     pub(crate) fn takes(&self, length: ChunkLength, rows: &Rows<'_>) -> bool {
-        self.is_shared && self.members.len() < MAX_SHARED_COLUMNS && self.length == length && is_small(rows)
+        let step_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
+        let fits = step_bytes.is_some_and(|bytes| bytes <= MAX_SHARED_STEP_BYTES);
+        fits && self.length == length && is_small(rows)
     }
 
-    /// Adds a column and gives its number in the chunker.
-    pub(crate) fn add(&mut self, column: usize) -> usize {
+    /// Adds a column with such values, and gives its number in the chunker.
+    pub(crate) fn add(&mut self, column: usize, rows: &Rows<'_>) -> usize {
+        self.shared_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
         self.members.push(column);
         self.thrifts.push(Thrift::default());
         self.chunker.lock().add_column()

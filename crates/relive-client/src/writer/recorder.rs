@@ -239,7 +239,7 @@ impl Recorder {
                             self.groups.len() - 1
                         }
                     };
-                    let place = self.groups.get_mut(group).map_or(0, |group| group.add(*index));
+                    let place = self.groups.get_mut(group).map_or(0, |group| group.add(*index, rows));
                     let seat = Seat { group, place };
                     column.sit(seat);
                     seat
@@ -289,7 +289,8 @@ impl Recorder {
 
     /// Sets the chunk length of the column at `path`, which may be one that no step had yet.
     pub(crate) fn configure(&mut self, path: &str, length: ChunkLength) -> Result<()> {
-        if let Some(column) = self.columns.iter_mut().find(|column| column.path() == path) {
+        let column = self.columns.iter_mut().find(|column| column.path() == path);
+        if let Some(column) = column.filter(|column| column.length() != length) {
             let seat = column.seat().and_then(|seat| Some((self.groups.get(seat.group)?, seat.place)));
             let rows = seat.map_or(0, |(group, place)| group.buffered_rows(place));
             if rows > 0 {

@@ -1,5 +1,6 @@
 //! Feeds the tuner of chunk lengths with the items that were made.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,11 +35,13 @@ pub(crate) struct Uses(SmallVec<[GroupUse; 4]>);
 
 impl Uses {
     pub(crate) fn add(&mut self, used: GroupUse) {
-        match self.0.iter_mut().find(|known| known.group == used.group) {
-            Some(known) if known.cells < used.cells => *known = used,
-            Some(_) => {}
-            None => self.0.push(used),
-        }
+        self.0.push(used);
+    }
+
+    fn largest(mut self) -> SmallVec<[GroupUse; 4]> {
+        self.0.sort_by_key(|used| (used.group, Reverse(used.cells)));
+        self.0.dedup_by_key(|used| used.group);
+        self.0
     }
 }
 
@@ -61,7 +64,7 @@ impl Tuning {
 
     /// Takes note of what one item takes; [`settle`](Self::settle) is to be called after the last.
     pub(crate) fn add(&mut self, uses: Uses) {
-        for used in uses.0 {
+        for used in uses.largest() {
             if self.waiting.len() == MAX_WAITING {
                 self.waiting.pop_front();
             }

@@ -48,8 +48,13 @@ struct Reader {
     sender: Sender,
     /// What batches are like that the table copies, as far as it is known.
     rows: Option<Rows>,
+    /// Batches until copying is tried again, and how many they were at first, if it was in vain.
+    pause: (u32, u32),
     stop: Stop,
 }
+
+/// The longest pause between two attempts to have a table copy batches that it does not: an attempt takes memory and the table's lock.
+const MAX_PAUSE_BATCHES: u32 = 64;
 
 /// The client is gone.
 struct Ended;
@@ -79,6 +84,7 @@ impl Reader {
             on_their_way: 0,
             sender: Sender::new(slots, line.passage()),
             rows: None,
+            pause: (0, 0),
             stop: services.stop(),
         })
     }
@@ -99,6 +105,7 @@ impl Reader {
             }
             let samples = match self.send_rows(frames).await? {
                 Ok(sent) => {
+                    self.pause = (0, 0);
                     self.on_their_way += sent;
                     self.wanted -= 1;
                     yield_now().await;
@@ -111,7 +118,7 @@ impl Reader {
                 Err(samples) => samples,
             };
             self.on_their_way += self.send(frames, samples).await?;
-            self.rows = Rows::of(&self.table, self.batch_size);
+            self.learn();
             yield_now().await;
         }
     }
@@ -119,6 +126,19 @@ impl Reader {
     /// A batch may be larger than the window, alone.
     fn may_send(&self) -> bool {
         self.wanted > 0 && (self.on_their_way == 0 || self.on_their_way < self.window_bytes)
+    }
+
+    /// Finds out what the next batches may be like, after one that the table did not copy: ever more seldom while it copies none.
+    fn learn(&mut self) {
+        let (left, last) = self.pause;
+        if left > 0 {
+            self.rows = None;
+            self.pause = (left - 1, last);
+            return;
+        }
+        self.rows = Rows::of(&self.table, self.batch_size);
+        let next = (last * 2).clamp(1, MAX_PAUSE_BATCHES);
+        self.pause = (next, next);
     }
 
     /// Sends a whole batch of small items, if the table copies them; otherwise gives the samples that it took instead.

@@ -80,10 +80,11 @@ impl<'a> Cut<'a> {
         let encodings: SmallVec<[Encoding; 8]> = (0..self.columns.len()).map(how).collect();
         let columns = || self.columns.iter().zip(&shapes).zip(&encodings);
         // A chunk has differences in all columns that can have them, or in none.
-        let keeps_delta = |((column, shape), encoding): ((&CutColumn<'_>, &Shape), &Encoding)| {
-            *encoding != Encoding::Stored || !delta::applies(column.dtype, shape)
-        };
-        let delta_encoded = self.delta && columns().all(keeps_delta);
+        let mut with_delta =
+            columns().filter(|((column, shape), _)| delta::applies(column.dtype, shape)).peekable();
+        let delta_encoded = self.delta
+            && with_delta.peek().is_some()
+            && with_delta.all(|(_, encoding)| *encoding != Encoding::Stored);
         let described = columns().map(|((column, shape), _)| (column.dtype, shape));
         let is_stored = |((column, _), encoding): ((&CutColumn<'_>, _), &Encoding)| {
             *encoding == Encoding::Stored && column.dtype != DType::String
