@@ -534,5 +534,5 @@ def test_an_item_keeps_little_that_it_does_not_refer_to(serve: Serve) -> None:
             wide = {f"wide{number}": np.random.rand(128) for number in range(20)}
             writer.append({"reward": np.float32(step), **wide})
             writer.create_item("table", 1.0, {"reward": writer.history["reward"][-1]})
-    held = client.server_info()["table"].referenced_bytes
+    held = client.status()["tables"]["table"].referenced_bytes
     assert held <= 200 * 4096, held
