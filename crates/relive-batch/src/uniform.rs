@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 use relive_table::Sampled;
 use relive_tensor::{
-    ChunkFault, ColumnHeader, ColumnLayout, DType, EncodedTensor, OnlySlice, copy, touch, touch_starts,
+    ChunkFault, ColumnHeader, ColumnLayout, DType, EncodedTensor, OnlySlice, touch, touch_starts,
 };
 use smallvec::SmallVec;
 
@@ -135,7 +135,7 @@ fn fill(samples: &[Sampled], rows: usize, target: Target<'_>) -> Result<(), Chun
         touch(stored.iter().map(|stored| stored.bytes()));
         for ((part, stored), out) in parts.iter().zip(stored).zip(out.chunks_exact_mut(sample_bytes)) {
             match stored {
-                Stored::Plain(rows) if rows.len() == out.len() => copy(out, rows),
+                Stored::Plain(rows) if rows.len() == out.len() => out.copy_from_slice(rows),
                 Stored::Plain(_) | Stored::Coded(_) => part.decode_into(out)?,
             }
         }

@@ -15,33 +15,44 @@ pub fn touch_starts<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
 
 /// Brings near what is going to be read of payloads.
 pub fn touch<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
-    let seen = payloads.fold(0, |seen, payload| {
-        let lines = payload.iter().step_by(LINE_BYTES).take(TOUCHED_LINES);
+    let mut seen = 0;
+    for payload in payloads {
+        for line in 0..TOUCHED_LINES {
+            let Some(byte) = payload.get(line * LINE_BYTES) else { break };
+            seen ^= byte;
+        }
         // A small payload may end in the line behind the one that it begins in.
-        lines.chain(payload.last()).fold(seen, |seen, byte| seen ^ byte)
-    });
+        seen ^= payload.last().unwrap_or(&0);
+    }
     black_box(seen);
 }
 
-/// Copies `from` to `to`, which is as long. Sizes of a number or two are moved at once; calling a function for them takes longer than the copy.
-///
-/// # Panics
-/// If the lengths differ.
-#[inline]
-pub fn copy(to: &mut [u8], from: &[u8]) {
-    fn at_once<const N: usize>(to: &mut [u8], from: &[u8]) {
-        if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
-            *to = *from;
+/// Copies `from`, each of `size` bytes, to `to`, one behind the other. Sizes of a number or a few are moved at once; calling a function for them
+/// takes longer than the copy. Where one of `from` has another size, its place stays as it is.
+pub fn copy_all(to: &mut [u8], from: &[&[u8]], size: usize) {
+    fn at_once<const N: usize>(to: &mut [u8], from: &[&[u8]]) {
+        for (to, from) in to.as_chunks_mut::<N>().0.iter_mut().zip(from) {
+            if let Ok(from) = <&[u8; N]>::try_from(*from) {
+                *to = *from;
+            }
         }
     }
-    assert_eq!(to.len(), from.len(), "a copy is as long as what is copied");
-    match from.len() {
+    match size {
+        0 => {}
         1 => at_once::<1>(to, from),
+        2 => at_once::<2>(to, from),
         4 => at_once::<4>(to, from),
         8 => at_once::<8>(to, from),
         16 => at_once::<16>(to, from),
         32 => at_once::<32>(to, from),
-        _ => to.copy_from_slice(from),
+        64 => at_once::<64>(to, from),
+        _ => {
+            for (to, from) in to.chunks_exact_mut(size).zip(from) {
+                if to.len() == from.len() {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
     }
 }
 
@@ -49,11 +60,14 @@ pub fn copy(to: &mut [u8], from: &[u8]) {
 mod tests {
     #[test]
     fn pieces_of_every_size_are_copied() {
-        let from: Vec<u8> = (0..100).collect();
+        let from: Vec<u8> = (0..200).collect();
         for len in 0..100 {
-            let mut to = vec![0xff; len];
-            super::copy(&mut to, &from[..len]);
-            assert_eq!(to, from[..len]);
+            let parts = [&from[..len], &from[1..=len], &from[..len / 2], &from[2..len + 2]];
+            let mut to = vec![0xff; 4 * len];
+            super::copy_all(&mut to, &parts, len);
+            let expected = if len == 0 { Vec::new() } else { vec![0xff; len] };
+            let parts = [parts[0], parts[1], &expected, parts[3]];
+            assert_eq!(to, parts.concat(), "{len}");
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
-use relive_tensor::{ColumnLayout, copy, touch, touch_starts};
+use relive_tensor::{ColumnLayout, copy_all, touch, touch_starts};
 use smallvec::SmallVec;
 
 use super::state::State;
@@ -87,44 +87,56 @@ impl State {
         self.contents.items.get(pick.slot)
     }
 
-    /// Brings near what is going to be copied.
-    fn touch_rows(&self, picks: &[Pick]) {
-        let layouts = self.contents.items.layouts();
-        let rows = || picks.iter().filter_map(|pick| self.record_of(pick)?.row(layouts));
-        touch_starts(rows().map(|(row, ..)| row.near()));
-        touch(rows().flat_map(|(row, layout, _)| row.parts(layout)));
-    }
-
     fn copy_rows(&mut self, picks: &[Pick], places: &mut [&mut [u8]]) -> Vec<SampledRow> {
         let mut rows = Vec::with_capacity(picks.len());
-        let table_size = self.contents.items.len() as u64;
         let sizes: SmallVec<[usize; 8]> =
             places.iter().map(|place| place.len() / picks.len().max(1)).collect();
         for (number, stage) in picks.chunks(STAGE).enumerate() {
-            self.touch_rows(stage);
-            for (sample, pick) in (number * STAGE..).zip(stage) {
-                let Some(record) = self.count(pick.slot) else { continue };
-                rows.push(SampledRow {
-                    key: record.key,
-                    priority: record.priority,
-                    probability: pick.probability,
-                    table_size,
-                    inserted_at: record.inserted_at,
-                    times_sampled: record.times_sampled,
-                });
-                let layouts = self.contents.items.layouts();
-                let Some((row, layout, _)) = self.record_of(pick).and_then(|record| record.row(layouts))
-                else {
-                    continue;
-                };
-                for (column, (place, size)) in places.iter_mut().zip(&sizes).enumerate() {
-                    let place = place.get_mut(sample * size..(sample + 1) * size);
-                    if let (Some(place), Some(bytes)) = (place, row.column(layout, column)) {
-                        copy(place, bytes);
-                    }
-                }
+            self.count_stage(stage, &mut rows);
+            let parts = self.parts(stage, places.len());
+            touch_starts(parts.iter().copied());
+            touch(parts.iter().copied());
+            let columns = places.iter_mut().zip(&sizes).zip(parts.chunks(stage.len()));
+            for ((place, size), parts) in columns {
+                let first = number * STAGE * size;
+                copy_all(place.get_mut(first..first + stage.len() * size).unwrap_or_default(), parts, *size);
             }
         }
         rows
     }
+
+    fn count_stage(&mut self, stage: &[Pick], rows: &mut Vec<SampledRow>) {
+        let table_size = self.contents.items.len() as u64;
+        rows.extend(stage.iter().filter_map(|pick| {
+            let record = self.count(pick.slot)?;
+            Some(SampledRow {
+                key: record.key,
+                priority: record.priority,
+                probability: pick.probability,
+                table_size,
+                inserted_at: record.inserted_at,
+                times_sampled: record.times_sampled,
+            })
+        }));
+    }
+
+    /// Where the bytes of the picked items are: column after column, in each item after item.
+    fn parts(&self, stage: &[Pick], columns: usize) -> Parts<'_> {
+        let layouts = self.contents.items.layouts();
+        let mut parts = Parts::from_elem(&[], stage.len() * columns);
+        for (at, pick) in stage.iter().enumerate() {
+            let row = self.record_of(pick).and_then(|record| record.row(layouts));
+            let Some((row, layout, _)) = row else { continue };
+            for column in 0..columns {
+                let part = parts.get_mut(column * stage.len() + at);
+                if let (Some(part), Some(bytes)) = (part, row.column(layout, column)) {
+                    *part = bytes;
+                }
+            }
+        }
+        parts
+    }
 }
+
+/// Of a few columns of a stage without memory of their own.
+type Parts<'a> = SmallVec<[&'a [u8]; 5 * STAGE]>;

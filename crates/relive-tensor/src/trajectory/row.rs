@@ -54,18 +54,6 @@ impl Row {
         let start = usize::try_from(start).ok()?;
         self.frame.get(start..start + column.bytes as usize)
     }
-
-    /// The bytes of all columns, in the order of the columns.
-    pub fn parts<'a>(&'a self, layout: &'a RowLayout) -> impl Iterator<Item = &'a [u8]> {
-        (0..layout.columns.len()).filter_map(|column| self.column(layout, column))
-    }
-
-    /// A byte near which all columns lie, to be fetched ahead.
-    #[inline]
-    #[must_use]
-    pub fn near(&self) -> &[u8] {
-        self.frame.get(self.origin as usize..).unwrap_or_default()
-    }
 }
 
 impl RowLayout {
