@@ -19,7 +19,7 @@ pub struct Gathered {
     infos: Vec<SampleInfo>,
     /// When each item was inserted.
     inserted_at: Vec<Timestamp>,
-    columns: Vec<GatheredColumn>,
+    columns: Arc<[GatheredColumn]>,
     /// For each column whose samples differ in it, the rows before each sample.
     rows_before: Vec<Vec<usize>>,
     memory: Arc<BatchMemory>,
@@ -41,9 +41,10 @@ impl Gathered {
         table: Arc<str>,
         infos: Vec<SampleInfo>,
         inserted_at: Vec<Timestamp>,
-        columns: Vec<GatheredColumn>,
+        columns: impl Into<Arc<[GatheredColumn]>>,
         memory: BatchMemory,
     ) -> Gathered {
+        let columns = columns.into();
         let before = |column: &GatheredColumn| {
             let lengths = column.column.lengths.iter().flatten();
             lengths.scan(0, |rows, &length| Some(std::mem::replace(rows, *rows + length as usize))).collect()
@@ -54,14 +55,14 @@ impl Gathered {
 
     /// Columns of `samples` samples one behind the other, each aligned, and the bytes of all; none for strings, and beyond the address space.
     #[must_use]
-    pub fn place(layouts: &[ColumnLayout], samples: usize) -> Option<(Vec<GatheredColumn>, usize)> {
+    pub fn place(layouts: &[ColumnLayout], samples: usize) -> Option<(Arc<[GatheredColumn]>, usize)> {
         let (mut columns, mut len) = (Vec::with_capacity(layouts.len()), 0_usize);
         for layout in layouts {
             let end = len.checked_add(layout.size_bytes(samples)?)?;
             columns.push(GatheredColumn { column: BatchColumn::even(layout.clone()), at: len..end });
             len = end.checked_next_multiple_of(ALIGNMENT)?;
         }
-        Some((columns, len))
+        Some((columns.into(), len))
     }
 
     /// The table that it is of.

@@ -21,7 +21,7 @@ pub(super) struct Rows {
 
 struct Expected {
     layouts: Arc<[ColumnLayout]>,
-    columns: Vec<GatheredColumn>,
+    columns: Arc<[GatheredColumn]>,
     bytes: usize,
 }
 
@@ -47,7 +47,7 @@ impl Rows {
         let Ok(mut memory) = self.pool.take(*bytes) else { return Err(Vec::new()) };
         let mut places: SmallVec<[&mut [u8]; 8]> = SmallVec::with_capacity(columns.len());
         let (mut rest, mut passed) = (memory.bytes_mut(), 0);
-        for GatheredColumn { at, .. } in columns {
+        for GatheredColumn { at, .. } in columns.iter() {
             let (_, after) = rest.split_at_mut(at.start - passed);
             let (place, after) = after.split_at_mut(at.len());
             places.push(place);
@@ -60,7 +60,7 @@ impl Rows {
                 let infos = rows.iter().map(Into::into).collect();
                 let inserted_at = rows.iter().map(|row| row.inserted_at).collect();
                 let batch =
-                    Gathered::new(Arc::clone(&self.table), infos, inserted_at, columns.clone(), memory);
+                    Gathered::new(Arc::clone(&self.table), infos, inserted_at, Arc::clone(columns), memory);
                 Ok(SampleBatch::gathered(batch))
             }
             CopiedSamples::Items(items) => Err(items),

@@ -31,7 +31,7 @@ pub(super) fn arrived(table: Arc<str>, view: &BatchView, memory: BatchMemory) ->
     });
     let infos = infos.collect();
     let columns = view.columns.iter().map(|column| gathered(column, view.samples, data));
-    let columns = columns.collect::<std::result::Result<_, _>>().map_err(|error| {
+    let columns = columns.collect::<std::result::Result<Arc<[_]>, _>>().map_err(|error| {
         Error::new(ErrorKind::Protocol, format!("sample: the server's batch cannot be read: {error}"))
     })?;
     Ok(Gathered::new(table, infos, inserted_at, columns, memory))
