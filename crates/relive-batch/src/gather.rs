@@ -4,8 +4,9 @@
 //! place; other tensors are decoded once for all pieces that need rows of them. Large batches are split over threads.
 
 use bytes::Bytes;
-use relive_tensor::{ChunkFault, touch};
+use relive_tensor::ChunkFault;
 
+use super::part::{Part, STAGE, Stage, decode};
 use super::piece::Piece;
 use super::target::Target;
 use super::threads::{on_threads, threads_for};
@@ -137,13 +138,10 @@ impl Batch {
 
     fn decode_direct(&self, placed: &mut [Placed<'_>]) -> Result<(), ChunkFault> {
         for stage in placed.chunks_mut(STAGE) {
-            let parts = || stage.iter().filter_map(|Placed { piece, .. }| piece.part(&self.samples));
-            parts().for_each(|part| touch([part.stored().bytes()].into_iter()));
-            for Placed { piece, out, .. } in stage {
-                if let Some(part) = piece.part(&self.samples) {
-                    part.decode_into(out)?;
-                }
-            }
+            // Each piece has one, or it would not have been planned.
+            let parts: Stage<Part<'_>> =
+                stage.iter().filter_map(|placed| placed.piece.part(&self.samples)).collect();
+            decode(&parts, stage.iter_mut().map(|placed| &mut *placed.out))?;
         }
         Ok(())
     }
@@ -191,6 +189,3 @@ fn cut<'o>(pieces: &[Piece], target: Target<'o>, direct: &mut Vec<Placed<'o>>, p
         }
     }
 }
-
-/// Pieces whose payloads are fetched side by side: enough to keep a processor's memory requests busy.
-const STAGE: usize = 16;

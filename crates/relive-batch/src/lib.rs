@@ -12,6 +12,7 @@ mod gather;
 mod gathered;
 mod info;
 mod memory;
+mod part;
 mod piece;
 mod stored;
 mod target;

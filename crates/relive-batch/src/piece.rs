@@ -4,7 +4,7 @@ use relive_table::Sampled;
 use relive_tensor::{Chunk, EncodedTensor};
 
 use super::Batch;
-use super::uniform::Part;
+use super::part::Part;
 
 /// Some rows of one tensor of a chunk, in the order in which they make a column.
 #[derive(Debug, Clone, Copy)]

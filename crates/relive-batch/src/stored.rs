@@ -3,8 +3,8 @@
 use relive_tensor::EncodedTensor;
 
 use super::Batch;
+use super::part::Part;
 use super::piece::Piece;
-use super::uniform::Part;
 
 /// The rows of a column of a batch, where they are stored.
 #[derive(Debug)]

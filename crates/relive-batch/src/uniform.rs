@@ -7,12 +7,11 @@
 use std::hint::black_box;
 
 use relive_table::Sampled;
-use relive_tensor::{
-    ChunkFault, ColumnHeader, ColumnLayout, DType, EncodedTensor, OnlySlice, touch, touch_starts,
-};
+use relive_tensor::{ChunkFault, ColumnHeader, ColumnLayout, DType, OnlySlice};
 use smallvec::SmallVec;
 
 use super::Batch;
+use super::part::{Part, STAGE, Stage, decode};
 use super::target::Target;
 use super::threads::{on_threads, threads_for};
 
@@ -22,12 +21,6 @@ pub(crate) struct Uniform(SmallVec<[ColumnLayout; 4]>);
 /// Samples that are looked at side by side. Each pause between two runs costs a wait for memory; what is looked at of so many
 /// still fits the processor's own second cache.
 const LOOKED_AT: usize = 256;
-
-/// Samples that are decoded side by side: enough to keep a processor's memory requests busy, and small ones fit its first cache.
-const STAGE: usize = 64;
-
-/// Something of each sample of a stage.
-type Stage<T> = SmallVec<[T; STAGE]>;
 
 impl Uniform {
     /// What `samples` are like; none if there are none, if they are not all alike, or if it pays to decode what they share.
@@ -130,75 +123,9 @@ fn fill(samples: &[Sampled], rows: usize, target: Target<'_>) -> Result<(), Chun
     for (samples, out) in samples.chunks(STAGE).zip(out.chunks_mut(STAGE * sample_bytes)) {
         // All have one, or there would be no `Uniform`.
         let parts: Stage<Part<'_>> = samples.iter().filter_map(|sample| Part::of(sample, column)).collect();
-        touch_starts(parts.iter().map(|part| part.tensor.payload.as_ref()));
-        let stored: Stage<Stored<'_>> = parts.iter().map(Part::stored).collect();
-        touch(stored.iter().map(|stored| stored.bytes()));
-        for ((part, stored), out) in parts.iter().zip(stored).zip(out.chunks_exact_mut(sample_bytes)) {
-            match stored {
-                Stored::Plain(rows) if rows.len() == out.len() => out.copy_from_slice(rows),
-                Stored::Plain(_) | Stored::Coded(_) => part.decode_into(out)?,
-            }
-        }
+        decode(&parts, out.chunks_exact_mut(sample_bytes))?;
     }
     Ok(())
-}
-
-/// Rows of a tensor, which are all of it, or stored as they are, or seem to be.
-pub(crate) struct Part<'a> {
-    pub(crate) tensor: EncodedTensor<'a>,
-    pub(crate) first: u32,
-    pub(crate) rows: u32,
-}
-
-impl<'a> Part<'a> {
-    pub(crate) fn of(sample: &'a Sampled, column: usize) -> Option<Self> {
-        let slice = sample.item.trajectory.only_slice(column)?;
-        let tensor = slice.chunk.encoded(slice.index)?;
-        Some(Self { tensor, first: slice.offset, rows: slice.length })
-    }
-
-    pub(crate) fn stored(&self) -> Stored<'_> {
-        match self.tensor.plain_rows(self.first, self.rows) {
-            Some(rows) => Stored::Plain(rows),
-            None => Stored::Coded(&self.tensor.payload),
-        }
-    }
-
-    pub(crate) fn decode_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
-        if self.tensor.shape.rows() == Some(self.rows) {
-            return self.tensor.decode_into(out);
-        }
-        self.tensor.copy_plain_rows(self.first, out).unwrap_or_else(|| self.decode_rows_into(out))
-    }
-
-    /// The way for rows that only seemed to be stored as they are.
-    fn decode_rows_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
-        let size = self.tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-        let mut all = vec![0; size];
-        self.tensor.decode_into(&mut all)?;
-        let start = self.first as usize * (out.len() / (self.rows as usize).max(1));
-        if let Some(rows) = all.get(start..start + out.len()) {
-            out.copy_from_slice(rows);
-        }
-        Ok(())
-    }
-}
-
-/// What is going to be read of a part.
-#[derive(Clone, Copy)]
-pub(crate) enum Stored<'a> {
-    /// The rows as they are.
-    Plain(&'a [u8]),
-    /// Something to be decoded.
-    Coded(&'a [u8]),
-}
-
-impl<'a> Stored<'a> {
-    pub(crate) fn bytes(self) -> &'a [u8] {
-        match self {
-            Self::Plain(bytes) | Self::Coded(bytes) => bytes,
-        }
-    }
 }
 
 #[cfg(test)]

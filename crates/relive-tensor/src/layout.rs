@@ -26,6 +26,12 @@ impl ColumnLayout {
         self.dtype == dtype && self.rows == (!squeeze).then_some(rows) && self.cell_shape.dims() == cell_dims
     }
 
+    /// Whether it describes such a column, but for the number of rows.
+    #[must_use]
+    pub fn is_kind(&self, dtype: DType, squeeze: bool, cell_dims: &[u32]) -> bool {
+        self.dtype == dtype && self.rows.is_none() == squeeze && self.cell_shape.dims() == cell_dims
+    }
+
     /// The same column with another number of rows, if it has rows.
     #[must_use]
     pub fn with_rows(&self, rows: u32) -> Self {

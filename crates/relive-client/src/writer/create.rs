@@ -74,7 +74,17 @@ impl TrajectoryWriter {
         let item = PendingItem::new(key, table, priority, columns);
         self.tuning.record(columns, &mut self.recorder);
         self.link.push(std::iter::once(item))?;
+        self.note_items()?;
         Ok(key)
+    }
+
+    /// Lets chunks end where items do.
+    fn note_items(&mut self) -> Result<()> {
+        if !self.recorder.is_tuned() {
+            return Ok(());
+        }
+        let finished = self.recorder.note_items()?;
+        self.link.chunks_were_cut(&finished)
     }
 
     /// Makes an item of each of `trajectories` for `table`, with the priority at the same place, and gives their keys. All
@@ -132,6 +142,7 @@ impl TrajectoryWriter {
         // Made before the link is locked.
         let items: Vec<PendingItem> = items.collect();
         self.link.push(items.into_iter())?;
+        self.note_items()?;
         Ok(Some(keys))
     }
 
@@ -204,6 +215,7 @@ impl TrajectoryWriter {
         self.tune_windows(windows, &columns)?;
         let keys = items.iter().map(|item| item.key).collect();
         self.link.push(items.into_iter())?;
+        self.note_items()?;
         Ok(Some(keys))
     }
 

@@ -8,8 +8,18 @@ use relive_wire::chunk;
 
 use super::thrift::Thrift;
 
-/// Bytes of a payload that is not worth an attempt to compress it: its description takes more.
+/// Bytes from which an attempt to compress is made: the description of less takes more.
 const MIN_COMPRESSED_BYTES: usize = 128;
+
+/// Whose bytes are held to that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compressed {
+    /// All rows of a column together: their user has said that they belong together.
+    Columns,
+    /// Each row: rows that happen to share a chunk are read one by one, and a small one is copied from where it lies. Compressed, all rows
+    /// would be decoded for each.
+    Rows,
+}
 
 /// Makes what is sent or shared of chunks.
 #[derive(Debug)]
@@ -43,11 +53,16 @@ impl Encoder {
     }
 
     /// Encodes `cut`. `thrifts` are those of all columns of its chunker.
-    pub(crate) fn encode(&self, cut: &Cut<'_>, thrifts: &mut [Thrift]) -> Result<EncodedChunk, ChunkError> {
+    pub(crate) fn encode(
+        &self,
+        cut: &Cut<'_>,
+        compressed: Compressed,
+        thrifts: &mut [Thrift],
+    ) -> Result<EncodedChunk, ChunkError> {
         let parts = match self.codec {
             Some(codec) => cut.encode(|_| Encoding::With(codec))?,
             None => {
-                let parts = cut.encode(|place| choose(cut, place, thrifts))?;
+                let parts = cut.encode(|place| choose(cut, place, compressed, thrifts))?;
                 for (column, header) in cut.columns().iter().zip(&parts.columns) {
                     let shrank = header.span.len() < column.num_bytes();
                     if let Some(thrift) = thrifts.get_mut(column.column()) {
@@ -66,10 +81,14 @@ impl Encoder {
 }
 
 /// Snappy, the one codec that every reader knows, where it may pay.
-fn choose(cut: &Cut<'_>, place: usize, thrifts: &mut [Thrift]) -> Encoding {
+fn choose(cut: &Cut<'_>, place: usize, compressed: Compressed, thrifts: &mut [Thrift]) -> Encoding {
     let Some(column) = cut.columns().get(place) else { return Encoding::Stored };
+    let bytes = match compressed {
+        Compressed::Columns => column.num_bytes(),
+        Compressed::Rows => column.num_bytes() / (column.rows() as usize).max(1),
+    };
     let thrift = thrifts.get_mut(column.column());
-    let tries = column.num_bytes() >= MIN_COMPRESSED_BYTES && thrift.is_some_and(Thrift::tries);
+    let tries = bytes >= MIN_COMPRESSED_BYTES && thrift.is_some_and(Thrift::tries);
     if tries { Encoding::With(Codec::Snappy) } else { Encoding::Stored }
 }
 

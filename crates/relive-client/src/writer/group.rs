@@ -11,7 +11,7 @@ use relive_tensor::{ChunkLength, ChunkSink, ChunkStatistic, Chunker, Cut, CutCol
 use smallvec::SmallVec;
 
 use super::column_state::ColumnState;
-use super::encode::Encoder;
+use super::encode::{Compressed, Encoder};
 use super::slot::{ChunkRef, ChunkSlot};
 use super::thrift::Thrift;
 use crate::{Error, Result};
@@ -129,6 +129,12 @@ impl ChunkGroup {
         self.lock().buffered_rows(place)
     }
 
+    /// Takes note that items were made, and says whether one waits for the open chunk to be cut.
+    pub(crate) fn note_items(&self) -> bool {
+        let is_awaited = self.open().is_some_and(|slot| slot.has_pending_items());
+        self.lock().note_items(is_awaited)
+    }
+
     /// Takes note of an item about to be sent, for the chunk length.
     pub(crate) fn record_item(&self, cells: u32, chunks: &[ChunkStatistic]) {
         self.lock().record_item(cells, chunks);
@@ -139,8 +145,12 @@ impl ChunkGroup {
     }
 
     fn filling<'f, 'o>(&'f mut self, position: u64, owner: &'f mut Owner<'o>) -> Filling<'f, 'o> {
+        let compressed = match self.length {
+            ChunkLength::Constant { .. } => Compressed::Columns,
+            ChunkLength::AutoTuned { .. } => Compressed::Rows,
+        };
         let Self { chunker, open, members, thrifts, .. } = self;
-        Filling { chunker, open, members, thrifts, position, owner, result: Ok(()) }
+        Filling { chunker, open, members, thrifts, compressed, position, owner, result: Ok(()) }
     }
 }
 
@@ -154,6 +164,7 @@ struct Filling<'f, 'o> {
     open: &'f mut Option<ChunkRef>,
     members: &'f [usize],
     thrifts: &'f mut [Thrift],
+    compressed: Compressed,
     position: u64,
     owner: &'f mut Owner<'o>,
     result: Result<()>,
@@ -179,7 +190,7 @@ impl ChunkSink for Filling<'_, '_> {
 
     fn cut(&mut self, cut: &Cut<'_>) {
         let Some(open) = self.open.take() else { return };
-        match self.owner.encoder.encode(cut, self.thrifts) {
+        match self.owner.encoder.encode(cut, self.compressed, self.thrifts) {
             Ok(encoded) => {
                 let rows = cut.columns().iter().map(CutColumn::rows).max();
                 open.fill(encoded, rows.unwrap_or(0));

@@ -273,6 +273,20 @@ impl Recorder {
         Ok(finished)
     }
 
+    /// Takes note that items were made, and cuts the open chunks that they need if these are long enough.
+    pub(crate) fn note_items(&mut self) -> Result<Finished> {
+        let mut finished = Finished::new();
+        let mut owner = Owner {
+            columns: &mut self.columns,
+            encoder: &self.encoder,
+            draw_key: &mut || 0,
+            finished: &mut finished,
+        };
+        let mut awaited = self.groups.iter_mut().filter(|group| group.note_items());
+        awaited.try_for_each(|group| group.finish(&mut owner))?;
+        Ok(finished)
+    }
+
     /// Starts an episode; open chunks must be cut before.
     pub(crate) fn start_episode(&mut self, clear_history: bool) {
         if self.step_is_open {

@@ -4,9 +4,10 @@ use smallvec::SmallVec;
 
 use super::buffer::Buffer;
 use super::cut::{Cut, CutColumn, CutData};
+use super::open::Open;
+use super::pace::Pace;
 use super::rows::Rows;
 use super::{AutoTuner, ChunkLength, ChunkStatistic, ChunkerError};
-use crate::chunk::SequenceRange;
 use crate::limits::{CHUNKER_CUT_BYTES, MAX_CELL_BYTES, MAX_RANK};
 use crate::{DType, Shape, Tensor, TensorError};
 
@@ -72,10 +73,17 @@ pub trait ChunkSink {
 #[derive(Clone, Debug)]
 pub struct Chunker {
     length: ChunkLength,
-    tuner: Option<AutoTuner>,
+    tuned: Option<Tuned>,
     delta: bool,
     columns: SmallVec<[Buffered; 1]>,
     open: Option<Open>,
+}
+
+/// What the length of chunks is found by: how well they compress, and how often items are made.
+#[derive(Clone, Debug)]
+struct Tuned {
+    tuner: AutoTuner,
+    pace: Pace,
 }
 
 /// A column, and its rows in the chunk that is being filled.
@@ -89,37 +97,6 @@ struct Buffered {
     last_step: i32,
 }
 
-/// The chunk that is being filled.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    key: u64,
-    range: SequenceRange,
-    /// Steps of which some column has a row.
-    steps: u32,
-    columns: u32,
-    size_bytes: u64,
-}
-
-impl Open {
-    fn new(key: u64, episode_id: u64, step: i32) -> Self {
-        let range = SequenceRange { episode_id, start: step, end: step, sparse: false };
-        Self { key, range, steps: 0, columns: 0, size_bytes: 0 }
-    }
-
-    /// Whether a row of `step` belongs to a step that is there already.
-    fn continues(&self, step: i32) -> bool {
-        self.steps > 0 && self.range.end == step
-    }
-
-    fn add_steps(&mut self, first: i32, rows: u32) {
-        let is_same = self.continues(first);
-        let follows = self.steps == 0 || is_same || self.range.end.checked_add(1) == Some(first);
-        self.range.sparse |= !follows;
-        self.range.end = first.saturating_add(i32::try_from(rows - 1).unwrap_or(i32::MAX));
-        self.steps += rows - u32::from(is_same);
-    }
-}
-
 impl Chunker {
     /// A chunker without columns. `delta` asks for delta coding of its chunks.
     ///
@@ -127,7 +104,7 @@ impl Chunker {
     /// [`ChunkerError`] if the numbers in `length` make no sense.
     pub fn new(length: ChunkLength, delta: bool) -> Result<Self, ChunkerError> {
         let length = length.validate()?;
-        Ok(Self { length, tuner: tuner(&length), delta, columns: SmallVec::new(), open: None })
+        Ok(Self { length, tuned: tuned(&length), delta, columns: SmallVec::new(), open: None })
     }
 
     /// Adds a column and gives its number.
@@ -176,17 +153,20 @@ impl Chunker {
         left: u32,
         sink: &mut S,
     ) -> u32 {
-        let max_steps = self.max_chunk_length();
+        let row_bytes = cells.iter().map(|(_, rows)| rows.cell_bytes()).sum::<u64>().max(1);
+        let max_steps = self.max_steps(left, row_bytes);
         let is_new = self.open.is_none();
         let open = self.open.get_or_insert_with(|| Open::new(sink.draw_key(), episode_id, step));
         let room = max_steps.saturating_sub(open.steps) + u32::from(open.continues(step));
-        let row_bytes = cells.iter().map(|(_, rows)| rows.cell_bytes()).sum::<u64>().max(1);
         let until_large = CHUNKER_CUT_BYTES.saturating_sub(open.size_bytes).div_ceil(row_bytes);
         let fitting = u32::try_from(until_large).unwrap_or(u32::MAX).min(room).max(1);
         let taken = fitting.min(left);
         let parts = || cells.iter().map(|(column, rows)| (*column, rows.part(from, taken)));
         let last_step = step.saturating_add(i32::try_from(taken - 1).unwrap_or(i32::MAX));
-        open.add_steps(step, taken);
+        let added = open.add_steps(step, taken);
+        if let Some(tuned) = &mut self.tuned {
+            tuned.pace.add_steps(added);
+        }
         open.size_bytes += parts().map(|(_, part)| part.size_bytes()).sum::<u64>();
         let is_full = open.steps >= max_steps || open.size_bytes >= CHUNKER_CUT_BYTES;
         for (column, _) in cells {
@@ -268,13 +248,42 @@ impl Chunker {
         Some(column.buffer.copy(*dtype, cell, offset..end))
     }
 
-    /// The length at which chunks are cut now.
+    /// The length that items wait for: a chunk is cut once it has so many steps and an item needs it. With a constant length,
+    /// every chunk is cut there.
     #[must_use]
     pub fn max_chunk_length(&self) -> u32 {
-        match (&self.tuner, self.length) {
-            (Some(tuner), _) => tuner.max_chunk_length(),
+        match (&self.tuned, self.length) {
+            (Some(tuned), _) => tuned.tuner.max_chunk_length(),
             (None, ChunkLength::Constant { max_chunk_length, .. }) => max_chunk_length,
             (None, ChunkLength::AutoTuned { .. }) => 1,
+        }
+    }
+
+    /// The steps at which the chunk that is being filled is cut, if `given` steps of `row_bytes` bytes come at once.
+    fn max_steps(&self, given: u32, row_bytes: u64) -> u32 {
+        let length = self.max_chunk_length();
+        let is_awaited = self.open.is_some_and(|open| open.is_awaited);
+        match &self.tuned {
+            Some(tuned) if !is_awaited => {
+                let reach = tuned.pace.reach(given, row_bytes);
+                length.max(reach.min(self.length.num_keep_alive_refs()))
+            }
+            Some(_) | None => length,
+        }
+    }
+
+    /// Takes note that items were made of the rows so far; `is_awaited` says whether one of them needs the chunk that is being filled.
+    /// Whether that should be [cut](Self::flush) for it now. Without effect under a constant length.
+    pub fn note_items(&mut self, is_awaited: bool) -> bool {
+        let length = self.max_chunk_length();
+        let Some(tuned) = &mut self.tuned else { return false };
+        tuned.pace.note_items();
+        match &mut self.open {
+            Some(open) if is_awaited => {
+                open.is_awaited = true;
+                open.steps >= length
+            }
+            Some(_) | None => false,
         }
     }
 
@@ -292,8 +301,8 @@ impl Chunker {
 
     /// Takes note of an item that is about to be sent, see [`AutoTuner::record_item`]. Without effect under a constant length.
     pub fn record_item(&mut self, cells: u32, chunks: &[ChunkStatistic]) {
-        if let Some(tuner) = &mut self.tuner {
-            tuner.record_item(cells, chunks);
+        if let Some(tuned) = &mut self.tuned {
+            tuned.tuner.record_item(cells, chunks);
         }
     }
 
@@ -353,11 +362,12 @@ impl Buffered {
     }
 }
 
-fn tuner(length: &ChunkLength) -> Option<AutoTuner> {
+fn tuned(length: &ChunkLength) -> Option<Tuned> {
     match *length {
         ChunkLength::Constant { .. } => None,
-        ChunkLength::AutoTuned { num_keep_alive_refs, throughput_weight } => {
-            Some(AutoTuner::new(num_keep_alive_refs, throughput_weight))
-        }
+        ChunkLength::AutoTuned { num_keep_alive_refs, throughput_weight } => Some(Tuned {
+            tuner: AutoTuner::new(num_keep_alive_refs, throughput_weight),
+            pace: Pace::default(),
+        }),
     }
 }

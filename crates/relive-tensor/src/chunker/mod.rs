@@ -5,6 +5,8 @@ mod columns;
 mod cut;
 mod error;
 mod length;
+mod open;
+mod pace;
 mod rows;
 mod tuner;
 

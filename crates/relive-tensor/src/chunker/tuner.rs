@@ -114,14 +114,14 @@ impl AutoTuner {
     }
 
     fn adjust(&mut self, score: Score) {
+        if (score.average_length - f64::from(self.max_chunk_length)).abs() > TOLERANCE {
+            return;
+        }
         let Some(last) = self.last else {
             self.last = Some(score);
             self.max_chunk_length = self.longer();
             return;
         };
-        if (score.average_length - f64::from(self.max_chunk_length)).abs() > TOLERANCE {
-            return;
-        }
         let better = score.cost < last.cost;
         let longer = score.average_length > last.average_length;
         let length = if better == longer {

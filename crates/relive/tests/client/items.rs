@@ -252,3 +252,26 @@ async fn tuned_chunks_in_bulk() {
         }
     }
 }
+
+/// Chunks end where items do, so that an item of many steps is a few chunks, and none waits for steps to come.
+#[tokio::test]
+async fn chunks_reach_from_item_to_item() {
+    for place in Place::every(&[fifo()]).await {
+        let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(20)).unwrap();
+        let mut chunks = Vec::new();
+        for i in 1..=77_i64 {
+            writer.append(&leaf(i)).unwrap();
+            if i >= 20 && (i % 10 == 0 || i == 77) {
+                let steps = writer.history().column("").unwrap().slice(-20..).unwrap();
+                writer.create_item("t", 1.0, steps).await.unwrap();
+                let sampled = place.sample_one("t").await;
+                let column = sampled.item.trajectory.decode().unwrap().remove(0);
+                assert_eq!(column.to_vec::<i64>().unwrap(), (i - 19..=i).collect::<Vec<_>>());
+                chunks.push(sampled.item.trajectory.chunks().len());
+            }
+        }
+        // Nothing is known of the steps before the first item. The last one comes early.
+        assert_eq!(chunks, [20, 11, 2, 2, 2, 2, 3]);
+        writer.close().await.unwrap();
+    }
+}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use relive::engine::{Engine, EngineBuilder, SampleRequest};
+use relive::table::Sampled;
 use relive::{Client, ClientOptions, TableConfig, Tensor, Transport, TransportChoice};
 
 use crate::common::{LONG, TestServer, WAYS, client_by};
@@ -60,16 +61,21 @@ impl Place {
     pub(crate) async fn read(&self, table: &str, samples: usize) -> Vec<Vec<Tensor>> {
         let mut read = Vec::new();
         while read.len() < samples {
-            let request = SampleRequest {
-                limit: samples - read.len(),
-                max_bytes: u64::MAX,
-                timeout: Some(LONG),
-                who: "test".into(),
-            };
-            let sampled = self.engine.table(table).unwrap().sample(request).await.unwrap();
+            let sampled = self.sample(table, samples - read.len()).await;
             read.extend(sampled.iter().map(|sample| sample.item.trajectory.decode().unwrap()));
         }
         read
+    }
+
+    async fn sample(&self, table: &str, limit: usize) -> Vec<Sampled> {
+        let who = "test".into();
+        let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: Some(LONG), who };
+        self.engine.table(table).unwrap().sample(request).await.unwrap()
+    }
+
+    /// Takes one sample straight from a table.
+    pub(crate) async fn sample_one(&self, table: &str) -> Sampled {
+        self.sample(table, 1).await.remove(0)
     }
 
     /// The only column of each sample, as i64.

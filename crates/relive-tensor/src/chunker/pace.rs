@@ -1,0 +1,61 @@
+//! How often items are made.
+
+use crate::limits::PACED_CHUNK_BYTES;
+
+/// Counts the steps between items.
+///
+/// Items of sequences are made every few steps. A chunk that ends where an item ends serves it as well as one chunk for each step, and is
+/// found, counted and described once: so chunks get as long as the steps between the last two items, and what comes by one call
+/// need not be cut at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    /// Steps since the last item.
+    steps: u32,
+    /// Steps between the last two items.
+    gap: u32,
+}
+
+impl Pace {
+    pub(super) fn add_steps(&mut self, steps: u32) {
+        self.steps = self.steps.saturating_add(steps);
+    }
+
+    /// Items were made; several of the same steps count once.
+    pub(super) fn note_items(&mut self) {
+        if self.steps > 0 {
+            self.gap = std::mem::take(&mut self.steps);
+        }
+    }
+
+    /// The steps of a chunk that ends with an item, if `given` steps of `row_bytes` bytes come at once.
+    pub(super) fn reach(self, given: u32, row_bytes: u64) -> u32 {
+        let fitting = u32::try_from(PACED_CHUNK_BYTES / row_bytes.max(1)).unwrap_or(u32::MAX);
+        self.gap.max(given).min(fitting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_reaches_as_far_as_from_item_to_item() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.reach(1, 8), 1);
+        pace.add_steps(20);
+        pace.note_items();
+        assert_eq!(pace.reach(1, 8), 20);
+        pace.add_steps(7);
+        pace.add_steps(3);
+        pace.note_items();
+        pace.note_items();
+        assert_eq!((pace.reach(1, 8), pace.reach(100, 8)), (10, 100));
+    }
+
+    #[test]
+    fn a_chunk_stays_small() {
+        let pace = Pace { steps: 0, gap: 1_000 };
+        assert_eq!(pace.reach(1, PACED_CHUNK_BYTES / 4), 4);
+        assert_eq!(pace.reach(1, PACED_CHUNK_BYTES + 1), 0);
+    }
+}
