@@ -80,12 +80,12 @@ def test_actors_beside_the_learner_and_evaluations() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"environment": "Pendulum-v1"}, ValueError, r"takes one discrete action, but .* has actions of float\[1\] in -2..=2"),
+        ({"environment": "Pendulum-v1"}, ValueError, r"takes one discrete action, but .* has actions of float32 \(1,\) in -2..=2"),
         ({"environment": "Pong-v5"}, ValueError, "expected an id of bsuite such as catch/0"),
         ({"environment": 7}, TypeError, "7 is no environment: give the name of a native one"),
         ({"environment": Line(), "actors": 2}, TypeError, "several environments are needed"),
         ({"environment": Spaces(BOX, spaces.Text(3))}, TypeError, "^action: .* is not supported"),
-        ({"environment": Spaces(BOX, BOX)}, ValueError, r"actions of float\[2\]"),
+        ({"environment": Spaces(BOX, BOX)}, ValueError, r"actions of float32 \(2,\)"),
         ({"timeout": -1.0}, ValueError, "timeout must be a number of seconds"),
         ({"batch_size": 0}, ValueError, "batch_size is 0, but it must be at least 1"),
         ({"hidden": (-1,)}, ValueError, "hidden is -1, but it must be at least 0"),
