@@ -150,7 +150,7 @@ def test_exceptions_of_environments_come_through() -> None:
     with pytest.raises(KeyError, match="the tenth step") as caught:
         rl.DQN(SMALL).train(Broken(None), steps=100)
     assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
-    with pytest.raises(ValueError, match=r"^observation: expected float\[2\], got float\[3\]$"):
+    with pytest.raises(ValueError, match=r"^observation: expected float32 \(2,\), got float32 \(3,\)$"):
         rl.DQN(SMALL).train(Broken(np.zeros(3, np.float32)), steps=100)
     with pytest.raises(ValueError, match=r"^Broken, step \d+ of episode \d+: the observation at \[1\] is NaN; "):
         rl.DQN(SMALL).train(Broken(np.array([0.0, np.nan], np.float32)), steps=100)
@@ -228,9 +228,9 @@ def test_files_that_are_no_policies_are_refused(tmp_path: pathlib.Path) -> None:
     policy = rl.DQN(SMALL).train("catch/0", steps=90).policy
     with pytest.raises(FileNotFoundError):
         policy.save(tmp_path / "nowhere" / "policy.safetensors")
-    with pytest.raises(ValueError, match=r"observation: expected float\[10,5\], got"):
+    with pytest.raises(ValueError, match=r"observation: expected float32 \(10, 5\), got"):
         policy(np.zeros(3, np.float32))
     with pytest.raises(ValueError, match="expected 1 leaves, got 2"):
         policy((np.zeros(3), np.zeros(3)))
-    with pytest.raises(TypeError, match=r"^observation: expected float\[10,5\], got complex128"):
+    with pytest.raises(TypeError, match=r"^observation: expected float32 \(10, 5\), got complex128"):
         policy(np.zeros((10, 5), np.complex128))
