@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -13,15 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, item_selectors, nest, rate_limiters
+from relive._buffer_settings import BufferSettings, load
+from relive._buffer_table import BufferTable
+from relive._frameworks import as_numpy, converted
 from relive._n_step import NStep
-from relive.batches import BatchIterator
-from relive.checkpointers import DefaultCheckpointer
 from relive.security import ServerTls
 from relive.server import Server, Table
-from relive.specs import ArraySpec
-
-# The settings of a buffer, beside the checkpoint of its table.
-_SETTINGS = "replay_buffer.json"
 
 # What a sample of a prioritized buffer has beside the columns of the steps.
 _WEIGHTS, _KEYS = "weights", "keys"
@@ -68,47 +63,15 @@ class ReplayBuffer:
         seed: int | None = None,
         table: str = "replay",
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, but it is {batch_size}")
-        if n_step < 1:
-            raise ValueError(f"n_step must be at least 1, but it is {n_step}")
-        if discount is None and n_step > 1:
-            raise ValueError(f"n_step={n_step} needs a discount, such as discount=0.99")
-        if discount is not None and not 0 <= discount <= 1:
-            raise ValueError(f"discount must be from 0 to 1, but it is {discount}")
+        self._settings = BufferSettings(capacity, batch_size, prioritized, n_step, discount, table)
         self.beta = beta
-        self._batch_size = batch_size
-        self._settings = {
-            "capacity": capacity, "batch_size": batch_size, "prioritized": prioritized,
-            "n_step": n_step, "discount": discount, "table": table,
-        }
         sampler = item_selectors.Uniform() if prioritized is None else item_selectors.Prioritized(prioritized)
         self._is_prioritized = prioritized is not None
         self._n_step = None if discount is None else NStep(n_step, discount)
         self._highest = 1.0
-        self._name = table
-        self._table = Table(
-            table, sampler, item_selectors.Fifo(), capacity, rate_limiters.MinSize(1), seed=seed
+        self._table = BufferTable(
+            Table(table, sampler, item_selectors.Fifo(), capacity, rate_limiters.MinSize(1), seed=seed)
         )
-        # There is no server before the first step, which says what the columns of the table are.
-        self._started: Server | None = None
-        self._kept = 1
-        # Whether no column is a nest, which mapping over costs time.
-        self._is_flat = False
-        self._iterators: dict[int, BatchIterator] = {}
-        self._is_flushed = True
-
-    def _start(self, signature: Any = None, checkpoint: str | None = None) -> Server:
-        if signature is not None:
-            self._table = self._table.replace(signature=signature)
-        with tempfile.TemporaryDirectory() as folder:
-            # Begins with the checkpoint, and writes nothing where that lies.
-            loader = None if checkpoint is None else DefaultCheckpointer(folder, fallback_checkpoint_path=checkpoint)
-            server = Server([self._table], checkpointer=loader, listen=False)
-        self._client = server.localhost_client()
-        self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
-        self._started = server
-        return server
 
     def add(self, step: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
         """Adds a step of a single environment, as a mapping or as keyword arguments.
@@ -124,16 +87,9 @@ class ReplayBuffer:
         if self._n_step is not None:
             step = _native.with_lists_joined(dict(step))
             return self._add_windows(nest.map_structure(lambda leaf: np.asarray(leaf)[None], step), priority)
-        if self._started is None:
+        if not self._table.is_started:
             self._check_names(step)
-            step = _native.with_lists_joined(dict(step))
-            self._is_flat = not any(nest.is_nested(value) for value in step.values())
-            self._start(nest.map_structure(_spec, step))
-        self._writer.append(step)
-        history = self._writer.history
-        newest = {name: column[-1] for name, column in history.items()} if self._is_flat else nest.map_structure(_newest, history)
-        self._writer.create_item(self._name, self._highest if priority is None else priority, newest)
-        self._is_flushed = False
+        self._table.add(step, self._highest if priority is None else priority)
 
     def add_batch(self, steps: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
         """Adds a step of each of many environments: the leading dimension of every column is the environment.
@@ -155,30 +111,13 @@ class ReplayBuffer:
             self._add_rows(count, windows, priority)
 
     def _add_rows(self, count: int, rows: Mapping[str, Any], priority: float | None) -> None:
-        if self._started is None:
+        if not self._table.is_started:
             self._check_names(rows)
-            self._start(nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows))
-        if count > self._kept:
-            # Items are made of what a writer keeps.
-            self._flush()
-            self._writer = self._client.trajectory_writer(num_keep_alive_refs=count)
-            self._kept = count
-        self._writer.append_sequence(rows)
-        self._create(count, priority)
-
-    def _create(self, count: int, priority: float | None) -> None:
-        priorities = [self._highest if priority is None else priority] * count
-        self._writer.create_window_items(self._name, priorities, range(-count, 0), squeeze=True)
-        self._is_flushed = False
+        self._table.add_rows(count, rows, self._highest if priority is None else priority)
 
     def _check_names(self, step: Mapping[str, Any]) -> None:
         if self._is_prioritized and (_WEIGHTS in step or _KEYS in step):
             raise ValueError(f"{_WEIGHTS!r} and {_KEYS!r} are what a prioritized buffer gives beside the columns; rename yours")
-
-    def _flush(self) -> None:
-        if not self._is_flushed:
-            self._writer.flush()
-            self._is_flushed = True
 
     def sample(self, batch_size: int | None = None, to: str = "numpy") -> dict[str, Any]:
         """A batch: each column with the transitions as its leading dimension.
@@ -193,25 +132,14 @@ class ReplayBuffer:
         Raises:
           ValueError: the buffer is empty, ``batch_size`` is below 1, or ``to`` is none of these.
         """
-        self._flush()
-        if self._started is None or not self._table.can_sample(1):
-            raise ValueError("the buffer is empty: add steps before sampling")
-        batch = next(self._iterator(self._batch_size if batch_size is None else batch_size))
+        batch = self._table.sample(self._settings.batch_size if batch_size is None else batch_size)
         data: dict[str, Any] = dict(batch.data)
         if self._is_prioritized:
             data[_WEIGHTS] = batch.weights(self.beta)
-        data = _converted(data, to)
+        data = converted(data, to)
         if self._is_prioritized:
             data[_KEYS] = batch.info.key
         return data
-
-    def _iterator(self, batch_size: int) -> BatchIterator:
-        iterator = self._iterators.get(batch_size)
-        if iterator is None:
-            # Nothing is fetched ahead, so that one that is not used costs nothing.
-            iterator = self._client.batches(self._name, batch_size, prefetch=0)
-            self._iterators[batch_size] = iterator
-        return iterator
 
     def update(self, keys: npt.ArrayLike, priorities: npt.ArrayLike) -> None:
         """Sets the priorities of the transitions ``keys``, as :meth:`sample` gave them. Those that have left are passed over.
@@ -223,21 +151,19 @@ class ReplayBuffer:
         """
         if not self._is_prioritized:
             raise ValueError("the buffer has no priorities: make it with prioritized=0.6, for example")
-        values = np.asarray(_as_numpy(priorities), np.float64)
-        self._client.update_priorities(self._name, keys, values)
+        values = np.asarray(as_numpy(priorities), np.float64)
+        self._table.update(keys, values)
         if values.size:
             self._highest = max(self._highest, float(values.max()))
 
     def __len__(self) -> int:
         """Transitions in the buffer."""
-        self._flush()
-        return 0 if self._started is None else self._table.info.current_size
+        return len(self._table)
 
     @property
     def server(self) -> Server:
         """The server beneath, with the one table. Its signature is that of the first step, if there was one before this."""
-        self._flush()
-        return self._start() if self._started is None else self._started
+        return self._table.server
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the buffer into the folder ``path``, in place of one that was saved there before.
@@ -247,12 +173,9 @@ class ReplayBuffer:
         Raises:
           RuntimeError: it cannot be written.
         """
-        self._flush()
         path = os.fspath(path)
         self.server._native.save(path)
-        settings = {**self._settings, "beta": self.beta, "highest_priority": self._highest}
-        with open(os.path.join(path, _SETTINGS), "w", encoding="utf-8") as file:
-            json.dump(settings, file)
+        self._settings.save(path, beta=self.beta, highest_priority=self._highest)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, seed: int | None = None) -> ReplayBuffer:
@@ -263,11 +186,10 @@ class ReplayBuffer:
           DataLossError: it is damaged.
         """
         path = os.fspath(path)
-        with open(os.path.join(path, _SETTINGS), encoding="utf-8") as file:
-            settings = json.load(file)
+        settings = load(path)
         highest = settings.pop("highest_priority")
         buffer = cls(seed=seed, **settings)
-        buffer._start(checkpoint=path)
+        buffer._table.load(path)
         buffer._highest = highest
         return buffer
 
@@ -284,12 +206,7 @@ class ReplayBuffer:
 
     def close(self) -> None:
         """Ends the buffer and lets go of its transitions."""
-        for iterator in self._iterators.values():
-            iterator.close()
-        if self._started is not None:
-            self._flush()
-            self._writer.close()
-            self._started.stop()
+        self._table.close()
 
     def __enter__(self) -> ReplayBuffer:
         return self
@@ -298,35 +215,3 @@ class ReplayBuffer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _newest(column: Any) -> Any:
-    return column[-1]
-
-
-def _spec(leaf: Any) -> ArraySpec:
-    array = np.asarray(leaf)
-    return ArraySpec(array.shape, array.dtype)
-
-
-def _converted(data: dict[str, Any], to: str) -> dict[str, Any]:
-    if to == "numpy":
-        return data
-    converted: dict[str, Any]
-    if to == "torch":
-        from relive.torch import to_torch
-
-        converted = to_torch(data)
-    elif to == "jax":
-        from relive.jax import to_jax
-
-        converted = to_jax(data)
-    else:
-        raise ValueError(f"to must be 'numpy', 'torch' or 'jax', not {to!r}")
-    return converted
-
-
-def _as_numpy(values: Any) -> Any:
-    """Values of a framework as numpy can have them: PyTorch's may have a gradient, or be on a device."""
-    return values.detach().cpu() if hasattr(values, "detach") else values
-

@@ -59,7 +59,7 @@ PatternTransform = Callable[[ReferenceStep], Pattern]
 
 # How the compiled writer, which knows columns by their numbers only, says what is wrong with a value.
 _MISMATCH = re.compile(
-    r"column (\d+) \(path [^)]*\) got (dtype|shape) (\[[^\]]*\]|[^ ,]+), but expected (\[[^\]]*\]|[^ ,]+)"
+    r"column (\d+) \(path [^)]*\) got (dtype|shape) (.*), but expected (.*) as in its first value"
 )
 
 

@@ -258,8 +258,8 @@ def readonly() -> np.ndarray:
 
 
 @pytest.mark.parametrize(("bad", "message"), [
-    (np.zeros((5, 3, 2), np.float32), r"out\['obs'\] has the shape \[5, 3, 2\].*must be 4"),
-    (np.zeros((), np.float32), r"out\['obs'\] has the shape \[\]"),
+    (np.zeros((5, 3, 2), np.float32), r"out\['obs'\] has the shape \(5, 3, 2\).*must be 4"),
+    (np.zeros((), np.float32), r"out\['obs'\] has the shape \(\)"),
     (np.zeros((4, 3, 2), np.float32, order="F"), r"out\['obs'\] cannot be written to: it is not C-contiguous"),
     (np.zeros((8, 3, 2), np.float32)[::2], "not C-contiguous"),
     (np.zeros((4, 3, 2), ">f4"), "another byte order"),
@@ -272,8 +272,8 @@ def test_arrays_that_cannot_be_written_to_are_refused(connect: Connect, bad: np.
 
 
 @pytest.mark.parametrize(("out", "message"), [
-    ({**out_arrays(), "obs": np.zeros((4, 3, 2))}, r"out\['obs'\] is float64\[4, 3, 2\].*make float32\[4, 3, 2\]"),
-    (out_arrays(length=2), r"out\['obs'\] is float32\[4, 2, 2\].*make float32\[4, 3, 2\]"),
+    ({**out_arrays(), "obs": np.zeros((4, 3, 2))}, r"out\['obs'\] is float64 \(4, 3, 2\).*make float32 \(4, 3, 2\)"),
+    (out_arrays(length=2), r"out\['obs'\] is float32 \(4, 2, 2\).*make float32 \(4, 3, 2\)"),
     ({**out_arrays(), "more": None}, "out has 3 arrays, but the items have 2 columns"),
     ({"other": out_arrays()["obs"], "reward": np.zeros(4)}, "structure of the items of table 'table'.*'other'"),
     (list(out_arrays().values()), "structure of the items"),

@@ -80,12 +80,12 @@ def test_actors_beside_the_learner_and_evaluations() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"environment": "Pendulum-v1"}, ValueError, r"takes one discrete action, but .* has actions of float\[1\] in -2..=2"),
+        ({"environment": "Pendulum-v1"}, ValueError, r"takes one discrete action, but .* has actions of float32 \(1,\) in -2..=2"),
         ({"environment": "Pong-v5"}, ValueError, "expected an id of bsuite such as catch/0"),
         ({"environment": 7}, TypeError, "7 is no environment: give the name of a native one"),
         ({"environment": Line(), "actors": 2}, TypeError, "several environments are needed"),
         ({"environment": Spaces(BOX, spaces.Text(3))}, TypeError, "^action: .* is not supported"),
-        ({"environment": Spaces(BOX, BOX)}, ValueError, r"actions of float\[2\]"),
+        ({"environment": Spaces(BOX, BOX)}, ValueError, r"actions of float32 \(2,\)"),
         ({"timeout": -1.0}, ValueError, "timeout must be a number of seconds"),
         ({"batch_size": 0}, ValueError, "batch_size is 0, but it must be at least 1"),
         ({"hidden": (-1,)}, ValueError, "hidden is -1, but it must be at least 0"),
@@ -150,7 +150,7 @@ def test_exceptions_of_environments_come_through() -> None:
     with pytest.raises(KeyError, match="the tenth step") as caught:
         rl.DQN(SMALL).train(Broken(None), steps=100)
     assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
-    with pytest.raises(ValueError, match=r"^observation: expected float\[2\], got float\[3\]$"):
+    with pytest.raises(ValueError, match=r"^observation: expected float32 \(2,\), got float32 \(3,\)$"):
         rl.DQN(SMALL).train(Broken(np.zeros(3, np.float32)), steps=100)
     with pytest.raises(ValueError, match=r"^Broken, step \d+ of episode \d+: the observation at \[1\] is NaN; "):
         rl.DQN(SMALL).train(Broken(np.array([0.0, np.nan], np.float32)), steps=100)
@@ -228,9 +228,9 @@ def test_files_that_are_no_policies_are_refused(tmp_path: pathlib.Path) -> None:
     policy = rl.DQN(SMALL).train("catch/0", steps=90).policy
     with pytest.raises(FileNotFoundError):
         policy.save(tmp_path / "nowhere" / "policy.safetensors")
-    with pytest.raises(ValueError, match=r"observation: expected float\[10,5\], got"):
+    with pytest.raises(ValueError, match=r"observation: expected float32 \(10, 5\), got"):
         policy(np.zeros(3, np.float32))
     with pytest.raises(ValueError, match="expected 1 leaves, got 2"):
         policy((np.zeros(3), np.zeros(3)))
-    with pytest.raises(TypeError, match=r"^observation: expected float\[10,5\], got complex128"):
+    with pytest.raises(TypeError, match=r"^observation: expected float32 \(10, 5\), got complex128"):
         policy(np.zeros((10, 5), np.complex128))

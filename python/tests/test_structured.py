@@ -379,7 +379,7 @@ class TestWriter:
         writer = self.writer(server, [REF["a"][-1], REF["b"]["d"][1][-1]])
         writer.append(STEP)
         said = (
-            r"^Tensor of wrong dtype provided for column 3 \(path=\('b', 'd', 1\)\)\. Got double but expected int64\.$"
+            r"^Tensor of wrong dtype provided for column 3 \(path=\('b', 'd', 1\)\)\. Got float64 but expected int64\.$"
         )
         with pytest.raises(ValueError, match=said):
             writer.append({**STEP, "b": {"c": np.int32(0), "d": [1, 2.5]}})
@@ -389,7 +389,7 @@ class TestWriter:
         writer.append(STEP)
         said = (
             r"^Tensor of incompatible shape provided for column 0 \(path=\('a',\)\)\. "
-            r"Got \[4,1\] which is incompatible with \[3\]\.$"
+            r"Got \(4, 1\) which is incompatible with \(3,\)\.$"
         )
         with pytest.raises(ValueError, match=said):
             writer.append({**STEP, "a": np.zeros((4, 1), np.float32)})

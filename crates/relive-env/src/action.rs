@@ -63,7 +63,8 @@ impl<'a> Action<'a> {
             Self::Nest(view) => match (one_integer(view), view.dtype(0)) {
                 (Some(value), _) => value.to_string(),
                 (None, Some(dtype)) if view.num_leaves() == 1 => {
-                    format!("{} bytes of {dtype}", view.leaf_bytes(0).map_or(0, <[u8]>::len))
+                    let bytes = view.leaf_bytes(0).map_or(0, <[u8]>::len);
+                    format!("{bytes} bytes of {}", dtype.numpy_name())
                 }
                 _ => format!("{} leaves", view.num_leaves()),
             },
@@ -119,7 +120,7 @@ mod tests {
         let floats = buffer(DType::Float32, &[2]);
         assert_eq!(
             told(Action::Nest(floats.view())),
-            "action expected a number in 0..3, got 8 bytes of float"
+            "action expected a number in 0..3, got 8 bytes of float32"
         );
     }
 

@@ -406,6 +406,7 @@ impl Client {
         Ok(StructuredWriter::over(
             client.structured_writer_with(configs, options).or_raise(py)?,
             self.timeout,
+            self.as_reverb,
         ))
     }
 

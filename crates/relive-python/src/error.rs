@@ -85,6 +85,18 @@ pub(crate) fn raise_append(
     raise_kind(py, error.kind(), text)
 }
 
+/// As [`raise_append`] for writers that know columns by their numbers alone.
+pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> PyErr {
+    let source = std::error::Error::source(error);
+    match source.and_then(|source| source.downcast_ref::<AppendMismatch>()) {
+        Some(AppendMismatch { column, path, fault, .. }) if !as_reverb => {
+            let text = format!("column {column} (path {path:?}) {}", fault_of(fault));
+            raise_kind(py, error.kind(), text)
+        }
+        _ => raise(py, error),
+    }
+}
+
 /// What is wrong with a value, in numpy's words.
 fn fault_of(fault: &AppendFault) -> String {
     let told = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {

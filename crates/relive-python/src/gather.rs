@@ -203,9 +203,8 @@ fn padded_column(
     let data = match layout.size_bytes(batch.len()) {
         Some(size) => {
             let mut place = places.take(column, size)?;
-            let mut mask = vec![0; batch.len() * most as usize];
             let bytes = place.bytes_mut().unwrap_or_default();
-            batch.gather_padded_into(column, most, bytes, &mut mask)?;
+            batch.gather_padded_into(column, most, bytes, None)?;
             place.filled(layout.dtype)
         }
         None => Data::Strings(pad_strings(batch.strings(column)?, &rows, most, layout)),

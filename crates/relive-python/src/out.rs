@@ -8,6 +8,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMet
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use relive_client::ColumnLayout;
 
 use crate::array::{descr_of, dtype_of};
@@ -108,6 +109,7 @@ impl Given {
         if leaf.is_none() {
             return Ok(None);
         }
+        let py = leaf.py();
         let Ok(array) = leaf.cast::<PyUntypedArray>() else {
             let kind = leaf.get_type();
             return Err(PyTypeError::new_err(format!(
@@ -122,9 +124,9 @@ impl Given {
             )));
         }
         if array.shape().first() != Some(&batch_size) {
-            let shape = array.shape();
+            let shape = PyTuple::new(py, array.shape())?;
             return Err(PyValueError::new_err(format!(
-                "{path} has the shape {shape:?}, but batches have {batch_size} items: the first dimension must be {batch_size}"
+                "{path} has the shape {shape}, but batches have {batch_size} items: the first dimension must be {batch_size}"
             )));
         }
         Ok(Some(Given { path, array: array.clone().unbind() }))
@@ -143,9 +145,10 @@ impl Given {
         let expected = dims(&[batch_size], layout);
         if array.shape() != expected || !array.dtype().is_equiv_to(&descr) {
             return Err(PyValueError::new_err(format!(
-                "{path} is {}{:?}, but the items of the batch make {descr}{expected:?}",
+                "{path} is {} {}, but the items of the batch make {descr} {}",
                 array.dtype(),
-                array.shape(),
+                PyTuple::new(py, array.shape())?,
+                PyTuple::new(py, &expected)?,
             )));
         }
         Ok(memory_of(array))

@@ -12,7 +12,7 @@ use relive_client::{
 use relive_tensor::Nest;
 
 use crate::array;
-use crate::error::{OrRaise, invalid};
+use crate::error::{OrRaise, invalid, raise_numbered};
 use crate::names;
 use crate::process::Owned;
 use crate::wait;
@@ -24,11 +24,13 @@ pub(crate) struct StructuredWriter {
     inner: Owned<RustWriter>,
     /// How long calls wait that are not given a time.
     limit: Duration,
+    /// Whether errors name types and shapes as dm-reverb does, and not as numpy does.
+    as_reverb: bool,
 }
 
 impl StructuredWriter {
-    pub(crate) fn over(writer: RustWriter, limit: Duration) -> StructuredWriter {
-        StructuredWriter { inner: Owned::new("writer", writer), limit }
+    pub(crate) fn over(writer: RustWriter, limit: Duration, as_reverb: bool) -> StructuredWriter {
+        StructuredWriter { inner: Owned::new("writer", writer), limit, as_reverb }
     }
 
     /// Milliseconds as dm-reverb has them here: 0 is "at once", nothing is "for ever" unless the client has a limit.
@@ -55,13 +57,14 @@ impl StructuredWriter {
         let step = Nest::List(flat.iter().map(leaf).collect::<PyResult<_>>()?);
         self.with(py, |writer| {
             let done = if partial { writer.try_append_partial(&step) } else { writer.try_append(&step) };
-            if done.or_raise(py)? {
+            if done.map_err(|error| raise_numbered(py, &error, self.as_reverb))? {
                 return Ok(());
             }
             let appended = async {
                 if partial { writer.append_partial(&step).await } else { writer.append(&step).await }
             };
-            wait::wait_because(py, "append", appended, wait::unconfirmed)?.or_raise(py)
+            wait::wait_because(py, "append", appended, wait::unconfirmed)?
+                .map_err(|error| raise_numbered(py, &error, self.as_reverb))
         })
     }
 

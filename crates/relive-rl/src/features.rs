@@ -33,7 +33,7 @@ impl Features {
             let element_bytes = dtype.size_bytes().filter(|_| is_number(dtype)).ok_or_else(|| {
                 let place =
                     if shape.path.is_empty() { String::new() } else { format!(" at `{}`", shape.path) };
-                let got = format!("one of {dtype}{place}");
+                let got = format!("one of {}{place}", dtype.numpy_name());
                 RlError::Unsuited { expected: "observations of real numbers of up to 64 bits", got }
             })?;
             let spec = ArraySpec::new(&shape.path, dtype, shape.dims.as_slice());

@@ -11,6 +11,10 @@ use relive_tensor::{ColumnLayout, DType};
 use crate::sampler::stored_samples;
 use crate::{Error, ErrorKind, Result, Sample, SampleInfo};
 
+/// Rows of a sample whose cells take no bytes, such as those of shape `[0]`, where samples are padded: no data stands behind them, so that
+/// a few bytes of a server could announce 2^32. Steps of an item are hundreds.
+const MAX_EMPTY_ROWS: u32 = 1 << 16;
+
 /// Samples whose columns can be decoded into one array each.
 ///
 /// Nothing is decoded before it is asked for. All calls work without a Tokio runtime and from any thread.
@@ -132,9 +136,22 @@ impl SampleBatch {
     /// with the most.
     ///
     /// # Errors
-    /// As [`columns`](Self::columns), but for the rows.
+    /// As [`columns`](Self::columns), but for the rows. `ResourceExhausted` if cells take no bytes and a sample has more than 65,536 of
+    /// them: no data stands behind such rows, and a server could make its reader take any memory for what is kept of rows.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
-        Ok(self.described()?.into_iter().map(|column| column.layout.clone()).collect())
+        let described = self.described()?;
+        for (number, column) in described.iter().enumerate() {
+            let rows = column.layout.rows.filter(|_| column.layout.cell_bytes() == Some(0)).unwrap_or(0);
+            if rows > MAX_EMPTY_ROWS {
+                return Err(Error::new(
+                    ErrorKind::ResourceExhausted,
+                    format!(
+                        "gather: column {number} has {rows} rows whose cells take no bytes; at most {MAX_EMPTY_ROWS} can be padded"
+                    ),
+                ));
+            }
+        }
+        Ok(described.into_iter().map(|column| column.layout.clone()).collect())
     }
 
     /// Rows of a column in each sample, 1 if it is squeezed.
@@ -184,8 +201,8 @@ impl SampleBatch {
     }
 
     /// Decodes a column of samples that differ in their number of rows into `out`, as an array `[samples, max_rows, ..cell]`.
-    /// Rows that a sample does not have are zeros. `mask`, `[samples, max_rows]`, is 1 for rows that are there and 0 for the
-    /// others.
+    /// Rows that a sample does not have are zeros. `mask`, `[samples, max_rows]`, if there is one, is 1 for rows that are there and 0
+    /// for the others.
     ///
     /// # Errors
     /// As [`columns_padded`](Self::columns_padded). `InvalidArgument` if there is no such column, if it is of strings, if a
@@ -196,7 +213,7 @@ impl SampleBatch {
         column: usize,
         max_rows: u32,
         out: &mut [u8],
-        mask: &mut [u8],
+        mask: Option<&mut [u8]>,
     ) -> Result<()> {
         let described = self.column(column)?;
         let rows_of_each = described.rows(self.len());
@@ -207,11 +224,14 @@ impl SampleBatch {
             )));
         }
         let room = usize::try_from(max_rows).unwrap_or(usize::MAX);
-        check_size("the mask", column, self.len().checked_mul(room), mask.len())?;
+        if let Some(mask) = &mask {
+            check_size("the mask", column, self.len().checked_mul(room), mask.len())?;
+        }
         let layout = ColumnLayout { rows: Some(max_rows), ..described.layout.clone() };
         self.check_place(column, &layout, out)?;
         out.fill(0);
-        for (rows, row_mask) in rows_of_each.iter().zip(mask.chunks_mut(room.max(1))) {
+        let rows_of_mask = mask.unwrap_or_default().chunks_mut(room.max(1));
+        for (rows, row_mask) in rows_of_each.iter().zip(rows_of_mask) {
             let there = usize::try_from(*rows).unwrap_or(usize::MAX);
             row_mask.iter_mut().enumerate().for_each(|(row, flag)| *flag = u8::from(row < there));
         }

@@ -107,9 +107,9 @@ async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: O
             target.client.forget_route();
         }
         match ended {
-            Err(Broken::Permanent(error)) => return link.fail(error),
+            Err(Broken::Permanent(error)) => return drop(link.fail(error)),
             Err(Broken::Status(status)) if !is_transient_status(&status) => {
-                return link.fail(Error::from_status(&target.operation(), status));
+                return drop(link.fail(Error::from_status(&target.operation(), status)));
             }
             Err(Broken::Status(status)) => {
                 tracing::debug!(%status, "insert stream broke");

@@ -11,6 +11,7 @@ use relive_tensor::{Nest, Rows, Tensor};
 use smallvec::SmallVec;
 
 use super::encode::Encoder;
+use super::group::Finished;
 use super::known_tables::KnownTables;
 use super::link::{Limits, Link, Unconfirmed};
 use super::names::NamedTables;
@@ -30,7 +31,7 @@ use crate::{Error, ErrorKind, Result};
 /// again, in the same order and under the same keys, so that an item never arrives twice. Into tables of the same process
 /// items are inserted at once, by the call that makes them or, if they wait for it, the one that cuts their last chunk.
 ///
-/// A permanent error (an unknown table, a refused item, tables that were closed) is given to every later call. End a
+/// A permanent error (an unknown table, a refused item, tables that were closed, steps that cannot be encoded) is given to every later call. End a
 /// writer with [`close`](Self::close): dropping one loses the items that are not confirmed, with a warning in the log.
 ///
 /// ```no_run
@@ -125,8 +126,8 @@ impl TrajectoryWriter {
         let cells: SmallVec<[Cell<'_>; 8]> = cells.collect::<Result<_>>()?;
         let Some(count) = self.recorder.check_sequence(&cells)? else { return Ok(()) };
         self.grow(grown)?;
-        let finished = self.recorder.append_sequence(&cells, count)?;
-        self.link.chunks_were_cut(&finished)
+        let stored = self.recorder.append_sequence(&cells, count);
+        self.take_in(stored)
     }
 
     fn append_nest(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
@@ -151,7 +152,14 @@ impl TrajectoryWriter {
 
     /// Stores checked cells of known columns.
     fn store(&mut self, cells: &[(usize, Rows<'_>)], partial: bool) -> Result<()> {
-        let finished = self.recorder.append(cells, partial)?;
+        let stored = self.recorder.append(cells, partial);
+        self.take_in(stored)
+    }
+
+    /// Hands over the chunks that a call cut. A call that failed after its checks has stored some columns of a step and not the others,
+    /// or lost what a chunk was to have: nothing may be made of that any more.
+    fn take_in(&mut self, finished: Result<Finished>) -> Result<()> {
+        let finished = finished.map_err(|error| self.link.fail(error))?;
         self.link.chunks_were_cut(&finished)
     }
 
@@ -199,8 +207,8 @@ impl TrajectoryWriter {
     pub fn append_sequence_cells(&mut self, cells: &[(usize, Rows<'_>)]) -> Result<()> {
         self.link.check()?;
         let Some(count) = self.recorder.check_sequence(cells)? else { return Ok(()) };
-        let finished = self.recorder.append_sequence(cells, count)?;
-        self.link.chunks_were_cut(&finished)
+        let stored = self.recorder.append_sequence(cells, count);
+        self.take_in(stored)
     }
 
     /// The error for a value without a leading dimension, which [`append_sequence_cells`](Self::append_sequence_cells) cannot be given.
@@ -271,12 +279,12 @@ impl TrajectoryWriter {
     /// Cuts the chunks that items wait for, the newest `spared` of them left out.
     pub(super) fn finish_awaited(&mut self, spared: usize) -> Result<()> {
         let finished = if spared == 0 {
-            self.recorder.finish_where(ChunkSlot::has_pending_items)?
+            self.recorder.finish_where(ChunkSlot::has_pending_items)
         } else {
             let awaited = self.link.awaited_chunks(spared);
-            self.recorder.finish_where(|slot| awaited.iter().any(|chunk| chunk.key() == slot.key()))?
+            self.recorder.finish_where(|slot| awaited.iter().any(|chunk| chunk.key() == slot.key()))
         };
-        self.link.chunks_were_cut(&finished)
+        self.take_in(finished)
     }
 
     /// Flushes and begins a new episode; with `clear_history`, items of the new one cannot refer to steps of the old one.
@@ -285,8 +293,8 @@ impl TrajectoryWriter {
     /// As [`flush`](Self::flush); the episode then goes on, so that the call can be repeated.
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         self.link.check()?;
-        let finished = self.recorder.finish_all()?;
-        self.link.chunks_were_cut(&finished)?;
+        let finished = self.recorder.finish_all();
+        self.take_in(finished)?;
         self.link.wait_for_pending(0, timeout).await?;
         self.recorder.start_episode(clear_history);
         Ok(())

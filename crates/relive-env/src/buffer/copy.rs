@@ -94,7 +94,7 @@ fn like(wanted: &[Place], given: &[Place]) -> Result<(), Box<Mismatch>> {
 }
 
 fn shown(place: Place) -> String {
-    format!("{} bytes of {}", place.cell_bytes, place.dtype)
+    format!("{} bytes of {}", place.cell_bytes, place.dtype.numpy_name())
 }
 
 fn set_choice(target: &mut ViewMut<'_>, value: i64) -> Result<(), EnvError> {
@@ -162,10 +162,10 @@ mod tests {
         let too_wide = told(of(DType::Int32, &[], 1), Action::Discrete(1 << 40));
         assert_eq!(too_wide, "action expected 4 bytes of int32, got 1099511627776");
         let too_short = told(of(DType::Float32, &[3], 1), Action::Continuous(&[1.0]));
-        assert_eq!(too_short, "action expected 12 bytes of float, got 1 numbers of float32");
+        assert_eq!(too_short, "action expected 12 bytes of float32, got 1 numbers of float32");
         let other = of(DType::Float32, &[2], 1);
         let unlike = told(of(DType::Float32, &[3], 1), Action::Nest(other.view()));
-        assert_eq!(unlike, "action at `0`: expected 12 bytes of float, got 8 bytes of float");
+        assert_eq!(unlike, "action at `0`: expected 12 bytes of float32, got 8 bytes of float32");
     }
 
     #[test]

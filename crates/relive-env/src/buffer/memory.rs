@@ -208,9 +208,9 @@ pub(super) fn find<T: Element>(places: &[Place], index: usize) -> Result<Place, 
 
 #[cold]
 fn other_leaf(place: Option<Place>, index: usize, wanted: DType) -> EnvError {
-    let actual =
-        place.map_or_else(|| "no such leaf".to_owned(), |place| format!("elements of {}", place.dtype));
-    EnvError::Observation(Mismatch::boxed(index, format_args!("a leaf of {wanted}"), actual))
+    let elements = |place: Place| format!("elements of {}", place.dtype.numpy_name());
+    let actual = place.map_or_else(|| "no such leaf".to_owned(), elements);
+    EnvError::Observation(Mismatch::boxed(index, format_args!("a leaf of {}", wanted.numpy_name()), actual))
 }
 
 fn too_large(spec: &ArraySpec, rows: usize) -> EnvError {
@@ -245,9 +245,9 @@ mod tests {
     fn other_types_and_leaves_are_refused() {
         let buffer = Buffer::for_nest(&nest(), 1).unwrap();
         let error = buffer.leaf::<f64>(1).unwrap_err().to_string();
-        assert_eq!(error, "observation at `1`: expected a leaf of double, got elements of float");
+        assert_eq!(error, "observation at `1`: expected a leaf of float64, got elements of float32");
         let error = buffer.view().leaf::<f64>(3).unwrap_err().to_string();
-        assert_eq!(error, "observation at `3`: expected a leaf of double, got no such leaf");
+        assert_eq!(error, "observation at `3`: expected a leaf of float64, got no such leaf");
     }
 
     #[test]

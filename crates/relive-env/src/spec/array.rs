@@ -13,7 +13,7 @@ use crate::error::{EnvError, Mismatch};
 /// use relive_env::ArraySpec;
 /// use relive_tensor::{DType, Shape};
 /// let torque = ArraySpec::new("torque", DType::Float32, [2]).bounded(-2.0, 2.0);
-/// assert_eq!(torque.to_string(), "float[2] in -2..=2");
+/// assert_eq!(torque.to_string(), "float32 (2,) in -2..=2");
 /// assert_eq!(ArraySpec::discrete("action", 3).shape, Shape::scalar());
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -133,13 +133,16 @@ impl ArraySpec {
 
 impl fmt::Display for ArraySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Domain::Discrete(count) = self.domain {
+            return write!(f, "a number in 0..{count}");
+        }
+        write!(f, "{} {}", self.dtype.numpy_name(), self.shape.display_numpy())?;
         match &self.domain {
-            Domain::Any => write!(f, "{}{}", self.dtype, self.shape),
             Domain::Bounded { minimum, maximum } => match (minimum.as_slice(), maximum.as_slice()) {
-                ([low], [high]) => write!(f, "{}{} in {low}..={high}", self.dtype, self.shape),
-                _ => write!(f, "{}{} with bounds for each element", self.dtype, self.shape),
+                ([low], [high]) => write!(f, " in {low}..={high}"),
+                _ => f.write_str(" with bounds for each element"),
             },
-            Domain::Discrete(count) => write!(f, "a number in 0..{count}"),
+            Domain::Any | Domain::Discrete(_) => Ok(()),
         }
     }
 }

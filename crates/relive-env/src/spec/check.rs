@@ -52,7 +52,7 @@ mod tests {
         let check = |values: [f32; 3]| check_leaf("a", &spec, bytemuck::cast_slice(&values));
         assert_eq!(check([0.0, 1.0, 0.5]), Ok(()));
         let wrong = check([0.0, 1.5, 0.5]).unwrap_err();
-        assert_eq!(wrong.to_string(), "at `a`: expected float[3] in 0..=1, got 1.5 at element 1");
+        assert_eq!(wrong.to_string(), "at `a`: expected float32 (3,) in 0..=1, got 1.5 at element 1");
         assert!(check([f32::NAN, 0.0, 0.0]).is_err());
         assert!(check_leaf("", &ArraySpec::discrete("", 2), &2_i32.to_le_bytes()).is_err());
     }

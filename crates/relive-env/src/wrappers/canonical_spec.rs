@@ -16,7 +16,7 @@ use crate::timestep::TimeStep;
 /// use relive_env::{Environment, classic::Pendulum, wrappers::CanonicalSpec};
 /// let environment = CanonicalSpec::new(Pendulum::new(1))?;
 /// let action = environment.spec().actions.leaves().next().unwrap();
-/// assert_eq!(action.to_string(), "float[1] in -1..=1");
+/// assert_eq!(action.to_string(), "float32 (1,) in -1..=1");
 /// # Ok::<(), relive_env::EnvError>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use relive_env::{ArraySpec, View, ViewMut};
-use relive_tensor::{DType, Nest, Tensor};
+use relive_tensor::{DType, Nest, Shape, Tensor};
 
 use crate::{array, buffer, nest};
 
@@ -48,7 +48,7 @@ impl Leaves {
                     place.copy_from_slice(bytes);
                 }
                 _ => {
-                    let found = format!("{}{}", tensor.dtype(), tensor.shape());
+                    let found = shown(tensor.dtype(), tensor.shape());
                     return Err(PyValueError::new_err(self.mismatch(path, spec, &found)));
                 }
             }
@@ -70,13 +70,13 @@ impl Leaves {
         let cast = numbers.call_method("astype", (array::descr_of(py, spec.dtype)?,), Some(&kwargs));
         match cast {
             Ok(cast) => array::to_tensor(&cast),
-            Err(_) => Err(PyTypeError::new_err(self.mismatch(path, spec, &found.dtype().to_string()))),
+            Err(_) => Err(PyTypeError::new_err(self.mismatch(path, spec, found.dtype().numpy_name()))),
         }
     }
 
     fn mismatch(&self, path: &str, spec: &ArraySpec, found: &str) -> String {
         let place = if path.is_empty() { String::new() } else { format!(" at {path:?}") };
-        format!("{}{place}: expected {}{}, got {found}", self.what, spec.dtype, spec.shape)
+        format!("{}{place}: expected {}, got {found}", self.what, shown(spec.dtype, &spec.shape))
     }
 
     /// A row as new arrays, in the structure of the spec.
@@ -102,6 +102,11 @@ fn to_array<'py>(py: Python<'py>, spec: &ArraySpec, bytes: &[u8]) -> PyResult<Bo
     block.bytes_mut().copy_from_slice(bytes);
     let dims: Vec<usize> = spec.shape.dims().iter().map(|dim| *dim as usize).collect();
     buffer::into_array(py, block, spec.dtype, &dims)
+}
+
+/// Type and shape as numpy shows them.
+fn shown(dtype: DType, shape: &Shape) -> String {
+    format!("{} {}", dtype.numpy_name(), shape.display_numpy())
 }
 
 fn is_whole(dtype: DType) -> bool {

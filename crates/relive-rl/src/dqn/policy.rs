@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use relive_env::{EnvError, Mismatch, View};
 use relive_nn::{Key, Params, Scratch, safetensors_metadata};
+use relive_tensor::DType;
 
 use super::{DqnConfig, NetworkShape, QNetwork, saved};
 use crate::experiment::Trained;
@@ -146,8 +147,8 @@ impl Policy {
         for (index, (leaf, bytes)) in leaves.iter().zip(self.network.features.leaf_bytes()).enumerate() {
             let found = observation.leaf_bytes(index).map_or(0, <[u8]>::len);
             if observation.dtype(index) != Some(leaf.dtype) || found != bytes {
-                let dtype = observation.dtype(index).map_or("nothing", |dtype| dtype.name());
-                let expected = format!("{bytes} bytes of {}", leaf.dtype);
+                let dtype = observation.dtype(index).map_or("nothing", DType::numpy_name);
+                let expected = format!("{bytes} bytes of {}", leaf.dtype.numpy_name());
                 return Err(mismatch(leaf.path.clone(), expected, format!("{found} bytes of {dtype}")));
             }
         }

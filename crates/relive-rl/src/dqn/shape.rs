@@ -189,11 +189,11 @@ mod tests {
         };
         let torque = ArraySpec::new("", DType::Float32, [2]).bounded(-1.0, 1.0);
         let start = "this agent takes one discrete action, but the environment has actions of ";
-        assert_eq!(told(Nest::Leaf(torque.clone())), format!("{start}float[2] in -1..=1"));
+        assert_eq!(told(Nest::Leaf(torque.clone())), format!("{start}float32 (2,) in -1..=1"));
         let parts = [("grip", Nest::Leaf(ArraySpec::discrete("", 3))), ("turn", Nest::Leaf(torque))];
         assert_eq!(
             told(Nest::dict(parts)),
-            format!("{start}a number in 0..3 at `grip`, float[2] in -1..=1 at `turn`")
+            format!("{start}a number in 0..3 at `grip`, float32 (2,) in -1..=1 at `turn`")
         );
     }
 }

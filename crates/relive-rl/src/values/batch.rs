@@ -73,7 +73,8 @@ impl Transitions {
                 self.actions.extend(actions.map(|action| usize::try_from(action).unwrap_or(usize::MAX)));
             }
             dtype => {
-                let got = dtype.map_or_else(|| "no action".to_owned(), |dtype| format!("actions of {dtype}"));
+                let actions = |dtype: DType| format!("actions of {}", dtype.numpy_name());
+                let got = dtype.map_or_else(|| "no action".to_owned(), actions);
                 return Err(RlError::Unsuited { expected: "discrete actions", got });
             }
         }

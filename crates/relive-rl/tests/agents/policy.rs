@@ -92,7 +92,7 @@ fn observations_of_others_are_refused() {
     };
     let leaf = |dtype, dims: &[u32]| Nest::Leaf(ArraySpec::new("", dtype, dims));
     let wide = told(leaf(DType::Float64, &[4]));
-    assert_eq!(wide, "environment: observation expected 16 bytes of float, got 32 bytes of double");
+    assert_eq!(wide, "environment: observation expected 16 bytes of float32, got 32 bytes of float64");
     let many = told(Nest::List(vec![leaf(DType::Float32, &[4]), leaf(DType::Float32, &[1])]));
     assert_eq!(many, "environment: observation expected 1 leaves, got 2");
 }

@@ -160,17 +160,6 @@ impl Codec {
         }
     }
 
-    /// Checks what can be told of `src` without walking it: that it may decode to `expected_len` bytes, which are no more
-    /// than a payload of this size can hold.
-    pub(crate) fn check_announced(self, src: &[u8], expected_len: usize) -> Result<(), CodecError> {
-        match self {
-            Self::Raw => self.check_len(src.len(), expected_len),
-            Self::Snappy => snappy::check_announced(src, expected_len),
-            Self::Lz4 => lz4::check_announced(src, expected_len),
-            Self::Zstd => zstd::check_announced(src, expected_len),
-        }
-    }
-
     /// Whether what was encoded to `encoded` bytes is worth being decoded, instead of being stored as its `len` bytes: whoever
     /// reads stored bytes copies them, or finds them where they lie.
     pub(crate) const fn pays(encoded: usize, len: usize) -> bool {

@@ -33,14 +33,6 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// No byte of a block gives more than this many bytes: one that goes on with the length of a match.
-const MAX_EXPANSION: usize = 255;
-
-/// Checks the expected length, which blocks do not announce, against what a block of this size can hold.
-pub(super) fn check_announced(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
-    Codec::Lz4.check_len(src.len().saturating_mul(MAX_EXPANSION).min(expected_len), expected_len)
-}
-
 /// Walks the sequences of the block and checks all that a decoder would, producing nothing.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     let found = walk(src, expected_len).map_err(|(rest, fault)| CodecError::Broken {

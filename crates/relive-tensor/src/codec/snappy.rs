@@ -126,18 +126,6 @@ pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError
     Ok(())
 }
 
-/// Checks the announced length against the expected one and against what a block of this size can hold.
-pub(super) fn check_announced(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
-    let header = || CodecError::Broken { codec: Codec::Snappy, at: 0, fault: BlockFault::Header };
-    let (announced, body) = read_varint32(src).ok_or_else(header)?;
-    let most = to_u64(body.len()).saturating_mul(MAX_EXPANSION);
-    let (expected, found) = (to_u64(expected_len), u64::from(announced).min(most));
-    if found == expected { Ok(()) } else { Err(CodecError::Length { codec: Codec::Snappy, expected, found }) }
-}
-
-/// No element gives more bytes per byte of its own than the copy of 64 in three bytes.
-const MAX_EXPANSION: u64 = 22;
-
 /// Output length of the elements, or the rest of the block from the first bad one on.
 fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
     let mut produced = 0_u64;

@@ -14,9 +14,6 @@ const LEVEL: i32 = 1;
 /// Most bytes of one block of the format once decoded, and the size of the buffer that validation decodes through.
 const MAX_BLOCK_BYTES: usize = 128 * 1024;
 
-/// Least bytes that a block takes: its header, and one byte that is repeated.
-const MIN_BLOCK_BYTES: usize = 4;
-
 // The library's states are kept: making one takes some 10 µs, ten times as long as a payload of some hundred bytes.
 thread_local! {
     static ENCODER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
@@ -74,18 +71,6 @@ pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError
         scratch.resize(scratch.len().max(expected_len), 0);
         decode_into(src, scratch.get_mut(..expected_len).unwrap_or_default())
     })
-}
-
-/// Checks the announced length, and the expected one against what a payload of this size can hold. A payload that announces
-/// another length, or none, is decoded.
-pub(super) fn check_announced(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
-    let most = (src.len() / MIN_BLOCK_BYTES).saturating_mul(MAX_BLOCK_BYTES);
-    let expected = u64::try_from(expected_len).ok();
-    let announced = zstd::zstd_safe::get_frame_content_size(src).ok().flatten();
-    if announced.is_some() && announced == expected {
-        return Codec::Zstd.check_len(most.min(expected_len), expected_len);
-    }
-    validate(src, expected_len)
 }
 
 /// Decodes piece by piece; `take` gets the place of each piece in the output, and the piece.

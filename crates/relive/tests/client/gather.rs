@@ -187,20 +187,47 @@ async fn samples_of_different_lengths_are_told_apart_and_padded() {
         let padded = batch.columns_padded().unwrap();
         assert_eq!((padded[0].rows, padded[0].dtype), (Some(3), DType::Int16));
         let (mut out, mut mask) = (vec![0xee; 3 * 4 * 2], vec![0xee; 3 * 4]);
-        batch.gather_padded_into(0, 4, &mut out, &mut mask).unwrap();
+        batch.gather_padded_into(0, 4, &mut out, Some(&mut mask)).unwrap();
         let values: Vec<i16> = out.chunks(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
         assert_eq!(values, [1, 0, 0, 0, 1, 2, 0, 0, 1, 2, 3, 0]);
         assert_eq!(mask, [1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0]);
+        let mut without_mask = vec![0xee; 3 * 4 * 2];
+        batch.gather_padded_into(0, 4, &mut without_mask, None).unwrap();
+        assert_eq!(without_mask, out);
         assert_eq!(batch.strings(1).unwrap(), ["0", "0", "1", "0", "1", "2"]);
 
-        let short = batch.gather_padded_into(0, 2, &mut [0; 12], &mut [0; 6]).unwrap_err();
+        let short = batch.gather_padded_into(0, 2, &mut [0; 12], Some(&mut [0; 6])).unwrap_err();
         let key = batch.samples()[2].info().key;
         assert!(
             short.to_string().contains(&format!("item {key} has 3 rows, there is room for 2")),
             "{short}"
         );
-        let mask = batch.gather_padded_into(0, 3, &mut [0; 18], &mut [0; 8]).unwrap_err();
+        let mask = batch.gather_padded_into(0, 3, &mut [0; 18], Some(&mut [0; 8])).unwrap_err();
         assert!(mask.to_string().contains("the mask of column 0 must have 9 bytes, it has 8"), "{mask}");
+    }
+}
+
+/// 65,536 rows of no bytes may be padded, and one more may not: nothing else bounds what a server says of them.
+#[tokio::test]
+async fn rows_of_no_bytes_are_bounded_where_batches_are_padded() {
+    let server = start().await;
+    for rows in [65_536, 65_537] {
+        let options = TrajectoryWriterOptions::new(rows).chunk_length(rows);
+        let mut writer = server.client().trajectory_writer(options).unwrap();
+        let empty = Tensor::new(DType::UInt8, [rows, 0], Vec::new().into()).unwrap();
+        writer.append_sequence(&Nest::Leaf(empty)).unwrap();
+        let column = writer.history().column("").unwrap().slice(..).unwrap();
+        create(&mut writer, vec![column]).await;
+        writer.close().await.unwrap();
+    }
+    for client in server.every_client() {
+        let allowed = batch(&client, 1).await;
+        assert_eq!(allowed.columns_padded().unwrap()[0].rows, Some(65_536));
+        allowed.gather_padded_into(0, 65_536, &mut [], None).unwrap();
+        let error = batch(&client, 1).await.columns_padded().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+        let text = "column 0 has 65537 rows whose cells take no bytes; at most 65536 can be padded";
+        assert!(error.to_string().contains(text), "{error}");
     }
 }
 
@@ -311,7 +338,7 @@ async fn large_rows_that_do_not_compress_come_from_where_they_are_stored() {
                         .collect();
                     let row_bytes = rows[0].len();
                     let (mut out, mut mask) = (vec![0xee; 4 * row_bytes], [0xee; 4]);
-                    batch.gather_padded_into(column, 2, &mut out, &mut mask).unwrap();
+                    batch.gather_padded_into(column, 2, &mut out, Some(&mut mask)).unwrap();
                     assert_eq!(mask, [1, 0, 1, 1]);
                     let expected = [rows[0].clone(), vec![0; row_bytes], rows[1].clone(), rows[2].clone()];
                     assert_eq!(out, expected.concat(), "column {name} from step {first} on");

@@ -1,12 +1,13 @@
 //! Writers do the same whether their tables are behind a server or in the same process.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::common::{LONG, dict, leaf};
 use crate::place::Place;
 use relive::{
     Condition, Error, ErrorKind, Nest, RateLimiterConfig, SelectorKind, Signature, SourceColumn,
-    StructuredConfig, TableConfig, Tensor, TensorSpec, TrajectoryWriter, TrajectoryWriterOptions,
+    StructuredConfig, TableConfig, Tensor, TensorSpec, TrajectoryWriter, TrajectoryWriterOptions, Windows,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -355,4 +356,64 @@ async fn a_structured_append_without_room_stores_nothing() {
     assert_eq!(half.last().unwrap(), &[limit / 2]);
     writer.append(&leaf(stored)).await.unwrap();
     writer.close_now();
+}
+
+/// A step that passes the checks and cannot be encoded as a whole: `kept` has a chunk of its own, and the others, which take no bytes,
+/// share one with more columns than a chunk may have.
+fn half_storable(value: f32) -> Nest<Tensor> {
+    let empty = Tensor::from_slice::<f32>(&[], [0]).unwrap();
+    let mut columns: BTreeMap<String, Nest<Tensor>> =
+        (0..=65_536).map(|column| (format!("empty{column}"), Nest::Leaf(empty.clone()))).collect();
+    columns.insert("kept".to_owned(), wide(value));
+    Nest::Dict(columns.into_iter().collect())
+}
+
+fn wide(value: f32) -> Nest<Tensor> {
+    Nest::Leaf(Tensor::from_slice(&[value; 1000], [1000]).unwrap())
+}
+
+async fn has_failed_for_good(writer: &mut TrajectoryWriter, expected: &Error) {
+    let same = |error: Error| assert_eq!(error.to_string(), expected.to_string());
+    same(writer.append(&dict(&[("kept", wide(9.0))])).unwrap_err());
+    same(writer.append_sequence(&dict(&[("kept", wide(9.0))])).unwrap_err());
+    let newest = writer.history().column("kept").unwrap().slice(-1..).unwrap();
+    same(writer.create_item("t", 1.0, newest).await.unwrap_err());
+    same(writer.create_window_items("t", &[1.0], Windows::of(1, &[-1])).await.unwrap_err());
+    same(writer.flush(LONG).await.unwrap_err());
+    same(writer.end_episode(true, LONG).await.unwrap_err());
+    same(writer.close().await.unwrap_err());
+}
+
+#[tokio::test]
+async fn nothing_is_made_of_a_step_that_was_stored_by_half() {
+    for place in Place::every(&[fifo("t")]).await {
+        let options = TrajectoryWriterOptions::new(2).chunk_length(1);
+        let mut writer = place.client.trajectory_writer(options).unwrap();
+        writer.append(&dict(&[("kept", wide(1.0))])).unwrap();
+        let whole = writer.history().column("kept").unwrap().slice(-1..).unwrap();
+        writer.create_item("t", 1.0, whole).await.unwrap();
+        writer.flush(LONG).await.unwrap();
+        let error = writer.append(&half_storable(2.0)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("has 65537 columns"), "{error}");
+        has_failed_for_good(&mut writer, &error).await;
+        drop(writer);
+        assert_eq!(place.size("t"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_that_cannot_be_cut_ends_its_writer() {
+    for place in Place::every(&[fifo("t")]).await {
+        let options = TrajectoryWriterOptions::new(2).chunk_length(2);
+        let mut writer = place.client.trajectory_writer(options).unwrap();
+        writer.append(&half_storable(1.0)).unwrap();
+        let newest = writer.history().column("empty7").unwrap().slice(-1..).unwrap();
+        writer.create_item("t", 1.0, newest).await.unwrap();
+        let error = writer.flush(LONG).await.unwrap_err();
+        assert!(error.to_string().contains("has 65537 columns"), "{error}");
+        has_failed_for_good(&mut writer, &error).await;
+        drop(writer);
+        assert_eq!(place.size("t"), 0);
+    }
 }

@@ -10,7 +10,6 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Limits, LocalLink, RemoteLink, Unconfirmed};
-use crate::Result;
 use crate::client::{Client, Connection, Proposal};
 use crate::writer::destination::Destination;
 use crate::writer::encode::Target;
@@ -18,6 +17,7 @@ use crate::writer::item::PendingItem;
 use crate::writer::names::MAX_HOLD;
 use crate::writer::slot::ChunkSlot;
 use crate::writer::stream;
+use crate::{Error, Result};
 
 /// Takes items in the order of their creation and knows which are confirmed.
 #[derive(Debug)]
@@ -75,6 +75,14 @@ impl Link {
         match self {
             Link::Remote { link, .. } => link.check(),
             Link::Local(link) => link.check(),
+        }
+    }
+
+    /// Notes a permanent error, and gives the first one.
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        match self {
+            Link::Remote { link, .. } => link.fail(error),
+            Link::Local(link) => link.fail(error),
         }
     }
 

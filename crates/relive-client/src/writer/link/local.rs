@@ -74,6 +74,10 @@ impl LocalLink {
         self.state.get_mut().check()
     }
 
+    pub(super) fn fail(&mut self, error: Error) -> Error {
+        self.state.get_mut().fail(error)
+    }
+
     pub(super) fn has_room(&mut self, own_bytes: impl Fn() -> u64) -> Result<bool> {
         let state = self.state.get_mut();
         state.settle_all(&self.confirmations);

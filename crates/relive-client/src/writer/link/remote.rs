@@ -304,10 +304,11 @@ impl RemoteLink {
         self.state.lock().trouble = Some(text.to_owned());
     }
 
-    /// Notes a permanent error.
-    pub(crate) fn fail(&self, error: Error) {
-        self.state.lock().failure = Some(error);
+    /// Notes a permanent error, and gives the first one.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        let first = self.state.lock().failure.get_or_insert(error).clone();
         self.progress.notify_one();
+        first
     }
 }
 

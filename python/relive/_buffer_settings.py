@@ -1,0 +1,52 @@
+"""The settings of a replay buffer, and the file that they lie in beside the checkpoint of its table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+_FILE = "replay_buffer.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class BufferSettings:
+    """What a buffer is made of; see :class:`relive.ReplayBuffer` for their meaning.
+
+    Raises:
+      ValueError: a number out of its range.
+    """
+
+    capacity: int
+    batch_size: int
+    prioritized: float | None
+    n_step: int
+    discount: float | None
+    table: str
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, but it is {self.batch_size}")
+        if self.n_step < 1:
+            raise ValueError(f"n_step must be at least 1, but it is {self.n_step}")
+        if self.discount is None and self.n_step > 1:
+            raise ValueError(f"n_step={self.n_step} needs a discount, such as discount=0.99")
+        if self.discount is not None and not 0 <= self.discount <= 1:
+            raise ValueError(f"discount must be from 0 to 1, but it is {self.discount}")
+
+    def save(self, folder: str, **changing: float) -> None:
+        """Writes them into ``folder``, with the numbers that change while the buffer is used."""
+        with open(os.path.join(folder, _FILE), "w", encoding="utf-8") as file:
+            json.dump({**dataclasses.asdict(self), **changing}, file)
+
+
+def load(folder: str) -> dict[str, Any]:
+    """What :meth:`BufferSettings.save` wrote.
+
+    Raises:
+      OSError: nothing was saved there.
+    """
+    with open(os.path.join(folder, _FILE), encoding="utf-8") as file:
+        settings: dict[str, Any] = json.load(file)
+    return settings

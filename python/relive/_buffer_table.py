@@ -1,0 +1,124 @@
+"""The table of a replay buffer, with the server, the writer and the iterators that belong to it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _native, nest
+from relive.batches import Batch, BatchIterator
+from relive.checkpointers import DefaultCheckpointer
+from relive.server import Server, Table
+from relive.specs import ArraySpec
+
+
+class BufferTable:
+    """Steps in, batches out. There is no server before the first step, which says what the columns of the table are."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._name = table.name
+        self._server: Server | None = None
+        # Steps that the writer keeps.
+        self._kept = 1
+        # Whether no column is a nest, which mapping over costs time.
+        self._is_flat = False
+        self._iterators: dict[int, BatchIterator] = {}
+        self._is_flushed = True
+
+    @property
+    def is_started(self) -> bool:
+        return self._server is not None
+
+    @property
+    def server(self) -> Server:
+        self.flush()
+        return self._start(self._table) if self._server is None else self._server
+
+    def load(self, checkpoint: str) -> None:
+        """Begins with the table in a folder, and writes nothing there."""
+        with tempfile.TemporaryDirectory() as folder:
+            self._start(self._table, DefaultCheckpointer(folder, fallback_checkpoint_path=checkpoint))
+
+    def _start(self, table: Table, loader: DefaultCheckpointer | None = None) -> Server:
+        self._table = table
+        server = Server([table], checkpointer=loader, listen=False)
+        self._client = server.localhost_client()
+        self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+        self._server = server
+        return server
+
+    def add(self, step: Mapping[str, Any], priority: float) -> None:
+        """Adds a step as an item."""
+        if self._server is None:
+            step = _native.with_lists_joined(dict(step))
+            self._is_flat = not any(nest.is_nested(value) for value in step.values())
+            self._start(self._table.replace(signature=nest.map_structure(_spec, step)))
+        self._writer.append(step)
+        history = self._writer.history
+        newest = {name: column[-1] for name, column in history.items()} if self._is_flat else nest.map_structure(_newest, history)
+        self._writer.create_item(self._name, priority, newest)
+        self._is_flushed = False
+
+    def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
+        """Adds ``count`` steps, the leading dimension of each column, as an item each."""
+        if self._server is None:
+            self._start(self._table.replace(signature=nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)))
+        if count > self._kept:
+            # Items are made of what a writer keeps.
+            self.flush()
+            self._writer = self._client.trajectory_writer(num_keep_alive_refs=count)
+            self._kept = count
+        self._writer.append_sequence(rows)
+        self._writer.create_window_items(self._name, [priority] * count, range(-count, 0), squeeze=True)
+        self._is_flushed = False
+
+    def flush(self) -> None:
+        """Waits until the table has what was added."""
+        if not self._is_flushed:
+            self._writer.flush()
+            self._is_flushed = True
+
+    def sample(self, batch_size: int) -> Batch:
+        """A batch.
+
+        Raises:
+          ValueError: there is nothing to sample.
+        """
+        self.flush()
+        if self._server is None or not self._table.can_sample(1):
+            raise ValueError("the buffer is empty: add steps before sampling")
+        iterator = self._iterators.get(batch_size)
+        if iterator is None:
+            # Nothing is fetched ahead, so that one that is not used costs nothing.
+            iterator = self._client.batches(self._name, batch_size, prefetch=0)
+            self._iterators[batch_size] = iterator
+        return next(iterator)
+
+    def update(self, keys: npt.ArrayLike, priorities: npt.ArrayLike) -> None:
+        self._client.update_priorities(self._name, keys, priorities)
+
+    def __len__(self) -> int:
+        self.flush()
+        return 0 if self._server is None else self._table.info.current_size
+
+    def close(self) -> None:
+        for iterator in self._iterators.values():
+            iterator.close()
+        if self._server is not None:
+            self.flush()
+            self._writer.close()
+            self._server.stop()
+
+
+def _newest(column: Any) -> Any:
+    return column[-1]
+
+
+def _spec(leaf: Any) -> ArraySpec:
+    array = np.asarray(leaf)
+    return ArraySpec(array.shape, array.dtype)

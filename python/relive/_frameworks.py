@@ -1,0 +1,32 @@
+"""Batches as arrays of a framework, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def converted(data: dict[str, Any], to: str) -> dict[str, Any]:
+    """Arrays of numpy as those of ``"numpy"``, ``"torch"`` or ``"jax"``.
+
+    Raises:
+      ValueError: ``to`` is none of these.
+    """
+    if to == "numpy":
+        return data
+    converted: dict[str, Any]
+    if to == "torch":
+        from relive.torch import to_torch
+
+        converted = to_torch(data)
+    elif to == "jax":
+        from relive.jax import to_jax
+
+        converted = to_jax(data)
+    else:
+        raise ValueError(f"to must be 'numpy', 'torch' or 'jax', not {to!r}")
+    return converted
+
+
+def as_numpy(values: Any) -> Any:
+    """Values of a framework as numpy can have them: PyTorch's may have a gradient, or be on a device."""
+    return values.detach().cpu() if hasattr(values, "detach") else values
