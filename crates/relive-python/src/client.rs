@@ -16,7 +16,7 @@ use relive_tensor::Codec;
 
 use crate::address;
 use crate::array;
-use crate::batch::{BatchIterator, Calls};
+use crate::batch::BatchIterator;
 use crate::checkpoint_status;
 use crate::codec;
 use crate::error::{OrRaise, invalid, raise};
@@ -544,10 +544,6 @@ impl Client {
             options = options.timeout(limit);
         }
         let client = self.connect(py)?;
-        if prefetch == Some(0) && client.transport() != Transport::InProcess {
-            let calls = Calls::new(batch_size, max_batches, (limit != wait::FOREVER).then_some(limit));
-            return Ok(BatchIterator::exact(client, table, calls, pad).into_out(out));
-        }
         if let Some(batches) = prefetch {
             options = options.prefetch(batches);
         }
@@ -557,7 +553,7 @@ impl Client {
         let runtime = wait::runtime()?;
         let _inside = runtime.enter();
         let sampler = client.batch_sampler(table, options).or_raise(py)?;
-        Ok(BatchIterator::over(client, sampler, pad, limit != wait::FOREVER).into_out(out))
+        Ok(BatchIterator::new(client, sampler, pad, limit != wait::FOREVER).into_out(out))
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) struct SampleSession {
     ahead_bytes: usize,
     /// Whether the client may send more.
     is_open: bool,
+    /// Whether the client wants nothing more than what was taken for it.
+    is_taken_back: bool,
     work: Work,
     /// Size of the batch before; each may be twice as large.
     last_batch: usize,
@@ -86,6 +88,7 @@ impl SampleSession {
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             is_open: true,
+            is_taken_back: false,
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
@@ -110,6 +113,11 @@ impl SampleSession {
     }
 
     fn ahead(&mut self, request: SampleStreamRequest) {
+        if request.relive_take_back {
+            (self.is_open, self.is_taken_back, self.ahead, self.ahead_bytes) =
+                (false, true, VecDeque::new(), 0);
+            return;
+        }
         self.ahead_bytes += taken_bytes(&request);
         self.ahead.push_back(request);
         if self.ahead_bytes > MAX_SAMPLE_REQUESTS_AHEAD_BYTES {
@@ -145,6 +153,11 @@ impl SampleSession {
                 load.arrived();
             }
             self.work = match std::mem::replace(&mut self.work, Work::Over) {
+                Work::Idle | Work::Owed(_) if self.is_taken_back => Work::Ending(Status::ok("")),
+                Work::Taking(order, future) if self.is_taken_back => match future.withdraw() {
+                    taken if taken.is_empty() => Work::Ending(Status::ok("")),
+                    taken => Work::Taken(order, taken),
+                },
                 Work::Idle => match self.poll_asked() {
                     Poll::Ready(next) => self.begin(next),
                     Poll::Pending => return self.wait(Work::Idle, cx),

@@ -151,6 +151,7 @@ impl Sampler {
             num_samples,
             rate_limiter_timeout,
             relive_codecs: codecs.to_vec(),
+            ..SampleStreamRequest::default()
         };
         let _ = self.requests.send(request);
     }
