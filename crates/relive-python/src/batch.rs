@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use relive_batch::Pool;
 use relive_client::{BatchSampler, Client, ColumnLayout, SampleBatch};
+use relive_tensor::Nest;
 
 use crate::array;
+use crate::error::OrRaise;
 use crate::gather::{self, Column, Failure, Places};
 use crate::infos::Infos;
+use crate::names;
 use crate::out::{Out, Writing};
 use crate::process::Owned;
 use crate::sampler::raise_limited;
 use crate::wait::{self, Operation};
 
-/// Reads batches of one table; an iterator of `(info arrays, column arrays, lengths)`.
+/// Reads batches of one table; an iterator of `(info arrays, column arrays, lengths, names)`.
 #[pyclass(frozen, module = "relive._native", name = "BatchIterator")]
 pub(crate) struct BatchIterator {
     source: Owned<BatchSampler>,
@@ -26,12 +30,29 @@ pub(crate) struct BatchIterator {
     pad: bool,
     has_limit: bool,
     out: Option<Out>,
+    /// The names of the batch before, as Python has them.
+    names: Mutex<Option<Names>>,
+}
+
+/// What the columns of batches are called; none for Python if it cannot have such names.
+struct Names {
+    kept: Arc<Nest<()>>,
+    shown: Option<Py<PyAny>>,
 }
 
 impl BatchIterator {
     pub(crate) fn new(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
         let (table, source) = (sampler.table().to_owned(), Owned::new("iterator of batches", sampler));
-        BatchIterator { source, client, table, pool: Arc::default(), pad, has_limit, out: None }
+        BatchIterator {
+            source,
+            client,
+            table,
+            pool: Arc::default(),
+            pad,
+            has_limit,
+            out: None,
+            names: Mutex::default(),
+        }
     }
 
     /// Gathers into arrays of the caller.
@@ -76,8 +97,25 @@ impl BatchIterator {
 }
 
 impl BatchIterator {
-    /// `(info arrays, column arrays, lengths)`; no lengths where no samples differ in any.
+    /// What the columns of `batch` are called: the same object as long as it is the same.
+    fn names(&self, py: Python<'_>, batch: &SampleBatch) -> PyResult<Option<Py<PyAny>>> {
+        let Some(kept) = batch.names().or_raise(py)? else { return Ok(None) };
+        let mut names = self.names.lock();
+        let known = names.as_ref().filter(|names| Arc::ptr_eq(&names.kept, kept) || names.kept == *kept);
+        if let Some(known) = known {
+            return Ok(known.shown.as_ref().map(|shown| shown.clone_ref(py)));
+        }
+        drop(names);
+        let shown = names::to_python(py, kept).map(Bound::unbind);
+        names = self.names.lock();
+        *names =
+            Some(Names { kept: Arc::clone(kept), shown: shown.as_ref().map(|shown| shown.clone_ref(py)) });
+        Ok(shown)
+    }
+
+    /// `(info arrays, column arrays, lengths, names)`; no lengths where no samples differ in any, no names where nobody has said them.
     fn to_python<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
+        let names = self.names(py, batch)?;
         let (infos, gathered) = match &self.out {
             None => {
                 let all =
@@ -103,7 +141,7 @@ impl BatchIterator {
                 lengths.append(rows.map(|rows| array::from_elements(py, &rows)).transpose()?)?;
             }
         }
-        (infos.into_arrays(py)?, columns, lengths).into_pyobject(py)
+        (infos.into_arrays(py)?, columns, lengths, names).into_pyobject(py)
     }
 
     fn layouts(&self, batch: &SampleBatch) -> std::result::Result<Vec<ColumnLayout>, Failure> {

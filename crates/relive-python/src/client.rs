@@ -330,12 +330,14 @@ impl Client {
         checkpoint_status::dict(py, &self.ask(py, "checkpoint_status", call)?.or_raise(py)?)
     }
 
-    /// Writes one step as an item of each table in `priorities`.
+    /// Writes one step as an item of each table in `priorities`. Without `check_names` its columns count by their order.
+    #[pyo3(signature = (data, priorities, timeout, *, check_names = true))]
     fn insert(
         &self,
         data: &Bound<'_, PyAny>,
         priorities: &Bound<'_, PyDict>,
         timeout: Option<f64>,
+        check_names: bool,
     ) -> PyResult<()> {
         let py = data.py();
         let step = if self.as_reverb { data.clone() } else { nest::with_lists_joined(data)? };
@@ -349,7 +351,14 @@ impl Client {
         let client = self.within(py, timeout)?;
         let first = priorities.first().map(|(table, _)| *table).unwrap_or_default();
         let why = || wait::reason_of(&client, first, wait::Operation::Insert);
-        wait::now_or_wait(py, "insert", client.insert(&step, &priorities), why)?.or_raise(py)
+        let insert = async {
+            if self.as_reverb || !check_names {
+                client.insert_unnamed(&step, &priorities).await
+            } else {
+                client.insert(&step, &priorities).await
+            }
+        };
+        wait::now_or_wait(py, "insert", insert, why)?.or_raise(py)
     }
 
     #[pyo3(signature = (num_keep_alive_refs, *, validate_items = true, chunk_length = None, max_pending_items = None,
@@ -369,6 +378,7 @@ impl Client {
     ) -> PyResult<TrajectoryWriter> {
         let mut options = TrajectoryWriterOptions::new(num_keep_alive_refs)
             .validate_items(validate_items)
+            .check_names(!self.as_reverb)
             .delta_encoded(delta_encoded)
             .signature_per_step(signature_per_step);
         if let Some(steps) = chunk_length {
@@ -399,7 +409,7 @@ impl Client {
         codec: &str,
     ) -> PyResult<StructuredWriter> {
         let configs = structured::to_configs(&configs)?;
-        let options = StructuredWriterOptions::default();
+        let options = StructuredWriterOptions::default().check_names(!self.as_reverb);
         let options = codec::chosen(codec)?.map_or(options, |codec| options.codec(codec));
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();

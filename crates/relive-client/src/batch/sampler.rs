@@ -192,7 +192,7 @@ impl BatchSampler {
                 if let Some(rows) = rows {
                     rows.learn(feed.table());
                 }
-                SampleBatch::stored(samples, &self.table)
+                SampleBatch::stored(samples, &self.table).of_items_like(feed.table().structure())
             }
         }
     }
@@ -203,7 +203,8 @@ impl BatchSampler {
         if !ready.is_empty() || feed.in_flight() > 0 {
             return None;
         }
-        rows.copy(feed.table()).map_err(|taken| *ready = taken).ok()
+        let copied = rows.copy(feed.table()).map_err(|taken| *ready = taken).ok()?;
+        Some(copied.of_items_like(feed.table().structure()))
     }
 
     /// Reads samples by gRPC after all: what listens at the address hands nothing else on.

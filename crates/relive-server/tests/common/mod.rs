@@ -156,6 +156,11 @@ impl Sampler {
         let _ = self.requests.send(request);
     }
 
+    pub fn take_back(&self) {
+        let request = SampleStreamRequest { relive_take_back: true, ..SampleStreamRequest::default() };
+        let _ = self.requests.send(request);
+    }
+
     pub async fn next(&mut self) -> Result<Option<SampleStreamResponse>, Status> {
         tokio::time::timeout(DUE, self.responses.message()).await.expect("a response is due")
     }
