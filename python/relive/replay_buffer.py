@@ -92,6 +92,8 @@ class ReplayBuffer:
         )
         # There is no server before the first step, which says what the columns of the table are.
         self._started: Server | None = None
+        # Names of the columns, as the first step has them.
+        self._columns: set[str] | None = None
         self._kept = 1
         # Whether no column is a nest, which mapping over costs time.
         self._is_flat = False
@@ -129,6 +131,8 @@ class ReplayBuffer:
             step = _native.with_lists_joined(dict(step))
             self._is_flat = not any(nest.is_nested(value) for value in step.values())
             self._start(nest.map_structure(_spec, step))
+        elif step.keys() != self._columns:
+            self._check_columns(step)
         self._writer.append(step)
         history = self._writer.history
         newest = {name: column[-1] for name, column in history.items()} if self._is_flat else nest.map_structure(_newest, history)
@@ -158,6 +162,8 @@ class ReplayBuffer:
         if self._started is None:
             self._check_names(rows)
             self._start(nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows))
+        elif rows.keys() != self._columns:
+            self._check_columns(rows)
         if count > self._kept:
             # Items are made of what a writer keeps.
             self._flush()
@@ -172,8 +178,20 @@ class ReplayBuffer:
         self._is_flushed = False
 
     def _check_names(self, step: Mapping[str, Any]) -> None:
+        self._columns = set(step)
         if self._is_prioritized and (_WEIGHTS in step or _KEYS in step):
             raise ValueError(f"{_WEIGHTS!r} and {_KEYS!r} are what a prioritized buffer gives beside the columns; rename yours")
+
+    def _check_columns(self, step: Mapping[str, Any]) -> None:
+        """Raises ``ValueError`` for a step whose columns have other names than those of the steps before."""
+        if self._columns is None and self._started is not None:
+            # Of a buffer that was loaded.
+            self._columns = set(self._client.server_info()[self._name].structure)
+        if self._columns is not None and step.keys() != self._columns:
+            raise ValueError(
+                f"the steps of the buffer have the columns {sorted(self._columns)}, but this one has {sorted(step)}: "
+                "give its columns the same names, or add it to a buffer of its own"
+            )
 
     def _flush(self) -> None:
         if not self._is_flushed:

@@ -315,12 +315,23 @@ def test_a_checkpoint_keeps_names(tmp_path: pathlib.Path) -> None:
             write(client, swapped)
 
 
-def test_a_replay_buffer_tells_of_other_names() -> None:
+def test_a_replay_buffer_tells_of_other_names(tmp_path: pathlib.Path) -> None:
+    other = {"x": STEP["obs"], "y": STEP["reward"]}
+    refusal = r"have the columns \['obs', 'reward'\], but this one has \['x', 'y'\]"
     with relive.ReplayBuffer(10) as buffer:
         buffer.add(**STEP)
-        with pytest.raises(ValueError, match="obs"):
-            buffer.add(x=STEP["obs"], y=STEP["reward"])
-            len(buffer)
+        with pytest.raises(ValueError, match=refusal):
+            buffer.add(other)
+        with pytest.raises(ValueError, match=refusal):
+            buffer.add_batch({name: np.stack([value]) for name, value in other.items()})
+        buffer.add(STEP)
+        assert len(buffer) == 2
+        buffer.save(tmp_path)
+    with relive.ReplayBuffer.load(tmp_path) as loaded:
+        with pytest.raises(ValueError, match=refusal):
+            loaded.add(other)
+        loaded.add(STEP)
+        assert len(loaded) == 3 and sorted(loaded.sample(1)) == ["obs", "reward"]
 
 
 def test_padded_lengths_have_names_too(client: relive.Client) -> None:

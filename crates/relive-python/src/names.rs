@@ -25,7 +25,8 @@ pub(crate) fn agree_on_columns(
     if writer.has_named_columns(table) {
         return Ok(true);
     }
-    let structure = structure_of(trajectory)?;
+    // Whoever makes the item says that it has no columns.
+    let structure = structure_of(trajectory)?.filter(|structure| !structure.is_empty());
     structure
         .map_or(Ok(true), |structure| writer.agree_on_columns(table, &structure).or_raise(trajectory.py()))
 }
