@@ -208,7 +208,7 @@ fn as_response(request: InsertStreamRequest) -> SampleStreamResponse {
         entries.push(SampleEntry { info, data: first.to_vec(), end_of_sequence: false });
         entries.push(SampleEntry { info: None, data: rest.to_vec(), end_of_sequence: true });
     }
-    SampleStreamResponse { entries }
+    SampleStreamResponse { entries, ..SampleStreamResponse::default() }
 }
 
 /// One of each kind of structure and leaf.

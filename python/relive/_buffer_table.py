@@ -23,6 +23,8 @@ class BufferTable:
         self._table = table
         self._name = table.name
         self._server: Server | None = None
+        # Names of the columns; those of a buffer that was loaded are asked for.
+        self._columns: set[str] | None = None
         # Steps that the writer keeps.
         self._kept = 1
         # Whether no column is a nest, which mapping over costs time.
@@ -57,7 +59,10 @@ class BufferTable:
         if self._server is None:
             step = _native.with_lists_joined(dict(step))
             self._is_flat = not any(nest.is_nested(value) for value in step.values())
+            self._columns = set(step)
             self._start(self._table.replace(signature=nest.map_structure(_spec, step)))
+        elif step.keys() != self._columns:
+            self._check_columns(step)
         self._writer.append(step)
         history = self._writer.history
         newest = {name: column[-1] for name, column in history.items()} if self._is_flat else nest.map_structure(_newest, history)
@@ -67,7 +72,10 @@ class BufferTable:
     def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
         """Adds ``count`` steps, the leading dimension of each column, as an item each."""
         if self._server is None:
+            self._columns = set(rows)
             self._start(self._table.replace(signature=nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)))
+        elif rows.keys() != self._columns:
+            self._check_columns(rows)
         if count > self._kept:
             # Items are made of what a writer keeps.
             self.flush()
@@ -76,6 +84,16 @@ class BufferTable:
         self._writer.append_sequence(rows)
         self._writer.create_window_items(self._name, [priority] * count, range(-count, 0), squeeze=True)
         self._is_flushed = False
+
+    def _check_columns(self, step: Mapping[str, Any]) -> None:
+        """Raises ``ValueError`` for a step whose columns have other names than those of the steps before."""
+        if self._columns is None:
+            self._columns = set(self._client.server_info()[self._name].structure)
+        if step.keys() != self._columns:
+            raise ValueError(
+                f"the steps of the buffer have the columns {sorted(self._columns)}, but this one has {sorted(step)}: "
+                "give its columns the same names, or add it to a buffer of its own"
+            )
 
     def flush(self) -> None:
         """Waits until the table has what was added."""

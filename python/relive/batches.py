@@ -72,11 +72,10 @@ class BatchIterator:
         ):
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, but it is {value}")
-        self._client = client
         self._table = table
-        self._timeout = timeout
         self._structure: Structure | None = None
-        self._asked_for_structure = False
+        # What the batch before was called: the same object as long as it is the same. Nothing came yet.
+        self._names: Any = _NOTHING_CAME
         self._out = out
         given = None if out is None else [(_name(path), leaf) for path, leaf in nest.iterate(out)]
         self._out_is_complete = given is not None and all(leaf is not None for _, leaf in given)
@@ -89,15 +88,27 @@ class BatchIterator:
         return self
 
     def __next__(self) -> Batch:
-        info, columns, lengths = next(self._native)
-        if not self._asked_for_structure:
-            # After the first batch: a table that has items knows what they look like.
-            self._structure = self._client._structure(self._table, self._timeout)
-            self._check_out(len(columns))
-            self._asked_for_structure = True
+        info, columns, lengths, names = next(self._native)
+        if names is not self._names:
+            self._take_names(names, len(columns))
         ragged = None if lengths is None else self._packed(lengths)
         data = self._out if self._out_is_complete else self._packed(columns)
         return Batch(SampleInfo._make(info), data, ragged)
+
+    def _take_names(self, names: Any, columns: int) -> None:
+        """Has the first batch say what those after it look like.
+
+        Raises ``ValueError`` if a later one has other names.
+        """
+        if self._names is _NOTHING_CAME:
+            self._structure = None if names is None else Structure(names, is_promised=True)
+            self._check_out(columns)
+        elif self._structure is not None and names is not None and not _same(self._structure.nest, names):
+            raise ValueError(
+                f"the columns of table {self._table!r} have other names now than with the batches before, {names!r} instead of "
+                f"{self._structure.nest!r}: begin with a new iterator"
+            )
+        self._names = names
 
     def _packed(self, columns: list[Any]) -> Any:
         return packed(self._structure, columns) if self._out is None else nest.unflatten_as(self._out, columns)
@@ -128,6 +139,18 @@ class BatchIterator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+# Stands for the names of no batch.
+_NOTHING_CAME = object()
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        nest.assert_same_structure(one, other)
+    except ValueError:
+        return False
+    return True
 
 
 def _name(path: nest.Path) -> str:

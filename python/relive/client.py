@@ -138,7 +138,8 @@ class Client:
         The columns of the items keep a leading dimension of 1.
 
         Raises:
-          ValueError: no priorities, an unknown table, a step that the table's signature does not allow, a NaN priority.
+          ValueError: no priorities, an unknown table, a step that the table's signature does not allow, or whose columns have other
+            names than the table's, a NaN priority.
           TypeError: a value of the step is no tensor; ``None`` is none, either.
           DeadlineExceededError: not confirmed within ``timeout`` seconds.
         """

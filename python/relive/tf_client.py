@@ -98,7 +98,8 @@ class TFClient:
         def insert(tables: np.ndarray, priorities: np.ndarray, *data: np.ndarray) -> list[np.ndarray]:
             try:
                 for by_table in _once_each(tables, priorities):
-                    self._client.insert(list(data), by_table)
+                    # A list of tensors has no names, whatever its tables' signatures have.
+                    self._client._native.insert(list(data), by_table, None, check_names=False)
             except errors.NotFoundError as error:
                 # What dm-reverb's operation says of an unknown table.
                 raise errors.InvalidArgumentError(str(error)) from error

@@ -105,7 +105,8 @@ class TrajectoryWriter:
         Raises:
           TypeError: a leaf of ``trajectory`` that is no ``TrajectoryColumn``.
           ValueError: no columns or an empty one, a NaN priority, steps of different data types or shapes in a column,
-            an unknown table, or a trajectory that the table's signature does not allow.
+            an unknown table, or a trajectory that the table's signature does not allow, or whose columns have other names than the
+            table's: those of its signature, or else of its first item.
           RuntimeError: the writer is closed, or the server has refused an item.
         """
         raise NotImplementedError

@@ -224,7 +224,6 @@ class _Columns:
         self.steps = 0
         self.specs: list[Any] = []
         self._structure: Any = None
-        self._named: set[str] = set()
 
     def add(self, data: Any, leaves: list[Any], steps: int, is_sequence: bool) -> None:
         if self.steps > 0 and len(leaves) != len(self.specs):
@@ -239,12 +238,8 @@ class _Columns:
         self.steps += steps
 
     def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
-        columns: Any = [column[-num_timesteps:] for column in self.writer.history]
-        if table not in self._named:
-            # The first item of a table tells what items look like.
-            columns = nest.unflatten_as(self._structure, columns)
-            self._named.add(table)
-        self.writer.create_item(table, priority, columns)
+        columns = [column[-num_timesteps:] for column in self.writer.history]
+        self.writer.create_item(table, priority, nest.unflatten_as(self._structure, columns))
 
 
 def _specs(leaves: list[Any], is_sequence: bool) -> list[Any]:

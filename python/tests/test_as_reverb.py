@@ -42,6 +42,17 @@ except ValueError as error:
     assert "double" in str(error)
 else:
     raise AssertionError
+# Columns have their order alone: an item may call them otherwise than the signature does.
+spec = reverb.ArraySpec([4], np.float32) if hasattr(reverb, "ArraySpec") else relive.ArraySpec([4], np.float32)
+signed = reverb.Server([reverb.Table.queue("signed", 9, signature={"obs": spec, "act": spec})])
+signed_client = signed.localhost_client()
+with signed_client.trajectory_writer(1) as writer:
+    writer.append({"obs": np.full(4, 1, np.float32), "act": np.full(4, 2, np.float32)})
+    writer.create_item("signed", 1.0, {"a_obs": writer.history["obs"][-1], "b_act": writer.history["act"][-1]})
+signed_client.insert({"x": np.zeros(4, np.float32), "y": np.zeros(4, np.float32)}, {"signed": 1.0})
+(sample,) = signed_client.sample("signed", emit_timesteps=False, unpack_as_table_signature=True)
+assert sample.data["act"][0] == 1 and sample.data["obs"][0] == 2
+signed.stop()
 # A server that was stopped is waited for.
 server.stop()
 try:

@@ -80,6 +80,8 @@ def test_the_calls_of_dm_reverb(fleet: Fleet) -> None:
     with client.trajectory_writer(num_keep_alive_refs=2) as trajectories:
         for number in range(4):
             trajectories.append({"x": np.float32(number)})
+            trajectories.create_item("table", 1.0, [trajectories.history["x"][-1:]])
+        with pytest.raises(ValueError, match=r"its first writer wrote \[_\], but the item is \{x\}"):
             trajectories.create_item("table", 1.0, {"x": trajectories.history["x"][-1:]})
         trajectories.flush()
     assert sum(fleet.sizes()) == client.server_info()["table"].current_size == 16

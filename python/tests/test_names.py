@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -163,23 +164,91 @@ def test_late_columns_have_no_names_in_windows(client: relive.Client) -> None:
     assert data_of(client) == [1, 2]
 
 
+def unchecked(client: relive.Client, item: Callable[[Any], Any], table: str = "table") -> int:
+    """Writes one item without looking at its names."""
+    with client.trajectory_writer(2, validate_items=False) as writer:
+        writer.append(STEP)
+        return writer.create_item(table, 1.0, item(writer.history))
+
+
+def swapped(history: Any) -> Any:
+    return {"x": history["obs"][-1], "y": history["reward"][-1]}
+
+
 class TestStructuresThatDiffer:
-    def test_none_counts(self, client: relive.Client) -> None:
+    def test_another_structure_is_refused(self, client: relive.Client) -> None:
+        write(client, newest)
+        for writing in (client, relive.Client(client.server_address, transport=client.transport)):
+            with pytest.raises(ValueError, match=r"its first writer wrote \{obs, reward\}, but the item is \{x, y\}"):
+                write(writing, swapped)
+            with pytest.raises(ValueError, match=r"but the item is \[_, _\]"):
+                write(writing, lambda history: [history["obs"][-1], history["reward"][-1]])
+            with pytest.raises(ValueError, match=r"but the item is \{obs\}"):
+                write(writing, lambda history: {"obs": history["obs"][-1]})
+            with pytest.raises(ValueError, match="a table of its own"):
+                writing.insert({"a": STEP["obs"], "b": STEP["reward"]}, {"table": 1.0})
+        assert client.server_info()["table"].current_size == 1
+
+    def test_it_is_refused_item_by_item(self, client: relive.Client) -> None:
+        with client.trajectory_writer(2) as writer:
+            writer.append(STEP)
+            history = writer.history
+            writer.create_item("table", 1.0, newest(history))
+            with pytest.raises(ValueError, match=r"\{obs, reward\}"):
+                writer.create_item("table", 1.0, swapped(history))
+            with pytest.raises(ValueError, match=r"\{obs, reward\}"):
+                writer.create_items("table", [1.0, 1.0], [newest(history), swapped(history)])
+            writer.create_item("a", 1.0, swapped(history))
+            with pytest.raises(ValueError, match=r"its first writer wrote \{x, y\}, but the item is \{obs, reward\}"):
+                writer.create_window_items("a", [1.0], [-1], squeeze=True)
+            # Named tuples and dicts are alike if their columns are in one order.
+            kinds = collections.namedtuple("kinds", ["obs", "reward"])  # noqa: PYI024
+            writer.create_item("table", 1.0, kinds(history["obs"][-1], history["reward"][-1]))
+            with pytest.raises(ValueError, match=r"Step\(reward, obs\)"):
+                writer.create_item("table", 1.0, Step(history["reward"][-1], history["obs"][-1]))
+        assert client.server_info()["table"].current_size == 2
+
+    def test_patterns_are_refused_too(self, client: relive.Client) -> None:
+        write(client, newest)
+        step = structured.create_reference_step(STEP)
+        config = structured.create_config({"x": step["obs"][-1], "y": step["reward"][-1]}, "table")
+        with pytest.raises(ValueError, match=r"\{obs, reward\}, but the item is \{x, y\}"):
+            with client.structured_writer([config]) as writer:
+                writer.append(STEP)
+                writer.flush()
+        assert client.server_info()["table"].current_size == 1
+
+    def test_unchecked_items_that_differ_are_told_of_in_batches(self, client: relive.Client) -> None:
         """Otherwise the items of one writer would come back under the names of the other."""
-        write(client, lambda history: {"x": history["obs"][-1], "y": history["reward"][-1]})
+        write(client, newest)
         other = relive.Client(client.server_address, transport=client.transport)
-        key = write(other, lambda history: [history["reward"][-1], history["obs"][-1]])
+        batches = client.batches("table", 1, prefetch=0)
+        assert sorted(next(batches).data) == ["obs", "reward"]
+        key = unchecked(other, swapped)
+        with pytest.raises(ValueError, match=r"wrote \{obs, reward\}, and another writer wrote \{x, y\}"):
+            next(batches)
+        with pytest.raises(ValueError, match="give the table a signature"):
+            data_of(other)
         (item,) = other.get_items("table", [key])
         assert item is not None
-        assert isinstance(item.data, list) and item.data[0] == STEP["reward"]
+        assert isinstance(item.data, list) and item.data[1] == STEP["reward"]
 
-    def test_items_with_other_columns_are_lists(self, client: relive.Client) -> None:
+    def test_batches_of_another_number_of_columns_are_told_of(self, client: relive.Client) -> None:
         first = write(client, newest)
-        second = write(client, lambda history: {"only": history["obs"][-1]})
+        second = unchecked(client, lambda history: {"only": history["obs"][-1]})
         found = client.get_items("table", [first, second])
         assert [type(item.data) for item in found if item is not None] == [dict, list]
         client.delete_items("table", [first])
-        assert isinstance(data_of(client), list)
+        with pytest.raises(ValueError, match=r"have 1 columns, but its first writer wrote \{obs, reward\}"):
+            data_of(client)
+
+    def test_batches_do_not_begin_to_have_names(self, client: relive.Client) -> None:
+        write(client, lambda history: {1: history["obs"][-1], 2: history["reward"][-1]})
+        batches = client.batches("table", 1, prefetch=0)
+        assert isinstance(next(batches).data, list)
+        write(client, newest)
+        assert isinstance(next(batches).data, list)
+        assert isinstance(data_of(client), dict)
 
     def test_writers_agree(self, client: relive.Client) -> None:
         for _ in range(3):
@@ -191,19 +260,78 @@ class TestStructuresThatDiffer:
     def test_a_reset_forgets_no_names(self, client: relive.Client) -> None:
         write(client, newest)
         client.reset("table")
+        with pytest.raises(ValueError, match="its first writer wrote"):
+            write(client, swapped)
         write(client, newest)
         other = relive.Client(client.server_address, transport=client.transport)
         assert sorted(data_of(other)) == ["obs", "reward"]
 
 
-def test_a_signature_has_the_last_word(connect: Connect) -> None:
-    signature = {
-        "p": relive.ArraySpec([3], np.int32, "p"),
-        "q": relive.ArraySpec([], np.float32, "q"),
-    }
-    client = connect(uniform_table(signature=signature))
-    write(client, newest)
-    assert sorted(data_of(client)) == ["p", "q"]
+class TestSignatures:
+    def test_the_names_of_an_item_are_those_of_the_signature(self, connect: Connect) -> None:
+        spec = relive.ArraySpec([4], np.float32)
+        client = connect(uniform_table(signature={"obs": spec, "act": spec}))
+        with client.trajectory_writer(1) as writer:
+            writer.append({"obs": np.full(4, 1, np.float32), "act": np.full(4, 2, np.float32)})
+            history = writer.history
+            wrong = {"a_obs": history["obs"][-1], "b_act": history["act"][-1]}
+            with pytest.raises(ValueError, match=r"its signature says \{act, obs\}, but the item is \{a_obs, b_act\}"):
+                writer.create_item("table", 1.0, wrong)
+            writer.create_item("table", 1.0, newest(history))
+        assert data_of(client)["act"].tolist() == [2, 2, 2, 2]
+
+    def test_without_checking_they_have_the_last_word(self, connect: Connect) -> None:
+        signature = {
+            "p": relive.ArraySpec([3], np.int32, "p"),
+            "q": relive.ArraySpec([], np.float32, "q"),
+        }
+        client = connect(uniform_table(signature=signature))
+        unchecked(client, newest)
+        assert sorted(data_of(client)) == ["p", "q"]
+
+    def test_a_positional_signature_takes_lists_and_tuples(self, connect: Connect) -> None:
+        signature = [relive.ArraySpec([3], np.int32), relive.ArraySpec([], np.float32)]
+        client = connect(uniform_table(signature=signature))
+        for kind in (list, tuple):
+            write(client, lambda history, kind=kind: kind([history["obs"][-1], history["reward"][-1]]))
+        with pytest.raises(ValueError, match=r"its signature says \[_, _\], but the item is \{obs, reward\}"):
+            write(client, newest)
+        assert isinstance(data_of(client), list)
+
+
+def test_a_checkpoint_keeps_names(tmp_path: pathlib.Path) -> None:
+    def server() -> relive.Server:
+        checkpointer = relive.checkpointers.DefaultCheckpointer(str(tmp_path))
+        return relive.Server([uniform_table()], checkpointer=checkpointer, listen=False)
+
+    with server() as first:
+        client = first.localhost_client()
+        write(client, newest)
+        client.checkpoint()
+    with server() as second:
+        client = second.localhost_client()
+        assert data_of(client)["reward"] == STEP["reward"]
+        with pytest.raises(ValueError, match=r"its first writer wrote \{obs, reward\}"):
+            write(client, swapped)
+
+
+def test_a_replay_buffer_tells_of_other_names(tmp_path: pathlib.Path) -> None:
+    other = {"x": STEP["obs"], "y": STEP["reward"]}
+    refusal = r"have the columns \['obs', 'reward'\], but this one has \['x', 'y'\]"
+    with relive.ReplayBuffer(10) as buffer:
+        buffer.add(**STEP)
+        with pytest.raises(ValueError, match=refusal):
+            buffer.add(other)
+        with pytest.raises(ValueError, match=refusal):
+            buffer.add_batch({name: np.stack([value]) for name, value in other.items()})
+        buffer.add(STEP)
+        assert len(buffer) == 2
+        buffer.save(tmp_path)
+    with relive.ReplayBuffer.load(tmp_path) as loaded:
+        with pytest.raises(ValueError, match=refusal):
+            loaded.add(other)
+        loaded.add(STEP)
+        assert len(loaded) == 3 and sorted(loaded.sample(1)) == ["obs", "reward"]
 
 
 def test_padded_lengths_have_names_too(client: relive.Client) -> None:

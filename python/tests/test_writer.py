@@ -57,21 +57,23 @@ def test_sequences_of_steps(connect: Connect) -> None:
 
 
 def test_steps_may_change_where_a_chunk_ends(connect: Connect) -> None:
-    client = connect()
+    client = connect(uniform_table(), uniform_table("named"))
     with client.writer(2, chunk_length=1) as writer:
         for step in ([np.zeros(2)], [np.zeros(3)], [np.zeros(3, np.int32)], {"a": 1.0, "b": "text"}):
             writer.append(step)
+            writer.create_item("named" if isinstance(step, dict) else "table", 1, 1.0)
+        with pytest.raises(ValueError, match=r"its first writer wrote \[_\], but the item is \{a, b\}"):
             writer.create_item("table", 1, 1.0)
         with pytest.raises(ValueError, match="1 steps that were appended since"):
-            writer.create_item("table", 2, 1.0)
+            writer.create_item("named", 2, 1.0)
         writer.append({"a": 2.0, "b": "another text"})
-        writer.create_item("table", 2, 1.0)
+        writer.create_item("named", 2, 1.0)
         with pytest.raises(TypeError, match="no tensor"):
             writer.append({"a": object(), "b": "text"})
         writer.append_sequence([np.zeros((2, 4))])
         writer.create_item("table", 2, 1.0)
-    found = [client.get_items("table", [item.key])[0] for item in client.items("table")]
-    shapes = [sorted((column.shape, column.dtype.char) for column in sample.data) for sample in found if sample]
+    found = [client.get_items(name, [item.key])[0] for name in ("table", "named") for item in client.items(name)]
+    shapes = [sorted((column.shape, column.dtype.char) for column in relive.nest.flatten(sample.data)) for sample in found if sample]
     assert sorted(shapes) == sorted([
         [((1, 2), "d")], [((1, 3), "d")], [((1, 3), "i")], [((1,), "O"), ((1,), "d")],
         [((2,), "O"), ((2,), "d")], [((2, 4), "d")],

@@ -135,7 +135,7 @@ proptest! {
                 unique_samples: u64::from(count.unsigned_abs()),
             };
             let config = Arc::new(TableConfig { name: format!("table {number}"), ..config });
-            TableSnapshot { config, counters, items }
+            TableSnapshot { config, counters, items, structure: None }
         });
         let saved = snapshot(tables.collect());
         let root = Folder::new();

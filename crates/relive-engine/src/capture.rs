@@ -44,7 +44,11 @@ impl Engine {
         }
         drop(end);
         let mut parts = parts.into_iter();
-        let tables = tables.iter().filter_map(|table| table.merged(&mut parts)).collect();
+        let whole = |table: &TableHandle| {
+            let structure = table.structure().filter(|structure| !structure.is_signature);
+            Some(TableSnapshot { structure, ..table.merged(&mut parts)? })
+        };
+        let tables = tables.iter().filter_map(whole).collect();
         let snapshot = Snapshot { tables, ledger: Arc::clone(self.ledger()) };
         Captured { snapshot, longest_pause: pauses.longest }
     }

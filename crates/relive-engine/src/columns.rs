@@ -3,9 +3,8 @@
 //! An item is a list of columns. The structure around them, names above all, is kept once per table.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use relive_table::TableConfig;
+use relive_table::{ItemStructure, TableConfig};
 use relive_tensor::Nest;
 
 use crate::EngineError;
@@ -15,26 +14,57 @@ use crate::table_core::TableCore;
 impl TableCore {
     /// See [`TableHandle::name_columns`](crate::TableHandle::name_columns).
     pub(crate) fn name_columns(&self, structure: Nest<()>) -> Result<bool, EngineError> {
-        check(&structure).map_err(|reason| EngineError::Columns { table: self.name().to_owned(), reason })?;
-        let structure = Arc::new(structure);
-        let kept = self.shared.columns.get_or_init(|| Arc::clone(&structure));
-        if **kept != *structure && kept.len() == structure.len() && self.config().signature.is_none() {
-            self.shared.columns_disputed.store(true, Ordering::Relaxed);
+        let proposed = self.checked(structure)?;
+        let mut kept = self.shared.structure.lock();
+        let Some(first) = kept.as_ref() else {
+            *kept = Some(Arc::new(proposed));
+            return Ok(true);
+        };
+        if first.fits(&proposed.names) {
+            return Ok(first.disputed_by.is_none());
         }
-        Ok(**kept == *structure && !self.shared.columns_disputed.load(Ordering::Relaxed))
+        let is_alike = first.names.len() == proposed.names.len();
+        if is_alike && !first.is_signature && first.disputed_by.is_none() {
+            let disputed = ItemStructure { disputed_by: Some(proposed.names), ..ItemStructure::clone(first) };
+            *kept = Some(Arc::new(disputed));
+        }
+        Ok(false)
+    }
+
+    /// See [`TableHandle::agree_on_columns`](crate::TableHandle::agree_on_columns).
+    pub(crate) fn agree_on_columns(&self, structure: Nest<()>) -> Result<Arc<ItemStructure>, EngineError> {
+        let proposed = self.checked(structure)?;
+        Ok(Arc::clone(self.shared.structure.lock().get_or_insert_with(|| Arc::new(proposed))))
+    }
+
+    /// See [`TableHandle::structure`](crate::TableHandle::structure).
+    pub(crate) fn structure(&self) -> Option<Arc<ItemStructure>> {
+        self.shared.structure.lock().clone()
     }
 
     /// See [`TableHandle::columns`](crate::TableHandle::columns).
     pub(crate) fn columns(&self) -> Option<Arc<Nest<()>>> {
-        let disputed = self.shared.columns_disputed.load(Ordering::Relaxed);
-        self.shared.columns.get().filter(|_| !disputed).cloned()
+        self.structure().filter(|kept| kept.disputed_by.is_none()).map(|kept| Arc::clone(&kept.names))
+    }
+
+    /// Takes over what a checkpoint says, unless a signature says it.
+    pub(crate) fn restore_structure(&self, stored: Option<Arc<ItemStructure>>) {
+        let mut kept = self.shared.structure.lock();
+        if kept.is_none() {
+            *kept = stored;
+        }
+    }
+
+    fn checked(&self, structure: Nest<()>) -> Result<ItemStructure, EngineError> {
+        check(&structure).map_err(|reason| EngineError::Columns { table: self.name().to_owned(), reason })?;
+        Ok(ItemStructure::of_writer(structure))
     }
 }
 
 /// The structure of a table's signature. One without leaves says nothing, as in dm-reverb.
-pub(crate) fn of_signature(config: &TableConfig) -> Option<Arc<Nest<()>>> {
+pub(crate) fn of_signature(config: &TableConfig) -> Option<Arc<ItemStructure>> {
     let signature = config.signature.as_deref().filter(|signature| !signature.is_empty())?;
-    Some(Arc::new(signature.map(|_| ())))
+    Some(Arc::new(ItemStructure::of_signature(signature.map(|_| ()))))
 }
 
 /// Says what is too much about a structure.

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_table::{
-    ConfigError, CountError, Extension, Freed, NewItem, RestoreError, Sampled, Shortfall, Table, TableConfig,
-    TableInfo, TableSnapshot,
+    ConfigError, CountError, Extension, Freed, ItemStructure, NewItem, RestoreError, Sampled, Shortfall,
+    Table, TableConfig, TableInfo, TableSnapshot,
 };
 use relive_tensor::Nest;
 
@@ -66,14 +66,19 @@ impl TableHandle {
         mut rng: Xoshiro256PlusPlus,
         memory: &Arc<Memory>,
     ) -> Result<(Self, usize), RestoreError> {
+        let structure = state.structure.clone();
         if config.shards != 1 {
             check_extensions(&config, &extensions)?;
             let (group, left) = Group::restored(config, state, rng, memory)?;
-            return Ok((Self::of_many(group), left));
+            let table = Self::of_many(group);
+            table.front().restore_structure(structure);
+            return Ok((table, left));
         }
         let mut freed = Freed::default();
         let table = Table::restored(config, extensions, memory.ledger(), state, &mut rng, &mut freed)?;
-        Ok((Self::of_one(TableCore::new(table, rng, memory)), freed.len()))
+        let core = TableCore::new(table, rng, memory);
+        core.restore_structure(structure);
+        Ok((Self::of_one(core), freed.len()))
     }
 
     fn of_one(core: TableCore) -> Self {
@@ -269,6 +274,21 @@ impl TableHandle {
     /// `InvalidArgument` for a structure without columns, or beyond one of the [limits](crate::limits).
     pub fn name_columns(&self, structure: Nest<()>) -> Result<bool, EngineError> {
         self.front().name_columns(structure)
+    }
+
+    /// What all items of this table look like, for a writer who keeps to the answer: the structure of its signature, or else the
+    /// one that was proposed first, which `structure` is if none was. Of two who propose at the same time one is the first.
+    ///
+    /// # Errors
+    /// As [`name_columns`](Self::name_columns).
+    pub fn agree_on_columns(&self, structure: Nest<()>) -> Result<Arc<ItemStructure>, EngineError> {
+        self.front().agree_on_columns(structure)
+    }
+
+    /// What the items of this table look like, and whether somebody has written others.
+    #[must_use]
+    pub fn structure(&self) -> Option<Arc<ItemStructure>> {
+        self.front().structure()
     }
 
     /// What the items of this table look like: the structure of its signature, or else the one that was proposed first,

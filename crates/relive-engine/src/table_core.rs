@@ -1,12 +1,11 @@
 //! A table under its lock, with those who wait for it.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Instant, SystemTime};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use relive_table::{NewItem, Sampled, Table, TableConfig, Timestamp};
-use relive_tensor::Nest;
+use relive_table::{ItemStructure, NewItem, Sampled, Table, TableConfig, Timestamp};
 use smallvec::SmallVec;
 
 use crate::EngineError;
@@ -42,9 +41,7 @@ pub(crate) struct Shared {
     /// Who waits for chunks that this table frees.
     pub(crate) memory: Arc<Memory>,
     /// What items look like: the structure of the signature, or the first that a writer proposes.
-    pub(crate) columns: OnceLock<Arc<Nest<()>>>,
-    /// Whether writers disagree about them.
-    pub(crate) columns_disputed: AtomicBool,
+    pub(crate) structure: Mutex<Option<Arc<ItemStructure>>>,
     /// The disk tier, if there is one; set once the engine is whole.
     pub(crate) cold: OnceLock<Arc<Cold>>,
     /// The tables that extensions may insert into; set once the engine is whole.
@@ -74,8 +71,7 @@ impl TableCore {
     fn of(table: Table, rng: Xoshiro256PlusPlus, memory: &Arc<Memory>, published: Option<Published>) -> Self {
         let bytes: u64 = table.iter_unordered().map(|item| item.data.trajectory.encoded_size_bytes()).sum();
         let shared = Shared {
-            columns_disputed: AtomicBool::new(false),
-            columns: columns::of_signature(table.config()).map_or_else(OnceLock::new, OnceLock::from),
+            structure: Mutex::new(columns::of_signature(table.config())),
             name: table.config().name.as_str().into(),
             state: Mutex::new(State::new(table, rng)),
             published,

@@ -238,6 +238,31 @@ fn a_table_keeps_the_first_structure_that_is_proposed() {
 }
 
 #[test]
+fn who_keeps_to_the_answer_disputes_nothing() {
+    for shards in [1, 3] {
+        let (engine, table) = common::engine(TableConfig::new("t").shards(shards));
+        let first = Nest::dict([("a", ()), ("b", ())]);
+        let agreed = table.agree_on_columns(first.clone()).unwrap();
+        assert!(agreed.fits(&first) && !agreed.is_signature);
+        let other = Nest::dict([("x", ()), ("y", ())]);
+        assert_eq!(table.agree_on_columns(other.clone()).unwrap(), agreed);
+        assert_eq!(table.columns().as_deref(), Some(&first));
+        assert!(!table.name_columns(other.clone()).unwrap());
+        let disputed = table.agree_on_columns(first.clone()).unwrap();
+        assert_eq!(disputed.disputed_by.as_deref(), Some(&other));
+        assert_eq!((table.columns(), table.structure()), (None, Some(Arc::clone(&disputed))));
+
+        let builder = Engine::builder().table(TableConfig::new("t").shards(shards));
+        let restored = builder.build_from(engine.snapshot(), Rules::Stored).unwrap().engine;
+        assert_eq!(restored.table("t").unwrap().structure(), Some(disputed));
+        let spec = TensorSpec { name: String::new(), shape: None, dtype: DType::Int32, bounds: None };
+        let signed = TableConfig::new("t").shards(shards).signature(Nest::dict([("p", spec)]));
+        let restored = Engine::builder().table(signed).build_from(engine.snapshot(), Rules::Given).unwrap();
+        assert!(restored.engine.table("t").unwrap().structure().unwrap().is_signature);
+    }
+}
+
+#[test]
 fn a_signature_names_the_columns_whatever_writers_say() {
     let spec = TensorSpec { name: String::new(), shape: None, dtype: DType::Int32, bounds: None };
     let signature = Nest::dict([("a", spec.clone()), ("b", spec)]);

@@ -1,72 +1,58 @@
 //! Batches: samples gathered into one array per column.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use relive_batch::Pool;
-use relive_client::{BatchSampler, Client, ColumnLayout, ErrorKind, Result, Sample, SampleBatch};
+use relive_client::{BatchSampler, Client, ColumnLayout, SampleBatch};
+use relive_tensor::Nest;
 
 use crate::array;
-use crate::error::raise_kind;
+use crate::error::OrRaise;
 use crate::gather::{self, Column, Failure, Places};
 use crate::infos::Infos;
+use crate::names;
 use crate::out::{Out, Writing};
 use crate::process::Owned;
-use crate::sampler::{self, raise_limited};
+use crate::sampler::raise_limited;
 use crate::wait::{self, Operation};
 
-/// Reads batches of one table; an iterator of `(info arrays, column arrays, lengths)`.
+/// Reads batches of one table; an iterator of `(info arrays, column arrays, lengths, names)`.
 #[pyclass(frozen, module = "relive._native", name = "BatchIterator")]
 pub(crate) struct BatchIterator {
-    source: Owned<Source>,
+    source: Owned<BatchSampler>,
     client: Client,
     table: String,
     pool: Arc<Pool>,
     pad: bool,
     has_limit: bool,
     out: Option<Out>,
+    /// The names of the batch before, as Python has them.
+    names: Mutex<Option<Names>>,
 }
 
-enum Source {
-    /// Takes samples in advance, or within the process.
-    Sampler(Box<BatchSampler>),
-    /// Asks for what a batch lacks when it is wanted, and takes the request back when the time is up. Over a network only
-    /// this takes nothing that is not handed out.
-    Calls(Calls),
-}
-
-/// Batches made of calls.
-pub(crate) struct Calls {
-    batch_size: usize,
-    batches_left: Option<usize>,
-    limit: Option<Duration>,
-    ready: Vec<Sample>,
-}
-
-impl Calls {
-    pub(crate) fn new(batch_size: usize, max_batches: Option<usize>, limit: Option<Duration>) -> Calls {
-        Calls { batch_size, batches_left: max_batches, limit, ready: Vec::new() }
-    }
+/// What the columns of batches are called; none for Python if it cannot have such names.
+struct Names {
+    kept: Arc<Nest<()>>,
+    shown: Option<Py<PyAny>>,
 }
 
 impl BatchIterator {
-    /// Batches of single calls, exactly what is handed out.
-    pub(crate) fn exact(client: Client, table: &str, calls: Calls, pad: bool) -> BatchIterator {
-        let has_limit = calls.limit.is_some();
-        BatchIterator::new(Source::Calls(calls), client, table.to_owned(), pad, has_limit)
-    }
-
-    pub(crate) fn over(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
-        let table = sampler.table().to_owned();
-        BatchIterator::new(Source::Sampler(Box::new(sampler)), client, table, pad, has_limit)
-    }
-
-    fn new(source: Source, client: Client, table: String, pad: bool, has_limit: bool) -> BatchIterator {
-        let source = Owned::new("iterator of batches", source);
-        BatchIterator { source, client, table, pool: Arc::default(), pad, has_limit, out: None }
+    pub(crate) fn new(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
+        let (table, source) = (sampler.table().to_owned(), Owned::new("iterator of batches", sampler));
+        BatchIterator {
+            source,
+            client,
+            table,
+            pool: Arc::default(),
+            pad,
+            has_limit,
+            out: None,
+            names: Mutex::default(),
+        }
     }
 
     /// Gathers into arrays of the caller.
@@ -83,14 +69,11 @@ impl BatchIterator {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let mut source = self.source.lock(py)?;
-        let batch = match source.as_mut() {
-            Some(Source::Sampler(sampler)) => {
-                let why = || wait::reason_of(&self.client, &self.table, Operation::Sample);
-                wait::now_or_wait(py, "batches", sampler.next(), why)?
-            }
-            Some(Source::Calls(calls)) => self.call(py, calls)?,
-            None => return Err(PyStopIteration::new_err("the iterator is closed")),
+        let Some(sampler) = source.as_mut() else {
+            return Err(PyStopIteration::new_err("the iterator is closed"));
         };
+        let why = || wait::reason_of(&self.client, &self.table, Operation::Sample);
+        let batch = wait::now_or_wait(py, "batches", sampler.next(), why)?;
         drop(source);
         match batch {
             Some(batch) => {
@@ -104,10 +87,7 @@ impl BatchIterator {
     /// Batches that are ready, and samples that were asked for and have not come.
     #[getter]
     fn prefetched(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
-        Ok(match self.source.lock(py)?.as_ref() {
-            Some(Source::Sampler(sampler)) => sampler.prefetched(),
-            Some(Source::Calls(_)) | None => (0, 0),
-        })
+        Ok(self.source.lock(py)?.as_ref().map_or((0, 0), BatchSampler::prefetched))
     }
 
     /// Ends the iterator; what was fetched and not taken is lost.
@@ -117,33 +97,25 @@ impl BatchIterator {
 }
 
 impl BatchIterator {
-    /// The next batch of single calls; what came of one that is not full in time stays for the next.
-    fn call(&self, py: Python<'_>, calls: &mut Calls) -> PyResult<Option<Result<SampleBatch>>> {
-        if calls.batches_left == Some(0) {
-            return Ok(None);
+    /// What the columns of `batch` are called: the same object as long as it is the same.
+    fn names(&self, py: Python<'_>, batch: &SampleBatch) -> PyResult<Option<Py<PyAny>>> {
+        let Some(kept) = batch.names().or_raise(py)? else { return Ok(None) };
+        let mut names = self.names.lock();
+        let known = names.as_ref().filter(|names| Arc::ptr_eq(&names.kept, kept) || names.kept == *kept);
+        if let Some(known) = known {
+            return Ok(known.shown.as_ref().map(|shown| shown.clone_ref(py)));
         }
-        let started = Instant::now();
-        while calls.ready.len() < calls.batch_size {
-            let missing = calls.batch_size - calls.ready.len();
-            let left = calls.limit.map(|limit| limit.saturating_sub(started.elapsed()));
-            match sampler::call(py, "batches", &self.client, &self.table, missing, left)? {
-                Ok(samples) => calls.ready.extend(samples),
-                Err(error) if error.kind() == ErrorKind::Timeout => {
-                    let (had, wanted) = (calls.ready.len(), calls.batch_size);
-                    let text = format!("{error} ({had} of {wanted} samples of the batch were there)");
-                    return Err(raise_kind(py, ErrorKind::Timeout, text));
-                }
-                Err(error) => return Ok(Some(Err(error))),
-            }
-        }
-        if let Some(left) = &mut calls.batches_left {
-            *left -= 1;
-        }
-        Ok(Some(Ok(SampleBatch::new(std::mem::take(&mut calls.ready)))))
+        drop(names);
+        let shown = names::to_python(py, kept).map(Bound::unbind);
+        names = self.names.lock();
+        *names =
+            Some(Names { kept: Arc::clone(kept), shown: shown.as_ref().map(|shown| shown.clone_ref(py)) });
+        Ok(shown)
     }
 
-    /// `(info arrays, column arrays, lengths)`; no lengths where no samples differ in any.
+    /// `(info arrays, column arrays, lengths, names)`; no lengths where no samples differ in any, no names where nobody has said them.
     fn to_python<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
+        let names = self.names(py, batch)?;
         let (infos, gathered) = match &self.out {
             None => {
                 let all =
@@ -169,7 +141,7 @@ impl BatchIterator {
                 lengths.append(rows.map(|rows| array::from_elements(py, &rows)).transpose()?)?;
             }
         }
-        (infos.into_arrays(py)?, columns, lengths).into_pyobject(py)
+        (infos.into_arrays(py)?, columns, lengths, names).into_pyobject(py)
     }
 
     fn layouts(&self, batch: &SampleBatch) -> std::result::Result<Vec<ColumnLayout>, Failure> {

@@ -16,7 +16,7 @@ use relive_tensor::Codec;
 
 use crate::address;
 use crate::array;
-use crate::batch::{BatchIterator, Calls};
+use crate::batch::BatchIterator;
 use crate::checkpoint_status;
 use crate::codec;
 use crate::error::{OrRaise, invalid, raise};
@@ -330,12 +330,14 @@ impl Client {
         checkpoint_status::dict(py, &self.ask(py, "checkpoint_status", call)?.or_raise(py)?)
     }
 
-    /// Writes one step as an item of each table in `priorities`.
+    /// Writes one step as an item of each table in `priorities`. Without `check_names` its columns count by their order.
+    #[pyo3(signature = (data, priorities, timeout, *, check_names = true))]
     fn insert(
         &self,
         data: &Bound<'_, PyAny>,
         priorities: &Bound<'_, PyDict>,
         timeout: Option<f64>,
+        check_names: bool,
     ) -> PyResult<()> {
         let py = data.py();
         let step = if self.as_reverb { data.clone() } else { nest::with_lists_joined(data)? };
@@ -349,7 +351,14 @@ impl Client {
         let client = self.within(py, timeout)?;
         let first = priorities.first().map(|(table, _)| *table).unwrap_or_default();
         let why = || wait::reason_of(&client, first, wait::Operation::Insert);
-        wait::now_or_wait(py, "insert", client.insert(&step, &priorities), why)?.or_raise(py)
+        let insert = async {
+            if self.as_reverb || !check_names {
+                client.insert_unnamed(&step, &priorities).await
+            } else {
+                client.insert(&step, &priorities).await
+            }
+        };
+        wait::now_or_wait(py, "insert", insert, why)?.or_raise(py)
     }
 
     #[pyo3(signature = (num_keep_alive_refs, *, validate_items = true, chunk_length = None, max_pending_items = None,
@@ -369,6 +378,7 @@ impl Client {
     ) -> PyResult<TrajectoryWriter> {
         let mut options = TrajectoryWriterOptions::new(num_keep_alive_refs)
             .validate_items(validate_items)
+            .check_names(!self.as_reverb)
             .delta_encoded(delta_encoded)
             .signature_per_step(signature_per_step);
         if let Some(steps) = chunk_length {
@@ -399,7 +409,7 @@ impl Client {
         codec: &str,
     ) -> PyResult<StructuredWriter> {
         let configs = structured::to_configs(&configs)?;
-        let options = StructuredWriterOptions::default();
+        let options = StructuredWriterOptions::default().check_names(!self.as_reverb);
         let options = codec::chosen(codec)?.map_or(options, |codec| options.codec(codec));
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();
@@ -545,10 +555,6 @@ impl Client {
             options = options.timeout(limit);
         }
         let client = self.connect(py)?;
-        if prefetch == Some(0) && client.transport() != Transport::InProcess {
-            let calls = Calls::new(batch_size, max_batches, (limit != wait::FOREVER).then_some(limit));
-            return Ok(BatchIterator::exact(client, table, calls, pad).into_out(out));
-        }
         if let Some(batches) = prefetch {
             options = options.prefetch(batches);
         }
@@ -558,7 +564,7 @@ impl Client {
         let runtime = wait::runtime()?;
         let _inside = runtime.enter();
         let sampler = client.batch_sampler(table, options).or_raise(py)?;
-        Ok(BatchIterator::over(client, sampler, pad, limit != wait::FOREVER).into_out(out))
+        Ok(BatchIterator::new(client, sampler, pad, limit != wait::FOREVER).into_out(out))
     }
 }
 

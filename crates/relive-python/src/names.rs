@@ -2,24 +2,58 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use relive_client::TrajectoryWriter;
 use relive_tensor::{Nest, Tensor};
 
 use crate::array;
+use crate::column::TrajectoryColumn;
+use crate::error::OrRaise;
 use crate::nest::{self, Container, MAX_DEPTH};
 
-/// Tells what the items of `table` look like, if `writer` has not yet: as `trajectory`.
-pub(crate) fn name_columns(
+/// Makes sure that items of `table` may look like `trajectory`; false if the server has to be asked first.
+pub(crate) fn agree_on_columns(
     writer: &mut TrajectoryWriter,
     table: &str,
     trajectory: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    if !writer.has_named_columns(table)
-        && let Some(structure) = structure_of(trajectory)?
+) -> PyResult<bool> {
+    if let Some(kept) = writer.agreed_columns(table)
+        && clearly_fits(trajectory, &kept.names)
     {
-        writer.name_columns(table, &structure);
+        return Ok(true);
     }
-    Ok(())
+    if writer.has_named_columns(table) {
+        return Ok(true);
+    }
+    // Whoever makes the item says that it has no columns.
+    let structure = structure_of(trajectory)?.filter(|structure| !structure.is_empty());
+    structure
+        .map_or(Ok(true), |structure| writer.agree_on_columns(table, &structure).or_raise(trajectory.py()))
+}
+
+/// Whether `object` has the columns of `kept`, for the usual containers: without asking Python code, and without memory of its own.
+fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
+    match kept {
+        Nest::Leaf(()) => object.cast::<TrajectoryColumn>().is_ok(),
+        Nest::Dict(fields) => object.cast_exact::<PyDict>().is_ok_and(|dict| {
+            dict.len() == fields.len()
+                && dict.iter().all(|(key, part)| {
+                    let name = key.cast_exact::<PyString>().ok().and_then(|key| key.to_str().ok());
+                    name.and_then(|name| fields.get(name)).is_some_and(|kept| clearly_fits(&part, kept))
+                })
+        }),
+        Nest::List(parts) | Nest::Tuple(parts) => {
+            let fits = |(part, kept): (Bound<'_, PyAny>, &Nest<()>)| clearly_fits(&part, kept);
+            if let Ok(list) = object.cast_exact::<PyList>() {
+                list.len() == parts.len() && list.iter().zip(parts).all(fits)
+            } else if let Ok(tuple) = object.cast_exact::<PyTuple>() {
+                tuple.len() == parts.len() && tuple.iter().zip(parts).all(fits)
+            } else {
+                false
+            }
+        }
+        Nest::NamedTuple { .. } | Nest::None => false,
+    }
 }
 
 /// The structure around the leaves of `object`. None if a mapping has keys that are no text: as text they could have

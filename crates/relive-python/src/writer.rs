@@ -294,12 +294,14 @@ impl TrajectoryWriter {
         let mut state = self.shared.lock(py)?;
         let State { writer, client, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
-        names::name_columns(writer, table, trajectory)?;
+        let why = || wait::reason_of(client, table, Operation::Insert);
+        while !names::agree_on_columns(writer, table, trajectory)? {
+            wait::wait_because(py, "create_item", writer.make_way(table), why)?.or_raise(py)?;
+        }
         let columns = columns.into();
         if let Some(key) = writer.try_create_item(table, priority, &columns).or_raise(py)? {
             return Ok(key);
         }
-        let why = || wait::reason_of(client, table, Operation::Insert);
         wait::wait_because(py, "create_item", writer.create_item(table, priority, columns), why)?.or_raise(py)
     }
 
@@ -320,13 +322,15 @@ impl TrajectoryWriter {
         let mut state = self.shared.lock(py)?;
         let State { writer, client, .. } = &mut *state;
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
-        if let Some(first) = trajectories.first() {
-            names::name_columns(writer, table, first)?;
+        let why = || wait::reason_of(client, table, Operation::Insert);
+        for trajectory in &trajectories {
+            while !names::agree_on_columns(writer, table, trajectory)? {
+                wait::wait_because(py, "create_items", writer.make_way(table), why)?.or_raise(py)?;
+            }
         }
         let made = match writer.try_create_items(table, &priorities, &columns).or_raise(py)? {
             Some(keys) => keys,
             None => {
-                let why = || wait::reason_of(client, table, Operation::Insert);
                 let items = writer.create_items(table, &priorities, &columns);
                 wait::wait_because(py, "create_items", items, why)?.or_raise(py)?
             }
@@ -358,15 +362,13 @@ impl TrajectoryWriter {
                 return Err(PyValueError::new_err(message));
             }
         };
-        if !writer.has_named_columns(table)
-            && let Some(structure) = layout.structure(py)
-        {
-            writer.name_columns(table, &structure);
+        let why = || wait::reason_of(client, table, Operation::Insert);
+        while !writer.agree_on_steps(table, || layout.structure(py)).or_raise(py)? {
+            wait::wait_because(py, "create_window_items", writer.make_way(table), why)?.or_raise(py)?;
         }
         let made = match writer.try_create_window_items(table, &priorities, windows).or_raise(py)? {
             Some(keys) => keys,
             None => {
-                let why = || wait::reason_of(client, table, Operation::Insert);
                 let items = writer.create_window_items(table, &priorities, windows);
                 wait::wait_because(py, "create_window_items", items, why)?.or_raise(py)?
             }

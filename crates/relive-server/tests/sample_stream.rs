@@ -8,12 +8,14 @@
 )]
 mod common;
 
+use std::sync::Arc;
+
 use common::{Inserter, Sampler, TestServer, chunk_of, chunk_under, item_over, step};
 use relive_table::{SelectorKind, TableConfig};
-use relive_tensor::Codec;
+use relive_tensor::{Codec, Nest};
 use relive_wire::reverb::InsertStreamRequest;
 use relive_wire::sample::Assembler;
-use relive_wire::{Message, codec};
+use relive_wire::{Message, codec, structure};
 use tonic::Code;
 
 #[tokio::test]
@@ -30,6 +32,50 @@ async fn five_hundred_small_samples_come_in_growing_batches() {
         sizes.push(sampler.next().await.unwrap().unwrap().entries.len());
     }
     assert_eq!(sizes, [128, 256, 116]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_taken_for_a_request_that_is_taken_back_is_sent() {
+    let server = TestServer::start([TableConfig::new("t").max_times_sampled(1)]).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    inserter.send(step("t", 1));
+    inserter.confirmed([1]).await;
+    let mut sampler = Sampler::open(&mut client).await;
+    sampler.ask("t", 3, -1);
+    assert_eq!(sampler.next().await.unwrap().unwrap().entries.len(), 1);
+    sampler.ask("t", 5, -1);
+    sampler.take_back();
+    assert_eq!(sampler.next().await.unwrap(), None, "the stream ends without waiting for more");
+    inserter.send(step("t", 2));
+    inserter.confirmed([2]).await;
+    assert_eq!(server.engine.table("t").unwrap().info().current_size, 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_items_look_like_is_told_when_it_is_news() {
+    let server = TestServer::start(["t", "u"].map(TableConfig::new)).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    for table in ["t", "u"] {
+        inserter.send(step(table, 1));
+        inserter.confirmed([1]).await;
+    }
+    let (t, names) = (server.engine.table("t").unwrap(), Nest::dict([("x", ())]));
+    let mut sampler = Sampler::open(&mut client).await;
+    let mut told = async |table: &str| {
+        sampler.ask(table, 1, -1);
+        let response = sampler.next().await.unwrap().unwrap();
+        response.relive_structure.map(|told| structure::items_of(&told).unwrap())
+    };
+    assert_eq!(told("t").await, None, "nobody has said it, as was the case before");
+    let agreed = t.agree_on_columns(names).unwrap();
+    assert_eq!(told("t").await, Some(Some(Arc::clone(&agreed))));
+    assert_eq!(told("t").await, None);
+    assert_eq!(told("u").await, Some(None), "another table, of which nothing is known");
+    assert_eq!(told("t").await, Some(Some(agreed)));
     server.stop().await;
 }
 

@@ -379,6 +379,7 @@ async fn the_first_structure_of_columns_is_kept_and_described() {
     let request = |table: &str, structure: &Nest<()>| v1::NameColumnsRequest {
         table: table.into(),
         structure: Some(structure::to_wire(structure)),
+        is_checked: false,
     };
     for (table, columns, kept) in [
         ("t", &deep, true),
@@ -413,7 +414,7 @@ async fn structures_that_are_none_or_too_large_are_refused() {
         ("t", list(4_097), Code::InvalidArgument, "more than 4096 columns"),
         ("t", list(100_000), Code::OutOfRange, "at most 262144"),
     ] {
-        let request = v1::NameColumnsRequest { table: table.into(), structure };
+        let request = v1::NameColumnsRequest { table: table.into(), structure, is_checked: false };
         let status = tools.name_columns(request).await.unwrap_err();
         assert_eq!(status.code(), code, "{status}");
         assert!(status.message().contains(why), "{status}");

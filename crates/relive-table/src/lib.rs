@@ -18,6 +18,7 @@ mod items;
 mod random;
 mod record;
 mod snapshot;
+mod structure;
 mod table;
 mod time;
 
@@ -39,5 +40,6 @@ pub use selector::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, Selector, Select
 pub use snapshot::{
     CheckpointCounts, CheckpointProgress, SavedCheckpoint, Snapshot, StoredItem, TableCounters, TableSnapshot,
 };
+pub use structure::{ItemStructure, have_same_columns, shown};
 pub use table::{Evicted, InsertOutcome, MAX_ROWS_AT_ONCE, RefusedUpdate, RestoreError, Table, TableInfo};
 pub use time::Timestamp;

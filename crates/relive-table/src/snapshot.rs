@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_tensor::Ledger;
 
-use crate::{ItemData, TableConfig};
+use crate::{ItemData, ItemStructure, TableConfig};
 
 /// Tables at one moment. Items and chunks are shared with the tables, not copied.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct TableSnapshot {
     pub counters: TableCounters,
     /// The items.
     pub items: Vec<StoredItem>,
+    /// What the items look like, if writers have said it and no signature does.
+    pub structure: Option<Arc<ItemStructure>>,
 }
 
 /// What a table counts, beyond what follows from its items.

@@ -2,12 +2,16 @@
 //!
 //! A column is a `none_value`. A place without a column is a message without any value.
 
+use std::sync::Arc;
+
+use relive_table::ItemStructure;
 use relive_tensor::Nest;
 
 use crate::WireError;
 use crate::nested;
 use crate::tensorflow::structured_value::Kind;
 use crate::tensorflow::{NoneValue, StructuredValue};
+use crate::v1;
 
 /// The message for `structure`.
 #[must_use]
@@ -22,6 +26,27 @@ pub fn to_wire(structure: &Nest<()>) -> StructuredValue {
 /// [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH).
 pub fn from_wire(message: &StructuredValue) -> Result<Nest<()>, WireError> {
     nested::from_wire(message, &mut Columns)
+}
+
+/// The message for what the items of a table look like, as far as it is known.
+#[must_use]
+pub fn of_items(structure: Option<&ItemStructure>) -> v1::ItemStructure {
+    structure.map_or_else(v1::ItemStructure::default, |structure| v1::ItemStructure {
+        names: Some(to_wire(&structure.names)),
+        is_signature: structure.is_signature,
+        disputed_by: structure.disputed_by.as_deref().map(to_wire),
+    })
+}
+
+/// What the items of a table look like, by `message`; none if nobody has said it.
+///
+/// # Errors
+/// As [`from_wire`].
+pub fn items_of(message: &v1::ItemStructure) -> Result<Option<Arc<ItemStructure>>, WireError> {
+    let Some(names) = &message.names else { return Ok(None) };
+    let names = Arc::new(from_wire(names)?);
+    let disputed_by = message.disputed_by.as_ref().map(from_wire).transpose()?.map(Arc::new);
+    Ok(Some(Arc::new(ItemStructure { names, is_signature: message.is_signature, disputed_by })))
 }
 
 struct Columns;

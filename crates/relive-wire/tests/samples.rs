@@ -34,7 +34,7 @@ fn handed_out(fixture: &str) -> Vec<SampleEntry> {
 }
 
 fn read(entries: Vec<SampleEntry>) -> Result<Vec<ReceivedSample>, String> {
-    let message = SampleStreamResponse { entries }.encode_to_vec();
+    let message = SampleStreamResponse { entries, ..Default::default() }.encode_to_vec();
     let mut samples = Vec::new();
     let read = Assembler::default().push(&message.into(), &mut samples);
     read.map(|()| samples).map_err(|error| error.to_string())
@@ -69,7 +69,7 @@ fn a_sample_that_is_cut_over_messages_is_put_together() {
     let mut samples = Vec::new();
     for entry in entries.clone() {
         let is_first = entry.info.is_some();
-        let message = SampleStreamResponse { entries: vec![entry] }.encode_to_vec();
+        let message = SampleStreamResponse { entries: vec![entry], ..Default::default() }.encode_to_vec();
         assembler.push(&message.into(), &mut samples).unwrap();
         assert_eq!(assembler.is_mid_sample(), is_first);
     }
@@ -91,7 +91,8 @@ fn streams_that_break_the_protocol_are_refused() {
     let refused = |message: Vec<u8>| {
         Assembler::default().push(&message.into(), &mut Vec::new()).unwrap_err().to_string()
     };
-    let whole = SampleStreamResponse { entries: vec![first.clone(), rest] }.encode_to_vec();
+    let whole =
+        SampleStreamResponse { entries: vec![first.clone(), rest], ..Default::default() }.encode_to_vec();
     assert!(refused(whole[..whole.len() - 1].to_vec()).contains("ends inside a field"));
     assert!(refused(vec![1 << 3, 1]).contains("another wire type"));
 
@@ -117,7 +118,7 @@ proptest! {
         fixture in prop_oneof![Just("insert_chunks_of_four.bin"), Just("insert_partial_steps.bin")],
     ) {
         let entries = handed_out(fixture).into_iter().take(2).collect();
-        let mut message = SampleStreamResponse { entries }.encode_to_vec();
+        let mut message = SampleStreamResponse { entries, ..Default::default() }.encode_to_vec();
         for (at, value) in flips {
             let at = at.index(message.len());
             message[at] ^= value;

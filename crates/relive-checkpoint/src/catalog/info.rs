@@ -75,7 +75,7 @@ impl CheckpointSummary {
 
 impl TableSummary {
     fn new(table: &TableDescription) -> Self {
-        let TableDescription { config, counters, items } = table;
+        let TableDescription { config, counters, items, structure: _ } = table;
         Self { config: Arc::clone(config), counters: *counters, items: *items }
     }
 }

@@ -23,7 +23,7 @@ use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded, Store, Tier}
 /// # let folder = std::env::temp_dir().join(format!("relive-root-{}", std::process::id()));
 /// # let folder = folder.to_str().unwrap();
 /// # let (counters, items) = (TableCounters::default(), Vec::new());
-/// # let table = TableSnapshot { config: TableConfig::new("replay").into(), counters, items };
+/// # let table = TableSnapshot { config: TableConfig::new("replay").into(), counters, items, structure: None };
 /// # let snapshot = Snapshot { tables: vec![table], ..Snapshot::default() };
 /// let old = Root::new(folder).format(Format::Reverb);
 /// old.save(snapshot.clone(), &CheckpointProgress::default())?;

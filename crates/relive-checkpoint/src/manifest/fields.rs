@@ -3,7 +3,7 @@
 use crate::layout::{Cursor, Malformed, Put};
 
 /// Fields of tags from here on may be passed over by who does not know them.
-const OPTIONAL: u16 = 1 << 15;
+pub(super) const OPTIONAL: u16 = 1 << 15;
 
 /// Appends a field.
 pub(super) fn put_field(out: &mut Vec<u8>, tag: u16, put: impl FnOnce(&mut Vec<u8>)) {

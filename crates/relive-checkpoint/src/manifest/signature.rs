@@ -20,38 +20,52 @@ const NONE: u8 = 5;
 /// The size of a dimension that is not known.
 const UNKNOWN_SIZE: i64 = -1;
 
-pub(super) fn put_signature(out: &mut Vec<u8>, node: &Signature) {
+pub(super) fn put_signature(out: &mut Vec<u8>, signature: &Signature) {
+    put_node(out, signature, &put_spec);
+}
+
+/// A structure without anything at its leaves.
+pub(super) fn put_names(out: &mut Vec<u8>, names: &Nest<()>) {
+    put_node(out, names, &|_, ()| {});
+}
+
+fn put_node<T>(out: &mut Vec<u8>, node: &Nest<T>, put_leaf: &impl Fn(&mut Vec<u8>, &T)) {
     match node {
-        Nest::Leaf(spec) => {
+        Nest::Leaf(leaf) => {
             out.put_u8(LEAF);
-            put_spec(out, spec);
+            put_leaf(out, leaf);
         }
-        Nest::List(nodes) => put_nodes(out, LIST, nodes),
-        Nest::Tuple(nodes) => put_nodes(out, TUPLE, nodes),
+        Nest::List(nodes) => put_nodes(out, LIST, nodes, put_leaf),
+        Nest::Tuple(nodes) => put_nodes(out, TUPLE, nodes, put_leaf),
         Nest::Dict(nodes) => {
             out.put_u8(DICT);
-            put_named(out, nodes.len(), nodes.iter());
+            put_named(out, nodes.len(), nodes.iter(), put_leaf);
         }
         Nest::NamedTuple { name, fields } => {
             out.put_u8(NAMED_TUPLE);
             out.put_text(name);
-            put_named(out, fields.len(), fields.iter().map(|(name, node)| (name, node)));
+            put_named(out, fields.len(), fields.iter().map(|(name, node)| (name, node)), put_leaf);
         }
         Nest::None => out.put_u8(NONE),
     }
 }
 
-fn put_nodes(out: &mut Vec<u8>, kind: u8, nodes: &[Signature]) {
+fn put_nodes<T>(out: &mut Vec<u8>, kind: u8, nodes: &[Nest<T>], put_leaf: &impl Fn(&mut Vec<u8>, &T)) {
     out.put_u8(kind);
     out.put_count(nodes.len());
-    nodes.iter().for_each(|node| put_signature(out, node));
+    nodes.iter().for_each(|node| put_node(out, node, put_leaf));
 }
 
-fn put_named<'a>(out: &mut Vec<u8>, count: usize, nodes: impl Iterator<Item = (&'a String, &'a Signature)>) {
+fn put_named<'a, T: 'a>(
+    out: &mut Vec<u8>,
+    count: usize,
+    nodes: impl Iterator<Item = (&'a String, &'a Nest<T>)>,
+    put_leaf: &impl Fn(&mut Vec<u8>, &T),
+) {
     out.put_count(count);
     for (name, node) in nodes {
         out.put_text(name);
-        put_signature(out, node);
+        put_node(out, node, put_leaf);
     }
 }
 
@@ -81,17 +95,26 @@ fn put_tensor(out: &mut Vec<u8>, tensor: &Tensor) {
 }
 
 pub(super) fn signature(cursor: &mut Cursor<'_>) -> Result<Signature, Malformed> {
-    node(cursor, MAX_DEPTH)
+    node(cursor, MAX_DEPTH, &spec)
 }
 
-fn node(cursor: &mut Cursor<'_>, depth: usize) -> Result<Signature, Malformed> {
+/// A structure without anything at its leaves.
+pub(super) fn names(cursor: &mut Cursor<'_>) -> Result<Nest<()>, Malformed> {
+    node(cursor, MAX_DEPTH, &|_: &mut Cursor<'_>| Ok(()))
+}
+
+fn node<T>(
+    cursor: &mut Cursor<'_>,
+    depth: usize,
+    leaf: &impl Fn(&mut Cursor<'_>) -> Result<T, Malformed>,
+) -> Result<Nest<T>, Malformed> {
     let depth = depth.checked_sub(1).ok_or(Malformed::Deep { limit: MAX_DEPTH })?;
     Ok(match cursor.u8()? {
-        LEAF => Nest::Leaf(spec(cursor)?),
-        LIST => Nest::List(nodes(cursor, depth)?),
-        TUPLE => Nest::Tuple(nodes(cursor, depth)?),
+        LEAF => Nest::Leaf(leaf(cursor)?),
+        LIST => Nest::List(nodes(cursor, depth, leaf)?),
+        TUPLE => Nest::Tuple(nodes(cursor, depth, leaf)?),
         DICT => {
-            let named = named(cursor, depth)?;
+            let named = named(cursor, depth, leaf)?;
             let count = named.len();
             let nodes: BTreeMap<_, _> = named.into_iter().collect();
             if nodes.len() != count {
@@ -99,20 +122,30 @@ fn node(cursor: &mut Cursor<'_>, depth: usize) -> Result<Signature, Malformed> {
             }
             Nest::Dict(nodes)
         }
-        NAMED_TUPLE => Nest::NamedTuple { name: cursor.text()?.to_owned(), fields: named(cursor, depth)? },
+        NAMED_TUPLE => {
+            Nest::NamedTuple { name: cursor.text()?.to_owned(), fields: named(cursor, depth, leaf)? }
+        }
         NONE => Nest::None,
         code => return Err(Malformed::Code { what: "the kind of a node", code: code.into() }),
     })
 }
 
-fn nodes(cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Signature>, Malformed> {
+fn nodes<T>(
+    cursor: &mut Cursor<'_>,
+    depth: usize,
+    leaf: &impl Fn(&mut Cursor<'_>) -> Result<T, Malformed>,
+) -> Result<Vec<Nest<T>>, Malformed> {
     let count = cursor.count(1)?;
-    (0..count).map(|_| node(cursor, depth)).collect()
+    (0..count).map(|_| node(cursor, depth, leaf)).collect()
 }
 
-fn named(cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<(String, Signature)>, Malformed> {
+fn named<T>(
+    cursor: &mut Cursor<'_>,
+    depth: usize,
+    leaf: &impl Fn(&mut Cursor<'_>) -> Result<T, Malformed>,
+) -> Result<Vec<(String, Nest<T>)>, Malformed> {
     let count = cursor.count(5)?;
-    (0..count).map(|_| Ok((cursor.text()?.to_owned(), node(cursor, depth)?))).collect()
+    (0..count).map(|_| Ok((cursor.text()?.to_owned(), node(cursor, depth, leaf)?))).collect()
 }
 
 fn spec(cursor: &mut Cursor<'_>) -> Result<TensorSpec, Malformed> {
@@ -185,6 +218,17 @@ mod tests {
         assert!(cursor.is_empty());
         for end in 0..out.len() {
             assert!(signature(&mut Cursor::new(&out[..end])).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn names_come_back_without_specs() {
+        let mut out = Vec::new();
+        let expected = example().map(|_| ());
+        put_names(&mut out, &expected);
+        assert_eq!(names(&mut Cursor::new(&out)), Ok(expected));
+        for end in 0..out.len() {
+            assert!(names(&mut Cursor::new(&out[..end])).is_err(), "cut at {end}");
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use relive_table::{RateLimiterConfig, SelectorKind, TableConfig, TableCounters};
+use relive_table::{ItemStructure, RateLimiterConfig, SelectorKind, TableConfig, TableCounters};
 
-use super::fields::{next_field, once, put_field, required, unknown};
-use super::signature::{put_signature, signature};
+use super::fields::{OPTIONAL, next_field, once, put_field, required, unknown};
+use super::signature::{names, put_names, put_signature, signature};
 use crate::layout::{Cursor, Malformed, Put, selector_code, selector_of};
 
 /// A table, less its items.
@@ -15,6 +15,8 @@ pub(crate) struct TableDescription {
     pub(crate) counters: TableCounters,
     /// Number of items.
     pub(crate) items: u64,
+    /// What the items look like, if writers have said it.
+    pub(crate) structure: Option<Arc<ItemStructure>>,
 }
 
 const NAME: u16 = 1;
@@ -27,6 +29,8 @@ const COUNTERS: u16 = 7;
 const SIGNATURE: u16 = 8;
 const ITEMS: u16 = 9;
 const MAX_BYTES: u16 = 10;
+const NAMES: u16 = OPTIONAL + 1;
+const OTHER_NAMES: u16 = OPTIONAL + 2;
 
 impl TableDescription {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -58,12 +62,19 @@ impl TableDescription {
         if let Some(max_bytes) = max_bytes {
             put_field(out, MAX_BYTES, |out| out.put_u64(*max_bytes));
         }
+        if let Some(structure) = &self.structure {
+            put_field(out, NAMES, |out| put_names(out, &structure.names));
+            if let Some(other) = &structure.disputed_by {
+                put_field(out, OTHER_NAMES, |out| put_names(out, other));
+            }
+        }
     }
 
     pub(super) fn decode(mut fields: Cursor<'_>) -> Result<Self, Malformed> {
         let (mut name, mut sampler, mut remover, mut max_size) = (None, None, None, None);
         let (mut max_times_sampled, mut limiter, mut counters) = (None, None, None);
         let (mut signed, mut items, mut max_bytes) = (None, None, None);
+        let (mut named, mut disputed_by) = (None, None);
         while let Some((tag, mut field)) = next_field(&mut fields)? {
             match tag {
                 NAME => {
@@ -79,6 +90,8 @@ impl TableDescription {
                 SIGNATURE => once(&mut signed, "signature", signature(&mut field)?, field)?,
                 ITEMS => once(&mut items, "items", field.u64()?, field)?,
                 MAX_BYTES => once(&mut max_bytes, "max_bytes", field.u64()?, field)?,
+                NAMES => once(&mut named, "names", names(&mut field)?, field)?,
+                OTHER_NAMES => once(&mut disputed_by, "other names", names(&mut field)?, field)?,
                 tag => unknown(tag)?,
             }
         }
@@ -96,7 +109,11 @@ impl TableDescription {
             allow_never_sampled: false,
         };
         let (counters, items) = (required(counters, "counters")?, required(items, "items")?);
-        Ok(Self { config: Arc::new(config), counters, items })
+        let disputed_by = disputed_by.map(Arc::new);
+        let structure = named.map(|names| {
+            Arc::new(ItemStructure { names: Arc::new(names), is_signature: false, disputed_by })
+        });
+        Ok(Self { config: Arc::new(config), counters, items, structure })
     }
 }
 

@@ -93,7 +93,8 @@ impl Tables<'_> {
         let mut counters = table.counters;
         let lost = table.items.saturating_sub(found.whole);
         counters.deletes = counters.deletes.saturating_add(i64::try_from(lost).unwrap_or(i64::MAX));
-        Ok(TableSnapshot { config: Arc::clone(&table.config), counters, items: found.items })
+        let (config, structure) = (Arc::clone(&table.config), table.structure.clone());
+        Ok(TableSnapshot { config, counters, items: found.items, structure })
     }
 }
 

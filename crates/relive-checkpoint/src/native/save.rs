@@ -121,6 +121,7 @@ fn describe(number: u64, created_at: Timestamp, snapshot: &Snapshot) -> Descript
         config: Arc::clone(&table.config),
         counters: table.counters,
         items: table.items.len() as u64,
+        structure: table.structure.clone(),
     };
     Description {
         number,

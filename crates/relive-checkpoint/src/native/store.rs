@@ -27,7 +27,7 @@ use crate::{LoadOptions, Loaded};
 /// let store = Store::open(root)?.keep(2);
 /// assert!(store.load_latest(&LoadOptions::new())?.is_none(), "nothing was saved yet");
 /// # let (counters, items) = (TableCounters::default(), Vec::new());
-/// let table = TableSnapshot { config: TableConfig::new("replay").into(), counters, items };
+/// let table = TableSnapshot { config: TableConfig::new("replay").into(), counters, items, structure: None };
 /// let snapshot = Snapshot { tables: vec![table], ..Snapshot::default() };
 /// let saved = store.save(snapshot, &CheckpointProgress::default())?;
 /// assert!(saved.location.ends_with("checkpoint-0000000001.relive"));

@@ -101,7 +101,8 @@ impl Loading {
             let read = checkpoint::table_from_wire(&message).map_err(|error| records.damaged(error))?;
             let (config, counters) = read;
             let name = config.name.clone();
-            self.tables.push(TableSnapshot { config: Arc::new(config), counters, items: Vec::new() });
+            let (config, items) = (Arc::new(config), Vec::new());
+            self.tables.push(TableSnapshot { config, counters, items, structure: None });
             if self.by_name.insert(name.clone(), self.tables.len() - 1).is_some() {
                 return Err(records.damaged(format!("there is a table `{name}` already")));
             }

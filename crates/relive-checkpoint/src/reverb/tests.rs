@@ -42,7 +42,12 @@ impl Drop for Folder {
 /// Tells snapshots apart by the number of samples.
 fn snapshot(samples: i64) -> Snapshot {
     let counters = TableCounters { samples, ..TableCounters::default() };
-    let table = TableSnapshot { config: Arc::new(TableConfig::new("t")), counters, items: Vec::new() };
+    let table = TableSnapshot {
+        config: Arc::new(TableConfig::new("t")),
+        counters,
+        items: Vec::new(),
+        structure: None,
+    };
     Snapshot { tables: vec![table], ledger: Arc::default() }
 }
 

@@ -86,7 +86,7 @@ pub fn table(config: TableConfig, trajectories: impl IntoIterator<Item = Traject
     let items: Vec<StoredItem> = (0..).zip(trajectories).map(stored).collect();
     let inserts = i64::try_from(items.len()).unwrap() + 2;
     let counters = TableCounters { inserts, samples: 9, deletes: 2, deleted_episodes: 1, unique_samples: 4 };
-    TableSnapshot { config: Arc::new(config), counters, items }
+    TableSnapshot { config: Arc::new(config), counters, items, structure: None }
 }
 
 pub fn snapshot(tables: Vec<TableSnapshot>) -> Snapshot {

@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use relive_batch::{Batch, BatchColumn, BatchError, ColumnMemory, Gathered};
-use relive_table::Sampled;
-use relive_tensor::{ColumnLayout, DType};
+use relive_table::{ItemStructure, Sampled};
+use relive_tensor::{ColumnLayout, DType, Nest};
 
+use super::names;
 use crate::sampler::stored_samples;
 use crate::{Error, ErrorKind, Result, Sample, SampleInfo};
 
@@ -22,6 +23,8 @@ pub struct SampleBatch {
     content: Content,
     /// Made when they are asked for, unless the batch was made of them.
     samples: OnceLock<Vec<Sample>>,
+    /// What items of the table look like.
+    structure: Option<Arc<ItemStructure>>,
 }
 
 enum Content {
@@ -47,7 +50,8 @@ impl SampleBatch {
             }
             Err(error) => Content::Apart { error, infos: infos() },
         };
-        SampleBatch { content, samples: OnceLock::from(samples) }
+        let structure = names::of_all(&samples);
+        SampleBatch { content, samples: OnceLock::from(samples), structure }
     }
 
     /// A batch of what a table of this process has handed out.
@@ -55,14 +59,32 @@ impl SampleBatch {
         match Batch::new(samples) {
             Ok(batch) => {
                 let content = Content::Planned { batch, table: Arc::clone(table) };
-                SampleBatch { content, samples: OnceLock::new() }
+                SampleBatch { content, samples: OnceLock::new(), structure: None }
             }
             Err((_, samples)) => SampleBatch::new(of_table(samples, table)),
         }
     }
 
     pub(crate) fn gathered(batch: Gathered) -> SampleBatch {
-        SampleBatch { content: Content::Gathered(Arc::new(batch)), samples: OnceLock::new() }
+        let content = Content::Gathered(Arc::new(batch));
+        SampleBatch { content, samples: OnceLock::new(), structure: None }
+    }
+
+    /// The batch of a table whose items look like this.
+    pub(crate) fn of_items_like(self, structure: Option<Arc<ItemStructure>>) -> SampleBatch {
+        SampleBatch { structure, ..self }
+    }
+
+    /// What the table's items look like, as was known when the batch was taken: its leaves are the columns in order. None if nobody has
+    /// said it, and from a dm-reverb server: then columns are told apart by their order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no names hold: writers that [do not check them](crate::TrajectoryWriterOptions::check_names) have written
+    /// items of other names, or of another number of columns.
+    pub fn names(&self) -> Result<Option<&Arc<Nest<()>>>> {
+        let Some(structure) = &self.structure else { return Ok(None) };
+        names::check(structure, self.table(), self.described()?.len())?;
+        Ok(Some(&structure.names))
     }
 
     /// Number of samples.

@@ -29,7 +29,8 @@ fn response(columns: Vec<Column>, chunks: &[ChunkData]) -> Vec<u8> {
         PrioritizedItem { key: 9, table: "t".to_owned(), flat_trajectory, ..PrioritizedItem::default() };
     let info = Some(SampleInfo { item: Some(item), ..SampleInfo::default() });
     let data = chunks.iter().map(|chunk| chunk.encode_to_vec().into()).collect();
-    SampleStreamResponse { entries: vec![SampleEntry { info, data, end_of_sequence: true }] }.encode_to_vec()
+    let entries = vec![SampleEntry { info, data, end_of_sequence: true }];
+    SampleStreamResponse { entries, ..SampleStreamResponse::default() }.encode_to_vec()
 }
 
 fn samples(message: Vec<u8>) -> Vec<Sample> {

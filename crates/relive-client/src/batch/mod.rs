@@ -6,6 +6,7 @@
 mod collected;
 #[cfg(test)]
 mod damaged;
+mod names;
 mod options;
 mod rows;
 mod sampler;

@@ -17,14 +17,14 @@ use crate::client::{Client, Connection, Remote, Transport};
 use crate::deadline::Deadline;
 use crate::error::SAMPLE_TIMEOUT;
 use crate::many::ManyFeed;
-use crate::sampler::{LocalFeed, RemoteFeed, Streams};
+use crate::sampler::{ExactFeed, LocalFeed, RemoteFeed, Streams};
 use crate::{Error, ErrorKind, Result, Sample};
 
 /// Reads batches of samples of one table.
 ///
-/// Over TCP, batches are asked for ahead in the background, in the same process they are taken when they are wanted; see
-/// [`BatchOptions::prefetch`]. Dropping the sampler takes back what it has asked for; samples that came and were not handed
-/// out are lost.
+/// Over TCP, batches are asked for ahead in the background, in the same process they are taken when they are wanted, and over TCP,
+/// too, with [`BatchOptions::prefetch`] of 0. Dropping the sampler takes back what it has asked for; samples that came and were not
+/// handed out are lost.
 ///
 /// ```no_run
 /// use relive_client::{BatchOptions, Client};
@@ -54,6 +54,8 @@ pub struct BatchSampler {
 enum Source {
     /// Whole batches of a server.
     Bulk(BulkFeed),
+    /// Samples of one server or many that are asked for when a batch is wanted, and not before.
+    Exact(ExactFeed),
     /// Samples of a server that speaks gRPC only, or of many servers.
     Remote {
         feed: Streams,
@@ -76,6 +78,9 @@ impl BatchSampler {
         options.validate()?;
         let batches_ahead = options.batches_ahead(client.transport());
         let source = match client.connection() {
+            Connection::Remote(_) | Connection::Many(_) if batches_ahead == 0 => {
+                Source::Exact(ExactFeed::new(client.clone(), Arc::from(table), patience(client, options)))
+            }
             Connection::Remote(_) => bulk(client, table, options, batches_ahead),
             Connection::Many(many) => {
                 let granted = batches_ahead * options.batch_size;
@@ -108,14 +113,16 @@ impl BatchSampler {
                 return (come, in_flight * self.batch_size);
             }
             Source::Remote { feed, .. } => feed.counts(),
+            Source::Exact(_) => (0, 0),
             Source::Local { feed, .. } => (0, feed.in_flight()),
         };
         ((self.num_ready() + come) / self.batch_size, in_flight)
     }
 
-    /// The next batch; none after `max_batches`. Dropping the future loses nothing: samples that came stay for the next
-    /// call. In the same process the request is then taken back; over TCP what was asked for comes nevertheless, and is
-    /// kept for the next call.
+    /// The next batch; none after `max_batches`. Dropping the future loses nothing that came: it stays for the next call. In the
+    /// same process, and with a [`prefetch`](BatchOptions::prefetch) of 0, the request is then taken back; otherwise what was
+    /// asked for comes nevertheless, and is kept for the next call. Over a network, samples that the server is just sending when
+    /// a request is taken back are lost, and counted there as `undelivered_samples`; a timeout loses none.
     ///
     /// # Errors
     /// `Timeout` when the batch was not full in the options' time, `Unavailable` when the server stays away; after both
@@ -167,6 +174,7 @@ impl BatchSampler {
         match &self.source {
             Source::Bulk(feed) => feed.samples_at_hand(),
             Source::Remote { ready, .. } => ready.len(),
+            Source::Exact(feed) => feed.num_ready(),
             Source::Local { ready, .. } => ready.len(),
         }
     }
@@ -176,6 +184,7 @@ impl BatchSampler {
         match &mut self.source {
             // Its batches come whole.
             Source::Bulk(_) => SampleBatch::new(Vec::new()),
+            Source::Exact(feed) => SampleBatch::new(feed.take(self.batch_size)),
             Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
             Source::Local { feed, ready, rows } => {
                 let later = ready.split_off(self.batch_size);
@@ -183,7 +192,7 @@ impl BatchSampler {
                 if let Some(rows) = rows {
                     rows.learn(feed.table());
                 }
-                SampleBatch::stored(samples, &self.table)
+                SampleBatch::stored(samples, &self.table).of_items_like(feed.table().structure())
             }
         }
     }
@@ -194,7 +203,8 @@ impl BatchSampler {
         if !ready.is_empty() || feed.in_flight() > 0 {
             return None;
         }
-        rows.copy(feed.table()).map_err(|taken| *ready = taken).ok()
+        let copied = rows.copy(feed.table()).map_err(|taken| *ready = taken).ok()?;
+        Some(copied.of_items_like(feed.table().structure()))
     }
 
     /// Reads samples by gRPC after all: what listens at the address hands nothing else on.
@@ -227,6 +237,11 @@ impl BatchSampler {
         self.ask_missing();
         match &mut self.source {
             Source::Remote { .. } => self.fill_from_server(timeout).await,
+            Source::Exact(feed) => {
+                let filled = feed.fill(self.batch_size, timeout).await;
+                let (had, wanted) = (feed.num_ready(), self.batch_size);
+                Some(filled.map_err(|error| short_of(had, wanted, error)))
+            }
             Source::Local { .. } => Some(self.fill_from_table(timeout).await),
             // Whole batches need no filling.
             Source::Bulk(_) => None,
@@ -306,6 +321,15 @@ impl BatchSampler {
         );
         Error::new(ErrorKind::Timeout, text)
     }
+}
+
+/// The error of a batch that was not full in time, with how much of it was there.
+fn short_of(had: usize, wanted: usize, error: Error) -> Error {
+    if error.kind() != ErrorKind::Timeout {
+        return error;
+    }
+    let text = format!("{error} ({had} of {wanted} samples of the batch were there)");
+    Error::with_source(ErrorKind::Timeout, text, error)
 }
 
 fn bulk(client: &Client, table: &str, options: &BatchOptions, ahead: usize) -> Source {

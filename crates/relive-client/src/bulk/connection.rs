@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use relive_batch::{BatchMemory, Pool};
+use relive_table::ItemStructure;
 use relive_transport::shared::SharedMemory;
 use relive_transport::{FrameWriter, Frames, ReadError, Socket};
-use relive_wire::Message;
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
 use relive_wire::sample::Assembler;
 use relive_wire::v1::{AskBatches, BatchHead, OpenSampler, ShareMemory};
+use relive_wire::{Message, structure};
 use tokio::time::{Instant, sleep};
 
 use super::arrived::arrived;
@@ -128,6 +129,8 @@ struct Connection {
     freed: Arc<Freed>,
     pool: Arc<Pool>,
     batch_size: u32,
+    /// What items look like, as was told last.
+    structure: Option<Arc<ItemStructure>>,
     /// Whether a frame has come.
     has_spoken: bool,
 }
@@ -157,6 +160,7 @@ impl Connection {
             freed: Arc::default(),
             pool: Arc::clone(pool),
             batch_size,
+            structure: None,
             has_spoken: false,
         })
     }
@@ -209,12 +213,15 @@ impl Connection {
             }
             None => return Err(protocol(&"a batch whose data is not what its head says")),
         };
-        for dropped in head.dropped_slots.into_iter().chain(self.freed.take_mapped()) {
+        for dropped in head.dropped_slots.iter().copied().chain(self.freed.take_mapped()) {
             self.pieces.remove(&dropped);
         }
         let bytes = view.data_bytes as u64;
         let batch = arrived(Arc::clone(shared.table()), &view, memory).map_err(Broken::Permanent)?;
-        deliver(shared, SampleBatch::gathered(batch), bytes)
+        if let Some(told) = &head.structure {
+            self.structure = structure::items_of(told).map_err(|error| protocol(&error))?;
+        }
+        deliver(shared, SampleBatch::gathered(batch).of_items_like(self.structure.clone()), bytes)
     }
 
     fn piece(&self, slot: u32) -> Result<BatchMemory, Broken> {
@@ -226,13 +233,14 @@ impl Connection {
     async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), Broken> {
         let body = self.frames.read_bytes(header.body_len()).await?;
         let (mut rest, mut received) = (Bytes::from(body), Vec::new());
-        let (mut assembler, bytes) = (Assembler::default(), rest.len() as u64);
+        let (mut assembler, bytes) = (Assembler::of_items_like(self.structure.take()), rest.len() as u64);
         while !rest.is_empty() {
             let end = end_of_message(&rest).ok().flatten().filter(|end| *end <= rest.len());
             let Some(end) = end else { return Err(protocol(&"samples that end within a message")) };
             let message = rest.split_to(end).split_off(relive_wire::limits::GRPC_HEADER_BYTES);
             assembler.push(&message, &mut received).map_err(|error| protocol(&error))?;
         }
+        self.structure = assembler.structure().cloned();
         let samples = received.into_iter().map(Sample::received);
         if shared.deliver_part(samples, bytes, self.batch_size as usize) {
             Ok(())

@@ -68,10 +68,29 @@ impl Client {
     /// `InvalidArgument` for no tables, NaN priorities, and steps that a table's signature or the server refuses,
     /// `NotFound` for an unknown table, `Timeout` after the client's time.
     pub async fn insert(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
+        self.insert_with(step, priorities, true).await
+    }
+
+    /// [`insert`](Self::insert) for steps whose names may be others than those of their tables; see
+    /// [`check_names`](TrajectoryWriterOptions::check_names).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub async fn insert_unnamed(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
+        self.insert_with(step, priorities, false).await
+    }
+
+    async fn insert_with(
+        &self,
+        step: &Nest<Tensor>,
+        priorities: &[(&str, f64)],
+        check_names: bool,
+    ) -> Result<()> {
         if priorities.is_empty() {
             return Err(Error::invalid("insert: there is no table with a priority to insert into"));
         }
-        let mut writer = self.trajectory_writer(TrajectoryWriterOptions::new(1).signature_per_step(true))?;
+        let options = TrajectoryWriterOptions::new(1).signature_per_step(true).check_names(check_names);
+        let mut writer = self.trajectory_writer(options)?;
         writer.append(step)?;
         let (started, deadline) = (Instant::now(), Deadline::after(self.timeout()));
         let create = create_each(&mut writer, step, priorities);
@@ -138,7 +157,9 @@ async fn create_each(
     priorities: &[(&str, f64)],
 ) -> Result<()> {
     for (table, priority) in priorities {
-        writer.name_columns_with(table, || Some(step.map(|_| ())));
+        while !writer.agree_on_columns(table, step)? {
+            writer.make_way(table).await?;
+        }
         let columns = writer.newest_step()?;
         writer.create_item(table, *priority, columns).await?;
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use relive_table::ItemStructure;
 use relive_tensor::Nest;
 use relive_wire::structure;
 use relive_wire::v1::NameColumnsRequest;
@@ -19,6 +20,8 @@ const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Proposals {
     made: Mutex<HashMap<Arc<str>, Arc<Nest<()>>>>,
+    /// What the tables keep, as far as writers that keep to it have asked.
+    agreed: Mutex<HashMap<Arc<str>, Arc<ItemStructure>>>,
 }
 
 /// What the items of a table look like, on its way to the server.
@@ -44,7 +47,7 @@ impl Client {
             Connection::Remote(remote) => remote,
         };
         let structure = Some(structure::to_wire(structure));
-        let request = NameColumnsRequest { table: table.to_owned(), structure };
+        let request = NameColumnsRequest { table: table.to_owned(), structure, is_checked: false };
         let answer = self.call("name_columns", || {
             let (mut stub, request) = (remote.own_stub(), request.clone());
             // The message is large where it lies.
@@ -97,6 +100,59 @@ impl Client {
         }
     }
 
+    /// What all items of `table` look like, for a writer who keeps to the answer: `structure`, if nobody has said anything else. None
+    /// of a server that keeps no structures: dm-reverb's.
+    pub(crate) async fn agree_on_columns(
+        &self,
+        table: &str,
+        structure: &Nest<()>,
+    ) -> Result<Option<Arc<ItemStructure>>> {
+        if let Some(agreed) = self.agree_at_once(table, structure)? {
+            return Ok(Some(agreed));
+        }
+        let remote = match self.connection() {
+            Connection::Local(_) => return Ok(None),
+            Connection::Many(many) => {
+                let agreed = many.agree_on_columns(table, structure, self.timeout()).await?;
+                self.proposals().note_agreed(table, agreed.as_ref());
+                return Ok(agreed);
+            }
+            Connection::Remote(remote) => remote,
+        };
+        let structure = Some(structure::to_wire(structure));
+        let request = NameColumnsRequest { table: table.to_owned(), structure, is_checked: true };
+        let answer = self.call("name_columns", || {
+            let (mut stub, request) = (remote.own_stub(), request.clone());
+            // The message is large where it lies.
+            Box::pin(async move { stub.name_columns(request).await })
+        });
+        let answer = match answer.await {
+            Err(error) if error.kind() == ErrorKind::Unimplemented => return Ok(None),
+            answer => answer?,
+        };
+        let agreed = structure::items_of(&answer.structure.unwrap_or_default());
+        let agreed = agreed.map_err(|error| {
+            Error::with_source(ErrorKind::Protocol, format!("name_columns: {error}"), error)
+        })?;
+        self.proposals().note_agreed(table, agreed.as_ref());
+        Ok(agreed)
+    }
+
+    /// [`agree_on_columns`](Self::agree_on_columns), if no server has to be asked for it.
+    pub(crate) fn agree_at_once(
+        &self,
+        table: &str,
+        structure: &Nest<()>,
+    ) -> Result<Option<Arc<ItemStructure>>> {
+        match self.connection() {
+            Connection::Local(local) => {
+                let agreed = local.table("create_item", table)?.agree_on_columns(structure.clone());
+                agreed.map(Some).map_err(|error| Error::from_engine("create_item", error))
+            }
+            Connection::Remote(_) | Connection::Many(_) => Ok(self.proposals().agreed(table)),
+        }
+    }
+
     pub(crate) fn proposals(&self) -> &Proposals {
         &self.shared.proposals
     }
@@ -134,8 +190,23 @@ impl Proposals {
         Some(proposal)
     }
 
+    /// What `table` keeps, if it has been asked.
+    pub(crate) fn agreed(&self, table: &str) -> Option<Arc<ItemStructure>> {
+        self.agreed.lock().get(table).cloned()
+    }
+
+    /// Takes note of what `table` keeps. A server that begins anew is told again.
+    fn note_agreed(&self, table: &str, agreed: Option<&Arc<ItemStructure>>) {
+        let Some(agreed) = agreed else { return };
+        self.agreed.lock().insert(Arc::from(table), Arc::clone(agreed));
+        if !agreed.is_signature {
+            self.made.lock().insert(Arc::from(table), Arc::clone(&agreed.names));
+        }
+    }
+
     /// The table is gone, and what was said of it.
     pub(crate) fn forget(&self, table: &str) {
+        self.agreed.lock().remove(table);
         self.made.lock().remove(table);
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use relive_table::ItemStructure;
 use relive_table::{Changed, CheckpointStatus, TableChange, TableConfig};
 use relive_tensor::Nest;
 
@@ -204,6 +205,40 @@ impl Many {
                 async move { client.with_timeout(timeout).name_columns(&table, &structure).await }
             });
             Ok(asked.await.present()?.into_iter().all(|(_, kept)| kept))
+        })
+    }
+
+    /// What all items of `table` look like, for a writer who keeps to the answer. The servers are asked one after the other, so that of
+    /// two writers who propose at the same time one is the first at all of them.
+    pub(crate) fn agree_on_columns<'a>(
+        &'a self,
+        table: &'a str,
+        structure: &'a Nest<()>,
+        timeout: Duration,
+    ) -> Call<'a, Option<Arc<ItemStructure>>> {
+        Box::pin(async move {
+            let (up, timeout) = self.wait_for_one("name_columns", timeout).await?;
+            let (mut agreed, mut away) = (None, None);
+            for server in &up {
+                let asked = self.ask("name_columns", std::slice::from_ref(server), |client, _| {
+                    let (table, structure) = (table.to_owned(), structure.clone());
+                    async move { client.with_timeout(timeout).agree_on_columns(&table, &structure).await }
+                });
+                match asked.await.present() {
+                    Ok(answers) => {
+                        for (_, kept) in answers {
+                            if kept.as_ref().is_some_and(|kept| !kept.fits(structure)) {
+                                return Ok(kept);
+                            }
+                            agreed = agreed.or(kept);
+                        }
+                    }
+                    // It is told when it is there again.
+                    Err(error) if error.is_transient() => away = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            away.filter(|_| agreed.is_none()).map_or(Ok(agreed), Err)
         })
     }
 

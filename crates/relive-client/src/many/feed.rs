@@ -160,6 +160,12 @@ impl ManyFeed {
         }
     }
 
+    /// Moves what has come to the end of `into`, for a caller who then takes no more.
+    pub(crate) fn take_come(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) {
+        // Whoever has waited knows why no more came.
+        let _ = self.collect(into, cx);
+    }
+
     /// Moves what has come to the end of `into`; none if that is nothing.
     fn give(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Option<Poll<Taken>> {
         match self.collect(into, cx) {

@@ -23,7 +23,7 @@ pub use reader::Sampler;
 pub use sample::Sample;
 
 pub(crate) use broken::Broken;
-pub(crate) use call::StreamPool;
+pub(crate) use call::{ExactFeed, StreamPool};
 pub(crate) use local::LocalFeed;
 pub(crate) use remote::RemoteFeed;
 pub(crate) use sample::stored_samples;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use relive_batch::{Gathered, SampleInfo};
-use relive_table::{ItemData, Sampled, Timestamp};
+use relive_table::{ItemData, ItemStructure, Sampled, Timestamp};
 use relive_tensor::{AtHand, Chunk, Tensor, Trajectory};
 use relive_wire::sample::ReceivedSample;
 
@@ -72,6 +72,14 @@ impl Sample {
             SampleData::Received(received) => received.table(),
             SampleData::Stored { table, .. } => table,
             SampleData::Gathered { batch, .. } => batch.table(),
+        }
+    }
+
+    /// What items of its table look like, if the sample came with it.
+    pub(crate) fn structure(&self) -> Option<&Arc<ItemStructure>> {
+        match &self.data {
+            SampleData::Received(received) => received.structure(),
+            SampleData::Stored { .. } | SampleData::Gathered { .. } => None,
         }
     }
 

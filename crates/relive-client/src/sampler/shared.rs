@@ -258,6 +258,7 @@ impl Shared {
             num_samples: i64::try_from(samples).unwrap_or(i64::MAX),
             rate_limiter_timeout: Some(Timeout { milliseconds: self.limiter_timeout_ms }),
             relive_codecs: codec::known(),
+            ..SampleStreamRequest::default()
         }))
     }
 

@@ -27,7 +27,8 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// `InvalidArgument` for no columns, columns of another writer, a NaN priority and, if items are validated, columns
-    /// that the table's signature does not allow; `NotFound` for an unknown table; `Timeout` when there was no room in
+    /// that the table's signature does not allow, or whose [names](crate::TrajectoryWriterOptions::check_names) are not those that its
+    /// signature or its first writer says; `NotFound` for an unknown table; `Timeout` when there was no room in
     /// the client's time (the item was not made then); the writer's permanent error.
     pub async fn create_item(
         &mut self,
@@ -60,12 +61,16 @@ impl TrajectoryWriter {
         self.check_item(priority, columns)?;
         let Some(known) = self.tables.get(table, &self.client)? else { return Ok(None) };
         known.check(columns)?;
-        if !self.link.has_room(|| self.recorder.unheld_bytes())? {
+        let table = Arc::clone(&known.name);
+        if !self.names_fit(&table, trajectory)? || !self.has_room()? {
             return Ok(None);
         }
-        let table = Arc::clone(&known.name);
-        self.name_columns_with(&table, || trajectory.structure());
         self.push_item(table, priority, columns).map(Some)
+    }
+
+    /// Whether the names of an item, if it has any, are known to be those of its table.
+    fn names_fit(&mut self, table: &str, trajectory: &TrajectoryColumns) -> Result<bool> {
+        trajectory.nest().map_or(Ok(true), |nest| self.agree_on_columns(table, nest))
     }
 
     /// Makes an item, with or without room for it.
@@ -123,12 +128,14 @@ impl TrajectoryWriter {
         }
         let Some(known) = self.tables.get(table, &self.client)? else { return Ok(None) };
         trajectories.iter().try_for_each(|trajectory| known.check(trajectory.columns()))?;
-        if !self.link.has_room(|| self.recorder.unheld_bytes())? {
-            return Ok(None);
-        }
         let table = Arc::clone(&known.name);
-        if let Some(first) = trajectories.first() {
-            self.name_columns_with(&table, || first.structure());
+        for trajectory in trajectories {
+            if !self.names_fit(&table, trajectory)? {
+                return Ok(None);
+            }
+        }
+        if !self.has_room()? {
+            return Ok(None);
         }
         let stride = tuned_stride(trajectories.len());
         for trajectory in trajectories.iter().rev().step_by(stride) {
@@ -200,13 +207,11 @@ impl TrajectoryWriter {
         let layout = self.window_layout(windows, &columns)?;
         let Some(known) = self.tables.get(table, &self.client)? else { return Ok(None) };
         known.check_layout(layout.into_iter())?;
-        if !self.link.has_room(|| self.recorder.unheld_bytes())? {
-            return Ok(None);
-        }
         let table = Arc::clone(&known.name);
-        if windows.columns.is_none() && !self.has_named_columns(&table) {
-            let structure = self.structure_of_steps();
-            self.name_columns_with(&table, || structure);
+        let structure = self.structure_of_steps();
+        let is_whole = windows.columns.is_none();
+        if is_whole && !self.agree_on_steps(&table, || structure)? || !self.has_room()? {
+            return Ok(None);
         }
         let mut items = Vec::with_capacity(priorities.len());
         for (&end, &priority) in windows.ends.iter().zip(priorities) {
@@ -219,7 +224,8 @@ impl TrajectoryWriter {
         Ok(Some(keys))
     }
 
-    /// Waits until there is room for items and the signature of `table` is known, at most for the client's time.
+    /// Waits until there is room for items, and the signature of `table` and the names of its columns are known, at most for the client's
+    /// time.
     ///
     /// # Errors
     /// `Timeout`, with what is waited for; `NotFound` for an unknown table; the writer's permanent error.

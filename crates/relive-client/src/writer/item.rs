@@ -40,9 +40,9 @@ impl TrajectoryColumns {
         &self.columns
     }
 
-    /// The structure around the columns; none of plain lists.
-    pub(crate) fn structure(&self) -> Option<Nest<()>> {
-        self.nest.as_ref().map(|nest| nest.map(|_| ()))
+    /// The columns in their structure; none of plain lists.
+    pub(crate) fn nest(&self) -> Option<&Nest<Column>> {
+        self.nest.as_deref()
     }
 
     fn plain(columns: SmallVec<[Column; 2]>) -> TrajectoryColumns {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_tensor::{DType, Shape};
+use relive_table::ItemStructure;
+use relive_tensor::{DType, Nest, Shape};
 
 use super::options::TrajectoryWriterOptions;
 use super::tables::TableSignature;
-use crate::Result;
 use crate::client::Client;
 use crate::history::Column;
+use crate::{Error, ErrorKind, Result};
 
 /// The tables that a writer has made items for, with their signatures if items are checked. Few, so that looking
 /// through them is the fastest way to find one.
@@ -18,7 +19,11 @@ pub(crate) struct KnownTables {
     validate: bool,
     /// Whether items may also fit the signature step by step.
     per_step: bool,
+    /// Whether items must have the names that their table keeps.
+    check_names: bool,
     tables: Vec<KnownTable>,
+    /// What is to be asked of a table: whether its items may look like this.
+    to_ask: Option<(Arc<str>, Nest<()>)>,
 }
 
 /// A table that a writer has made items for.
@@ -26,13 +31,29 @@ pub(crate) struct KnownTables {
 pub(crate) struct KnownTable {
     pub(crate) name: Arc<str>,
     pub(crate) signature: Option<Arc<TableSignature>>,
+    /// What all its items look like, if names are checked and somebody has asked.
+    pub(crate) structure: Option<Arc<ItemStructure>>,
+    /// How many columns steps had when whole windows of them were checked last.
+    pub(crate) checked_columns: usize,
+    names: Names,
     per_step: bool,
+}
+
+/// What becomes of the names of a table's items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Checked,
+    /// The table is told of them, whatever comes of it.
+    Told,
+    /// The server keeps none.
+    Unkept,
 }
 
 impl KnownTables {
     pub(crate) fn new(options: &TrajectoryWriterOptions) -> KnownTables {
         let TrajectoryWriterOptions { validate_items: validate, signature_per_step: per_step, .. } = *options;
-        KnownTables { validate, per_step, tables: Vec::new() }
+        let check_names = validate && options.check_names;
+        KnownTables { validate, per_step, check_names, tables: Vec::new(), to_ask: None }
     }
 
     /// The table `name`; none if its signature has to be asked for first.
@@ -47,21 +68,118 @@ impl KnownTables {
                 None => return Ok(None),
             },
         };
-        self.tables.push(KnownTable { name: Arc::from(name), signature, per_step: self.per_step });
+        self.add(name, signature);
         Ok(self.tables.last())
+    }
+
+    fn add(&mut self, name: &str, signature: Option<Arc<TableSignature>>) {
+        let names = if self.check_names { Names::Checked } else { Names::Told };
+        let structure =
+            signature.as_ref().filter(|_| self.check_names).and_then(|signature| signature.structure());
+        self.tables.push(KnownTable {
+            name: Arc::from(name),
+            structure: structure.cloned(),
+            signature,
+            checked_columns: 0,
+            names,
+            per_step: self.per_step,
+        });
+    }
+
+    /// The table `name`, if it is known.
+    pub(crate) fn find(&self, name: &str) -> Option<&KnownTable> {
+        self.tables.iter().find(|known| *known.name == *name)
+    }
+
+    /// The table `name`, if it is known.
+    pub(crate) fn known(&mut self, name: &str) -> Option<&mut KnownTable> {
+        self.tables.iter_mut().find(|known| *known.name == *name)
+    }
+
+    /// Whether items of the table `name` may look like `structure`; none if its server has to be asked first. A table whose items are
+    /// not checked is told by `tell`.
+    pub(crate) fn check_names<T>(
+        &mut self,
+        name: &str,
+        structure: &Nest<T>,
+        client: &Client,
+    ) -> Result<Option<Checked>> {
+        if self.get(name, client)?.is_none() {
+            return Ok(None);
+        }
+        let Some(known) = self.known(name) else { return Ok(None) };
+        match known.names {
+            Names::Unkept => return Ok(Some(Checked::Fits)),
+            Names::Told => return Ok(Some(Checked::ToBeTold)),
+            Names::Checked => {}
+        }
+        if known.structure.is_none() {
+            let names = structure.map(|_| ());
+            match client.agree_at_once(name, &names) {
+                Ok(Some(agreed)) => known.structure = Some(agreed),
+                Ok(None) => {
+                    self.to_ask = Some((Arc::from(name), names));
+                    return Ok(None);
+                }
+                Err(error) => known.cannot_be_named(error)?,
+            }
+        }
+        match &known.structure {
+            Some(kept) => kept.check(name, structure).map_err(other_names).map(|()| Some(Checked::Fits)),
+            None => Ok(Some(Checked::Fits)),
+        }
     }
 
     /// Asks for the signature of the table `name`, if it is needed.
     pub(crate) async fn learn(&mut self, name: &str, client: &Client, timeout: Duration) -> Result<()> {
         if self.get(name, client)?.is_none() {
             let signature = Some(client.table_signature(name, timeout).await?);
-            self.tables.push(KnownTable { name: Arc::from(name), signature, per_step: self.per_step });
+            self.add(name, signature);
+        }
+        let Some((_, names)) = self.to_ask.take().filter(|(asked, _)| **asked == *name) else {
+            return Ok(());
+        };
+        let agreed = client.with_timeout(timeout).agree_on_columns(name, &names).await;
+        let Some(known) = self.known(name) else { return Ok(()) };
+        match agreed {
+            Ok(None) => known.names = Names::Unkept,
+            Ok(agreed) => known.structure = agreed,
+            Err(error) => known.cannot_be_named(error)?,
         }
         Ok(())
     }
 }
 
+/// What comes of the names of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checked {
+    /// They are those of its table, as far as that has any.
+    Fits,
+    /// They are not checked; the table may be told of them.
+    ToBeTold,
+}
+
+/// The error for items with other names than their table's.
+pub(crate) fn other_names(why: String) -> Error {
+    Error::invalid(format!("create_item: {why}"))
+}
+
 impl KnownTable {
+    /// Whether its server keeps no names.
+    pub(crate) fn is_unkept(&self) -> bool {
+        self.names == Names::Unkept
+    }
+
+    /// Goes on without names if they are too many, or too deep; any other error stands.
+    fn cannot_be_named(&mut self, error: Error) -> Result<()> {
+        if error.kind() != ErrorKind::InvalidArgument {
+            return Err(error);
+        }
+        tracing::debug!(table = %self.name, %error, "the columns of a table were not named");
+        self.names = Names::Unkept;
+        Ok(())
+    }
+
     /// Whether items with these columns belong into the table.
     pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
         let checked = self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())));

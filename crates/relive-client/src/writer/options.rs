@@ -22,6 +22,7 @@ pub struct TrajectoryWriterOptions {
     pub(crate) max_pending_items: usize,
     pub(crate) max_pending_bytes: usize,
     pub(crate) validate_items: bool,
+    pub(crate) check_names: bool,
     pub(crate) delta_encoded: bool,
     pub(crate) signature_per_step: bool,
     pub(crate) codec: Option<Codec>,
@@ -43,6 +44,7 @@ impl TrajectoryWriterOptions {
             max_pending_items: Self::DEFAULT_MAX_PENDING_ITEMS,
             max_pending_bytes: Self::DEFAULT_MAX_PENDING_BYTES,
             validate_items: true,
+            check_names: true,
             delta_encoded: false,
             signature_per_step: false,
             codec: None,
@@ -76,6 +78,15 @@ impl TrajectoryWriterOptions {
     #[must_use]
     pub fn validate_items(mut self, validate: bool) -> TrajectoryWriterOptions {
         self.validate_items = validate;
+        self
+    }
+
+    /// Whether items that are [checked](Self::validate_items) must also have the names that their table's signature gives its columns,
+    /// or else its first writer; yes. An item of a plain list of columns has no names, and its columns count by their order. If names
+    /// are not checked, columns come back under those of the table, whatever the writer calls them.
+    #[must_use]
+    pub fn check_names(mut self, check: bool) -> TrajectoryWriterOptions {
+        self.check_names = check;
         self
     }
 
@@ -127,12 +138,27 @@ pub(crate) fn chunk_length(steps: Option<u32>, num_keep_alive_refs: u32) -> Resu
 }
 
 /// Options of a [`StructuredWriter`](crate::StructuredWriter).
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct StructuredWriterOptions {
     pub(crate) codec: Option<Codec>,
+    pub(crate) check_names: bool,
+}
+
+impl Default for StructuredWriterOptions {
+    fn default() -> StructuredWriterOptions {
+        StructuredWriterOptions { codec: None, check_names: true }
+    }
 }
 
 impl StructuredWriterOptions {
+    /// As [`TrajectoryWriterOptions::check_names`], for the names of patterns. Items are made before the server has answered; they are
+    /// held back until it has, and if the names differ, none is sent and the writer fails.
+    #[must_use]
+    pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
+        self.check_names = check;
+        self
+    }
+
     /// As [`TrajectoryWriterOptions::codec`].
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> StructuredWriterOptions {

@@ -44,6 +44,7 @@ pub struct StructuredWriter {
     patterns: Vec<Pattern>,
     shape: Option<StepShape>,
     values: RecentValues,
+    check_names: bool,
 }
 
 /// A configuration and how far it is.
@@ -54,6 +55,8 @@ struct Pattern {
     steps_since_applied: i64,
     counted: Option<StepId>,
     applied: Option<StepId>,
+    /// Whether its names are, or are being, compared with those of its table.
+    is_named: bool,
 }
 
 /// A step of an episode.
@@ -76,13 +79,14 @@ impl StructuredWriter {
         let values = RecentValues::new(&configs);
         let new = |config: StructuredConfig| {
             let table = Arc::from(config.table());
-            Pattern { config, table, steps_since_applied: 0, counted: None, applied: None }
+            Pattern { config, table, steps_since_applied: 0, counted: None, applied: None, is_named: false }
         };
         Ok(StructuredWriter {
             writer: TrajectoryWriter::new(client, &writer)?,
             patterns: configs.into_iter().map(new).collect(),
             shape: None,
             values,
+            check_names: options.check_names,
         })
     }
 
@@ -186,14 +190,28 @@ impl StructuredWriter {
             let Some((table, priority, columns)) = self.item_of(index, step, is_end_episode)? else {
                 continue;
             };
-            let pattern = self.patterns.get(index).map(|pattern| pattern.config.pattern());
-            self.writer.name_columns_with(&table, || pattern.map(|pattern| pattern.map(|_| ())));
+            self.name_columns(index, &table)?;
             self.writer.push_item(table, priority, &columns)?;
             if let Some(pattern) = self.patterns.get_mut(index) {
                 pattern.applied = Some(now);
                 pattern.steps_since_applied = 0;
             }
         }
+        Ok(())
+    }
+
+    /// Compares the names of the items of pattern `index` with those of their table, once.
+    fn name_columns(&mut self, index: usize, table: &Arc<str>) -> Result<()> {
+        let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| !pattern.is_named) else {
+            return Ok(());
+        };
+        let structure = pattern.config.pattern().map(|_| ());
+        if self.check_names {
+            self.writer.agree_meanwhile(table, structure)?;
+        } else {
+            self.writer.name_columns_with(table, || Some(structure));
+        }
+        pattern.is_named = true;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use relive_table::{TableConfig, TableInfo};
+use relive_table::{ItemStructure, TableConfig, TableInfo};
 use relive_tensor::{DType, Shape, TensorSpec};
 
 use crate::{Error, ErrorKind, Result};
@@ -14,6 +14,7 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) struct TableSignature {
     table: Arc<str>,
     columns: Option<Vec<(String, TensorSpec)>>,
+    structure: Option<Arc<ItemStructure>>,
 }
 
 impl TableSignature {
@@ -22,7 +23,14 @@ impl TableSignature {
             let leaves = signature.flatten_with_paths().into_iter();
             leaves.map(|(path, spec)| (path.to_string(), spec.clone())).collect()
         });
-        TableSignature { table: Arc::from(config.name.as_str()), columns: described }
+        let named = config.signature.as_deref().filter(|signature| !signature.is_empty());
+        let structure = named.map(|signature| Arc::new(ItemStructure::of_signature(signature.map(|_| ()))));
+        TableSignature { table: Arc::from(config.name.as_str()), columns: described, structure }
+    }
+
+    /// What items look like, if the signature says it.
+    pub(crate) fn structure(&self) -> Option<&Arc<ItemStructure>> {
+        self.structure.as_ref()
     }
 
     /// Whether the table says what its items' columns are.

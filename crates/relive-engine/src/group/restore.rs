@@ -53,7 +53,7 @@ fn check_order(config: &TableConfig, items: &[StoredItem]) -> Result<(), Restore
 
 /// The content by shards. What cannot be told apart any more is the first one's, so that the sums are right.
 fn split(config: &TableConfig, content: TableSnapshot) -> Result<Vec<TableSnapshot>, RestoreError> {
-    let TableSnapshot { counters, items, config: rules } = content;
+    let TableSnapshot { counters, items, config: rules, .. } = content;
     let (inserts, deletes, held) = (counters.inserts, counters.deletes, items.len());
     let size = inserts.checked_sub(deletes).and_then(|size| usize::try_from(size).ok());
     if size != Some(held) {
@@ -63,6 +63,7 @@ fn split(config: &TableConfig, content: TableSnapshot) -> Result<Vec<TableSnapsh
         config: Arc::clone(&rules),
         counters: TableCounters::default(),
         items: Vec::new(),
+        structure: None,
     };
     let mut parts: Vec<_> = (0..config.shards).map(|_| empty()).collect();
     let shards = parts.len();

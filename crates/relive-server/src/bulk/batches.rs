@@ -8,18 +8,18 @@ use std::sync::Arc;
 use relive_batch::{Batch, BatchColumn, BatchError, StoredColumn};
 use relive_engine::limits::MAX_COPIED_BYTES;
 use relive_engine::{CopiedSamples, TableHandle};
-use relive_table::{MAX_ROWS_AT_ONCE, Sampled, SampledRow};
+use relive_table::{ItemStructure, MAX_ROWS_AT_ONCE, Sampled, SampledRow};
 use relive_tensor::{CodecSet, ColumnLayout};
 use relive_transport::{FrameWriter, Frames};
 use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameKind, InfoLayout, aligned};
 use relive_wire::sample::Packer;
-use relive_wire::v1::{BatchColumn as BatchColumnHead, BatchHead, ShareMemory};
-use relive_wire::{Message, dtype};
+use relive_wire::v1::{self, BatchColumn as BatchColumnHead, BatchHead, ShareMemory};
+use relive_wire::{Message, dtype, structure};
 use tonic::Status;
 
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
-use crate::grpc::status;
+use crate::grpc::{is_same, status};
 use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, MIN_STORED_PART_BYTES, SAMPLES_FRAME_BYTES};
 use crate::traffic::{Load, Passage};
 
@@ -31,6 +31,8 @@ pub(super) struct Sender {
     /// Where batches are put together that do not go there. Kept: fresh memory costs as much as filling it.
     data: Vec<u8>,
     passage: Passage,
+    /// What the client knows of what items look like.
+    told: Option<Arc<ItemStructure>>,
 }
 
 /// A batch, and where everything lies in its data.
@@ -56,7 +58,17 @@ pub(super) struct Rows {
 
 impl Sender {
     pub(super) fn new(slots: Option<Slots>, passage: Passage) -> Self {
-        Self { slots, data: Vec::new(), passage }
+        Self { slots, data: Vec::new(), passage, told: None }
+    }
+
+    /// What items of `table` look like, if the client does not know it.
+    fn news(&mut self, table: &TableHandle) -> Option<v1::ItemStructure> {
+        let structure = table.structure();
+        if is_same(self.told.as_ref(), structure.as_ref()) {
+            return None;
+        }
+        self.told = structure;
+        Some(structure::of_items(self.told.as_deref()))
     }
 
     /// Gives a piece of shared memory up that the client keeps; whether it had it.
@@ -73,10 +85,10 @@ impl Sender {
     pub(super) async fn send(
         &mut self,
         frames: &Frames,
-        table: &str,
+        table: &TableHandle,
         samples: Vec<Sampled>,
     ) -> Result<u64, Failure> {
-        let plan = match Plan::new(samples) {
+        let mut plan = match Plan::new(samples) {
             Ok(plan) if plan.place.len as u64 > MAX_BATCH_BYTES => {
                 return self.send_apart(frames, table, plan.batch.samples()).await;
             }
@@ -85,6 +97,7 @@ impl Sender {
         };
         let len = plan.place.len as u64;
         let load = self.passage.take(len).await;
+        plan.place.head.structure = self.news(table);
         match self.slot(plan.place.len) {
             Some(slot) => self.send_shared(frames, plan, slot).await?,
             None => self.send_inline(&counting(frames, &load), plan).await?,
@@ -97,7 +110,7 @@ impl Sender {
     pub(super) async fn send_apart(
         &mut self,
         frames: &Frames,
-        table: &str,
+        table: &TableHandle,
         samples: &[Sampled],
     ) -> Result<u64, Failure> {
         let (mut rest, mut sent) = (samples, 0);
@@ -106,8 +119,13 @@ impl Sender {
             rest = after;
             let load = self.passage.take(bytes).await;
             let mut packer = Packer::for_readers_of(CodecSet::ALL);
+            let structure = table.structure();
+            if !is_same(self.told.as_ref(), structure.as_ref()) {
+                packer.tell(structure.as_deref());
+                self.told = structure;
+            }
             for sampled in together {
-                packer.push(table, sampled).map_err(|error| status::of_unreadable(&error))?;
+                packer.push(table.name(), sampled).map_err(|error| status::of_unreadable(&error))?;
             }
             let mut body = Vec::new();
             for part in packer.finish().into_iter().flat_map(|message| message.parts) {
@@ -158,7 +176,8 @@ impl Sender {
             None => self.data(len),
         };
         InfoLayout::of(samples).write(infos.iter().map(info_of_row), data);
-        let head = rows.place.head.clone();
+        let mut head = rows.place.head.clone();
+        head.structure = self.news(table);
         match slot {
             Some(slot) => self.lend(frames, head, slot).await?,
             None => {

@@ -160,7 +160,7 @@ impl Reader {
             self.missing = self.batch_size;
             self.wanted -= 1;
         }
-        let table = self.table.name();
+        let table = &self.table;
         if is_whole {
             self.sender.send(frames, table, samples).await
         } else {

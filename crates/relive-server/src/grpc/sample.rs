@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::Frame;
 use relive_engine::{SampleFuture, SampleRequest, TableHandle};
-use relive_table::Sampled;
+use relive_table::{ItemStructure, Sampled};
 use relive_tensor::CodecSet;
 use relive_wire::limits::{SAMPLE_BATCH_BASE, SAMPLE_BATCH_BYTES};
 use relive_wire::reverb::SampleStreamRequest;
@@ -39,6 +39,10 @@ pub(super) struct SampleSession {
     ahead_bytes: usize,
     /// Whether the client may send more.
     is_open: bool,
+    /// Whether the client wants nothing more than what was taken for it.
+    is_taken_back: bool,
+    /// What the client knows of what items look like.
+    told: Option<Arc<ItemStructure>>,
     work: Work,
     /// Size of the batch before; each may be twice as large.
     last_batch: usize,
@@ -86,6 +90,8 @@ impl SampleSession {
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             is_open: true,
+            is_taken_back: false,
+            told: None,
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
@@ -110,6 +116,11 @@ impl SampleSession {
     }
 
     fn ahead(&mut self, request: SampleStreamRequest) {
+        if request.relive_take_back {
+            (self.is_open, self.is_taken_back, self.ahead, self.ahead_bytes) =
+                (false, true, VecDeque::new(), 0);
+            return;
+        }
         self.ahead_bytes += taken_bytes(&request);
         self.ahead.push_back(request);
         if self.ahead_bytes > MAX_SAMPLE_REQUESTS_AHEAD_BYTES {
@@ -145,6 +156,11 @@ impl SampleSession {
                 load.arrived();
             }
             self.work = match std::mem::replace(&mut self.work, Work::Over) {
+                Work::Idle | Work::Owed(_) if self.is_taken_back => Work::Ending(Status::ok("")),
+                Work::Taking(order, future) if self.is_taken_back => match future.withdraw() {
+                    taken if taken.is_empty() => Work::Ending(Status::ok("")),
+                    taken => Work::Taken(order, taken),
+                },
                 Work::Idle => match self.poll_asked() {
                     Poll::Ready(next) => self.begin(next),
                     Poll::Pending => return self.wait(Work::Idle, cx),
@@ -218,6 +234,11 @@ impl SampleSession {
 
     fn deliver(&mut self, mut order: Order, batch: &[Sampled], load: Load) -> Work {
         let mut packer = Packer::for_readers_of(order.codecs);
+        let structure = order.table.structure();
+        if !is_same(self.told.as_ref(), structure.as_ref()) {
+            packer.tell(structure.as_deref());
+            self.told = structure;
+        }
         let packed = batch.iter().try_for_each(|sampled| packer.push(order.table.name(), sampled));
         if let Err(error) = packed {
             return Work::Ending(status::of_unreadable(&error));
@@ -227,6 +248,14 @@ impl SampleSession {
         self.last_batch = batch.len();
         order.remaining -= batch.len();
         if order.remaining == 0 { Work::Idle } else { Work::Owed(order) }
+    }
+}
+
+/// Whether both are the same answer of one table. Those of two tables are not, whatever they say.
+pub(crate) fn is_same(one: Option<&Arc<ItemStructure>>, other: Option<&Arc<ItemStructure>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 

@@ -151,7 +151,13 @@ impl Sampler {
             num_samples,
             rate_limiter_timeout,
             relive_codecs: codecs.to_vec(),
+            ..SampleStreamRequest::default()
         };
+        let _ = self.requests.send(request);
+    }
+
+    pub fn take_back(&self) {
+        let request = SampleStreamRequest { relive_take_back: true, ..SampleStreamRequest::default() };
         let _ = self.requests.send(request);
     }
 

@@ -49,7 +49,12 @@ impl Table {
     pub fn begin_capture(&mut self) -> TableSnapshot {
         let state = &mut self.state;
         state.capture = Some(Box::new(Capture::new(state.sequence.next(), &state.contents.items)));
-        TableSnapshot { config: Arc::clone(&state.config), counters: state.counters(), items: Vec::new() }
+        TableSnapshot {
+            config: Arc::clone(&state.config),
+            counters: state.counters(),
+            items: Vec::new(),
+            structure: None,
+        }
     }
 
     /// Adds the items that lie in the next `slots` places, and those that had to be kept since the last call, to `out`, in no

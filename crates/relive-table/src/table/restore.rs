@@ -84,7 +84,7 @@ impl Table {
         };
         let mut items = Vec::with_capacity(contents.items.len());
         items.extend(contents.items.records().map(stored));
-        TableSnapshot { config: Arc::clone(config), counters: self.state.counters(), items }
+        TableSnapshot { config: Arc::clone(config), counters: self.state.counters(), items, structure: None }
     }
 
     /// A table of the rules `config` with the items and counters of `snapshot`, whose own rules are not looked at. Chunks are

@@ -1,15 +1,23 @@
 //! Puts samples together from the messages of a response stream, which are read where they lie.
 
-use bytes::Bytes;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use prost::Message;
+use relive_table::ItemStructure;
+
+use super::pack::STRUCTURE_FIELD;
 use super::received::{ReceivedSample, part};
 use crate::WireError;
 use crate::reader::{Field, Fields, MalformedMessage};
+use crate::structure;
+use crate::v1;
 
 /// Collects entries until a sample is whole.
 #[derive(Debug, Default)]
 pub struct Assembler {
     begun: Option<ReceivedSample>,
+    structure: Option<Arc<ItemStructure>>,
 }
 
 /// An entry as it lies in its message: whether it begins and whether it ends a sample.
@@ -19,6 +27,18 @@ struct Entry {
 }
 
 impl Assembler {
+    /// One that goes on where items were told to look like this.
+    #[must_use]
+    pub fn of_items_like(structure: Option<Arc<ItemStructure>>) -> Assembler {
+        Assembler { begun: None, structure }
+    }
+
+    /// What items look like, as was told last.
+    #[must_use]
+    pub fn structure(&self) -> Option<&Arc<ItemStructure>> {
+        self.structure.as_ref()
+    }
+
     /// Takes the next `SampleStreamResponse`, encoded; appends the samples that it completes to `out`.
     ///
     /// The samples keep parts of `message`, whose memory lives until the last of them is dropped.
@@ -32,6 +52,12 @@ impl Assembler {
             if field.number == 1 {
                 let range = field.bytes().map_err(|e| WireError::malformed_sample(0, e))?;
                 out.extend(self.push_entry(message.slice(range))?);
+            } else if field.number == u64::from(STRUCTURE_FIELD) {
+                let range = field.bytes().map_err(|e| WireError::malformed_sample(0, e))?;
+                let told = v1::ItemStructure::decode(message.slice(range));
+                let told =
+                    told.map_err(|_| WireError::SampleStream("what items look like cannot be read"))?;
+                self.structure = structure::items_of(&told)?;
             }
         }
         Ok(())
@@ -42,7 +68,7 @@ impl Assembler {
         let Entry { begins, ends } =
             Entry::of(&entry).map_err(|error| WireError::malformed_sample(0, error))?;
         let sample = match (self.begun.take(), begins) {
-            (None, true) => ReceivedSample::begin(entry)?,
+            (None, true) => ReceivedSample::begin(entry, self.structure.clone())?,
             (Some(mut begun), false) => {
                 begun.extend(entry);
                 begun

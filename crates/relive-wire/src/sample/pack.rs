@@ -6,17 +6,22 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prost::Message;
 use prost::encoding::encoded_len_varint;
-use relive_table::Sampled;
+use relive_table::{ItemStructure, Sampled};
 use relive_tensor::{Chunk, Codec, CodecSet, Trajectory};
 
 use super::writer::Writer;
 use crate::WireError;
 use crate::chunk;
 use crate::limits::{FREE_INFO_BYTES, GRPC_HEADER_BYTES, SAMPLE_RESPONSE_BYTES};
+use crate::structure;
 
 /// Chunks of at least this size travel as a part of their own: below it a copy is cheaper than a write of its own.
 const SHARED_PART_BYTES: usize = 4 << 10;
+
+/// The field of a response that tells what items look like.
+pub(super) const STRUCTURE_FIELD: u32 = 1000;
 
 /// One gRPC message, header included, as byte runs to be sent one after the other.
 #[derive(Debug, Default)]
@@ -59,6 +64,14 @@ impl Packer {
     #[must_use]
     pub fn for_readers_of(codecs: CodecSet) -> Self {
         Self { finished: VecDeque::new(), open: Open::default(), codecs: codecs.with(Codec::Snappy) }
+    }
+
+    /// Says what the items of the samples after it look like, as far as it is known. To be called before the first of them.
+    pub fn tell(&mut self, structure: Option<&ItemStructure>) {
+        let message = structure::of_items(structure).encode_to_vec();
+        self.open.tail.key(STRUCTURE_FIELD, 2);
+        self.open.tail.varint(message.len() as u64);
+        self.open.tail.out.extend_from_slice(&message);
     }
 
     /// Adds one sample taken from `table`.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use relive_table::ItemStructure;
 use relive_tensor::{Chunk, Slice, Trajectory, TrajectoryBuilder};
 
 use super::layout::{ReceivedSlice, TrajectoryLayout};
@@ -46,13 +47,17 @@ pub struct ReceivedSample {
     first: Bytes,
     /// Entries after the first: only samples that were cut have any.
     rest: Vec<Bytes>,
+    structure: Option<Arc<ItemStructure>>,
     table: Range<usize>,
     trajectory: Range<usize>,
 }
 
 impl ReceivedSample {
-    pub(super) fn begin(first: Bytes) -> Result<ReceivedSample, WireError> {
-        let mut sample = ReceivedSample { first, ..ReceivedSample::default() };
+    pub(super) fn begin(
+        first: Bytes,
+        structure: Option<Arc<ItemStructure>>,
+    ) -> Result<ReceivedSample, WireError> {
+        let mut sample = ReceivedSample { first, structure, ..ReceivedSample::default() };
         // Cheap: the bytes are counted, not copied.
         let entry = sample.first.clone();
         sample.read(&entry).map_err(|error| WireError::malformed_sample(sample.info.key, error))?;
@@ -73,6 +78,12 @@ impl ReceivedSample {
     #[must_use]
     pub fn info(&self) -> &ReceivedInfo {
         &self.info
+    }
+
+    /// What items of the table look like, as the server has said.
+    #[must_use]
+    pub fn structure(&self) -> Option<&Arc<ItemStructure>> {
+        self.structure.as_ref()
     }
 
     /// Name of the table.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use relive::{Client, ErrorKind, SamplerOptions, ServerStanding, TableConfig};
+use relive::{BatchOptions, Client, ErrorKind, SamplerOptions, ServerStanding, TableConfig};
 
 use crate::common::{LONG, TestServer, values};
 use crate::many::{client_of, fill, uniform, wait_for_standing};
@@ -72,4 +72,35 @@ async fn samples_that_have_come_are_handed_out_after_their_server_has_ended() {
         seen.extend(values(&[sampler.next_with_timeout(LONG).await.unwrap().unwrap()]));
     }
     assert_eq!(seen.concat(), (0..all).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exact_batches_take_nothing_that_they_do_not_give() {
+    let (servers, client) = two(&TableConfig::queue("t", 100)).await;
+    let size = || async { client.server_info().await.unwrap().table("t").unwrap().current_size };
+    fill(&servers[0].client(), 0..2, |_| 1.0).await;
+    fill(&servers[1].client(), 2..3, |_| 1.0).await;
+    let mut batches = client.batch_sampler("t", BatchOptions::new(4).prefetch(0)).unwrap();
+    let mut waited = Duration::from_millis(100);
+    loop {
+        let error = batches.next_within(Some(waited)).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        // On a busy machine it may take longer until all three are there.
+        if error.to_string().contains("(3 of 4 samples of the batch were there)") {
+            break;
+        }
+        waited *= 2;
+    }
+    fill(&servers[1].client(), 3..13, |_| 1.0).await;
+    assert_eq!(size().await, 10, "nobody waits, so nobody takes");
+    let mut seen = Vec::new();
+    for left in [9, 5, 1] {
+        let batch = batches.next_within(Some(LONG)).await.unwrap().unwrap();
+        seen.extend(values(batch.samples()).concat());
+        assert_eq!(size().await, left);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..12).collect::<Vec<_>>());
+    assert!(batches.next_within(Some(Duration::from_millis(100))).await.unwrap().is_err());
+    assert_eq!(size().await, 0);
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{LONG, TestServer, client, dict, leaf};
 use relive::{
-    Client, Column, DType, ErrorKind, Nest, SourceColumn, StructuredConfig, TableConfig, Tensor, TensorSpec,
-    TrajectoryWriter, TrajectoryWriterOptions, Windows, blocking,
+    BatchOptions, Client, Column, DType, ErrorKind, Nest, SourceColumn, StructuredConfig, TableConfig,
+    Tensor, TensorSpec, TrajectoryWriter, TrajectoryWriterOptions, Windows, blocking,
 };
 
 fn both(server: &TestServer) -> [Client; 2] {
@@ -61,21 +61,223 @@ async fn data_comes_back_under_the_names_of_its_nest() {
     }
 }
 
+/// Writers that do not look at names.
+async fn add_unchecked(client: &Client, table: &str, names: [&str; 2]) {
+    let options = TrajectoryWriterOptions::new(2).check_names(false);
+    let mut writer = client.trajectory_writer(options).unwrap();
+    add(&mut writer, table, names).await;
+    writer.close().await.unwrap();
+}
+
 #[tokio::test]
-async fn structures_that_differ_name_nothing_and_hinder_nobody() {
+async fn unchecked_structures_that_differ_name_nothing_and_hinder_nobody() {
     let server = start().await;
     let clients = both(&server);
     for (first, second, table) in [(&clients[0], &clients[1], "t"), (&clients[1], &clients[0], "u")] {
         for (client, names) in [(first, ["a", "b"]), (second, ["x", "y"]), (first, ["a", "b"])] {
-            let mut writer = writer(client);
-            add(&mut writer, table, names).await;
-            writer.close().await.unwrap();
+            add_unchecked(client, table, names).await;
         }
         assert_eq!(first.column_names(table).await.unwrap(), None);
         assert!(!second.name_columns(table, &Nest::dict([("x", ()), ("y", ())])).await.unwrap());
         assert!(!second.name_columns(table, &Nest::dict([("a", ()), ("b", ())])).await.unwrap());
         assert_eq!(server.engine().table(table).unwrap().info().current_size, 3);
+        for client in server.every_client() {
+            for prefetch in [0, 1] {
+                let mut batches =
+                    client.batch_sampler(table, BatchOptions::new(2).prefetch(prefetch)).unwrap();
+                let error = batches.next().await.unwrap().unwrap().names().unwrap_err().to_string();
+                assert!(
+                    error.contains("first writer wrote {a, b}, and another writer wrote {x, y}"),
+                    "{error}"
+                );
+            }
+        }
     }
+}
+
+/// An item under other names than its table's, and what is said of it.
+async fn refused(client: &Client, table: &str, names: [&str; 2]) -> String {
+    let mut writer = writer(client);
+    writer.append(&step(7)).unwrap();
+    let item =
+        names.into_iter().zip(["reward", "action/1"]).map(|(name, path)| (name, newest(&writer, path)));
+    let item: Nest<Column> = Nest::dict(item.collect::<Vec<_>>());
+    let error = writer.create_item(table, 1.0, item.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    let error = writer.create_items(table, &[1.0], &[item.into()]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    writer.close().await.unwrap();
+    error.to_string()
+}
+
+#[tokio::test]
+async fn items_of_another_structure_than_the_first_writer_s_are_refused() {
+    for way in 0..2 {
+        let server = start().await;
+        let clients = both(&server);
+        let mut first = writer(&clients[way]);
+        add(&mut first, "t", ["obs", "act"]).await;
+        first.close().await.unwrap();
+        // The writer is gone, its items are too, and a new one in the same client or in another is held to it all the same.
+        clients[0].reset("t").await.unwrap();
+        for client in server.every_client() {
+            let error = refused(&client, "t", ["a_obs", "b_act"]).await;
+            let expected = "table \"t\" has items of another structure: its first writer wrote {act, obs}, but the item is {a_obs, b_act}";
+            assert!(error.contains(expected) && error.contains("a table of its own"), "{error}");
+            let mut good = writer(&client);
+            add(&mut good, "t", ["obs", "act"]).await;
+            good.close().await.unwrap();
+            // Not even a part of it is there, and names hold for whoever reads.
+            let error = client.insert(&step(1), &[("t", 1.0)]).await.unwrap_err();
+            assert!(error.to_string().contains("the item is {action: (_, _), reward}"), "{error}");
+        }
+        assert_eq!(
+            server.engine().table("t").unwrap().info().current_size,
+            server.every_client().len() as u64
+        );
+        let names = clients[0].column_names("t").await.unwrap();
+        assert_eq!(names, Some(Nest::dict([("act", ()), ("obs", ())])));
+    }
+}
+
+#[tokio::test]
+async fn windows_and_patterns_are_held_to_the_names_of_their_table() {
+    for way in 0..2 {
+        let server = start().await;
+        let client = &both(&server)[way];
+        let mut first = writer(client);
+        add(&mut first, "t", ["a", "b"]).await;
+        first.close().await.unwrap();
+
+        let mut windows = writer(client);
+        windows.append(&step(1)).unwrap();
+        let error = windows.create_window_items("t", &[1.0], Windows::steps(&[-1])).await.unwrap_err();
+        assert!(error.to_string().contains("{action: [_, _], reward}"), "{error}");
+        windows.create_window_items("t", &[1.0], Windows::steps(&[-1]).columns(&[0, 2])).await.unwrap();
+        windows.close().await.unwrap();
+
+        let column = |source| Nest::Leaf(SourceColumn::at(source).step(-1).unwrap());
+        let pattern = |names: [&str; 2]| {
+            let fields =
+                names.into_iter().zip([2, 0]).map(|(name, source)| (name.to_owned(), column(source)));
+            StructuredConfig::new("t", Nest::Dict(fields.collect()))
+        };
+        let mut patterns = client.structured_writer(vec![pattern(["x", "y"])]).unwrap();
+        let written = async {
+            patterns.append(&step(1)).await?;
+            patterns.flush(LONG).await
+        };
+        let error = written.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(
+            error.to_string().contains("its first writer wrote {a, b}, but the item is {x, y}"),
+            "{error}"
+        );
+        drop(patterns);
+        let mut patterns = client.structured_writer(vec![pattern(["a", "b"])]).unwrap();
+        patterns.append(&step(1)).await.unwrap();
+        patterns.close().await.unwrap();
+        assert_eq!(server.engine().table("t").unwrap().info().current_size, 3);
+    }
+}
+
+#[tokio::test]
+async fn of_writers_that_race_one_is_the_first() {
+    for round in 0..10 {
+        let server = start().await;
+        let clients: Vec<Client> = (0..4).map(|number| both(&server)[number % 2].clone()).collect();
+        let tried = clients.iter().enumerate().map(|(number, client)| {
+            let (client, names) = (client.clone(), if number < 2 { ["a", "b"] } else { ["x", "y"] });
+            tokio::spawn(async move {
+                let mut writer = writer(&client);
+                writer.append(&step(round)).unwrap();
+                let item = names.into_iter().map(|name| (name, newest(&writer, "reward")));
+                let item: Nest<Column> = Nest::dict(item.collect::<Vec<_>>());
+                let made = writer.create_item("t", 1.0, item).await;
+                writer.close().await.unwrap();
+                made
+            })
+        });
+        let mut made = Vec::new();
+        for tried in tried.collect::<Vec<_>>() {
+            made.push(tried.await.unwrap().is_ok());
+        }
+        assert!(made == [true, true, false, false] || made == [false, false, true, true], "{made:?}");
+        let expected = if made[0] { [("a", ()), ("b", ())] } else { [("x", ()), ("y", ())] };
+        assert_eq!(clients[0].column_names("t").await.unwrap(), Some(Nest::dict(expected)));
+        assert_eq!(server.engine().table("t").unwrap().info().current_size, 2);
+    }
+}
+
+#[tokio::test]
+async fn names_come_with_the_batches() {
+    let server = start().await;
+    let mut writer = writer(&server.client());
+    for client in server.every_client() {
+        for prefetch in [0, 2] {
+            let mut batches = client.batch_sampler("u", BatchOptions::new(3).prefetch(prefetch)).unwrap();
+            let (batch, ()) = tokio::join!(batches.next(), add(&mut writer, "u", ["z", "a"]));
+            let expected = Nest::dict([("a", ()), ("z", ())]);
+            assert_eq!(batch.unwrap().unwrap().names().unwrap().unwrap().as_ref(), &expected);
+            for _ in 0..5 {
+                let batch = batches.next().await.unwrap().unwrap();
+                let names = batch.names().unwrap().unwrap();
+                assert_eq!(names.unflatten(batch.columns().unwrap()).unwrap().len(), 2);
+            }
+        }
+    }
+    // Of a table whose items nobody has named, and whose samples are too few for a whole batch at first.
+    let client = server.client();
+    writer.append(&step(1)).unwrap();
+    let plain = vec![newest(&writer, "reward"), newest(&writer, "action/0")];
+    writer.create_item("t", 1.0, plain).await.unwrap();
+    for client in server.every_client() {
+        let mut batches = client.batch_sampler("t", BatchOptions::new(2)).unwrap();
+        assert_eq!(batches.next().await.unwrap().unwrap().names().unwrap(), None);
+    }
+    // Somebody names them later, with batches under way.
+    let mut batches = client.batch_sampler("t", BatchOptions::new(2).prefetch(1)).unwrap();
+    batches.next().await.unwrap().unwrap();
+    assert!(client.name_columns("t", &Nest::dict([("p", ()), ("q", ())])).await.unwrap());
+    let named = async { while batches.next().await.unwrap().unwrap().names().unwrap().is_none() {} };
+    tokio::time::timeout(LONG, named).await.unwrap();
+    writer.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_of_another_number_of_columns_has_no_names() {
+    let server = start().await;
+    let client = server.client();
+    let mut writer = writer(&client);
+    add(&mut writer, "t", ["a", "b"]).await;
+    writer.flush(LONG).await.unwrap();
+    client.reset("t").await.unwrap();
+    writer.append(&step(1)).unwrap();
+    let plain = newest(&writer, "reward");
+    writer.create_item("t", 1.0, plain).await.unwrap();
+    writer.close().await.unwrap();
+    for client in server.every_client() {
+        let mut batches = client.batch_sampler("t", BatchOptions::new(2)).unwrap();
+        let error = batches.next().await.unwrap().unwrap().names().unwrap_err();
+        assert!(error.to_string().contains("have 1 columns, but its first writer wrote {a, b}"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_checkpoint_keeps_names() {
+    let server = start().await;
+    let client = server.client_in_process();
+    let mut first = writer(&client);
+    add(&mut first, "t", ["a", "b"]).await;
+    first.close().await.unwrap();
+    let tables = ["t", "u"].map(TableConfig::new);
+    let builder =
+        tables.into_iter().fold(relive::engine::Engine::builder(), |builder, table| builder.table(table));
+    let restored = builder.build_from(server.engine().snapshot(), relive::engine::Rules::Stored).unwrap();
+    let client = Client::in_process(restored.engine);
+    assert_eq!(client.column_names("t").await.unwrap(), Some(Nest::dict([("a", ()), ("b", ())])));
+    assert!(refused(&client, "t", ["x", "y"]).await.contains("{a, b}"));
+    assert_eq!(client.column_names("u").await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -100,8 +302,10 @@ async fn a_signature_has_the_last_word() {
     let signature = Nest::dict([("p", spec.clone()), ("q", spec)]);
     let server = TestServer::start([TableConfig::new("t").signature(signature)]).await;
     for client in both(&server) {
-        for validate in [true, false] {
-            let options = TrajectoryWriterOptions::new(2).validate_items(validate);
+        let error = refused(&client, "t", ["a", "b"]).await;
+        assert!(error.contains("its signature says {p, q}, but the item is {a, b}"), "{error}");
+        for (validate, check) in [(true, false), (false, true), (false, false)] {
+            let options = TrajectoryWriterOptions::new(2).validate_items(validate).check_names(check);
             let mut writer = client.trajectory_writer(options).unwrap();
             add(&mut writer, "t", ["a", "b"]).await;
             writer.close().await.unwrap();
@@ -224,7 +428,8 @@ async fn what_cannot_be_named_is_an_error_of_the_call_alone() {
         writer.name_columns("no", &Nest::Leaf(()));
         add(&mut writer, "u", ["a", "b"]).await;
         writer.close().await.unwrap();
-        assert_eq!(client.column_names("u").await.unwrap(), None);
+        let named = client.column_names("u").await.unwrap();
+        assert_eq!(named, Some(Nest::dict([("a", ()), ("b", ())])), "items have names all the same");
     }
 }
 

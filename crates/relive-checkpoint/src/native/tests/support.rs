@@ -81,7 +81,7 @@ pub(super) fn snapshot(numbers: impl Iterator<Item = u64> + Clone) -> Snapshot {
 fn table(name: &str, items: Vec<StoredItem>) -> TableSnapshot {
     let inserts = i64::try_from(items.len()).unwrap() + 7;
     let counters = TableCounters { inserts, samples: 5, deletes: 7, deleted_episodes: 1, unique_samples: 2 };
-    TableSnapshot { config: Arc::new(TableConfig::new(name)), counters, items }
+    TableSnapshot { config: Arc::new(TableConfig::new(name)), counters, items, structure: None }
 }
 
 /// A snapshot after some time: of the items some are gone and some are new, and the rest are the very same.

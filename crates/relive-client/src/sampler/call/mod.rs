@@ -4,6 +4,7 @@
 //! itself: a table of this process is asked directly; of a server, each call has a connection to itself for as long as it lasts
 //! ([`stream::OwnStream`]), which the caller's thread drives. Idle ones are kept ([`pool::StreamPool`]).
 
+mod exact;
 mod local;
 mod many;
 mod pool;
@@ -13,4 +14,5 @@ mod stream;
 
 pub use sample_call::SampleCall;
 
+pub(crate) use exact::ExactFeed;
 pub(crate) use pool::StreamPool;

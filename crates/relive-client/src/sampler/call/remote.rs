@@ -12,12 +12,12 @@ use super::sample_call::Wish;
 use super::stream::{Exchange, OwnStream};
 use crate::backoff::Backoff;
 use crate::client::{Client, Connection};
-use crate::error::{is_limiter_timeout, is_transient_status};
+use crate::error::is_transient_status;
 use crate::sampler::broken::Broken;
 use crate::{Error, ErrorKind, Result, Sample};
 
 /// How much later than the server's rate limiter the client gives up: time for the server's own word on it to arrive.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// A wait beyond which a moment cannot be named on every system.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -30,20 +30,22 @@ pub(super) struct RemoteCall {
 }
 
 /// How far the call is.
-struct Progress {
+pub(super) struct Progress {
     wish: Wish,
     started: Instant,
     got: VecDeque<Sample>,
     backoff: Backoff,
+    /// How long a server may be away; none for as long as it likes.
+    patience: Option<Duration>,
     /// Why there is no stream, and when to try again.
     trouble: Option<(Status, Instant)>,
+    /// Since when there is none.
+    away_since: Option<Instant>,
 }
 
 impl RemoteCall {
     pub(super) fn new(client: Client, wish: Wish) -> RemoteCall {
-        let (got, backoff) = (VecDeque::new(), Backoff::new());
-        let progress = Progress { wish, started: Instant::now(), got, backoff, trouble: None };
-        RemoteCall { client, stream: None, progress }
+        RemoteCall { client, stream: None, progress: Progress::new(wish, VecDeque::new(), None) }
     }
 
     pub(super) fn wish(&self) -> &Wish {
@@ -68,22 +70,44 @@ impl RemoteCall {
             timeout_at(until, progress.run(exchange)).await.ok()
         });
         if done.is_none() && give_up.is_some_and(|at| at <= Instant::now()) {
-            return Some(self.progress.end(None));
+            let error = self.progress.no_answer();
+            return Some(self.progress.end(error));
         }
         done
     }
 }
 
 impl Progress {
+    /// Of a call that has some of its samples already.
+    pub(super) fn new(wish: Wish, got: VecDeque<Sample>, patience: Option<Duration>) -> Progress {
+        let (started, backoff) = (Instant::now(), Backoff::new());
+        Progress { wish, started, got, backoff, patience, trouble: None, away_since: None }
+    }
+
+    /// What has come.
+    pub(super) fn got(&mut self) -> &mut VecDeque<Sample> {
+        &mut self.got
+    }
+
     /// When to give up. A server that is there says itself when the limiter's time is over.
-    fn give_up_at(&self) -> Option<Instant> {
-        let timeout = self.wish.timeout?;
+    pub(super) fn give_up_at(&self) -> Option<Instant> {
         let grace = if self.trouble.is_some() { Duration::ZERO } else { GRACE };
-        self.started.checked_add(timeout.saturating_add(grace))
+        let late =
+            self.wish.timeout.and_then(|timeout| self.started.checked_add(timeout.saturating_add(grace)));
+        let away =
+            self.away_since.zip(self.patience).and_then(|(since, patience)| since.checked_add(patience));
+        [late, away].into_iter().flatten().min()
+    }
+
+    async fn run(&mut self, exchange: Exchange<'_>) -> Result<Vec<Sample>> {
+        match self.fill(exchange).await {
+            Ok(()) => Ok(self.got.drain(..).collect()),
+            Err(error) => self.end(error),
+        }
     }
 
     /// Asks and receives until the samples are there. Dropping the future loses nothing.
-    async fn run(&mut self, mut exchange: Exchange<'_>) -> Result<Vec<Sample>> {
+    pub(super) async fn fill(&mut self, mut exchange: Exchange<'_>) -> Result<()> {
         while self.got.len() < self.wish.samples {
             if let Some((_, again)) = &self.trouble
                 && exchange.owed() == 0
@@ -95,18 +119,17 @@ impl Progress {
                 exchange.ask(missing, self.request(missing));
             }
             match exchange.receive(&mut self.got).await {
-                Ok(()) => self.trouble = None,
-                Err(Broken::Status(status)) if is_limiter_timeout(&status) => return self.end(Some(status)),
+                Ok(()) => (self.trouble, self.away_since) = (None, None),
                 Err(Broken::Status(status)) if is_transient_status(&status) => {
                     if self.is_hopeless(status) {
-                        return self.end(None);
+                        return Err(self.no_answer());
                     }
                 }
                 Err(Broken::Status(status)) => return Err(Error::from_status("sample", status)),
                 Err(Broken::Permanent(error)) => return Err(error),
             }
         }
-        Ok(self.got.drain(..).collect())
+        Ok(())
     }
 
     /// Notes that there is no stream, and for how long to leave it at that; whether the call's time is over before.
@@ -114,6 +137,7 @@ impl Progress {
         tracing::debug!(%status, "sample stream broke");
         let again = Instant::now() + self.backoff.wait_after(Duration::ZERO);
         self.trouble = Some((status, again));
+        self.away_since.get_or_insert_with(Instant::now);
         self.give_up_at().is_some_and(|at| at <= again)
     }
 
@@ -125,19 +149,26 @@ impl Progress {
             num_samples: i64::try_from(samples).unwrap_or(i64::MAX),
             rate_limiter_timeout: Some(Timeout { milliseconds }),
             relive_codecs: codec::known(),
+            ..SampleStreamRequest::default()
         }
     }
 
-    /// The end of a call whose time is up: with the samples that there are.
-    fn end(&mut self, status: Option<Status>) -> Result<Vec<Sample>> {
-        if !self.got.is_empty() {
-            return Ok(self.got.drain(..).collect());
-        }
-        if let Some(status) = status {
-            return Err(Error::from_status("sample", status));
-        }
+    /// What takes the request back that was made before on the stream.
+    pub(super) fn take_back_request(&self) -> SampleStreamRequest {
+        let table = self.wish.table.clone();
+        SampleStreamRequest { table, relive_take_back: true, ..SampleStreamRequest::default() }
+    }
+
+    /// The end of a call: if its time is up, with the samples that there are.
+    fn end(&mut self, error: Error) -> Result<Vec<Sample>> {
+        let is_late = matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unavailable);
+        if is_late && !self.got.is_empty() { Ok(self.got.drain(..).collect()) } else { Err(error) }
+    }
+
+    /// The error of a call to a server that has not said anything in time.
+    pub(super) fn no_answer(&self) -> Error {
         let (table, waited) = (&self.wish.table, self.started.elapsed());
-        Err(match &self.trouble {
+        match &self.trouble {
             Some((status, _)) => {
                 let text =
                     format!("sample: no server for table {table:?} since {waited:?}: {}", status.message());
@@ -147,7 +178,7 @@ impl Progress {
                 let text = format!("sample: Deadline Exceeded after {waited:?}: the server did not answer");
                 Error::new(ErrorKind::Timeout, text)
             }
-        })
+        }
     }
 }
 

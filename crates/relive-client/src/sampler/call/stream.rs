@@ -28,13 +28,15 @@ pub(super) struct OwnStream {
 struct OwnRuntime(Option<Runtime>);
 
 /// An open sample stream.
-struct Stream {
+pub(super) struct Stream {
     requests: UnboundedSender<SampleStreamRequest>,
     responses: State,
     assembler: Assembler,
     received: Vec<ReceivedSample>,
     /// Samples asked for that have not come.
     owed: usize,
+    /// Whether what is owed was taken back.
+    is_taken_back: bool,
 }
 
 enum State {
@@ -65,7 +67,7 @@ impl OwnStream {
 
     /// Whether the server owes nothing, so that another call can go on with it.
     pub(super) fn is_idle(&self) -> bool {
-        self.stream.as_ref().is_none_or(|stream| stream.owed == 0 && !stream.assembler.is_mid_sample())
+        self.stream.as_ref().is_none_or(|stream| !stream.owes())
     }
 }
 
@@ -75,7 +77,11 @@ pub(super) struct Exchange<'a> {
     channel: &'a GrpcChannel,
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
+    pub(super) fn new(stream: &'a mut Option<Stream>, channel: &'a GrpcChannel) -> Exchange<'a> {
+        Exchange { stream, channel }
+    }
+
     /// Samples asked for that have not come.
     pub(super) fn owed(&self) -> usize {
         self.stream.as_ref().map_or(0, |stream| stream.owed)
@@ -111,7 +117,33 @@ impl Stream {
             assembler: Assembler::default(),
             received: Vec::new(),
             owed: 0,
+            is_taken_back: false,
         }
+    }
+
+    /// Takes back what was asked for on `slot` and has not come: `request` says so. The server ends the stream with what it has
+    /// taken until then; one that does not know such requests sends all that was asked for.
+    pub(super) fn take_back(slot: &mut Option<Stream>, request: SampleStreamRequest) {
+        if let Some(stream) = slot.as_mut().filter(|stream| stream.owes() && !stream.is_taken_back) {
+            stream.is_taken_back = true;
+            // A stream whose other end is gone tells so when its answers are read.
+            let _ = stream.requests.send(request);
+        }
+    }
+
+    /// Waits for the end of a stream whose request was taken back, and adds what comes until then to `into`. Dropping the future
+    /// loses nothing.
+    pub(super) async fn finish_taken_back(slot: &mut Option<Stream>, into: &mut VecDeque<Sample>) {
+        while let Some(stream) = slot.as_mut().filter(|stream| stream.is_taken_back) {
+            if !stream.owes() || stream.receive(into).await.is_err() {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Whether something was asked for and has not come.
+    fn owes(&self) -> bool {
+        self.owed > 0 || self.assembler.is_mid_sample()
     }
 
     async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), Broken> {

@@ -14,6 +14,7 @@ use crate::client::{Client, Connection, Proposal};
 use crate::writer::destination::Destination;
 use crate::writer::encode::Target;
 use crate::writer::item::PendingItem;
+use crate::writer::known_tables::other_names;
 use crate::writer::names::MAX_HOLD;
 use crate::writer::slot::ChunkSlot;
 use crate::writer::stream;
@@ -125,6 +126,25 @@ impl Link {
             }
             (Link::Local(_), Connection::Remote(_) | Connection::Many(_)) => {}
         }
+    }
+
+    /// Asks whether items of a table may look like this, without waiting. Items for a server are held back until it has answered.
+    pub(crate) fn agree(&self, client: &Client, proposal: Proposal) {
+        let Link::Remote { link, runtime, .. } = self else { return };
+        let (client, link, hold) = (client.clone(), Arc::clone(link), RemoteLink::hold(link));
+        runtime.spawn(async move {
+            let Proposal { table, structure } = proposal;
+            match client.agree_on_columns(&table, &structure).await {
+                Ok(Some(kept)) => {
+                    if let Err(why) = kept.check(&table, &structure) {
+                        link.refuse(other_names(why));
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%table, %error, "the columns of a table were not named"),
+            }
+            drop(hold);
+        });
     }
 
     /// The chunks that items wait for, the newest `spared` of them left out.

@@ -304,6 +304,12 @@ impl RemoteLink {
         self.state.lock().trouble = Some(text.to_owned());
     }
 
+    /// Notes a permanent error for which nothing more is to be sent.
+    pub(crate) fn refuse(&self, error: Error) {
+        self.state.lock().holds += 1;
+        self.fail(error);
+    }
+
     /// Notes a permanent error, and gives the first one.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let first = self.state.lock().failure.get_or_insert(error).clone();

@@ -1,0 +1,227 @@
+//! What the items of a table look like: the names around their columns.
+
+use std::sync::Arc;
+
+use relive_tensor::Nest;
+
+/// How much of a structure errors show.
+const MAX_SHOWN_BYTES: usize = 600;
+
+/// What the items of a table look like. The leaves of `names` are their columns, in the flattening order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemStructure {
+    /// Containers and names around the columns.
+    pub names: Arc<Nest<()>>,
+    /// Whether the table's signature says it; otherwise its first writer has.
+    pub is_signature: bool,
+    /// Another structure that somebody has written items of, whose columns have other names.
+    pub disputed_by: Option<Arc<Nest<()>>>,
+}
+
+impl ItemStructure {
+    /// What the signature of a table says.
+    #[must_use]
+    pub fn of_signature(names: Nest<()>) -> Self {
+        Self { names: Arc::new(names), is_signature: true, disputed_by: None }
+    }
+
+    /// What the first writer of a table says.
+    #[must_use]
+    pub fn of_writer(names: Nest<()>) -> Self {
+        Self { names: Arc::new(names), is_signature: false, disputed_by: None }
+    }
+
+    /// Whether the columns of items that look like `given` have the same names.
+    #[must_use]
+    pub fn fits<T>(&self, given: &Nest<T>) -> bool {
+        have_same_columns(&self.names, given)
+    }
+
+    /// Says why items of `table` must not look like `given`.
+    ///
+    /// ```
+    /// use relive_table::ItemStructure;
+    /// use relive_tensor::Nest;
+    ///
+    /// let kept = ItemStructure::of_signature(Nest::dict([("obs", ()), ("act", ())]));
+    /// assert!(kept.check("replay", &Nest::dict([("act", ()), ("obs", ())])).is_ok());
+    /// let why = kept.check("replay", &Nest::dict([("a_obs", ()), ("b_act", ())])).unwrap_err();
+    /// assert!(why.contains("its signature says {act, obs}, but the item is {a_obs, b_act}"), "{why}");
+    /// ```
+    ///
+    /// # Errors
+    /// A text for people, which shows both.
+    pub fn check<T>(&self, table: &str, given: &Nest<T>) -> Result<(), String> {
+        if self.fits(given) {
+            return Ok(());
+        }
+        let (who, advice) = if self.is_signature {
+            ("its signature says", "give the item's columns the names of the signature")
+        } else {
+            ("its first writer wrote", "give the item's columns the same names")
+        };
+        Err(format!(
+            "table {table:?} has items of another structure: {who} {}, but the item is {}; columns are told apart by their order \
+             alone, so they would come back under wrong names: {advice}, or write it to a table of its own",
+            shown(&self.names),
+            shown(given)
+        ))
+    }
+}
+
+/// Whether the columns of both structures have the same names, in the same order. A list is as good as a tuple, and a dict as a
+/// named tuple; places without columns do not count. A single column without any container has no name, and fits any other.
+#[must_use]
+pub fn have_same_columns<A, B>(one: &Nest<A>, other: &Nest<B>) -> bool {
+    match (one, other) {
+        (Nest::Leaf(_), Nest::Leaf(_)) => true,
+        (Nest::Leaf(_), other) => other.len() == 1,
+        (one, Nest::Leaf(_)) => one.len() == 1,
+        (one, other) => match (parts(one), parts(other)) {
+            (Some(one), Some(other)) => same_parts(one, other),
+            _ => one.is_empty() && other.is_empty(),
+        },
+    }
+}
+
+/// Parts that have columns, with their names or numbers.
+type Parts<'a, T> = Vec<(Place<'a>, &'a Nest<T>)>;
+
+#[derive(PartialEq)]
+enum Place<'a> {
+    Number(usize),
+    Name(&'a str),
+}
+
+fn parts<T>(nest: &Nest<T>) -> Option<Parts<'_, T>> {
+    let parts: Parts<'_, T> = match nest {
+        Nest::Leaf(_) | Nest::None => return None,
+        Nest::List(parts) | Nest::Tuple(parts) => {
+            parts.iter().enumerate().map(|(at, part)| (Place::Number(at), part)).collect()
+        }
+        Nest::Dict(fields) => fields.iter().map(|(name, part)| (Place::Name(name), part)).collect(),
+        Nest::NamedTuple { fields, .. } => {
+            fields.iter().map(|(name, part)| (Place::Name(name), part)).collect()
+        }
+    };
+    Some(parts.into_iter().filter(|(_, part)| !part.is_empty()).collect())
+}
+
+fn same_parts<A, B>(one: Parts<'_, A>, other: Parts<'_, B>) -> bool {
+    let mut pairs = one.iter().zip(&other);
+    one.len() == other.len()
+        && pairs.all(|((place, one), (other_place, other))| {
+            // Within containers a column without a container has its name from them.
+            let same_depth = matches!(one, Nest::Leaf(_)) == matches!(other, Nest::Leaf(_));
+            place == other_place && same_depth && have_same_columns(one, other)
+        })
+}
+
+/// A structure for people: `{act, obs: (_, _)}`.
+#[must_use]
+pub fn shown<T>(nest: &Nest<T>) -> String {
+    let mut text = String::new();
+    show(nest, &mut text);
+    if text.len() > MAX_SHOWN_BYTES {
+        let end = (0..=MAX_SHOWN_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+fn show<T>(nest: &Nest<T>, text: &mut String) {
+    match nest {
+        _ if text.len() > MAX_SHOWN_BYTES => {}
+        Nest::Leaf(_) => text.push('_'),
+        Nest::None => text.push_str("None"),
+        Nest::List(parts) => show_all(parts, '[', ']', text),
+        Nest::Tuple(parts) => show_all(parts, '(', ')', text),
+        Nest::Dict(fields) => show_fields(fields.iter(), '{', '}', text),
+        Nest::NamedTuple { name, fields } => {
+            text.push_str(name);
+            show_fields(fields.iter().map(|(name, part)| (name, part)), '(', ')', text);
+        }
+    }
+}
+
+fn show_all<T>(parts: &[Nest<T>], open: char, close: char, text: &mut String) {
+    text.push(open);
+    for (at, part) in parts.iter().enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+        }
+        show(part, text);
+    }
+    text.push(close);
+}
+
+fn show_fields<'a, T: 'a>(
+    fields: impl Iterator<Item = (&'a String, &'a Nest<T>)>,
+    open: char,
+    close: char,
+    text: &mut String,
+) {
+    text.push(open);
+    for (at, (name, part)) in fields.enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+        }
+        text.push_str(name);
+        if !matches!(part, Nest::Leaf(_)) {
+            text.push_str(": ");
+            show(part, text);
+        }
+    }
+    text.push(close);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf() -> Nest<()> {
+        Nest::Leaf(())
+    }
+
+    fn named(names: &[&str]) -> Nest<()> {
+        let fields = names.iter().map(|name| ((*name).to_owned(), leaf())).collect();
+        Nest::NamedTuple { name: "Step".to_owned(), fields }
+    }
+
+    #[test]
+    fn names_and_their_order_count_and_kinds_of_containers_do_not() {
+        let dict = Nest::dict([("obs", ()), ("act", ())]);
+        let list = Nest::List(vec![leaf(), leaf()]);
+        let gap = Nest::Dict(
+            [("act", leaf()), ("none", Nest::None), ("obs", leaf())].map(|(k, v)| (k.into(), v)).into(),
+        );
+        for (one, other, same) in [
+            (&dict, &named(&["act", "obs"]), true),
+            (&dict, &named(&["obs", "act"]), false),
+            (&dict, &gap, true),
+            (&dict, &Nest::dict([("a", ()), ("b", ())]), false),
+            (&dict, &list, false),
+            (&dict, &Nest::dict([("obs", ())]), false),
+            (&list, &Nest::Tuple(vec![leaf(), leaf()]), true),
+            (&list, &Nest::List(vec![leaf()]), false),
+            (&leaf(), &Nest::dict([("obs", ())]), true),
+            (&leaf(), &list, false),
+            (&Nest::List(vec![list.clone()]), &Nest::List(vec![leaf()]), false),
+            (&Nest::List(vec![Nest::dict([("x", ())])]), &Nest::List(vec![leaf()]), false),
+        ] {
+            assert_eq!(have_same_columns(one, other), same, "{} and {}", shown(one), shown(other));
+            assert_eq!(have_same_columns(other, one), same, "{} and {}", shown(other), shown(one));
+        }
+    }
+
+    #[test]
+    fn structures_are_shown_as_they_are_typed_and_not_without_end() {
+        let nest = Nest::Dict(
+            [("b".to_owned(), Nest::Tuple(vec![leaf(), named(&["x"])])), ("a".to_owned(), leaf())].into(),
+        );
+        assert_eq!(shown(&nest), "{a, b: (_, Step(x))}");
+        let long = Nest::List(vec![Nest::dict([("ä".repeat(400), ())]); 2]);
+        assert!(shown(&long).len() < 620 && shown(&long).ends_with('…'));
+    }
+}
