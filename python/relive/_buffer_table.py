@@ -23,7 +23,7 @@ class BufferTable:
         self._table = table
         self._name = table.name
         self._server: Server | None = None
-        # Names of the columns; those of a buffer that was loaded are asked for.
+        # Names of the columns; those of a buffer that was loaded, or has a server already, are asked for.
         self._columns: set[str] | None = None
         # Steps that the writer keeps.
         self._kept = 1
@@ -88,7 +88,8 @@ class BufferTable:
     def _check_columns(self, step: Mapping[str, Any]) -> None:
         """Raises ``ValueError`` for a step whose columns have other names than those of the steps before."""
         if self._columns is None:
-            self._columns = set(self._client.server_info()[self._name].structure)
+            structure = self._client.server_info()[self._name].structure
+            self._columns = set(step if structure is None else structure)
         if step.keys() != self._columns:
             raise ValueError(
                 f"the steps of the buffer have the columns {sorted(self._columns)}, but this one has {sorted(step)}: "
