@@ -78,7 +78,8 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 fn snapshot(numbers: std::ops::Range<u64>, size: u64) -> Result<Snapshot> {
     let items = numbers.clone().map(|number| item(number, size)).collect::<Result<Vec<_>>>()?;
     let counters = TableCounters { inserts: i64::try_from(items.len())?, ..TableCounters::default() };
-    let table = TableSnapshot { config: Arc::new(TableConfig::new("replay")), counters, items };
+    let table =
+        TableSnapshot { config: Arc::new(TableConfig::new("replay")), counters, items, structure: None };
     Ok(Snapshot { tables: vec![table], ledger: Arc::default() })
 }
 

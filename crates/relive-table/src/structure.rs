@@ -78,7 +78,7 @@ pub fn have_same_columns<A, B>(one: &Nest<A>, other: &Nest<B>) -> bool {
         (Nest::Leaf(_), other) => other.len() == 1,
         (one, Nest::Leaf(_)) => one.len() == 1,
         (one, other) => match (parts(one), parts(other)) {
-            (Some(one), Some(other)) => same_parts(one, other),
+            (Some(one), Some(other)) => same_parts(&one, &other),
             _ => one.is_empty() && other.is_empty(),
         },
     }
@@ -107,8 +107,8 @@ fn parts<T>(nest: &Nest<T>) -> Option<Parts<'_, T>> {
     Some(parts.into_iter().filter(|(_, part)| !part.is_empty()).collect())
 }
 
-fn same_parts<A, B>(one: Parts<'_, A>, other: Parts<'_, B>) -> bool {
-    let mut pairs = one.iter().zip(&other);
+fn same_parts<A, B>(one: &[(Place<'_>, &Nest<A>)], other: &[(Place<'_>, &Nest<B>)]) -> bool {
+    let mut pairs = one.iter().zip(other);
     one.len() == other.len()
         && pairs.all(|((place, one), (other_place, other))| {
             // Within containers a column without a container has its name from them.

@@ -125,7 +125,9 @@ impl KnownTables {
             }
         }
         match &known.structure {
-            Some(kept) => kept.check(name, structure).map_err(other_names).map(|()| Some(Checked::Fits)),
+            Some(kept) => {
+                kept.check(name, structure).map_err(|why| other_names(&why)).map(|()| Some(Checked::Fits))
+            }
             None => Ok(Some(Checked::Fits)),
         }
     }
@@ -160,7 +162,7 @@ pub(crate) enum Checked {
 }
 
 /// The error for items with other names than their table's.
-pub(crate) fn other_names(why: String) -> Error {
+pub(crate) fn other_names(why: &str) -> Error {
     Error::invalid(format!("create_item: {why}"))
 }
 

@@ -79,7 +79,7 @@ impl TrajectoryWriter {
             },
         };
         match kept {
-            Some(kept) => kept.check(table, &structure).map_err(other_names),
+            Some(kept) => kept.check(table, &structure).map_err(|why| other_names(&why)),
             None => {
                 self.link.agree(
                     &self.client,

@@ -31,7 +31,8 @@ pub(super) async fn serve(
 ) -> Result<(), Failure> {
     let _count = services.count_sample_stream();
     let mut reader = Reader::new(frames, open, services, peer, line)?;
-    reader.run(frames).await
+    // It is large, and lives as long as its connection.
+    Box::pin(reader.run(frames)).await
 }
 
 struct Reader {

@@ -137,7 +137,7 @@ impl Link {
             match client.agree_on_columns(&table, &structure).await {
                 Ok(Some(kept)) => {
                     if let Err(why) = kept.check(&table, &structure) {
-                        link.refuse(other_names(why));
+                        link.refuse(other_names(&why));
                     }
                 }
                 Ok(None) => {}
