@@ -14,7 +14,7 @@ static GLOBAL: BySize = BySize;
 
 /// Bytes of blocks that lie in small pages: chunks of large steps. What is larger is mostly what tables keep of their items, which is looked
 /// up all over, and batches, which are used again.
-const LARGE_BYTES: Range<usize> = (16 << 10)..(4 << 20);
+const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
 /// Addresses for such blocks, beyond which they lie with the others: the most that one of mimalloc's arenas can have is a little less than
 /// 16 GiB. Memory is taken only where something lies.
