@@ -176,7 +176,7 @@ fn leaves_are_joined_in_order() {
     let parts = [plain.buffer.leaf::<f64>(1).unwrap(), plain.buffer.leaf::<f64>(0).unwrap()].concat();
     assert_eq!(joined.buffer.leaf::<f64>(0).unwrap(), parts);
     let told = |result: Result<ConcatObservation<Toy>, EnvError>| result.unwrap_err().to_string();
-    assert!(told(ConcatObservation::new(Toy::new(1))).contains("expected leaves of one type, got double"));
+    assert!(told(ConcatObservation::new(Toy::new(1))).contains("expected leaves of one type, got float64"));
     let error = told(ConcatObservation::with_order(Toy::new(1), &["c"]));
     assert_eq!(error, "setting at `order`: expected one of a, b/x, b/y, c/0, got c");
 }
