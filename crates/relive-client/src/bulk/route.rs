@@ -9,7 +9,7 @@ use relive_transport::{LocalAddress, Purpose, Socket, connect_local, host_id};
 use relive_wire::bulk::VERSION;
 use relive_wire::v1::{NegotiateRequest, NegotiateResponse};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 
 use crate::client::{Remote, TlsTarget, Transport, TransportChoice};
@@ -18,6 +18,10 @@ use crate::{Error, ErrorKind, Result};
 /// Connections in a row, to a server that says that it speaks this, which end without a word. Then gRPC is used: what listens
 /// at the address hands nothing else on.
 pub(crate) const MOST_SILENT_CONNECTIONS: usize = 3;
+
+/// Times that a server is asked for its socket while that refuses, and the pause between two of them.
+const MOST_REFUSALS: u32 = 4;
+const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a client knows of the ways to its server.
 #[derive(Debug, Default)]
@@ -35,6 +39,17 @@ pub(crate) struct Dialer {
     /// For a server that asks for one.
     token: Option<Arc<str>>,
     timeout: Duration,
+}
+
+/// Why a server's socket for processes of this machine is none for this one.
+#[derive(Debug, thiserror::Error)]
+enum NoSocket {
+    #[error("it has no socket for processes of its machine")]
+    None,
+    #[error("it runs on another machine")]
+    OtherMachine,
+    #[error("its socket for processes of this machine cannot be used: {0}")]
+    Refuses(io::Error),
 }
 
 #[derive(Debug, Clone)]
@@ -112,7 +127,7 @@ impl Routes {
 }
 
 async fn look(remote: &Remote, choice: TransportChoice, timeout: Duration) -> Result<Option<Dialer>> {
-    let told = ask(remote, timeout).await?;
+    let (told, local) = ask_for_socket(remote, choice, timeout).await?;
     let to =
         |target, shared_memory| Dialer { target, shared_memory, token: remote.token().cloned(), timeout };
     let over_tcp = match remote.tls() {
@@ -134,13 +149,32 @@ async fn look(remote: &Remote, choice: TransportChoice, timeout: Duration) -> Re
     if choice == TransportChoice::Tcp {
         return Ok(Some(over_tcp));
     }
-    match local(&told) {
+    match local {
         Ok(address) => {
             let shared_memory = choice != TransportChoice::Unix;
             Ok(Some(to(Target::Local(address), shared_memory)))
         }
         Err(_) if choice == TransportChoice::Auto => Ok(Some(over_tcp)),
-        Err(why) => Err(impossible(remote, choice, &why)),
+        Err(why) => Err(impossible(remote, choice, &why.to_string())),
+    }
+}
+
+/// What the server says of its ways, and its socket for processes of this machine.
+async fn ask_for_socket(
+    remote: &Remote,
+    choice: TransportChoice,
+    limit: Duration,
+) -> Result<(NegotiateResponse, Result<LocalAddress, NoSocket>)> {
+    let is_wanted = matches!(choice, TransportChoice::Unix | TransportChoice::SharedMemory);
+    let mut tries = 0;
+    loop {
+        let told = ask(remote, limit).await?;
+        tries += 1;
+        match local(&told) {
+            // A server that answered while it ended; another one may come in its place.
+            Err(NoSocket::Refuses(_)) if is_wanted && tries < MOST_REFUSALS => sleep(REFUSAL_PAUSE).await,
+            socket => return Ok((told, socket)),
+        }
     }
 }
 
@@ -164,20 +198,20 @@ fn speaks_grpc_only(status: &Status) -> bool {
 }
 
 /// The server's socket for processes of this machine, if this is one and may use it.
-fn local(told: &NegotiateResponse) -> Result<LocalAddress, String> {
+fn local(told: &NegotiateResponse) -> Result<LocalAddress, NoSocket> {
     let own = host_id();
     if told.local_name.is_empty() {
-        return Err("it has no socket for processes of its machine".to_owned());
+        return Err(NoSocket::None);
     }
     if own.is_empty() || own != told.host_id {
-        return Err("it runs on another machine".to_owned());
+        return Err(NoSocket::OtherMachine);
     }
     let address = LocalAddress::new(told.local_name.clone());
     match connect_local(&address) {
         Ok(_) => Ok(address),
         // Many connect at once; the way is there.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(address),
-        Err(error) => Err(format!("its socket for processes of this machine cannot be used: {error}")),
+        Err(error) => Err(NoSocket::Refuses(error)),
     }
 }
 
