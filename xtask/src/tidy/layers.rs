@@ -80,6 +80,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("relive-nn", &[]),
+    ("relive-flow", &[]),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     (
         "relive",
@@ -87,6 +88,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-client",
             "relive-engine",
             "relive-env",
+            "relive-flow",
             "relive-nn",
             "relive-rl",
             "relive-server",

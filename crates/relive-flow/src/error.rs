@@ -1,0 +1,110 @@
+//! What goes wrong in a graph, and where.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::Source;
+
+/// Result of what can fail in a graph.
+pub type Result<T, E = FlowError> = std::result::Result<T, E>;
+
+/// An error of a graph. It names the operator and, where they are known, the source and the number of the item.
+///
+/// ```
+/// use relive_flow::{ErrorKind, Flow};
+///
+/// let mut flow = Flow::from_iter("words", ["7", "x", "9"]).try_for_each(str::parse::<u32>);
+/// assert_eq!(flow.next().unwrap().unwrap(), 7);
+/// let error = flow.next().unwrap().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Operator);
+/// assert_eq!(error.to_string(), "for_each failed at item 1: invalid digit found in string");
+/// assert_eq!(flow.next().unwrap().unwrap(), 9);
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct FlowError(Box<Inner>);
+
+/// What kind of error it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A graph that cannot be: an operator was given what makes no sense.
+    Invalid,
+    /// The function of an operator gave an error, which is the [`source`](Error::source).
+    Operator,
+    /// The function of an operator panicked.
+    Panicked,
+    /// The graph waits for itself.
+    Deadlock,
+    /// There was no item in time.
+    Timeout,
+}
+
+#[derive(Debug, thiserror::Error)]
+struct Inner {
+    kind: ErrorKind,
+    place: Option<Place>,
+    text: String,
+    #[source]
+    cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// Where in a graph, and at which item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) operator: String,
+    pub(crate) source: Option<Source>,
+    /// Number of the item at the operator, counted from 0.
+    pub(crate) item: u64,
+}
+
+impl FlowError {
+    pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, place: None, text: text.into(), cause: None }))
+    }
+
+    pub(crate) fn at(kind: ErrorKind, place: Place, text: String) -> Self {
+        Self(Box::new(Inner { kind, place: Some(place), text, cause: None }))
+    }
+
+    pub(crate) fn caused(place: Place, cause: Box<dyn Error + Send + Sync>) -> Self {
+        let (kind, text) = (ErrorKind::Operator, cause.to_string());
+        Self(Box::new(Inner { kind, place: Some(place), text, cause: Some(cause) }))
+    }
+
+    /// What kind of error it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The operator that it happened at.
+    #[must_use]
+    pub fn operator(&self) -> Option<&str> {
+        self.0.place.as_ref().map(|place| place.operator.as_str())
+    }
+
+    /// The source of the item that it happened at.
+    #[must_use]
+    pub fn item_source(&self) -> Option<Source> {
+        self.0.place.as_ref()?.source
+    }
+
+    /// The number of the item at the operator, counted from 0.
+    #[must_use]
+    pub fn item(&self) -> Option<u64> {
+        self.0.place.as_ref().map(|place| place.item)
+    }
+}
+
+impl fmt::Display for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Place { operator, source, item }) = &self.place else { return f.write_str(&self.text) };
+        let how = if self.kind == ErrorKind::Panicked { "panicked" } else { "failed" };
+        write!(f, "{operator} {how} at item {item}")?;
+        if let Some(source) = source {
+            write!(f, " of {source}")?;
+        }
+        write!(f, ": {}", self.text)
+    }
+}

@@ -1,0 +1,276 @@
+//! One stream, and pulling at it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::metrics::Metrics;
+use crate::node::{Counted, Node};
+use crate::pull::{Polled, Pull, Tagged, Turn, Waits};
+use crate::{ErrorKind, FlowError, Result};
+
+/// A stream of items, and the graph of operators that makes them.
+///
+/// Nothing happens before somebody pulls, and then only what the item needs.
+pub struct Flow<T> {
+    pub(crate) pull: Box<dyn Pull<T>>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) metrics: Metrics,
+    signal: Arc<Signal>,
+    waker: Waker,
+}
+
+/// What one pull without waiting gave.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stepped<T> {
+    /// An item.
+    Item(T),
+    /// Nothing yet.
+    Waiting,
+    /// There are no more items.
+    End,
+}
+
+/// Wakes the thread that waits for an item.
+#[derive(Debug, Default)]
+struct Signal {
+    is_woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        *self.is_woken.lock() = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Signal {
+    /// Waits until it was woken since the last time; whether it was by then.
+    fn wait(&self, until: Option<Instant>) -> bool {
+        let mut is_woken = self.is_woken.lock();
+        while !*is_woken {
+            match until {
+                Some(until) if self.changed.wait_until(&mut is_woken, until).timed_out() => break,
+                Some(_) => {}
+                None => self.changed.wait(&mut is_woken),
+            }
+        }
+        std::mem::take(&mut *is_woken)
+    }
+}
+
+impl<T: 'static> Flow<T> {
+    /// The items of an iterator.
+    pub fn from_iter<I>(name: &str, items: I) -> Self
+    where
+        I: IntoIterator<Item = T>,
+        I::IntoIter: Send + 'static,
+    {
+        struct Items<I>(I);
+        impl<I: Iterator + Send> Pull<I::Item> for Items<I> {
+            fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<I::Item> {
+                Poll::Ready(self.0.next().map(|item| Ok(Tagged { item, source: None })))
+            }
+        }
+        Self::from_pull(name, Items(items.into_iter()))
+    }
+
+    /// The items of a source of one's own.
+    pub fn from_pull(name: &str, pull: impl Pull<T> + 'static) -> Self {
+        Self::new(pull, Node::new(name, Vec::new()), Metrics::default())
+    }
+
+    pub(crate) fn new(pull: impl Pull<T> + 'static, node: Arc<Node>, metrics: Metrics) -> Self {
+        let signal = Arc::<Signal>::default();
+        let waker = Waker::from(Arc::clone(&signal));
+        Self { pull: Box::new(Counted { pull, node: Arc::clone(&node) }), node, metrics, signal, waker }
+    }
+
+    /// A flow of nothing but the error that it makes no sense.
+    pub(crate) fn refused(node: Arc<Node>, metrics: Metrics, fault: &str) -> Self {
+        struct Refused(Option<FlowError>);
+        impl<T> Pull<T> for Refused {
+            fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<T> {
+                Poll::Ready(self.0.take().map(Err))
+            }
+        }
+        let text = format!("{}: {fault}", node.name());
+        Self::new(Refused(Some(FlowError::new(ErrorKind::Invalid, text))), node, metrics)
+    }
+
+    /// An operator over this flow.
+    pub(crate) fn then<U: 'static, P: Pull<U> + 'static>(
+        self,
+        name: impl Into<String>,
+        operator: impl FnOnce(Box<dyn Pull<T>>, Arc<Node>) -> P,
+    ) -> Flow<U> {
+        let node = Node::new(name, vec![self.node]);
+        let pull = operator(self.pull, Arc::clone(&node));
+        Flow::new(pull, node, self.metrics)
+    }
+
+    /// An operator over this flow, unless there is a `fault` in what it was given.
+    pub(crate) fn then_unless<U: 'static, P: Pull<U> + 'static>(
+        self,
+        fault: Option<&str>,
+        name: impl Into<String>,
+        operator: impl FnOnce(Box<dyn Pull<T>>) -> P,
+    ) -> Flow<U> {
+        match fault {
+            Some(fault) => Flow::refused(Node::new(name, vec![self.node]), self.metrics, fault),
+            None => self.then(name, |upstream, _| operator(upstream)),
+        }
+    }
+
+    /// The next item, waiting for it. None at the end, after which it must not be called again.
+    ///
+    /// # Errors
+    /// Those of the operators; [`ErrorKind::Deadlock`] if the graph waits for itself. The next call goes on with the next item.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a flow is turned into an iterator, whose methods are those of iterators"
+    )]
+    pub fn next(&mut self) -> Option<Result<T>> {
+        self.next_until(None)
+    }
+
+    /// [`next`](Self::next), which waits no longer than this.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), and [`ErrorKind::Timeout`]; nothing is lost then.
+    pub fn next_within(&mut self, patience: Duration) -> Option<Result<T>> {
+        self.next_until(Instant::now().checked_add(patience))
+    }
+
+    fn next_until(&mut self, until: Option<Instant>) -> Option<Result<T>> {
+        loop {
+            let (polled, waits) = self.poll();
+            if let Poll::Ready(item) = polled {
+                return item.map(|item| item.map(|tagged| tagged.item));
+            }
+            match (waits, until) {
+                (Waits::ForNothing, _) => return Some(Err(self.asleep())),
+                (Waits::ForCopy { operator }, None) => return Some(Err(deadlock(&operator))),
+                (Waits::ForCopy { .. } | Waits::Outside, until) => {
+                    if !self.signal.wait(until) {
+                        let text = format!("{}: there was no item in time", self.node.name());
+                        return Some(Err(FlowError::new(ErrorKind::Timeout, text)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Pulls once, and waits for nothing: for looking into a graph step by step.
+    ///
+    /// # Errors
+    /// Those of the operators.
+    pub fn step(&mut self) -> Result<Stepped<T>> {
+        Ok(match self.poll().0 {
+            Poll::Pending => Stepped::Waiting,
+            Poll::Ready(None) => Stepped::End,
+            Poll::Ready(Some(item)) => Stepped::Item(item?.item),
+        })
+    }
+
+    fn poll(&mut self) -> (Polled<T>, Waits) {
+        let mut turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr());
+        let polled = self.pull.poll_next(&mut turn);
+        (polled, turn.into_waits())
+    }
+
+    /// A pull as a part of another one.
+    pub(crate) fn poll_in(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        self.pull.poll_next(turn)
+    }
+
+    /// The next item with its source, waiting for it; none once `stops`, which is looked at whenever the waker is called. `register` is told the waker
+    /// before the first wait.
+    pub(crate) fn next_unless(
+        &mut self,
+        stops: &AtomicBool,
+        register: impl FnOnce(&Waker),
+    ) -> Option<Option<Result<Tagged<T>>>> {
+        let mut register = Some(register);
+        while !stops.load(Ordering::Relaxed) {
+            let (polled, waits) = self.poll();
+            match (polled, waits) {
+                (Poll::Ready(item), _) => return Some(item),
+                (Poll::Pending, Waits::ForNothing) => return Some(Some(Err(self.asleep()))),
+                (Poll::Pending, Waits::ForCopy { operator }) => return Some(Some(Err(deadlock(&operator)))),
+                (Poll::Pending, Waits::Outside) => {
+                    register.take().into_iter().for_each(|register| register(&self.waker));
+                    if !stops.load(Ordering::Relaxed) {
+                        self.signal.wait(None);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn asleep(&self) -> FlowError {
+        let text = format!(
+            "{}: a source of this graph waits and has taken no waker, so that nothing would ever wake it",
+            self.node.name()
+        );
+        FlowError::new(ErrorKind::Deadlock, text)
+    }
+
+    /// The numbers that the operators of the graph share.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}
+
+fn deadlock(operator: &str) -> FlowError {
+    let text = format!(
+        "{operator}: this copy is as far ahead as it may be, and the copy behind it is not pulled by anybody else; pull both, or \
+         allow a larger lead"
+    );
+    FlowError::new(ErrorKind::Deadlock, text)
+}
+
+impl<T> fmt::Debug for Flow<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flow")
+            .field("operator", &self.node.name())
+            .field("items", &self.node.items())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The items of a flow one after the other, each pulled when it is asked for.
+#[derive(Debug)]
+pub struct IntoIter<T>(Option<Flow<T>>);
+
+impl<T: 'static> Iterator for IntoIter<T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
+        let item = self.0.as_mut()?.next();
+        if item.is_none() {
+            self.0 = None;
+        }
+        item
+    }
+}
+
+impl<T: 'static> IntoIterator for Flow<T> {
+    type Item = Result<T>;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter(Some(self))
+    }
+}

@@ -1,0 +1,20 @@
+#![doc = include_str!("../docs/lib.md")]
+
+mod duplicate;
+mod error;
+mod flow;
+mod metrics;
+mod node;
+mod ops;
+mod par;
+mod pull;
+mod show;
+mod union;
+
+pub use error::{ErrorKind, FlowError, Result};
+pub use flow::{Flow, IntoIter, Stepped};
+pub use metrics::{Metrics, Timer};
+pub use ops::Context;
+pub use par::{Async, Executor, OnFailure, ParFlow, Resubmit, Shard};
+pub use pull::{Polled, Pull, Source, Tagged, Turn};
+pub use union::{Order, Weight};

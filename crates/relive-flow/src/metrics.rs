@@ -1,0 +1,164 @@
+//! Numbers that the operators of a graph share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// Counters, values and timers by name. All operators of a connected graph have the same ones: joining flows joins theirs.
+///
+/// ```
+/// use relive_flow::{Flow, Order};
+///
+/// let one = Flow::from_iter("one", 0..3).inspect_with(|context, _| context.metrics.add("steps", 10));
+/// let other = Flow::from_iter("other", 0..2).inspect_with(|context, _| context.metrics.add("steps", 1));
+/// let mut joined = Flow::union([one, other], Order::RoundRobin);
+/// while joined.next().transpose()?.is_some() {}
+/// assert_eq!(joined.metrics().counter("steps"), 32);
+/// # Ok::<(), relive_flow::FlowError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(Arc<Mutex<Holder>>);
+
+/// Holds the numbers, or knows who does since two graphs were joined.
+#[derive(Debug)]
+enum Holder {
+    Own(Numbers),
+    Joined(Metrics),
+}
+
+impl Default for Holder {
+    fn default() -> Self {
+        Self::Own(Numbers::default())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Numbers {
+    counters: BTreeMap<String, i64>,
+    values: BTreeMap<String, f64>,
+    timers: BTreeMap<String, Timer>,
+}
+
+/// How often something was done, and how long it took in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timer {
+    /// How often.
+    pub count: u64,
+    /// How long in all.
+    pub total: Duration,
+}
+
+impl Timer {
+    /// How long once takes on average; none if it was never done.
+    #[must_use]
+    pub fn mean(&self) -> Option<Duration> {
+        u32::try_from(self.count).ok().and_then(|count| self.total.checked_div(count))
+    }
+}
+
+impl Metrics {
+    /// Adds to a counter, which begins at 0.
+    pub fn add(&self, name: &str, amount: i64) {
+        self.with(|numbers| match numbers.counters.get_mut(name) {
+            Some(counter) => *counter += amount,
+            None => {
+                numbers.counters.insert(name.to_owned(), amount);
+            }
+        });
+    }
+
+    /// The value of a counter.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> i64 {
+        self.with(|numbers| numbers.counters.get(name).copied().unwrap_or(0))
+    }
+
+    /// Sets a value.
+    pub fn set(&self, name: &str, value: f64) {
+        self.with(|numbers| {
+            numbers.values.insert(name.to_owned(), value);
+        });
+    }
+
+    /// A value, if it was set.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<f64> {
+        self.with(|numbers| numbers.values.get(name).copied())
+    }
+
+    /// Takes note that something took so long.
+    pub fn time(&self, name: &str, took: Duration) {
+        self.with(|numbers| {
+            let timer = numbers.timers.entry(name.to_owned()).or_default();
+            timer.count += 1;
+            timer.total = timer.total.saturating_add(took);
+        });
+    }
+
+    /// A timer.
+    #[must_use]
+    pub fn timer(&self, name: &str) -> Timer {
+        self.with(|numbers| numbers.timers.get(name).copied().unwrap_or_default())
+    }
+
+    /// All counters, for what is saved and resumed with a run.
+    #[must_use]
+    pub fn counters(&self) -> BTreeMap<String, i64> {
+        self.with(|numbers| numbers.counters.clone())
+    }
+
+    /// Puts counters in place of those that are there.
+    pub fn restore_counters(&self, counters: BTreeMap<String, i64>) {
+        self.with(|numbers| numbers.counters = counters);
+    }
+
+    /// Makes these and the others the same: counters and timers are added up, and of values the others' stay.
+    pub(crate) fn join(&self, others: &Metrics) {
+        let (mine, theirs) = (self.holder(), others.holder());
+        if Arc::ptr_eq(&mine.0, &theirs.0) {
+            return;
+        }
+        let held = std::mem::replace(&mut *mine.0.lock(), Holder::Joined(theirs.clone()));
+        let Holder::Own(numbers) = held else { return };
+        theirs.with(|all| {
+            for (name, amount) in numbers.counters {
+                *all.counters.entry(name).or_insert(0) += amount;
+            }
+            for (name, timer) in numbers.timers {
+                let sum = all.timers.entry(name).or_default();
+                *sum = Timer { count: sum.count + timer.count, total: sum.total.saturating_add(timer.total) };
+            }
+            for (name, value) in numbers.values {
+                all.values.entry(name).or_insert(value);
+            }
+        });
+    }
+
+    /// Who holds the numbers.
+    fn holder(&self) -> Metrics {
+        let mut at = self.clone();
+        loop {
+            let next = match &*at.0.lock() {
+                Holder::Own(_) => None,
+                Holder::Joined(next) => Some(next.clone()),
+            };
+            match next {
+                Some(next) => at = next,
+                None => return at,
+            }
+        }
+    }
+
+    fn with<R>(&self, use_numbers: impl FnOnce(&mut Numbers) -> R) -> R {
+        let mut at = self.clone();
+        loop {
+            let next = match &mut *at.0.lock() {
+                Holder::Own(numbers) => return use_numbers(numbers),
+                Holder::Joined(next) => next.clone(),
+            };
+            at = next;
+        }
+    }
+}

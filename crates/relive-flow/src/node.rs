@@ -1,0 +1,95 @@
+//! The operators of a graph, as they are shown and counted.
+
+use std::any::Any;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Place;
+use crate::pull::{Polled, Pull, Source, Turn};
+use crate::{ErrorKind, FlowError, Result};
+
+/// An operator and what it pulls from.
+#[derive(Debug)]
+pub(crate) struct Node {
+    name: String,
+    inputs: Vec<Arc<Node>>,
+    /// Items that have left it. Only who pulls writes.
+    items: AtomicU64,
+}
+
+impl Node {
+    pub(crate) fn new(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), inputs, items: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn inputs(&self) -> &[Arc<Node>] {
+        &self.inputs
+    }
+
+    pub(crate) fn items(&self) -> u64 {
+        self.items.load(Ordering::Relaxed)
+    }
+
+    fn count(&self) {
+        self.items.store(self.items() + 1, Ordering::Relaxed);
+    }
+
+    /// Calls the function of the operator for an item; a panic becomes an error.
+    pub(crate) fn call<R>(
+        &self,
+        source: Option<Source>,
+        item: u64,
+        function: impl FnOnce() -> R,
+    ) -> Result<R> {
+        catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
+            FlowError::at(ErrorKind::Panicked, self.place(source, item), panic_text(&*panic))
+        })
+    }
+
+    /// [`call`](Self::call) for a function that may fail.
+    pub(crate) fn try_call<R, E>(
+        &self,
+        source: Option<Source>,
+        item: u64,
+        function: impl FnOnce() -> Result<R, E>,
+    ) -> Result<R>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let done = self.call(source, item, function)?;
+        done.map_err(|error| FlowError::caused(self.place(source, item), error.into()))
+    }
+
+    fn place(&self, source: Option<Source>, item: u64) -> Place {
+        Place { operator: self.name.clone(), source, item }
+    }
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+/// An operator whose items are counted.
+pub(crate) struct Counted<P> {
+    pub(crate) pull: P,
+    pub(crate) node: Arc<Node>,
+}
+
+impl<T, P: Pull<T>> Pull<T> for Counted<P> {
+    #[inline]
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        let polled = self.pull.poll_next(turn);
+        if let std::task::Poll::Ready(Some(Ok(_))) = &polled {
+            self.node.count();
+        }
+        polled
+    }
+}

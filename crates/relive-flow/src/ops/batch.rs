@@ -1,0 +1,121 @@
+//! From single items to lists of them, and back.
+
+use std::task::Poll;
+
+use crate::Flow;
+use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+
+/// Collects items to lists.
+struct Batch<T> {
+    upstream: Box<dyn Pull<T>>,
+    size: usize,
+    collected: Vec<T>,
+    source: Option<Source>,
+    is_over: bool,
+}
+
+impl<T> Batch<T> {
+    fn add(&mut self, Tagged { item, source }: Tagged<T>) {
+        self.source =
+            if self.collected.is_empty() { source } else { self.source.filter(|own| Some(*own) == source) };
+        self.collected.push(item);
+    }
+
+    fn emit(&mut self) -> Polled<Vec<T>> {
+        let item = std::mem::replace(&mut self.collected, Vec::with_capacity(self.size));
+        Poll::Ready(Some(Ok(Tagged { item, source: self.source })))
+    }
+}
+
+impl<T: Send> Pull<Vec<T>> for Batch<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Vec<T>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        while self.collected.len() < self.size {
+            match self.upstream.poll_next(turn) {
+                Poll::Ready(Some(Ok(tagged))) => self.add(tagged),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => {
+                    self.is_over = true;
+                    return if self.collected.is_empty() { Poll::Ready(None) } else { self.emit() };
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.emit()
+    }
+}
+
+/// Gives the items of lists.
+struct Flatten<C: IntoIterator> {
+    upstream: Box<dyn Pull<C>>,
+    open: Option<(C::IntoIter, Option<Source>)>,
+}
+
+impl<C> Pull<C::Item> for Flatten<C>
+where
+    C: IntoIterator,
+    C::IntoIter: Send,
+{
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<C::Item> {
+        loop {
+            if let Some((items, source)) = &mut self.open {
+                match items.next() {
+                    Some(item) => return Poll::Ready(Some(Ok(Tagged { item, source: *source }))),
+                    None => self.open = None,
+                }
+            }
+            match self.upstream.poll_next(turn) {
+                Poll::Ready(Some(Ok(Tagged { item, source }))) => {
+                    self.open = Some((item.into_iter(), source));
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Flow<T> {
+    /// Lists of `size` items; the last may be shorter. A list has the source of its items if they all have the same. A `size` of 0 is an
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    #[must_use]
+    pub fn batch(self, size: usize) -> Flow<Vec<T>> {
+        let fault = (size == 0).then_some("a batch has at least one item");
+        self.then_unless(fault, format!("batch({size})"), |upstream| Batch {
+            upstream,
+            size,
+            collected: Vec::with_capacity(size),
+            source: None,
+            is_over: false,
+        })
+    }
+}
+
+impl<C> Flow<C>
+where
+    C: IntoIterator + 'static,
+    C::IntoIter: Send + 'static,
+    C::Item: 'static,
+{
+    /// The items of each item.
+    #[must_use]
+    pub fn flatten(self) -> Flow<C::Item> {
+        self.then("flatten", |upstream, _| Flatten { upstream, open: None })
+    }
+}
+
+impl<T: 'static> Flow<T> {
+    /// All that `function` makes of each item, which may be nothing.
+    #[must_use]
+    pub fn combine<C>(self, function: impl FnMut(T) -> C + Send + 'static) -> Flow<C::Item>
+    where
+        C: IntoIterator + 'static,
+        C::IntoIter: Send + 'static,
+        C::Item: 'static,
+    {
+        self.for_each(function).flatten()
+    }
+}

@@ -1,0 +1,135 @@
+//! Functions of single items.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::metrics::Metrics;
+use crate::node::Node;
+use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+use crate::{Flow, Result};
+
+/// What the function of an operator may know besides its item.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The numbers that the operators of the graph share.
+    pub metrics: &'a Metrics,
+    /// The source of the item.
+    pub source: Option<Source>,
+    /// Number of the item at this operator, counted from 0.
+    pub item: u64,
+}
+
+/// Turns each item of `upstream` into what `function` makes of it; into none, and the next one is asked for.
+struct Each<T, F> {
+    upstream: Box<dyn Pull<T>>,
+    function: F,
+    node: Arc<Node>,
+    seen: u64,
+}
+
+impl<T, U, F> Pull<U> for Each<T, F>
+where
+    F: FnMut(&Node, u64, Tagged<T>) -> Result<Option<Tagged<U>>> + Send,
+{
+    #[inline]
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<U> {
+        loop {
+            let tagged = match self.upstream.poll_next(turn) {
+                Poll::Ready(Some(Ok(tagged))) => tagged,
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            };
+            let number = self.seen;
+            self.seen += 1;
+            match (self.function)(&self.node, number, tagged) {
+                Ok(None) => {}
+                Ok(Some(tagged)) => return Poll::Ready(Some(Ok(tagged))),
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+    }
+}
+
+impl<T: 'static> Flow<T> {
+    fn each<U: 'static>(
+        self,
+        name: &str,
+        function: impl FnMut(&Node, u64, Tagged<T>) -> Result<Option<Tagged<U>>> + Send + 'static,
+    ) -> Flow<U> {
+        self.then(name, |upstream, node| Each { upstream, function, node, seen: 0 })
+    }
+
+    /// What `function` makes of each item.
+    #[must_use]
+    pub fn for_each<U: 'static>(self, mut function: impl FnMut(T) -> U + Send + 'static) -> Flow<U> {
+        self.each("for_each", move |node, number, Tagged { item, source }| {
+            let item = node.call(source, number, || function(item))?;
+            Ok(Some(Tagged { item, source }))
+        })
+    }
+
+    /// [`for_each`](Self::for_each) of a function that may fail.
+    #[must_use]
+    pub fn try_for_each<U: 'static, E>(
+        self,
+        mut function: impl FnMut(T) -> Result<U, E> + Send + 'static,
+    ) -> Flow<U>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.each("for_each", move |node, number, Tagged { item, source }| {
+            let item = node.try_call(source, number, || function(item))?;
+            Ok(Some(Tagged { item, source }))
+        })
+    }
+
+    /// [`for_each`](Self::for_each) of a function that looks at more than the item.
+    #[must_use]
+    pub fn for_each_with<U: 'static>(
+        self,
+        mut function: impl FnMut(Context<'_>, T) -> U + Send + 'static,
+    ) -> Flow<U> {
+        let metrics = self.metrics.clone();
+        self.each("for_each", move |node, number, Tagged { item, source }| {
+            let context = Context { metrics: &metrics, source, item: number };
+            let item = node.call(source, number, || function(context, item))?;
+            Ok(Some(Tagged { item, source }))
+        })
+    }
+
+    /// Looks at each item and lets it go on.
+    #[must_use]
+    pub fn inspect_with(self, mut look: impl FnMut(Context<'_>, &T) + Send + 'static) -> Flow<T> {
+        let metrics = self.metrics.clone();
+        self.each("inspect", move |node, number, tagged| {
+            let context = Context { metrics: &metrics, source: tagged.source, item: number };
+            node.call(tagged.source, number, || look(context, &tagged.item))?;
+            Ok(Some(tagged))
+        })
+    }
+
+    /// The items for which `keep` holds.
+    #[must_use]
+    pub fn filter(self, mut keep: impl FnMut(&T) -> bool + Send + 'static) -> Flow<T> {
+        self.each("filter", move |node, number, tagged| {
+            let keeps = node.call(tagged.source, number, || keep(&tagged.item))?;
+            Ok(keeps.then_some(tagged))
+        })
+    }
+
+    /// Each item with its source.
+    ///
+    /// # Errors
+    /// The flow gives an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item that has none, or was made of items of several.
+    #[must_use]
+    pub fn zip_with_source(self) -> Flow<(Source, T)> {
+        self.each("zip_with_source", |node, number, Tagged { item, source }| {
+            let known =
+                source.ok_or("the item has no source: it does not come from a shard, or from several");
+            let known = node.try_call(source, number, || known)?;
+            Ok(Some(Tagged { item: (known, item), source }))
+        })
+    }
+}

@@ -1,0 +1,8 @@
+//! The operators of one flow.
+
+mod batch;
+mod each;
+mod shuffle;
+mod take;
+
+pub use each::Context;

@@ -1,0 +1,52 @@
+//! Items in a random order.
+
+use std::task::Poll;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::Flow;
+use crate::pull::{Polled, Pull, Tagged, Turn};
+
+struct Shuffle<T> {
+    upstream: Box<dyn Pull<T>>,
+    size: usize,
+    buffer: Vec<Tagged<T>>,
+    rng: Xoshiro256PlusPlus,
+    is_over: bool,
+}
+
+impl<T: Send> Pull<T> for Shuffle<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        while !self.is_over && self.buffer.len() < self.size {
+            match self.upstream.poll_next(turn) {
+                Poll::Ready(Some(Ok(tagged))) => self.buffer.push(tagged),
+                Poll::Ready(None) => self.is_over = true,
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        if self.buffer.is_empty() {
+            return Poll::Ready(None);
+        }
+        let chosen = self.rng.random_range(0..self.buffer.len());
+        Poll::Ready(Some(Ok(self.buffer.swap_remove(chosen))))
+    }
+}
+
+impl<T: Send + 'static> Flow<T> {
+    /// The items in a random order: of the next `buffer` ones a random one. A buffer of 1 changes nothing, and one that holds all items gives
+    /// each order with the same chance. The same seed gives the same order.
+    /// A buffer of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    #[must_use]
+    pub fn shuffle(self, buffer: usize, seed: u64) -> Flow<T> {
+        let fault = (buffer == 0).then_some("the buffer holds at least one item");
+        self.then_unless(fault, format!("shuffle({buffer})"), |upstream| Shuffle {
+            upstream,
+            size: buffer,
+            buffer: Vec::with_capacity(buffer),
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            is_over: false,
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! The first items.
+
+use std::task::Poll;
+
+use crate::Flow;
+use crate::pull::{Polled, Pull, Turn};
+
+struct Take<T> {
+    upstream: Box<dyn Pull<T>>,
+    left: usize,
+}
+
+impl<T> Pull<T> for Take<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let polled = self.upstream.poll_next(turn);
+        if let Poll::Ready(Some(Ok(_))) = &polled {
+            self.left -= 1;
+        }
+        polled
+    }
+}
+
+impl<T: 'static> Flow<T> {
+    /// The first `count` items; what is behind them is not asked for.
+    #[must_use]
+    pub fn take(self, count: usize) -> Flow<T> {
+        self.then(format!("take({count})"), |upstream, _| Take { upstream, left: count })
+    }
+}

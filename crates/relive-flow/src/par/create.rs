@@ -1,0 +1,106 @@
+//! Making shards.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::failure::OnFailure;
+use super::parflow::{Make, ParFlow, Plan, Shard};
+use super::runner::Executor;
+use crate::Flow;
+use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+
+/// Gives all items the source of their shard.
+struct OfShard<T> {
+    upstream: Box<dyn Pull<T>>,
+    source: Source,
+}
+
+impl<T> Pull<T> for OfShard<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        match self.upstream.poll_next(turn) {
+            Poll::Ready(Some(Ok(tagged))) => {
+                Poll::Ready(Some(Ok(Tagged { source: Some(self.source), ..tagged })))
+            }
+            other => other,
+        }
+    }
+}
+
+impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
+    /// `shards` shards, each with the state that `state` makes of its number, and the items that `items` makes of its state until there are none. Both
+    /// are called again if a shard is [restarted](OnFailure::Restart).
+    #[must_use]
+    pub fn from_states(
+        executor: &Executor,
+        shards: u32,
+        state: impl Fn(u32) -> S + Send + Sync + 'static,
+        items: impl FnMut(&mut S) -> Option<T> + Clone + Send + Sync + 'static,
+    ) -> Self {
+        Self::from_flows(executor, shards, state, move |shard| {
+            let (shard, mut items) = (shard.clone(), items.clone());
+            let item = move || shard.with(|state| items(state));
+            Flow::from_iter("items", std::iter::from_fn(item))
+        })
+    }
+
+    /// `shards` shards, each with a state and a stream of its own.
+    #[must_use]
+    pub fn from_flows(
+        executor: &Executor,
+        shards: u32,
+        state: impl Fn(u32) -> S + Send + Sync + 'static,
+        flow: impl Fn(&Shard<S>) -> Flow<T> + Send + Sync + 'static,
+    ) -> Self {
+        let state = Arc::new(state);
+        let make: Make<T, S> = Arc::new(move |shard: &Shard<S>| {
+            let source = shard.source();
+            flow(shard).then("shard", move |upstream, _| OfShard { upstream, source })
+        });
+        let plans = (0..shards).map(|number| {
+            let state = Arc::clone(&state);
+            let state: Arc<dyn Fn() -> S + Send + Sync> = Arc::new(move || state(number));
+            Plan { shard: Shard::new(number, state()), state, make: Arc::clone(&make) }
+        });
+        Self { plans: plans.collect(), executor: executor.clone(), on_failure: OnFailure::default() }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> ParFlow<T> {
+    /// The items over `shards` shards: number i goes to shard i mod `shards`.
+    #[must_use]
+    pub fn from_items(executor: &Executor, items: impl IntoIterator<Item = T>, shards: u32) -> Self {
+        let items: Arc<Vec<T>> = Arc::new(items.into_iter().collect());
+        Self::from_flows(
+            executor,
+            shards,
+            |_| (),
+            move |shard| {
+                let (items, mut next) = (Arc::clone(&items), shard.number() as usize);
+                let item = move || {
+                    let item = items.get(next).cloned();
+                    next = next.saturating_add(shards as usize);
+                    item
+                };
+                Flow::from_iter("items", std::iter::from_fn(item))
+            },
+        )
+    }
+}
+
+impl ParFlow<u64> {
+    /// The numbers below `count` over `shards` shards, in ranges; the last shard takes what does not go into equal parts.
+    #[must_use]
+    pub fn from_range(executor: &Executor, count: u64, shards: u32) -> Self {
+        let length = count / u64::from(shards.max(1));
+        Self::from_flows(
+            executor,
+            shards,
+            |_| (),
+            move |shard| {
+                let number = u64::from(shard.number());
+                let end = if number + 1 == u64::from(shards) { count } else { (number + 1) * length };
+                Flow::from_iter("range", number * length..end)
+            },
+        )
+    }
+}

@@ -1,0 +1,261 @@
+//! From shards to one stream.
+
+use std::task::Poll;
+
+use super::failure::OnFailure;
+use super::parflow::{ParFlow, Plan};
+use super::runner::{Executor, Runner};
+use crate::metrics::Metrics;
+use crate::node::Node;
+use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::{Flow, Result};
+
+/// How far shards work ahead of who pulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Async {
+    /// Items of each shard that are being made or wait to be taken, at least 1.
+    pub depth: usize,
+    /// When the next item is asked for.
+    pub resubmit: Resubmit,
+}
+
+impl Default for Async {
+    /// One item, and the next is asked for before it is handed out.
+    fn default() -> Self {
+        Self { depth: 1, resubmit: Resubmit::Before }
+    }
+}
+
+/// When a shard is asked for its next item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resubmit {
+    /// Before an item is handed out, so that the shard works meanwhile. What whoever has the item changes is seen `depth` items later.
+    Before,
+    /// When the next item is pulled, so that the shard sees what has changed: with a depth of 1, at once.
+    After,
+}
+
+/// The shards of a gathering operator, which start with the first pull.
+struct Crew<T, S> {
+    executor: Executor,
+    on_failure: OnFailure,
+    plans: Vec<Plan<T, S>>,
+    runners: Vec<Runner<T, S>>,
+}
+
+impl<T: Send + 'static, S: Send + 'static> Crew<T, S> {
+    fn of(par: ParFlow<T, S>) -> Self {
+        let ParFlow { plans, executor, on_failure } = par;
+        Self { executor, on_failure, plans, runners: Vec::new() }
+    }
+
+    /// Starts the shards, if they are not; whether it has.
+    fn start(&mut self, ahead: usize) -> Result<bool> {
+        let has_started = !self.plans.is_empty();
+        for plan in std::mem::take(&mut self.plans) {
+            let mut runner = Runner::start(&self.executor, plan, self.on_failure)?;
+            runner.ask(ahead);
+            self.runners.push(runner);
+        }
+        Ok(has_started)
+    }
+
+    /// Takes note of an error of a shard; whether it is given on.
+    fn tells(&self, live: usize) -> bool {
+        self.on_failure != OnFailure::DropShard || live == 0
+    }
+}
+
+/// One item of each shard at a time.
+struct Rounds<T, S> {
+    crew: Crew<T, S>,
+    /// Of the round that is being made, what has come of each shard, by its place.
+    round: Vec<Option<Result<Tagged<T>>>>,
+    is_asked: bool,
+}
+
+impl<T: Send + 'static, S: Send + 'static> Rounds<T, S> {
+    /// The next round: of each shard that has not ended one item, in their order.
+    fn poll_round(&mut self, turn: &mut Turn<'_>) -> Poll<Result<Vec<Result<Tagged<T>>>>> {
+        if let Err(error) = self.crew.start(0) {
+            return Poll::Ready(Err(error));
+        }
+        if !std::mem::replace(&mut self.is_asked, true) {
+            self.crew.runners.iter_mut().for_each(|runner| runner.ask(1));
+            self.round = self.crew.runners.iter().map(|_| None).collect();
+        }
+        let mut ended = Vec::new();
+        let mut is_complete = true;
+        for (place, runner) in self.crew.runners.iter_mut().enumerate() {
+            let Some(slot @ None) = self.round.get_mut(place) else { continue };
+            match runner.poll_next(turn) {
+                Poll::Ready(Some(item)) => *slot = Some(item),
+                Poll::Ready(None) => ended.push(place),
+                Poll::Pending => is_complete = false,
+            }
+        }
+        for place in ended.into_iter().rev() {
+            drop(self.crew.runners.remove(place));
+            self.round.remove(place);
+        }
+        if !is_complete {
+            return Poll::Pending;
+        }
+        self.is_asked = false;
+        let mut round: Vec<_> = std::mem::take(&mut self.round).into_iter().flatten().collect();
+        if !self
+            .crew
+            .tells(self.crew.runners.len().saturating_sub(round.iter().filter(|item| item.is_err()).count()))
+        {
+            round.retain(Result::is_ok);
+        }
+        Poll::Ready(Ok(round))
+    }
+
+    fn is_over(&self) -> bool {
+        self.crew.runners.is_empty() && self.crew.plans.is_empty()
+    }
+}
+
+/// Gives the items of rounds one by one.
+struct GatherSync<T, S> {
+    rounds: Rounds<T, S>,
+    ready: std::vec::IntoIter<Result<Tagged<T>>>,
+}
+
+impl<T: Send + 'static, S: Send + 'static> Pull<T> for GatherSync<T, S> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        loop {
+            if let Some(item) = self.ready.next() {
+                return Poll::Ready(Some(item));
+            }
+            if self.rounds.is_over() {
+                return Poll::Ready(None);
+            }
+            match self.rounds.poll_round(turn) {
+                Poll::Ready(Ok(round)) => self.ready = round.into_iter(),
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// Gives rounds whole.
+struct Across<T, S>(Rounds<T, S>);
+
+impl<T: Send + 'static, S: Send + 'static> Pull<Vec<T>> for Across<T, S> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Vec<T>> {
+        while !self.0.is_over() {
+            match self.0.poll_round(turn) {
+                Poll::Ready(Ok(round)) if round.is_empty() => {}
+                Poll::Ready(round) => {
+                    let items =
+                        round.and_then(|round| round.into_iter().map(|item| Ok(item?.item)).collect());
+                    return Poll::Ready(Some(items.map(|item| Tagged { item, source: None })));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+/// Gives what is there, of one shard after the other.
+struct GatherAsync<T, S> {
+    crew: Crew<T, S>,
+    mode: Async,
+    at: usize,
+    /// The shard that is to be asked for another item.
+    owed: Option<usize>,
+}
+
+impl<T: Send + 'static, S: Send + 'static> GatherAsync<T, S> {
+    fn settle(&mut self) {
+        if let Some(runner) = self.owed.take().and_then(|place| self.crew.runners.get_mut(place)) {
+            runner.ask(1);
+        }
+    }
+
+    fn handed_out(&mut self, place: usize) {
+        self.owed = Some(place);
+        if self.mode.resubmit == Resubmit::Before {
+            self.settle();
+        }
+    }
+}
+
+impl<T: Send + 'static, S: Send + 'static> Pull<T> for GatherAsync<T, S> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        if let Err(error) = self.crew.start(self.mode.depth.max(1)) {
+            return Poll::Ready(Some(Err(error)));
+        }
+        self.settle();
+        let mut idle = 0;
+        while idle < self.crew.runners.len() {
+            let place = self.at % self.crew.runners.len();
+            let Some(runner) = self.crew.runners.get_mut(place) else { break };
+            match runner.poll_next(turn) {
+                Poll::Ready(Some(item)) => {
+                    self.at = place + 1;
+                    self.handed_out(place);
+                    if item.is_ok() || self.crew.tells(self.crew.runners.len() - 1) {
+                        return Poll::Ready(Some(item));
+                    }
+                    idle = 0;
+                }
+                Poll::Ready(None) => {
+                    drop(self.crew.runners.remove(place));
+                    self.at = place;
+                    idle = 0;
+                }
+                Poll::Pending => {
+                    self.at = place + 1;
+                    idle += 1;
+                }
+            }
+        }
+        if self.crew.runners.is_empty() { Poll::Ready(None) } else { Poll::Pending }
+    }
+}
+
+impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
+    fn gathered<U: 'static, P: Pull<U> + 'static>(
+        self,
+        name: &str,
+        pull: impl FnOnce(Crew<T, S>) -> P,
+    ) -> Flow<U> {
+        let node = Node::new(format!("{name} of {} shards", self.plans.len()), Vec::new());
+        Flow::new(pull(Crew::of(self)), node, Metrics::default())
+    }
+
+    /// One item of each shard in turn, in their order. The shards make all of a round before any is given, and nothing of the next one before all are
+    /// taken: what changes meanwhile holds for all of it.
+    #[must_use]
+    pub fn gather_sync(self) -> Flow<T> {
+        self.gathered("gather_sync", |crew| {
+            let rounds = Rounds { crew, round: Vec::new(), is_asked: false };
+            GatherSync { rounds, ready: Vec::new().into_iter() }
+        })
+    }
+
+    /// The rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are left out.
+    #[must_use]
+    pub fn batch_across_shards(self) -> Flow<Vec<T>> {
+        self.gathered("batch_across_shards", |crew| {
+            Across(Rounds { crew, round: Vec::new(), is_asked: false })
+        })
+    }
+
+    /// Items of all shards as they come; those of one shard keep their order. On [`Executor::Serial`] the shards have their turns.
+    #[must_use]
+    pub fn gather_async(self, mode: Async) -> Flow<T> {
+        self.gathered("gather_async", |crew| GatherAsync { crew, mode, at: 0, owed: None })
+    }
+
+    /// The first `count` items of [`gather_sync`](Self::gather_sync).
+    #[must_use]
+    pub fn take(self, count: usize) -> Flow<T> {
+        self.gather_sync().take(count)
+    }
+}

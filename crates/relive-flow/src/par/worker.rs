@@ -1,0 +1,121 @@
+//! A shard in a thread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+use std::thread::{Builder, JoinHandle};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::failure::OnFailure;
+use super::parflow::Plan;
+use super::runner::ShardFlow;
+use crate::pull::{Polled, Tagged, Turn};
+use crate::{ErrorKind, FlowError, Result};
+
+/// The thread of a shard, seen from whoever pulls.
+pub(super) struct Worker<T> {
+    shared: Arc<Shared<T>>,
+    thread: Option<JoinHandle<()>>,
+    /// What was taken over from the thread at once.
+    taken: VecDeque<Option<Result<Tagged<T>>>>,
+}
+
+struct Shared<T> {
+    desk: Mutex<Desk<T>>,
+    /// Something was asked for, or it is to stop.
+    changed: Condvar,
+    stops: AtomicBool,
+}
+
+/// What thread and puller hand to each other.
+struct Desk<T> {
+    /// Items that were asked for and are not made.
+    wanted: usize,
+    made: VecDeque<Option<Result<Tagged<T>>>>,
+    /// Who waits for an item.
+    puller: Option<Waker>,
+    /// Wakes the shard's stream where it waits for something.
+    stream: Option<Waker>,
+}
+
+impl<T: Send + 'static> Worker<T> {
+    pub(super) fn start<S: Send + 'static>(plan: Plan<T, S>, on_failure: OnFailure) -> Result<Self> {
+        let desk = Desk { wanted: 0, made: VecDeque::new(), puller: None, stream: None };
+        let shared =
+            Shared { desk: Mutex::new(desk), changed: Condvar::new(), stops: AtomicBool::new(false) };
+        let shared = Arc::new(shared);
+        let name = plan.shard.source().to_string();
+        let of_thread = Arc::clone(&shared);
+        let thread = Builder::new().name(name).spawn(move || of_thread.run(ShardFlow::new(plan, on_failure)));
+        let thread = thread.map_err(|error| {
+            FlowError::new(ErrorKind::Operator, format!("a thread for a shard cannot be started: {error}"))
+        })?;
+        Ok(Self { shared, thread: Some(thread), taken: VecDeque::new() })
+    }
+
+    pub(super) fn ask(&self, items: usize) {
+        let mut desk = self.shared.desk.lock();
+        let slept = desk.wanted == 0;
+        desk.wanted += items;
+        drop(desk);
+        if slept {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    pub(super) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        if self.taken.is_empty() {
+            let mut desk = self.shared.desk.lock();
+            std::mem::swap(&mut self.taken, &mut desk.made);
+            if self.taken.is_empty() {
+                desk.puller = Some(turn.waker().clone());
+            }
+        }
+        self.taken.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl<T: Send + 'static> Shared<T> {
+    /// The thread: makes what is asked for until the stream ends, or nobody wants it any more.
+    fn run<S: Send + 'static>(&self, mut flow: ShardFlow<T, S>) {
+        while self.is_wanted() {
+            let register = |waker: &Waker| self.desk.lock().stream = Some(waker.clone());
+            let Some(item) = flow.flow().next_unless(&self.stops, register) else { return };
+            let Some(item) = flow.heed(item) else { continue };
+            let is_over = item.is_none();
+            let mut desk = self.desk.lock();
+            desk.made.push_back(item);
+            desk.wanted -= 1;
+            let puller = desk.puller.take();
+            drop(desk);
+            puller.into_iter().for_each(Waker::wake);
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Waits until an item is wanted; false if none will be.
+    fn is_wanted(&self) -> bool {
+        let mut desk = self.desk.lock();
+        while desk.wanted == 0 && !self.stops.load(Ordering::Relaxed) {
+            self.changed.wait(&mut desk);
+        }
+        !self.stops.load(Ordering::Relaxed)
+    }
+}
+
+impl<T> Drop for Worker<T> {
+    fn drop(&mut self) {
+        self.shared.stops.store(true, Ordering::Relaxed);
+        let stream = self.shared.desk.lock().stream.take();
+        stream.into_iter().for_each(Waker::wake);
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // Functions of operators do not panic here: their panics are errors.
+            let _ = thread.join();
+        }
+    }
+}

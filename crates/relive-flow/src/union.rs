@@ -1,0 +1,203 @@
+//! Several flows as one.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::Flow;
+use crate::node::Node;
+use crate::pull::{Polled, Pull, Turn};
+
+/// Most items that are taken in a row of a flow of weight [`Weight::All`], so that the others have their turn.
+const MAX_IN_A_ROW: u32 = 100;
+
+/// In which order the items of several flows come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// One item of each flow in turn, waiting for it: the order depends on nothing else.
+    RoundRobin,
+    /// One item of each flow in turn that has one.
+    Ready,
+    /// As many items of each flow in turn as its weight says, waiting for them. Weights that are no whole numbers need random numbers, which
+    /// depend on the seed.
+    Weighted {
+        /// One for each flow.
+        weights: Vec<Weight>,
+        /// Of the random numbers.
+        seed: u64,
+    },
+}
+
+/// How many items of a flow are taken in its turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weight {
+    /// So many, waiting for them. Of 2.25, two, and in a quarter of the turns three.
+    Times(f64),
+    /// All that are there, up to a hundred, waiting for none.
+    All,
+}
+
+impl Order {
+    /// Each flow with its weight, for weights that are whole numbers.
+    #[must_use]
+    pub fn weighted(weights: impl IntoIterator<Item = Weight>) -> Self {
+        Self::Weighted { weights: weights.into_iter().collect(), seed: 0 }
+    }
+
+    /// Why so many flows cannot be joined like this.
+    fn fault(&self, flows: usize) -> Option<String> {
+        if flows == 0 {
+            return Some("there are no flows to be joined".to_owned());
+        }
+        let Self::Weighted { weights, .. } = self else { return None };
+        if weights.len() != flows {
+            return Some(format!("there are {} weights for {flows} flows", weights.len()));
+        }
+        if weights.iter().all(|weight| *weight == Weight::All) {
+            return Some(
+                "all weights are `All`, so that nothing is waited for; give one of the flows a number"
+                    .to_owned(),
+            );
+        }
+        let wrong = weights.iter().find_map(|weight| match weight {
+            Weight::Times(times) if !times.is_finite() || *times <= 0.0 => Some(*times),
+            Weight::Times(_) | Weight::All => None,
+        });
+        wrong.map(|times| format!("a weight must be a number above 0, but one is {times}"))
+    }
+}
+
+struct Union<T> {
+    children: Vec<Child<T>>,
+    order: Order,
+    rng: Xoshiro256PlusPlus,
+    /// Whose turn it is, …
+    at: usize,
+    /// … and how many more items it may give in it; none if its turn has not begun.
+    left: Option<Left>,
+    /// Children in a row that had nothing.
+    idle: usize,
+}
+
+struct Child<T> {
+    pull: Box<dyn Pull<T>>,
+    weight: Option<Weight>,
+}
+
+/// What is left of a turn.
+#[derive(Clone, Copy)]
+struct Left {
+    items: u32,
+    waits: bool,
+}
+
+impl<T> Union<T> {
+    fn begin_turn(&mut self) -> Left {
+        let weight = self.children.get(self.at).and_then(|child| child.weight);
+        match (weight, &self.order) {
+            (Some(Weight::All), _) => Left { items: MAX_IN_A_ROW, waits: false },
+            (Some(Weight::Times(times)), _) => {
+                let more = self.rng.random_bool(times.fract().clamp(0.0, 1.0));
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "it is positive, and saturates"
+                )]
+                let items = (times as u32).saturating_add(u32::from(more));
+                Left { items, waits: true }
+            }
+            (None, order) => Left { items: 1, waits: *order == Order::RoundRobin },
+        }
+    }
+
+    fn end_turn(&mut self) {
+        self.left = None;
+        self.at = (self.at + 1) % self.children.len().max(1);
+    }
+
+    fn remove(&mut self) {
+        self.children.remove(self.at);
+        self.left = None;
+        if self.at >= self.children.len() {
+            self.at = 0;
+        }
+    }
+}
+
+impl<T> Pull<T> for Union<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        self.idle = 0;
+        loop {
+            let left = match self.left {
+                Some(left) => left,
+                None => self.begin_turn(),
+            };
+            let Some(child) = self.children.get_mut(self.at) else { return Poll::Ready(None) };
+            if left.items == 0 {
+                self.end_turn();
+                continue;
+            }
+            match child.pull.poll_next(turn) {
+                Poll::Ready(Some(item)) => {
+                    self.left = Some(Left { items: left.items - 1, ..left });
+                    if left.items == 1 {
+                        self.end_turn();
+                    }
+                    return Poll::Ready(Some(item));
+                }
+                Poll::Ready(None) => self.remove(),
+                Poll::Pending if left.waits => {
+                    self.left = Some(left);
+                    return Poll::Pending;
+                }
+                Poll::Pending => {
+                    self.idle += 1;
+                    self.end_turn();
+                    if self.idle >= self.children.len() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: 'static> Flow<T> {
+    /// The items of all flows, in this order; it ends when all have ended. The flows have their [`Metrics`](crate::Metrics) in common from now on.
+    ///
+    /// No flows, and weights that make no sense, are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    ///
+    /// ```
+    /// use relive_flow::{Flow, Order, Weight};
+    ///
+    /// let numbers = |name, number| Flow::from_iter(name, [number; 3]);
+    /// let order = Order::weighted([Weight::Times(2.0), Weight::Times(1.0)]);
+    /// let joined = Flow::union([numbers("ones", 1), numbers("twos", 2)], order);
+    /// assert_eq!(joined.into_iter().collect::<Result<Vec<_>, _>>()?, [1, 1, 2, 1, 2, 2]);
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn union(flows: impl IntoIterator<Item = Flow<T>>, order: Order) -> Flow<T> {
+        let flows: Vec<Flow<T>> = flows.into_iter().collect();
+        let metrics = flows.first().map(|flow| flow.metrics.clone()).unwrap_or_default();
+        flows.iter().for_each(|flow| flow.metrics.join(&metrics));
+        let node = Node::new("union", flows.iter().map(|flow| Arc::clone(&flow.node)).collect());
+        if let Some(fault) = order.fault(flows.len()) {
+            return Flow::refused(node, metrics, &fault);
+        }
+        let weights = |number: usize| match &order {
+            Order::Weighted { weights, .. } => weights.get(number).copied(),
+            Order::RoundRobin | Order::Ready => None,
+        };
+        let children = flows
+            .into_iter()
+            .enumerate()
+            .map(|(number, flow)| Child { pull: flow.pull, weight: weights(number) });
+        let children = children.collect();
+        let seed = if let Order::Weighted { seed, .. } = order { seed } else { 0 };
+        let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Flow::new(Union { children, order, rng, at: 0, left: None, idle: 0 }, node, metrics)
+    }
+}

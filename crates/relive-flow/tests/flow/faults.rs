@@ -1,0 +1,126 @@
+//! What goes wrong, and where it is said to.
+
+use std::error::Error;
+use std::time::Duration;
+
+use relive_flow::{Async, ErrorKind, Executor, Flow, OnFailure, Order, ParFlow, Source, Weight};
+
+fn fault<T: std::fmt::Debug + 'static>(mut flow: Flow<T>) -> (ErrorKind, String) {
+    let error = flow.next().unwrap().unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+fn numbers() -> Flow<u32> {
+    Flow::from_iter("numbers", 0..3)
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_the_first_pull() {
+    let invalid = |text: &str| (ErrorKind::Invalid, text.to_owned());
+    assert_eq!(fault(numbers().batch(0)), invalid("batch(0): a batch has at least one item"));
+    assert_eq!(fault(numbers().shuffle(0, 1)), invalid("shuffle(0): the buffer holds at least one item"));
+    let none: [Flow<u32>; 0] = [];
+    assert_eq!(fault(Flow::union(none, Order::Ready)), invalid("union: there are no flows to be joined"));
+    for (weights, text) in [
+        (vec![Weight::Times(1.0)], "union: there are 1 weights for 2 flows"),
+        (
+            vec![Weight::All; 2],
+            "union: all weights are `All`, so that nothing is waited for; give one of the flows a number",
+        ),
+        (vec![Weight::Times(-0.5); 2], "union: a weight must be a number above 0, but one is -0.5"),
+        (vec![Weight::Times(f64::NAN); 2], "union: a weight must be a number above 0, but one is NaN"),
+    ] {
+        assert_eq!(fault(Flow::union([numbers(), numbers()], Order::weighted(weights))), invalid(text));
+    }
+}
+
+#[test]
+fn a_function_that_fails_or_panics_is_named_and_the_next_item_comes() {
+    for executor in [Executor::Serial, Executor::Threads] {
+        let par = ParFlow::from_range(&executor, 6, 2);
+        let mut flow = par.on_each(|flow, _| {
+            flow.filter(|number| {
+                assert!(*number != 4, "no fours");
+                true
+            })
+        });
+        flow = flow.on_each(|flow, _| {
+            flow.try_for_each(|number| if number == 1 { Err("no ones") } else { Ok(number) })
+        });
+        let items: Vec<_> = flow.gather_sync().into_iter().collect();
+        let told: Vec<String> =
+            items.iter().filter_map(|item| item.as_ref().err().map(ToString::to_string)).collect();
+        assert_eq!(
+            told,
+            [
+                "for_each failed at item 1 of shard 0: no ones",
+                "filter panicked at item 1 of shard 1: no fours"
+            ]
+        );
+        let failed = items.iter().find_map(|item| item.as_ref().err()).unwrap();
+        assert_eq!(
+            (failed.operator(), failed.item_source(), failed.item()),
+            (Some("for_each"), Some(Source(0)), Some(1))
+        );
+        assert_eq!(failed.source().unwrap().to_string(), "no ones");
+        assert_eq!(items.into_iter().filter_map(Result::ok).collect::<Vec<_>>(), [0, 3, 2, 5]);
+    }
+}
+
+#[test]
+fn shards_that_fail_are_dropped_or_made_anew() {
+    for executor in [Executor::Serial, Executor::Threads] {
+        let par = |on_failure| {
+            let counted = ParFlow::from_states(
+                &executor,
+                2,
+                |number| (number, 0),
+                |(shard, count)| {
+                    *count += 1;
+                    Some((*shard, *count))
+                },
+            );
+            let checked =
+                counted.on_each(|flow, _| {
+                    flow.try_for_each(|(shard, count)| {
+                        if shard == 1 && count == 3 { Err("worn out") } else { Ok((shard, count)) }
+                    })
+                });
+            checked.on_failure(on_failure).gather_sync()
+        };
+        let taken =
+            |on_failure, count| par(on_failure).take(count).into_iter().collect::<Result<Vec<_>, _>>();
+        assert_eq!(taken(OnFailure::DropShard, 6).unwrap(), [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (0, 4)]);
+        let again = taken(OnFailure::Restart { times: 1 }, 8).unwrap();
+        assert_eq!(again, [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 1), (0, 4), (1, 2)]);
+        let error = taken(OnFailure::Restart { times: 1 }, 12).unwrap_err();
+        assert_eq!(error.to_string(), "for_each failed at item 2 of shard 1: worn out");
+    }
+}
+
+#[test]
+fn a_graph_that_waits_for_itself_says_so() {
+    let [mut one, other] = numbers().duplicate(1);
+    assert_eq!(one.next().unwrap().unwrap(), 0);
+    let error = one.next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    assert!(error.to_string().starts_with("copy 0 of 2: this copy is as far ahead as it may be"), "{error}");
+    let late = one.next_within(Duration::from_millis(1)).unwrap().unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Timeout);
+    drop(other);
+    assert_eq!(one.next().unwrap().unwrap(), 1);
+}
+
+#[test]
+fn a_source_is_known_of_what_comes_from_a_shard() {
+    assert_eq!(
+        fault(numbers().zip_with_source()).1,
+        "zip_with_source failed at item 0: the item has no source: it does not come from a shard, or from several"
+    );
+    let par = ParFlow::from_range(&Executor::Serial, 4, 2);
+    let known = par.gather_async(Async::default()).zip_with_source();
+    let known: Vec<_> = known.into_iter().collect::<Result<_, _>>().unwrap();
+    assert_eq!(known, [(Source(0), 0), (Source(1), 2), (Source(0), 1), (Source(1), 3)]);
+    let mixed = ParFlow::from_range(&Executor::Serial, 4, 2).gather_sync().batch(2).zip_with_source();
+    assert_eq!(fault(mixed).0, ErrorKind::Operator);
+}

@@ -1,0 +1,42 @@
+//! Numbers of a graph, and graphs that are shown.
+
+use std::time::Duration;
+
+use relive_flow::{Flow, Order};
+
+fn counting(name: &str, steps: i64) -> Flow<i32> {
+    Flow::from_iter(name, 0..3).inspect_with(move |context, _| context.metrics.add("steps", steps))
+}
+
+#[test]
+fn graphs_that_are_joined_have_their_numbers_in_common_and_others_have_not() {
+    let apart = counting("apart", 1_000);
+    apart.metrics().add("steps", 1);
+    let (one, two, three) = (counting("one", 1), counting("two", 10), counting("three", 100));
+    three.metrics().time("learn", Duration::from_secs(2));
+    two.metrics().time("learn", Duration::from_secs(4));
+    one.metrics().set("loss", 0.5);
+    let nested = Flow::union([Flow::union([one, two], Order::RoundRobin), three], Order::RoundRobin);
+    let metrics = nested.metrics().clone();
+    assert_eq!(nested.into_iter().collect::<Result<Vec<_>, _>>().unwrap().len(), 9);
+    assert_eq!(
+        (metrics.counter("steps"), metrics.value("loss"), metrics.counter("none")),
+        (333, Some(0.5), 0)
+    );
+    assert_eq!(metrics.timer("learn").mean(), Some(Duration::from_secs(3)));
+    assert_eq!(apart.metrics().counter("steps"), 1);
+    let saved = metrics.counters();
+    metrics.add("steps", 1);
+    metrics.restore_counters(saved);
+    assert_eq!(metrics.counter("steps"), 333);
+}
+
+#[test]
+fn a_graph_is_drawn() {
+    let joined = Flow::union([counting("\"one\"", 1), counting("two", 1)], Order::Ready);
+    assert_eq!(
+        joined.mermaid(),
+        "flowchart LR\n    n0[\"#quot;one#quot;\"]\n    n1[\"inspect\"]\n    n0 --> n1\n    n2[\"two\"]\n    n3[\"inspect\"]\n    \
+         n2 --> n3\n    n4[\"union\"]\n    n1 --> n4\n    n3 --> n4\n"
+    );
+}

@@ -1,0 +1,96 @@
+//! Shards in threads: barriers, lag, what works ahead, and stopping.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
+
+/// Shards that give the number that their state is.
+fn numbered(executor: &Executor, shards: u32) -> ParFlow<u32, u32> {
+    ParFlow::from_states(executor, shards, |_| 0, |state| Some(*state))
+}
+
+#[test]
+fn what_changes_between_rounds_holds_for_all_of_the_next() {
+    for executor in [Executor::Serial, Executor::Threads] {
+        let par = numbered(&executor, 3);
+        let shards = par.shards();
+        let mut flow = par.gather_sync();
+        for version in 1..50 {
+            let round: Vec<u32> = (0..3).map(|_| flow.next().unwrap().unwrap()).collect();
+            assert_eq!(round, [version - 1; 3]);
+            shards.iter().for_each(|shard| shard.with(|state| *state = version));
+        }
+    }
+}
+
+#[test]
+fn a_shard_that_is_asked_after_the_item_sees_what_has_changed() {
+    let par = numbered(&Executor::Threads, 1);
+    let shard = par.shards().remove(0);
+    let mut flow = par.gather_async(Async { depth: 1, resubmit: Resubmit::After });
+    for version in 1..200 {
+        assert_eq!(flow.next().unwrap().unwrap(), version - 1);
+        shard.with(|state| *state = version);
+    }
+}
+
+#[test]
+fn shards_are_never_further_ahead_than_their_depth() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let of_shard = Arc::clone(&made);
+    let par = ParFlow::from_states(
+        &Executor::Threads,
+        1,
+        |_| (),
+        move |()| Some(of_shard.fetch_add(1, Ordering::SeqCst)),
+    );
+    let mut flow = par.gather_async(Async { depth: 4, resubmit: Resubmit::Before });
+    for item in 0..1_000 {
+        assert_eq!(flow.next().unwrap().unwrap(), item);
+        assert!(made.load(Ordering::SeqCst) <= item + 1 + 4);
+    }
+}
+
+#[test]
+fn all_items_come_once_and_those_of_a_shard_in_order() {
+    let par = ParFlow::from_range(&Executor::Threads, 20_000, 4);
+    let mut flow = par.gather_async(Async { depth: 8, resubmit: Resubmit::Before }).zip_with_source();
+    let mut next = [0, 5_000, 10_000, 15_000];
+    while let Some(item) = flow.next() {
+        let (source, item) = item.unwrap();
+        let expected = &mut next[source.0 as usize];
+        assert_eq!(item, *expected);
+        *expected += 1;
+    }
+    assert_eq!(next, [5_000, 10_000, 15_000, 20_000]);
+}
+
+#[test]
+fn a_flow_that_is_dropped_ends_its_shards() {
+    let alive = Arc::new(());
+    let state = Arc::clone(&alive);
+    let mut flow = ParFlow::from_states(&Executor::Threads, 4, move |_| Arc::clone(&state), |_| Some(1))
+        .gather_async(Async { depth: 100, resubmit: Resubmit::Before });
+    assert_eq!(flow.next().unwrap().unwrap(), 1);
+    drop(flow);
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+#[test]
+fn copies_in_threads_wait_for_each_other() {
+    let [one, other] = Flow::from_iter("numbers", 0..10_000_u64).duplicate(3);
+    let sum = |mut flow: Flow<u64>| {
+        let mut sum = 0;
+        // The other thread may not have begun.
+        while let Some(item) = flow.next_within(std::time::Duration::from_secs(60)) {
+            sum += item.unwrap();
+        }
+        sum
+    };
+    let sums = thread::scope(|scope| {
+        [scope.spawn(move || sum(one)), scope.spawn(move || sum(other))].map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(sums, [49_995_000; 2]);
+}
