@@ -49,19 +49,18 @@ impl<T: Send + 'static, S: Send + 'static> Crew<T, S> {
         Self { executor, on_failure, plans, runners: Vec::new() }
     }
 
-    /// Starts the shards, if they are not; whether it has.
-    fn start(&mut self, ahead: usize) -> Result<bool> {
-        let has_started = !self.plans.is_empty();
+    /// Starts the shards, if they are not, and asks each for so many items.
+    fn start(&mut self, ahead: usize) -> Result<()> {
         for plan in std::mem::take(&mut self.plans) {
             let mut runner = Runner::start(&self.executor, plan, self.on_failure)?;
             runner.ask(ahead);
             self.runners.push(runner);
         }
-        Ok(has_started)
+        Ok(())
     }
 
-    /// Takes note of an error of a shard; whether it is given on.
-    fn tells(&self, live: usize) -> bool {
+    /// Whether errors are given on while `live` other shards go on.
+    fn gives_errors_on(&self, live: usize) -> bool {
         self.on_failure != OnFailure::DropShard || live == 0
     }
 }
@@ -103,10 +102,8 @@ impl<T: Send + 'static, S: Send + 'static> Rounds<T, S> {
         }
         self.is_asked = false;
         let mut round: Vec<_> = std::mem::take(&mut self.round).into_iter().flatten().collect();
-        if !self
-            .crew
-            .tells(self.crew.runners.len().saturating_sub(round.iter().filter(|item| item.is_err()).count()))
-        {
+        let failed = round.iter().filter(|item| item.is_err()).count();
+        if !self.crew.gives_errors_on(self.crew.runners.len().saturating_sub(failed)) {
             round.retain(Result::is_ok);
         }
         Poll::Ready(Ok(round))
@@ -178,6 +175,7 @@ impl<T: Send + 'static, S: Send + 'static> GatherAsync<T, S> {
     }
 
     fn handed_out(&mut self, place: usize) {
+        self.settle();
         self.owed = Some(place);
         if self.mode.resubmit == Resubmit::Before {
             self.settle();
@@ -199,7 +197,7 @@ impl<T: Send + 'static, S: Send + 'static> Pull<T> for GatherAsync<T, S> {
                 Poll::Ready(Some(item)) => {
                     self.at = place + 1;
                     self.handed_out(place);
-                    if item.is_ok() || self.crew.tells(self.crew.runners.len() - 1) {
+                    if item.is_ok() || self.crew.gives_errors_on(self.crew.runners.len() - 1) {
                         return Poll::Ready(Some(item));
                     }
                     idle = 0;

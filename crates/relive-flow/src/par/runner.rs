@@ -40,11 +40,13 @@ impl<T: Send + 'static, S: Send + 'static> ShardFlow<T, S> {
         &mut self.flow
     }
 
+    /// Whether it has given its last.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// What is given on of what the stream gave; none if it is to be asked again.
     pub(super) fn heed(&mut self, item: Option<Result<Tagged<T>>>) -> Option<Option<Result<Tagged<T>>>> {
-        if self.is_over {
-            return Some(None);
-        }
         match (&item, self.on_failure) {
             (Some(Err(_)), OnFailure::Restart { times }) if times > 0 => {
                 self.on_failure = OnFailure::Restart { times: times - 1 };
@@ -93,6 +95,7 @@ impl<T: Send + 'static, S: Send + 'static> Runner<T, S> {
     pub(super) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         match self {
             Runner::Thread(worker) => worker.poll_next(turn),
+            Runner::Here { flow, .. } if flow.is_over() => Poll::Ready(None),
             Runner::Here { flow, wanted } => loop {
                 if *wanted == 0 {
                     return Poll::Pending;

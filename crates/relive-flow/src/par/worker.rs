@@ -84,17 +84,23 @@ impl<T: Send + 'static> Shared<T> {
             let register = |waker: &Waker| self.desk.lock().stream = Some(waker.clone());
             let Some(item) = flow.flow().next_unless(&self.stops, register) else { return };
             let Some(item) = flow.heed(item) else { continue };
-            let is_over = item.is_none();
-            let mut desk = self.desk.lock();
-            desk.made.push_back(item);
-            desk.wanted -= 1;
-            let puller = desk.puller.take();
-            drop(desk);
-            puller.into_iter().for_each(Waker::wake);
-            if is_over {
-                return;
+            if item.is_some() {
+                self.hand_over(item);
+            }
+            if flow.is_over() {
+                return self.hand_over(None);
             }
         }
+    }
+
+    /// Puts an item, or the end, where the puller finds it.
+    fn hand_over(&self, item: Option<Result<Tagged<T>>>) {
+        let mut desk = self.desk.lock();
+        desk.made.push_back(item);
+        desk.wanted = desk.wanted.saturating_sub(1);
+        let puller = desk.puller.take();
+        drop(desk);
+        puller.into_iter().for_each(Waker::wake);
     }
 
     /// Waits until an item is wanted; false if none will be.
