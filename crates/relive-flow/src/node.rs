@@ -5,6 +5,7 @@ use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use crate::error::Place;
 use crate::pull::{Polled, Pull, Source, Turn};
@@ -47,9 +48,7 @@ impl Node {
         item: u64,
         function: impl FnOnce() -> R,
     ) -> Result<R> {
-        catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
-            FlowError::at(ErrorKind::Panicked, self.place(source, item), panic_text(&*panic))
-        })
+        caught(&self.name, source, item, function)
     }
 
     /// [`call`](Self::call) for a function that may fail.
@@ -71,13 +70,26 @@ impl Node {
     }
 }
 
+/// Calls a function of an operator; a panic becomes an error.
+pub(crate) fn caught<R>(
+    operator: &str,
+    source: Option<Source>,
+    item: u64,
+    function: impl FnOnce() -> R,
+) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
+        let place = Place { operator: operator.to_owned(), source, item };
+        FlowError::at(ErrorKind::Panicked, place, panic_text(&*panic))
+    })
+}
+
 /// What a panic said.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
-/// An operator whose items are counted.
+/// An operator whose items are counted, and whose panics are errors.
 pub(crate) struct Counted<P> {
     pub(crate) pull: P,
     pub(crate) node: Arc<Node>,
@@ -86,10 +98,14 @@ pub(crate) struct Counted<P> {
 impl<T, P: Pull<T>> Pull<T> for Counted<P> {
     #[inline]
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        let polled = self.pull.poll_next(turn);
-        if let std::task::Poll::Ready(Some(Ok(_))) = &polled {
-            self.node.count();
+        match self.node.call(None, self.node.items(), || self.pull.poll_next(turn)) {
+            Ok(polled) => {
+                if let Poll::Ready(Some(Ok(_))) = &polled {
+                    self.node.count();
+                }
+                polled
+            }
+            Err(error) => Poll::Ready(Some(Err(error))),
         }
-        polled
     }
 }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod each;
+mod prefetch;
 mod shuffle;
 mod take;
 

@@ -3,8 +3,8 @@
 use std::task::Poll;
 
 use super::failure::OnFailure;
-use super::parflow::{ParFlow, Plan};
-use super::runner::{Executor, Runner};
+use super::parflow::ParFlow;
+use super::runner::{Executor, Runner, ShardFlow};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
@@ -36,23 +36,24 @@ pub enum Resubmit {
 }
 
 /// The shards of a gathering operator, which start with the first pull.
-struct Crew<T, S> {
+struct Crew<T> {
     executor: Executor,
     on_failure: OnFailure,
-    plans: Vec<Plan<T, S>>,
-    runners: Vec<Runner<T, S>>,
+    waiting: Vec<ShardFlow<T>>,
+    runners: Vec<Runner<T>>,
 }
 
-impl<T: Send + 'static, S: Send + 'static> Crew<T, S> {
-    fn of(par: ParFlow<T, S>) -> Self {
+impl<T: Send + 'static> Crew<T> {
+    fn of<S: Send + 'static>(par: ParFlow<T, S>) -> Self {
         let ParFlow { plans, executor, on_failure } = par;
-        Self { executor, on_failure, plans, runners: Vec::new() }
+        let waiting = plans.into_iter().map(|plan| ShardFlow::of(plan, on_failure)).collect();
+        Self { executor, on_failure, waiting, runners: Vec::new() }
     }
 
     /// Starts the shards, if they are not, and asks each for so many items.
     fn start(&mut self, ahead: usize) -> Result<()> {
-        for plan in std::mem::take(&mut self.plans) {
-            let mut runner = Runner::start(&self.executor, plan, self.on_failure)?;
+        for shard in std::mem::take(&mut self.waiting) {
+            let mut runner = Runner::start(&self.executor, shard)?;
             runner.ask(ahead);
             self.runners.push(runner);
         }
@@ -66,14 +67,14 @@ impl<T: Send + 'static, S: Send + 'static> Crew<T, S> {
 }
 
 /// One item of each shard at a time.
-struct Rounds<T, S> {
-    crew: Crew<T, S>,
+struct Rounds<T> {
+    crew: Crew<T>,
     /// Of the round that is being made, what has come of each shard, by its place.
     round: Vec<Option<Result<Tagged<T>>>>,
     is_asked: bool,
 }
 
-impl<T: Send + 'static, S: Send + 'static> Rounds<T, S> {
+impl<T: Send + 'static> Rounds<T> {
     /// The next round: of each shard that has not ended one item, in their order.
     fn poll_round(&mut self, turn: &mut Turn<'_>) -> Poll<Result<Vec<Result<Tagged<T>>>>> {
         if let Err(error) = self.crew.start(0) {
@@ -110,17 +111,17 @@ impl<T: Send + 'static, S: Send + 'static> Rounds<T, S> {
     }
 
     fn is_over(&self) -> bool {
-        self.crew.runners.is_empty() && self.crew.plans.is_empty()
+        self.crew.runners.is_empty() && self.crew.waiting.is_empty()
     }
 }
 
 /// Gives the items of rounds one by one.
-struct GatherSync<T, S> {
-    rounds: Rounds<T, S>,
+struct GatherSync<T> {
+    rounds: Rounds<T>,
     ready: std::vec::IntoIter<Result<Tagged<T>>>,
 }
 
-impl<T: Send + 'static, S: Send + 'static> Pull<T> for GatherSync<T, S> {
+impl<T: Send + 'static> Pull<T> for GatherSync<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         loop {
             if let Some(item) = self.ready.next() {
@@ -139,9 +140,9 @@ impl<T: Send + 'static, S: Send + 'static> Pull<T> for GatherSync<T, S> {
 }
 
 /// Gives rounds whole.
-struct Across<T, S>(Rounds<T, S>);
+struct Across<T>(Rounds<T>);
 
-impl<T: Send + 'static, S: Send + 'static> Pull<Vec<T>> for Across<T, S> {
+impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Vec<T>> {
         while !self.0.is_over() {
             match self.0.poll_round(turn) {
@@ -159,15 +160,15 @@ impl<T: Send + 'static, S: Send + 'static> Pull<Vec<T>> for Across<T, S> {
 }
 
 /// Gives what is there, of one shard after the other.
-struct GatherAsync<T, S> {
-    crew: Crew<T, S>,
+struct GatherAsync<T> {
+    crew: Crew<T>,
     mode: Async,
     at: usize,
     /// The shard that is to be asked for another item.
     owed: Option<usize>,
 }
 
-impl<T: Send + 'static, S: Send + 'static> GatherAsync<T, S> {
+impl<T: Send + 'static> GatherAsync<T> {
     fn settle(&mut self) {
         if let Some(runner) = self.owed.take().and_then(|place| self.crew.runners.get_mut(place)) {
             runner.ask(1);
@@ -183,7 +184,7 @@ impl<T: Send + 'static, S: Send + 'static> GatherAsync<T, S> {
     }
 }
 
-impl<T: Send + 'static, S: Send + 'static> Pull<T> for GatherAsync<T, S> {
+impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         if let Err(error) = self.crew.start(self.mode.depth.max(1)) {
             return Poll::Ready(Some(Err(error)));
@@ -221,7 +222,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     fn gathered<U: 'static, P: Pull<U> + 'static>(
         self,
         name: &str,
-        pull: impl FnOnce(Crew<T, S>) -> P,
+        pull: impl FnOnce(Crew<T>) -> P,
     ) -> Flow<U> {
         let node = Node::new(format!("{name} of {} shards", self.plans.len()), Vec::new());
         Flow::new(pull(Crew::of(self)), node, Metrics::default())
@@ -249,6 +250,15 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
         self.gathered("gather_async", |crew| GatherAsync { crew, mode, at: 0, owed: None })
+    }
+
+    /// Each shard as a flow of its own, which works up to `depth` items ahead.
+    #[must_use]
+    pub fn into_flows(self, depth: usize) -> Vec<Flow<T>> {
+        let ParFlow { plans, executor, on_failure } = self;
+        let alone = |plan| ParFlow { plans: vec![plan], executor: executor.clone(), on_failure };
+        let mode = Async { depth, resubmit: Resubmit::Before };
+        plans.into_iter().map(|plan| alone(plan).gather_async(mode)).collect()
     }
 
     /// The first `count` items of [`gather_sync`](Self::gather_sync).

@@ -11,3 +11,5 @@ pub use failure::OnFailure;
 pub use gather::{Async, Resubmit};
 pub use parflow::{ParFlow, Shard};
 pub use runner::Executor;
+pub(crate) use runner::ShardFlow;
+pub(crate) use worker::Worker;

@@ -1,11 +1,11 @@
 //! Where the streams of shards run.
 
-use std::sync::Arc;
 use std::task::Poll;
 
 use super::failure::OnFailure;
-use super::parflow::{Make, Plan, Shard};
+use super::parflow::Plan;
 use super::worker::Worker;
+use crate::node::caught;
 use crate::pull::{Polled, Tagged, Turn};
 use crate::{Flow, Result};
 
@@ -20,24 +20,48 @@ pub enum Executor {
     Threads,
 }
 
-/// The stream of a shard, which is made anew if it may be when it fails.
-pub(super) struct ShardFlow<T, S> {
-    flow: Flow<T>,
-    shard: Shard<S>,
-    state: Arc<dyn Fn() -> S + Send + Sync>,
-    make: Make<T, S>,
+/// The stream of a shard, which is made where it runs, and made anew if it may be when it fails.
+pub(crate) struct ShardFlow<T> {
+    name: String,
+    flow: Option<Flow<T>>,
+    make: Box<dyn FnMut() -> Option<Flow<T>> + Send>,
     on_failure: OnFailure,
     is_over: bool,
 }
 
-impl<T: Send + 'static, S: Send + 'static> ShardFlow<T, S> {
-    pub(super) fn new(plan: Plan<T, S>, on_failure: OnFailure) -> Self {
+impl<T: Send + 'static> ShardFlow<T> {
+    pub(super) fn of<S: Send + 'static>(plan: Plan<T, S>, on_failure: OnFailure) -> Self {
         let Plan { shard, state, make } = plan;
-        Self { flow: make(&shard), shard, state, make, on_failure, is_over: false }
+        let (name, mut is_first) = (shard.source().to_string(), true);
+        let make = move || {
+            if !std::mem::take(&mut is_first) {
+                let state = state();
+                shard.with(|old| *old = state);
+            }
+            Some(make(&shard))
+        };
+        Self { name, flow: None, make: Box::new(make), on_failure, is_over: false }
     }
 
-    pub(super) fn flow(&mut self) -> &mut Flow<T> {
-        &mut self.flow
+    /// One that is there already.
+    pub(crate) fn one(name: &str, flow: Flow<T>) -> Self {
+        let (name, make, on_failure) = (name.to_owned(), Box::new(|| None), OnFailure::GiveOn);
+        Self { name, flow: Some(flow), make, on_failure, is_over: false }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The stream.
+    ///
+    /// # Errors
+    /// The function that makes it panics.
+    pub(super) fn flow(&mut self) -> Result<Option<&mut Flow<T>>> {
+        if self.flow.is_none() && !self.is_over {
+            self.flow = caught(&self.name, None, 0, &mut self.make)?;
+        }
+        Ok(self.flow.as_mut())
     }
 
     /// Whether it has given its last.
@@ -50,36 +74,36 @@ impl<T: Send + 'static, S: Send + 'static> ShardFlow<T, S> {
         match (&item, self.on_failure) {
             (Some(Err(_)), OnFailure::Restart { times }) if times > 0 => {
                 self.on_failure = OnFailure::Restart { times: times - 1 };
-                let state = (self.state)();
-                self.shard.with(|old| *old = state);
-                self.flow = (self.make)(&self.shard);
+                self.flow = None;
                 return None;
             }
-            (Some(Err(_)), OnFailure::Restart { .. } | OnFailure::DropShard) | (None, _) => {
-                self.is_over = true;
-            }
+            (Some(Err(_)), OnFailure::Restart { .. } | OnFailure::DropShard) | (None, _) => self.end(),
+            // It could not be made, and will not be.
+            (Some(Err(_)), OnFailure::GiveOn) if self.flow.is_none() => self.end(),
             (Some(_), _) => {}
         }
         Some(item)
     }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        self.flow = None;
+    }
 }
 
 /// A shard at work.
-pub(super) enum Runner<T, S> {
+pub(super) enum Runner<T> {
     /// Here, with the number of items that were asked for.
-    Here { flow: ShardFlow<T, S>, wanted: usize },
+    Here { flow: ShardFlow<T>, wanted: usize },
     /// In a thread.
     Thread(Worker<T>),
 }
 
-impl<T: Send + 'static, S: Send + 'static> Runner<T, S> {
-    pub(super) fn start(executor: &Executor, plan: Plan<T, S>, on_failure: OnFailure) -> Result<Self> {
+impl<T: Send + 'static> Runner<T> {
+    pub(super) fn start(executor: &Executor, flow: ShardFlow<T>) -> Result<Self> {
         Ok(match executor {
-            Executor::Serial => {
-                let flow = ShardFlow::new(plan, on_failure);
-                Runner::Here { flow, wanted: 0 }
-            }
-            Executor::Threads => Runner::Thread(Worker::start(plan, on_failure)?),
+            Executor::Serial => Runner::Here { flow, wanted: 0 },
+            Executor::Threads => Runner::Thread(Worker::start(flow)?),
         })
     }
 
@@ -95,12 +119,21 @@ impl<T: Send + 'static, S: Send + 'static> Runner<T, S> {
     pub(super) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         match self {
             Runner::Thread(worker) => worker.poll_next(turn),
-            Runner::Here { flow, .. } if flow.is_over() => Poll::Ready(None),
             Runner::Here { flow, wanted } => loop {
+                if flow.is_over() {
+                    return Poll::Ready(None);
+                }
                 if *wanted == 0 {
                     return Poll::Pending;
                 }
-                let Poll::Ready(item) = flow.flow().poll_in(turn) else { return Poll::Pending };
+                let item = match flow.flow() {
+                    Ok(Some(stream)) => match stream.poll_in(turn) {
+                        Poll::Ready(item) => item,
+                        Poll::Pending => return Poll::Pending,
+                    },
+                    Ok(None) => None,
+                    Err(error) => Some(Err(error)),
+                };
                 if let Some(item) = flow.heed(item) {
                     *wanted -= 1;
                     return Poll::Ready(item);

@@ -8,14 +8,12 @@ use std::thread::{Builder, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::failure::OnFailure;
-use super::parflow::Plan;
 use super::runner::ShardFlow;
 use crate::pull::{Polled, Tagged, Turn};
 use crate::{ErrorKind, FlowError, Result};
 
 /// The thread of a shard, seen from whoever pulls.
-pub(super) struct Worker<T> {
+pub(crate) struct Worker<T> {
     shared: Arc<Shared<T>>,
     thread: Option<JoinHandle<()>>,
     /// What was taken over from the thread at once.
@@ -41,21 +39,20 @@ struct Desk<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    pub(super) fn start<S: Send + 'static>(plan: Plan<T, S>, on_failure: OnFailure) -> Result<Self> {
+    pub(crate) fn start(flow: ShardFlow<T>) -> Result<Self> {
         let desk = Desk { wanted: 0, made: VecDeque::new(), puller: None, stream: None };
         let shared =
             Shared { desk: Mutex::new(desk), changed: Condvar::new(), stops: AtomicBool::new(false) };
         let shared = Arc::new(shared);
-        let name = plan.shard.source().to_string();
         let of_thread = Arc::clone(&shared);
-        let thread = Builder::new().name(name).spawn(move || of_thread.run(ShardFlow::new(plan, on_failure)));
+        let thread = Builder::new().name(flow.name().to_owned()).spawn(move || of_thread.run(flow));
         let thread = thread.map_err(|error| {
             FlowError::new(ErrorKind::Operator, format!("a thread for a shard cannot be started: {error}"))
         })?;
         Ok(Self { shared, thread: Some(thread), taken: VecDeque::new() })
     }
 
-    pub(super) fn ask(&self, items: usize) {
+    pub(crate) fn ask(&self, items: usize) {
         let mut desk = self.shared.desk.lock();
         let slept = desk.wanted == 0;
         desk.wanted += items;
@@ -65,7 +62,7 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    pub(super) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+    pub(crate) fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         if self.taken.is_empty() {
             let mut desk = self.shared.desk.lock();
             std::mem::swap(&mut self.taken, &mut desk.made);
@@ -79,10 +76,17 @@ impl<T: Send + 'static> Worker<T> {
 
 impl<T: Send + 'static> Shared<T> {
     /// The thread: makes what is asked for until the stream ends, or nobody wants it any more.
-    fn run<S: Send + 'static>(&self, mut flow: ShardFlow<T, S>) {
+    fn run(&self, mut flow: ShardFlow<T>) {
         while self.is_wanted() {
             let register = |waker: &Waker| self.desk.lock().stream = Some(waker.clone());
-            let Some(item) = flow.flow().next_unless(&self.stops, register) else { return };
+            let item = match flow.flow() {
+                Ok(Some(stream)) => match stream.next_unless(&self.stops, register) {
+                    Some(item) => item,
+                    None => return,
+                },
+                Ok(None) => None,
+                Err(error) => Some(Err(error)),
+            };
             let Some(item) = flow.heed(item) else { continue };
             if item.is_some() {
                 self.hand_over(item);

@@ -19,6 +19,7 @@ fn what_makes_no_sense_is_refused_by_the_first_pull() {
     let invalid = |text: &str| (ErrorKind::Invalid, text.to_owned());
     assert_eq!(fault(numbers().batch(0)), invalid("batch(0): a batch has at least one item"));
     assert_eq!(fault(numbers().shuffle(0, 1)), invalid("shuffle(0): the buffer holds at least one item"));
+    assert_eq!(fault(numbers().prefetch(0)), invalid("prefetch(0): nothing is made ahead with a depth of 0"));
     let none: [Flow<u32>; 0] = [];
     assert_eq!(fault(Flow::union(none, Order::Ready)), invalid("union: there are no flows to be joined"));
     for (weights, text) in [
@@ -95,6 +96,31 @@ fn shards_that_fail_are_dropped_or_made_anew() {
         assert_eq!(again, [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 1), (0, 4), (1, 2)]);
         let error = taken(OnFailure::Restart { times: 1 }, 12).unwrap_err();
         assert_eq!(error.to_string(), "for_each failed at item 2 of shard 1: worn out");
+    }
+}
+
+#[test]
+fn a_panic_anywhere_is_an_error() {
+    let mut count = 0;
+    let items = std::iter::from_fn(move || {
+        count += 1;
+        assert!(count != 2, "a source");
+        Some(count)
+    });
+    let mut flow = Flow::from_iter("numbers", items).prefetch(1);
+    assert_eq!(flow.next().unwrap().unwrap(), 1);
+    assert_eq!(flow.next().unwrap().unwrap_err().to_string(), "numbers panicked at item 1: a source");
+    assert_eq!(flow.next().unwrap().unwrap(), 3);
+    for executor in [Executor::Serial, Executor::Threads] {
+        for on_failure in [OnFailure::GiveOn, OnFailure::DropShard, OnFailure::Restart { times: 2 }] {
+            let par = ParFlow::from_flows(&executor, 1, |_| (), |_| -> Flow<u32> { panic!("a factory") });
+            let mut flow = par.on_failure(on_failure).gather_sync();
+            assert_eq!(
+                flow.next().unwrap().unwrap_err().to_string(),
+                "shard 0 panicked at item 0: a factory"
+            );
+            assert!(flow.next().is_none());
+        }
     }
 }
 

@@ -94,3 +94,27 @@ fn copies_in_threads_wait_for_each_other() {
     });
     assert_eq!(sums, [49_995_000; 2]);
 }
+
+#[test]
+fn what_is_made_ahead_comes_in_order_and_no_further_than_its_depth() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&made);
+    let items = std::iter::from_fn(move || Some(counter.fetch_add(1, Ordering::SeqCst)));
+    let mut flow = Flow::from_iter("items", items).prefetch(5);
+    assert_eq!(made.load(Ordering::SeqCst), 0);
+    for item in 0..1_000 {
+        assert_eq!(flow.next().unwrap().unwrap(), item);
+        assert!(made.load(Ordering::SeqCst) <= item + 1 + 5);
+    }
+    let short = Flow::from_iter("items", 0..3).prefetch(100).prefetch(2);
+    assert_eq!(short.into_iter().collect::<Result<Vec<_>, _>>().unwrap(), [0, 1, 2]);
+}
+
+#[test]
+fn each_shard_is_a_flow_of_its_own() {
+    for executor in [Executor::Serial, Executor::Threads] {
+        let flows = ParFlow::from_range(&executor, 9, 2).into_flows(3);
+        let items = flows.into_iter().map(|flow| flow.into_iter().collect::<Result<Vec<_>, _>>().unwrap());
+        assert_eq!(items.collect::<Vec<_>>(), [vec![0, 1, 2, 3], vec![4, 5, 6, 7, 8]]);
+    }
+}

@@ -1,0 +1,62 @@
+//! A flow that works ahead.
+
+use std::task::Poll;
+
+use crate::Flow;
+use crate::par::{ShardFlow, Worker};
+use crate::pull::{Polled, Pull, Turn};
+
+/// A stream in a thread, which starts with the first pull.
+enum Prefetch<T> {
+    Waits(ShardFlow<T>),
+    Works(Worker<T>),
+    Over,
+}
+
+struct Ahead<T> {
+    stream: Prefetch<T>,
+    depth: usize,
+}
+
+impl<T: Send + 'static> Pull<T> for Ahead<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        loop {
+            match std::mem::replace(&mut self.stream, Prefetch::Over) {
+                Prefetch::Over => return Poll::Ready(None),
+                Prefetch::Waits(flow) => match Worker::start(flow) {
+                    Ok(worker) => {
+                        worker.ask(self.depth);
+                        self.stream = Prefetch::Works(worker);
+                    }
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                },
+                Prefetch::Works(mut worker) => {
+                    let polled = worker.poll_next(turn);
+                    match &polled {
+                        Poll::Ready(None) => return polled,
+                        Poll::Ready(Some(_)) => worker.ask(1),
+                        Poll::Pending => {}
+                    }
+                    self.stream = Prefetch::Works(worker);
+                    return polled;
+                }
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Flow<T> {
+    /// The same items, up to `depth` of them made ahead by a thread of their own, which starts with the first pull. A `depth` of 0 is an
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    #[must_use]
+    pub fn prefetch(self, depth: usize) -> Flow<T> {
+        let name = format!("prefetch({depth})");
+        if depth == 0 {
+            return self
+                .then_unless(Some("nothing is made ahead with a depth of 0"), name, |upstream| upstream);
+        }
+        let (node, metrics) = (self.node.clone(), self.metrics.clone());
+        let stream = Prefetch::Waits(ShardFlow::one(&name, self));
+        Flow::new(Ahead { stream, depth }, crate::node::Node::new(name, vec![node]), metrics)
+    }
+}
