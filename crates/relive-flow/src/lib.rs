@@ -8,6 +8,7 @@ mod node;
 mod ops;
 mod par;
 mod pull;
+mod ratio;
 mod show;
 mod union;
 
@@ -17,4 +18,5 @@ pub use metrics::{Metrics, Timer};
 pub use ops::Context;
 pub use par::{Async, Executor, OnFailure, ParFlow, Resubmit, Shard};
 pub use pull::{Polled, Pull, Source, Tagged, Turn};
+pub use ratio::Ratio;
 pub use union::{Order, Weight};

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use relive_flow::{Async, ErrorKind, Executor, Flow, OnFailure, Order, ParFlow, Source, Weight};
+use relive_flow::{Async, ErrorKind, Executor, Flow, OnFailure, Order, ParFlow, Ratio, Source, Weight};
 
 fn fault<T: std::fmt::Debug + 'static>(mut flow: Flow<T>) -> (ErrorKind, String) {
     let error = flow.next().unwrap().unwrap_err();
@@ -33,6 +33,17 @@ fn what_makes_no_sense_is_refused_by_the_first_pull() {
     ] {
         assert_eq!(fault(Flow::union([numbers(), numbers()], Order::weighted(weights))), invalid(text));
     }
+}
+
+#[test]
+fn a_ratio_that_nothing_could_keep_is_refused() {
+    let told = |ratio| fault(Flow::in_ratio(numbers(), numbers(), ratio)).1;
+    assert_eq!(
+        told(Ratio::exact(0.0, 1)),
+        "in_ratio(0): samples_per_insert must be a number above 0, but it is 0"
+    );
+    let ratio = Ratio { tolerance: 3.0, ..Ratio::exact(4.0, 1) };
+    assert_eq!(told(ratio), "in_ratio(4): the tolerance must be at least 4, but it is 3");
 }
 
 #[test]

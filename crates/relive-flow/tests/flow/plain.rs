@@ -1,7 +1,9 @@
 //! Random chains of operators, against the same chains of Rust's own iterators.
 
+use std::task::Poll;
+
 use proptest::prelude::*;
-use relive_flow::{Executor, Flow, ParFlow};
+use relive_flow::{Executor, Flow, ParFlow, Polled, Pull, Ratio, Tagged, Turn};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -43,7 +45,49 @@ fn plain(items: Vec<i64>, step: &Step) -> Vec<i64> {
     }
 }
 
+/// Gives an item where a list says so, and otherwise has none yet.
+struct Slow(std::vec::IntoIter<bool>, char);
+
+impl Pull<char> for Slow {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<char> {
+        match self.0.next() {
+            Some(true) => Poll::Ready(Some(Ok(Tagged { item: self.1, source: None }))),
+            Some(false) => {
+                turn.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => Poll::Ready(None),
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn a_ratio_is_never_off_by_more_than_its_tolerance(
+        (inserts, samples) in (prop::collection::vec(any::<bool>(), 0..80), prop::collection::vec(any::<bool>(), 0..80)),
+        samples_per_insert in prop::sample::select(vec![0.1, 0.5, 1.0, 1.5, 4.0]),
+        more in 0..5_u8,
+        min_inserted in 0..10_u64,
+    ) {
+        let tolerance = f64::max(samples_per_insert, 1.0) + f64::from(more);
+        let of = |ready: &Vec<bool>, item| Flow::from_pull("slow", Slow(ready.clone().into_iter(), item));
+        let ratio = Ratio { samples_per_insert, min_inserted, tolerance };
+        let joined = Flow::in_ratio(of(&inserts, 'i'), of(&samples, 's'), ratio);
+        let (mut inserted, mut sampled) = (0_u32, 0_u32);
+        let min = u32::try_from(min_inserted).unwrap();
+        for item in joined {
+            if item.unwrap() == 'i' { inserted += 1 } else { sampled += 1 }
+            let due = (f64::from(inserted) - f64::from(min)) * samples_per_insert - f64::from(sampled);
+            prop_assert!(sampled == 0 || inserted >= min);
+            prop_assert!(inserted < min || due.abs() <= tolerance, "{inserted} inserted, {sampled} sampled");
+        }
+        // It ends only where neither side could go on.
+        let left = |ready: &Vec<bool>, count: u32| ready.iter().filter(|ready| **ready).count() > count as usize;
+        let due = (f64::from(inserted) - f64::from(min)) * samples_per_insert - f64::from(sampled);
+        prop_assert!(!left(&inserts, inserted) || (inserted >= min && due + samples_per_insert > tolerance));
+        prop_assert!(!left(&samples, sampled) || inserted < min || due - 1.0 < -tolerance);
+    }
+
     #[test]
     fn a_chain_gives_what_iterators_give(items in prop::collection::vec(-20..20_i64, 0..60), steps in steps()) {
         let flow = steps.iter().fold(Flow::from_iter("items", items.clone()), flowing);

@@ -1,0 +1,144 @@
+//! Two flows that keep step: so many items of the one for each of the other.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::Flow;
+use crate::node::Node;
+use crate::pull::{Polled, Pull, Turn};
+
+/// How many items are sampled for each that is inserted, and how far it may be off.
+///
+/// With `i` items inserted and `s` sampled, sampling is allowed from `i = min_inserted` on, and both are allowed while `i · samples_per_insert - s` stays
+/// within `tolerance` of its value at `min_inserted` items and no samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Items sampled for each that is inserted, above 0.
+    pub samples_per_insert: f64,
+    /// Items that are inserted before the first is sampled.
+    pub min_inserted: u64,
+    /// How many samples it may be off, at least the larger of 1 and `samples_per_insert`: with less, one of both could never go on.
+    pub tolerance: f64,
+}
+
+impl Ratio {
+    /// As exact as can be.
+    #[must_use]
+    pub fn exact(samples_per_insert: f64, min_inserted: u64) -> Self {
+        Self { samples_per_insert, min_inserted, tolerance: samples_per_insert.max(1.0) }
+    }
+
+    fn fault(&self) -> Option<String> {
+        let Self { samples_per_insert, tolerance, .. } = *self;
+        if !samples_per_insert.is_finite() || samples_per_insert <= 0.0 {
+            return Some(format!(
+                "samples_per_insert must be a number above 0, but it is {samples_per_insert}"
+            ));
+        }
+        let least = samples_per_insert.max(1.0);
+        (!tolerance.is_finite() || tolerance < least)
+            .then(|| format!("the tolerance must be at least {least}, but it is {tolerance}"))
+    }
+}
+
+struct InStep<T> {
+    ratio: Ratio,
+    inserts: Side<T>,
+    samples: Side<T>,
+}
+
+struct Side<T> {
+    pull: Box<dyn Pull<T>>,
+    count: u64,
+    is_over: bool,
+}
+
+impl<T> Side<T> {
+    fn new(flow: Flow<T>) -> Self {
+        Self { pull: flow.pull, count: 0, is_over: false }
+    }
+
+    /// Its next item; none at its end, or if there is none yet.
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Option<Polled<T>> {
+        match self.pull.poll_next(turn) {
+            Poll::Ready(Some(item)) => {
+                self.count += u64::from(item.is_ok());
+                Some(Poll::Ready(Some(item)))
+            }
+            Poll::Ready(None) => {
+                self.is_over = true;
+                None
+            }
+            Poll::Pending => None,
+        }
+    }
+}
+
+impl<T> InStep<T> {
+    /// Samples that are due: how many more there would have to be for the ratio to be exact.
+    fn due(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "counts of items stay far below 2^52")]
+        let (inserted, sampled) =
+            (self.inserts.count as f64 - self.ratio.min_inserted as f64, self.samples.count as f64);
+        inserted * self.ratio.samples_per_insert - sampled
+    }
+
+    fn may_insert(&self) -> bool {
+        let is_first = self.inserts.count < self.ratio.min_inserted;
+        !self.inserts.is_over
+            && (is_first || self.due() + self.ratio.samples_per_insert <= self.ratio.tolerance)
+    }
+
+    fn may_sample(&self) -> bool {
+        let has_enough = self.inserts.count >= self.ratio.min_inserted;
+        !self.samples.is_over && has_enough && self.due() - 1.0 >= -self.ratio.tolerance
+    }
+}
+
+impl<T> Pull<T> for InStep<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        // What is due goes first, so that the ratio is as exact as it can be where both are ready.
+        let samples_first = self.due() >= 1.0;
+        for is_sample in [samples_first, !samples_first] {
+            let may = if is_sample { self.may_sample() } else { self.may_insert() };
+            let side = if is_sample { &mut self.samples } else { &mut self.inserts };
+            if let Some(polled) = may.then(|| side.poll_next(turn)).flatten() {
+                return polled;
+            }
+        }
+        // Neither may go on without the other, or neither has an item yet.
+        if self.may_insert() || self.may_sample() { Poll::Pending } else { Poll::Ready(None) }
+    }
+}
+
+impl<T: 'static> Flow<T> {
+    /// The items of both flows, `samples_per_insert` of `samples` for each of `inserts`, within the tolerance; whoever is ready goes on as far as that allows. It
+    /// ends when neither may go on: what is left of a flow that was not kept up with is not pulled. Errors do not count as items.
+    ///
+    /// A ratio that makes no sense is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    ///
+    /// ```
+    /// use relive_flow::{Flow, Ratio};
+    ///
+    /// let (acted, learnt) = (Flow::from_iter("acted", ["a"; 4]), Flow::from_iter("learnt", ["l"; 9]));
+    /// let joined = Flow::in_ratio(acted, learnt, Ratio::exact(2.0, 1));
+    /// assert_eq!(joined.into_iter().collect::<Result<String, _>>()?, "aallallallll");
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn in_ratio(inserts: Flow<T>, samples: Flow<T>, ratio: Ratio) -> Flow<T> {
+        let metrics = inserts.metrics.clone();
+        samples.metrics.join(&metrics);
+        let node = Node::new(
+            format!("in_ratio({})", ratio.samples_per_insert),
+            vec![Arc::clone(&inserts.node), Arc::clone(&samples.node)],
+        );
+        match ratio.fault() {
+            Some(fault) => Flow::refused(node, metrics, &fault),
+            None => {
+                let (inserts, samples) = (Side::new(inserts), Side::new(samples));
+                Flow::new(InStep { ratio, inserts, samples }, node, metrics)
+            }
+        }
+    }
+}
