@@ -61,7 +61,7 @@ class BufferTable:
             self._is_flat = not any(nest.is_nested(value) for value in step.values())
             self._columns = set(step)
             self._start(self._table.replace(signature=nest.map_structure(_spec, step)))
-        elif step.keys() != self._columns:
+        elif self._columns is None or step.keys() != self._columns:
             self._check_columns(step)
         self._writer.append(step)
         history = self._writer.history
@@ -74,7 +74,7 @@ class BufferTable:
         if self._server is None:
             self._columns = set(rows)
             self._start(self._table.replace(signature=nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)))
-        elif rows.keys() != self._columns:
+        elif self._columns is None or rows.keys() != self._columns:
             self._check_columns(rows)
         if count > self._kept:
             # Items are made of what a writer keeps.

@@ -144,7 +144,7 @@ impl BatchIterator {
         (infos.into_arrays(py)?, columns, lengths, names).into_pyobject(py)
     }
 
-    fn layouts(&self, batch: &SampleBatch) -> std::result::Result<Vec<ColumnLayout>, Failure> {
+    fn layouts(&self, batch: &SampleBatch) -> Result<Vec<ColumnLayout>, Failure> {
         Ok(if self.pad { batch.columns_padded()? } else { batch.columns()? })
     }
 
@@ -153,7 +153,7 @@ impl BatchIterator {
         batch: &SampleBatch,
         layouts: &[ColumnLayout],
         writing: Option<&mut Writing>,
-    ) -> std::result::Result<Vec<Column>, Failure> {
+    ) -> Result<Vec<Column>, Failure> {
         let places = match writing {
             Some(writing) => Places::given(&self.pool, writing.slices().collect()),
             None => Places::of(&self.pool),
