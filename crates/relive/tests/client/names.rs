@@ -272,7 +272,7 @@ async fn a_checkpoint_keeps_names() {
     first.close().await.unwrap();
     let tables = ["t", "u"].map(TableConfig::new);
     let builder =
-        tables.into_iter().fold(relive::engine::Engine::builder(), |builder, table| builder.table(table));
+        tables.into_iter().fold(relive::engine::Engine::builder(), relive::engine::EngineBuilder::table);
     let restored = builder.build_from(server.engine().snapshot(), relive::engine::Rules::Stored).unwrap();
     let client = Client::in_process(restored.engine);
     assert_eq!(client.column_names("t").await.unwrap(), Some(Nest::dict([("a", ()), ("b", ())])));
