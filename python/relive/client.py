@@ -69,6 +69,8 @@ class Client:
     # Whether it does as dm-reverb's client where this package's does otherwise: in what lists of numbers are, in the texts of some errors,
     # in waiting for a server of this process that was stopped, and in closing writers that have items left.
     _as_reverb = False
+    # Whether the columns of a step that is inserted must have the names of the table's.
+    _checks_names = True
 
     def __init__(
         self,
@@ -147,7 +149,7 @@ class Client:
             raise ValueError("priorities must name at least one table with a priority")
         if not isinstance(priorities, Mapping):
             raise TypeError(f"priorities must be a mapping of table to priority, not {priorities!r}")
-        self._native.insert(data, dict(priorities), timeout)
+        self._native.insert(data, dict(priorities), timeout, check_names=self._checks_names)
 
     def writer(
         self,

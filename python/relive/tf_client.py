@@ -37,6 +37,8 @@ class TFClient:
         self._server_address = server_address
         self._name = name
         self._client = clients.Client(server_address)
+        # A list of tensors has no names, whatever its tables' signatures have.
+        self._client._checks_names = False
 
     @property
     def server_address(self) -> str:
@@ -98,8 +100,7 @@ class TFClient:
         def insert(tables: np.ndarray, priorities: np.ndarray, *data: np.ndarray) -> list[np.ndarray]:
             try:
                 for by_table in _once_each(tables, priorities):
-                    # A list of tensors has no names, whatever its tables' signatures have.
-                    self._client._native.insert(list(data), by_table, None, check_names=False)
+                    self._client.insert(list(data), by_table)
             except errors.NotFoundError as error:
                 # What dm-reverb's operation says of an unknown table.
                 raise errors.InvalidArgumentError(str(error)) from error
