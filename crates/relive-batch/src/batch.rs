@@ -122,7 +122,6 @@ impl Batch {
         for (at, (((content, pieces), rows), column)) in sides.enumerate() {
             check(&content.layout, at, sample, &column)?;
             rows.push(column.rows());
-            pieces.reserve(column.slices().len());
             for slice in column.slices() {
                 let index = slice.index as usize;
                 let chunk = column.chunk_of(slice);
@@ -183,7 +182,7 @@ fn describe(dtype: DType, squeeze: bool, cell: &[u32]) -> String {
 /// Samples that are looked at side by side: items and chunks lie all over the memory, and the waits for them become one.
 const STAGE: usize = 32;
 
-/// Chunks of each item that are; of those of the others, the processor has enough to do.
+/// Chunks of each item that are fetched ahead: with more, those of other items would leave the cache before they are read.
 const TOUCHED_CHUNKS: usize = 4;
 
 fn touch(samples: &[Sampled]) {

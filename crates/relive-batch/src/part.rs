@@ -41,14 +41,14 @@ impl<'a> Part<'a> {
         Some(Self { tensor, first: slice.offset, rows: slice.length })
     }
 
-    pub(crate) fn stored(&self) -> Stored<'_> {
+    fn stored(&self) -> Stored<'_> {
         match self.tensor.plain_rows(self.first, self.rows) {
             Some(rows) => Stored::Plain(rows),
             None => Stored::Coded(&self.tensor.payload),
         }
     }
 
-    pub(crate) fn decode_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
+    fn decode_into(&self, out: &mut [u8]) -> Result<(), ChunkFault> {
         if self.tensor.shape.rows() == Some(self.rows) {
             return self.tensor.decode_into(out);
         }
@@ -70,7 +70,7 @@ impl<'a> Part<'a> {
 
 /// What is going to be read of a part.
 #[derive(Clone, Copy)]
-pub(crate) enum Stored<'a> {
+enum Stored<'a> {
     /// The rows as they are.
     Plain(&'a [u8]),
     /// Something to be decoded.
@@ -78,7 +78,7 @@ pub(crate) enum Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    pub(crate) fn bytes(self) -> &'a [u8] {
+    fn bytes(self) -> &'a [u8] {
         match self {
             Self::Plain(bytes) | Self::Coded(bytes) => bytes,
         }

@@ -21,9 +21,9 @@ struct Shared<T> {
 struct Copy<T> {
     /// What others have pulled and it has not.
     queue: VecDeque<Tagged<T>>,
-    /// Who waits for the others.
+    /// Wakes the caller that waits for the other copies.
     waker: Option<Waker>,
-    /// Who has pulled it last.
+    /// The caller that pulled it last.
     puller: Option<usize>,
     is_dropped: bool,
 }

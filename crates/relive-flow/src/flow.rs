@@ -193,8 +193,8 @@ impl<T: 'static> Flow<T> {
         self.pull.poll_next(turn)
     }
 
-    /// The next item with its source, waiting for it; none once `stops`, which is looked at whenever the waker is called. `register` is told the waker
-    /// before the first wait.
+    /// Waits for the next item and returns it with its source; none once `stops` is set. A change of `stops` takes effect when the waker is called;
+    /// `register` gets that waker before the first wait.
     pub(crate) fn next_unless(
         &mut self,
         stops: &AtomicBool,

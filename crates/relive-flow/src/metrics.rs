@@ -116,6 +116,9 @@ impl Metrics {
 
     /// Makes these and the others the same: counters and timers are added up, and of values the others' stay.
     pub(crate) fn join(&self, others: &Metrics) {
+        // Two threads that join the same graphs would otherwise make each the holder of the other.
+        static JOINING: Mutex<()> = Mutex::new(());
+        let _alone = JOINING.lock();
         let (mine, theirs) = (self.holder(), others.holder());
         if Arc::ptr_eq(&mine.0, &theirs.0) {
             return;
@@ -136,29 +139,18 @@ impl Metrics {
         });
     }
 
-    /// Who holds the numbers.
+    /// The handle whose numbers these are.
     fn holder(&self) -> Metrics {
-        let mut at = self.clone();
-        loop {
-            let next = match &*at.0.lock() {
-                Holder::Own(_) => None,
-                Holder::Joined(next) => Some(next.clone()),
-            };
-            match next {
-                Some(next) => at = next,
-                None => return at,
-            }
+        match &*self.0.lock() {
+            Holder::Own(_) => self.clone(),
+            Holder::Joined(next) => next.holder(),
         }
     }
 
     fn with<R>(&self, use_numbers: impl FnOnce(&mut Numbers) -> R) -> R {
-        let mut at = self.clone();
-        loop {
-            let next = match &mut *at.0.lock() {
-                Holder::Own(numbers) => return use_numbers(numbers),
-                Holder::Joined(next) => next.clone(),
-            };
-            at = next;
+        match &mut *self.0.lock() {
+            Holder::Own(numbers) => use_numbers(numbers),
+            Holder::Joined(next) => next.with(use_numbers),
         }
     }
 }

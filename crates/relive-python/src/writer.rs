@@ -363,7 +363,7 @@ impl TrajectoryWriter {
             }
         };
         let why = || wait::reason_of(client, table, Operation::Insert);
-        while !writer.agree_on_steps(table, || layout.structure(py)).or_raise(py)? {
+        while !writer.agree_on_steps(table, |_| layout.structure(py)).or_raise(py)? {
             wait::wait_because(py, "create_window_items", writer.make_way(table), why)?.or_raise(py)?;
         }
         let made = match writer.try_create_window_items(table, &priorities, windows).or_raise(py)? {

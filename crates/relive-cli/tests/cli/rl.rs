@@ -1,5 +1,6 @@
 //! Agents.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -89,8 +90,11 @@ fn a_run_that_is_killed_goes_on_with_the_same_numbers() {
         let args = run(folder);
         let args: Vec<_> = args.iter().map(String::as_str).collect();
         for before in 0..times {
+            // Looked for before the run starts: it may have written one by the time that this thread goes on.
+            let first = newest_checkpoint(folder);
+            assert_eq!(first.is_some(), before > 0);
             let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            wait_for_another_checkpoint(folder, before, &mut child);
+            wait_for_another_checkpoint(folder, first.as_ref(), &mut child);
             signal(&child, "KILL");
             assert!(!child.wait().unwrap().success(), "it was killed on its way");
         }
@@ -104,15 +108,15 @@ fn a_run_that_is_killed_goes_on_with_the_same_numbers() {
     assert!(a == b, "the trained policies differ");
 }
 
-/// Checkpoints have names that rise; each start of a run has made one more than there was before.
-fn wait_for_another_checkpoint(folder: &Path, before: usize, child: &mut Child) {
-    let newest = |folder: &Path| {
-        let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-        names.filter(|name| !name.to_string_lossy().starts_with('.')).max()
-    };
-    let first = newest(folder);
-    assert_eq!(first.is_some(), before > 0);
-    while newest(folder) == first {
+/// The newest checkpoint in a folder: their names rise.
+fn newest_checkpoint(folder: &Path) -> Option<OsString> {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter(|name| !name.to_string_lossy().starts_with('.')).max()
+}
+
+/// Each start of a run makes one more checkpoint than there was before.
+fn wait_for_another_checkpoint(folder: &Path, first: Option<&OsString>, child: &mut Child) {
+    while newest_checkpoint(folder).as_ref() == first {
         assert!(child.try_wait().unwrap().is_none(), "the run has ended before it was killed");
         std::thread::yield_now();
     }

@@ -75,8 +75,8 @@ impl SampleBatch {
         SampleBatch { structure, ..self }
     }
 
-    /// What the table's items look like, as was known when the batch was taken: its leaves are the columns in order. None if nobody has
-    /// said it, and from a dm-reverb server: then columns are told apart by their order.
+    /// The structure of the table's items when the batch was taken; its leaves are the columns in order. None if no writer has named the
+    /// columns, and from a dm-reverb server: only the order of the columns is known then.
     ///
     /// # Errors
     /// `InvalidArgument` if no names hold: writers that [do not check them](crate::TrajectoryWriterOptions::check_names) have written

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use relive_table::ItemStructure;
 use relive_tensor::Nest;
 use relive_wire::structure;
-use relive_wire::v1::NameColumnsRequest;
+use relive_wire::v1::{NameColumnsRequest, NameColumnsResponse};
 
-use super::{Client, Connection};
+use super::{Client, Connection, Remote};
 use crate::{Error, ErrorKind, Result};
 
 /// How long a proposal of a writer waits for its server. Streams that find their server again repeat it.
@@ -46,14 +46,25 @@ impl Client {
             Connection::Many(many) => return many.name_columns(table, structure, self.timeout()).await,
             Connection::Remote(remote) => remote,
         };
+        Ok(self.ask_for_names(remote, table, structure, false).await?.kept)
+    }
+
+    /// Sends `structure` to one server; `is_checked` says whether the writer keeps to the answer.
+    async fn ask_for_names(
+        &self,
+        remote: &Remote,
+        table: &str,
+        structure: &Nest<()>,
+        is_checked: bool,
+    ) -> Result<NameColumnsResponse> {
         let structure = Some(structure::to_wire(structure));
-        let request = NameColumnsRequest { table: table.to_owned(), structure, is_checked: false };
+        let request = NameColumnsRequest { table: table.to_owned(), structure, is_checked };
         let answer = self.call("name_columns", || {
             let (mut stub, request) = (remote.own_stub(), request.clone());
             // The message is large where it lies.
             Box::pin(async move { stub.name_columns(request).await })
         });
-        Ok(answer.await?.kept)
+        answer.await
     }
 
     /// What the items of `table` look like: the structure that puts the columns of its samples
@@ -119,14 +130,7 @@ impl Client {
             }
             Connection::Remote(remote) => remote,
         };
-        let structure = Some(structure::to_wire(structure));
-        let request = NameColumnsRequest { table: table.to_owned(), structure, is_checked: true };
-        let answer = self.call("name_columns", || {
-            let (mut stub, request) = (remote.own_stub(), request.clone());
-            // The message is large where it lies.
-            Box::pin(async move { stub.name_columns(request).await })
-        });
-        let answer = match answer.await {
+        let answer = match self.ask_for_names(remote, table, structure, true).await {
             Err(error) if error.kind() == ErrorKind::Unimplemented => return Ok(None),
             answer => answer?,
         };
@@ -195,7 +199,7 @@ impl Proposals {
         self.agreed.lock().get(table).cloned()
     }
 
-    /// Takes note of what `table` keeps. A server that begins anew is told again.
+    /// Records what `table` keeps. The client repeats it to a server that has restarted.
     fn note_agreed(&self, table: &str, agreed: Option<&Arc<ItemStructure>>) {
         let Some(agreed) = agreed else { return };
         self.agreed.lock().insert(Arc::from(table), Arc::clone(agreed));

@@ -233,7 +233,7 @@ impl Many {
                             agreed = agreed.or(kept);
                         }
                     }
-                    // It is told when it is there again.
+                    // The client proposes the structure to this server when it is back.
                     Err(error) if error.is_transient() => away = Some(error),
                     Err(error) => return Err(error),
                 }

@@ -208,9 +208,10 @@ impl TrajectoryWriter {
         let Some(known) = self.tables.get(table, &self.client)? else { return Ok(None) };
         known.check_layout(layout.into_iter())?;
         let table = Arc::clone(&known.name);
-        let structure = self.structure_of_steps();
-        let is_whole = windows.columns.is_none();
-        if is_whole && !self.agree_on_steps(&table, || structure)? || !self.has_room()? {
+        if windows.columns.is_none() && !self.agree_on_steps(&table, Self::structure_of_steps)? {
+            return Ok(None);
+        }
+        if !self.has_room()? {
             return Ok(None);
         }
         let mut items = Vec::with_capacity(priorities.len());

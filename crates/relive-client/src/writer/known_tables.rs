@@ -43,7 +43,7 @@ pub(crate) struct KnownTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     Checked,
-    /// The table is told of them, whatever comes of it.
+    /// They are sent to the table, and its answer does not matter.
     Told,
     /// The server keeps none.
     Unkept,
@@ -96,8 +96,8 @@ impl KnownTables {
         self.tables.iter_mut().find(|known| *known.name == *name)
     }
 
-    /// Whether items of the table `name` may look like `structure`; none if its server has to be asked first. A table whose items are
-    /// not checked is told by `tell`.
+    /// Whether items of the table `name` may look like `structure`; none if its server has to be asked first. The caller sends the names to a
+    /// table whose items are not checked.
     pub(crate) fn check_names<T>(
         &mut self,
         name: &str,

@@ -45,13 +45,13 @@ impl TrajectoryWriter {
     pub fn agree_on_steps(
         &mut self,
         table: &str,
-        structure: impl FnOnce() -> Option<Nest<()>>,
+        structure: impl FnOnce(&Self) -> Option<Nest<()>>,
     ) -> Result<bool> {
         let columns = self.recorder().columns().len();
         if self.tables.find(table).is_some_and(|known| known.checked_columns == columns) {
             return Ok(true);
         }
-        if let Some(structure) = structure()
+        if let Some(structure) = structure(self)
             && !self.agree_on_columns(table, &structure)?
         {
             return Ok(false);

@@ -260,6 +260,10 @@ impl Recorder {
 
     /// Cuts the open chunks that are wanted.
     pub(crate) fn finish_where(&mut self, is_wanted: impl Fn(&ChunkSlot) -> bool) -> Result<Finished> {
+        self.finish_groups(|group| group.open().is_some_and(|slot| is_wanted(slot)))
+    }
+
+    fn finish_groups(&mut self, is_wanted: impl Fn(&ChunkGroup) -> bool) -> Result<Finished> {
         let mut finished = Finished::new();
         let mut owner = Owner {
             columns: &mut self.columns,
@@ -267,24 +271,14 @@ impl Recorder {
             draw_key: &mut || 0,
             finished: &mut finished,
         };
-        let mut wanted =
-            self.groups.iter_mut().filter(|group| group.open().is_some_and(|slot| is_wanted(slot)));
+        let mut wanted = self.groups.iter_mut().filter(|group| is_wanted(group));
         wanted.try_for_each(|group| group.finish(&mut owner))?;
         Ok(finished)
     }
 
     /// Takes note that items were made, and cuts the open chunks that they need if these are long enough.
     pub(crate) fn note_items(&mut self) -> Result<Finished> {
-        let mut finished = Finished::new();
-        let mut owner = Owner {
-            columns: &mut self.columns,
-            encoder: &self.encoder,
-            draw_key: &mut || 0,
-            finished: &mut finished,
-        };
-        let mut awaited = self.groups.iter_mut().filter(|group| group.note_items());
-        awaited.try_for_each(|group| group.finish(&mut owner))?;
-        Ok(finished)
+        self.finish_groups(ChunkGroup::note_items)
     }
 
     /// Starts an episode; open chunks must be cut before.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::failure::OnFailure;
 use super::parflow::{Make, ParFlow, Plan, Shard};
-use super::runner::Executor;
+use super::runner::{Executor, OnFailure};
 use crate::Flow;
 use crate::pull::{Polled, Pull, Source, Tagged, Turn};
 

@@ -2,9 +2,8 @@
 
 use std::task::Poll;
 
-use super::failure::OnFailure;
 use super::parflow::ParFlow;
-use super::runner::{Executor, Runner, ShardFlow};
+use super::runner::{Executor, OnFailure, Runner, ShardFlow};
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};

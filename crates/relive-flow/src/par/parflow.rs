@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::failure::OnFailure;
-use super::runner::Executor;
+use super::runner::{Executor, OnFailure};
 use crate::Flow;
 use crate::pull::Source;
 
@@ -153,7 +152,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self
     }
 
-    /// The shards of these numbers alone; numbers that there are not are passed over.
+    /// Keeps only the shards with these numbers, and ignores numbers of no shard.
     #[must_use]
     pub fn select_shards(mut self, numbers: &[u32]) -> Self {
         self.plans.retain(|plan| numbers.contains(&plan.shard.source.0));

@@ -2,7 +2,6 @@
 
 use std::task::Poll;
 
-use super::failure::OnFailure;
 use super::parflow::Plan;
 use super::worker::Worker;
 use crate::node::caught;
@@ -18,6 +17,21 @@ pub enum Executor {
     Serial,
     /// Each shard in a thread of its own, from the first pull until the flow is dropped, which waits for what the shard is doing.
     Threads,
+}
+
+/// What happens when the stream of a shard gives an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The error is given on. The shard goes on with its next item.
+    #[default]
+    GiveOn,
+    /// The shard ends; the others go on. The error is given on if it was the last.
+    DropShard,
+    /// The shard is made anew, with a new state, so many times; then the error is given on, and the shard ends.
+    Restart {
+        /// How many times, over its whole life.
+        times: u32,
+    },
 }
 
 /// The stream of a shard, which is made where it runs, and made anew if it may be when it fails.
@@ -69,8 +83,8 @@ impl<T: Send + 'static> ShardFlow<T> {
         self.is_over
     }
 
-    /// What is given on of what the stream gave; none if it is to be asked again.
-    pub(super) fn heed(&mut self, item: Option<Result<Tagged<T>>>) -> Option<Option<Result<Tagged<T>>>> {
+    /// Applies the failure policy to what the stream gave: what the puller gets of it, or none if the stream is to be asked again.
+    pub(super) fn after(&mut self, item: Option<Result<Tagged<T>>>) -> Option<Option<Result<Tagged<T>>>> {
         match (&item, self.on_failure) {
             (Some(Err(_)), OnFailure::Restart { times }) if times > 0 => {
                 self.on_failure = OnFailure::Restart { times: times - 1 };
@@ -134,7 +148,7 @@ impl<T: Send + 'static> Runner<T> {
                     Ok(None) => None,
                     Err(error) => Some(Err(error)),
                 };
-                if let Some(item) = flow.heed(item) {
+                if let Some(item) = flow.after(item) {
                     *wanted -= 1;
                     return Poll::Ready(item);
                 }

@@ -87,7 +87,7 @@ impl<T: Send + 'static> Shared<T> {
                 Ok(None) => None,
                 Err(error) => Some(Err(error)),
             };
-            let Some(item) = flow.heed(item) else { continue };
+            let Some(item) = flow.after(item) else { continue };
             if item.is_some() {
                 self.hand_over(item);
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use relive_batch::{Batch, BatchColumn, BatchError, StoredColumn};
 use relive_engine::limits::MAX_COPIED_BYTES;
 use relive_engine::{CopiedSamples, TableHandle};
-use relive_table::{ItemStructure, MAX_ROWS_AT_ONCE, Sampled, SampledRow};
+use relive_table::{MAX_ROWS_AT_ONCE, Sampled, SampledRow};
 use relive_tensor::{CodecSet, ColumnLayout};
 use relive_transport::{FrameWriter, Frames};
 use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameKind, InfoLayout, aligned};
@@ -19,7 +19,7 @@ use tonic::Status;
 
 use super::failure::Failure;
 use super::slots::{Slot, Slots};
-use crate::grpc::{is_same, status};
+use crate::grpc::{Told, status};
 use crate::limits::{MAX_BATCH_BYTES, MAX_KEPT_BATCH_BYTES, MIN_STORED_PART_BYTES, SAMPLES_FRAME_BYTES};
 use crate::traffic::{Load, Passage};
 
@@ -31,8 +31,7 @@ pub(super) struct Sender {
     /// Where batches are put together that do not go there. Kept: fresh memory costs as much as filling it.
     data: Vec<u8>,
     passage: Passage,
-    /// What the client knows of what items look like.
-    told: Option<Arc<ItemStructure>>,
+    told: Told,
 }
 
 /// A batch, and where everything lies in its data.
@@ -58,17 +57,12 @@ pub(super) struct Rows {
 
 impl Sender {
     pub(super) fn new(slots: Option<Slots>, passage: Passage) -> Self {
-        Self { slots, data: Vec::new(), passage, told: None }
+        Self { slots, data: Vec::new(), passage, told: Told::default() }
     }
 
     /// What items of `table` look like, if the client does not know it.
     fn news(&mut self, table: &TableHandle) -> Option<v1::ItemStructure> {
-        let structure = table.structure();
-        if is_same(self.told.as_ref(), structure.as_ref()) {
-            return None;
-        }
-        self.told = structure;
-        Some(structure::of_items(self.told.as_deref()))
+        self.told.news(table).map(|structure| structure::of_items(structure.as_deref()))
     }
 
     /// Gives a piece of shared memory up that the client keeps; whether it had it.
@@ -119,10 +113,8 @@ impl Sender {
             rest = after;
             let load = self.passage.take(bytes).await;
             let mut packer = Packer::for_readers_of(CodecSet::ALL);
-            let structure = table.structure();
-            if !is_same(self.told.as_ref(), structure.as_ref()) {
+            if let Some(structure) = self.told.news(table) {
                 packer.tell(structure.as_deref());
-                self.told = structure;
             }
             for sampled in together {
                 packer.push(table.name(), sampled).map_err(|error| status::of_unreadable(&error))?;

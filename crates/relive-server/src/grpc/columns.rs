@@ -1,5 +1,9 @@
 //! NameColumns: what the items of a table look like.
 
+use std::sync::Arc;
+
+use relive_engine::TableHandle;
+use relive_table::ItemStructure;
 use relive_wire::structure;
 use relive_wire::v1::{NameColumnsRequest, NameColumnsResponse};
 use tonic::Status;
@@ -20,4 +24,25 @@ pub(super) fn name(services: &Services, request: &NameColumnsRequest) -> Result<
     };
     let structure = table.structure();
     Ok(NameColumnsResponse { kept, structure: Some(structure::of_items(structure.as_deref())) })
+}
+
+/// What the reader of a stream was told last of what items look like.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Option<Arc<ItemStructure>>);
+
+impl Told {
+    /// What items of `table` look like, as far as that is known; none if the reader has been told so.
+    pub(crate) fn news(&mut self, table: &TableHandle) -> Option<Option<Arc<ItemStructure>>> {
+        let structure = table.structure();
+        let is_known = match (&self.0, &structure) {
+            // The answers of two tables differ, whatever they say.
+            (Some(told), Some(structure)) => Arc::ptr_eq(told, structure),
+            (told, structure) => told.is_none() && structure.is_none(),
+        };
+        if is_known {
+            return None;
+        }
+        self.0.clone_from(&structure);
+        Some(structure)
+    }
 }

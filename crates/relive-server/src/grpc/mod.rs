@@ -19,6 +19,6 @@ pub(crate) mod status;
 mod stop;
 mod tables;
 
-pub(crate) use sample::is_same;
+pub(crate) use columns::Told;
 pub(crate) use services::Services;
 pub(crate) use stop::Stop;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::Frame;
 use relive_engine::{SampleFuture, SampleRequest, TableHandle};
-use relive_table::{ItemStructure, Sampled};
+use relive_table::Sampled;
 use relive_tensor::CodecSet;
 use relive_wire::limits::{SAMPLE_BATCH_BASE, SAMPLE_BATCH_BYTES};
 use relive_wire::reverb::SampleStreamRequest;
@@ -25,7 +25,7 @@ use tonic::Status;
 use super::messages::Messages;
 use super::services::StreamCount;
 use super::stop::Stop;
-use super::{Services, replies, status};
+use super::{Services, Told, replies, status};
 use crate::limits::MAX_SAMPLE_REQUESTS_AHEAD_BYTES;
 use crate::traffic::{Line, Load, Passage};
 
@@ -41,8 +41,7 @@ pub(super) struct SampleSession {
     is_open: bool,
     /// Whether the client wants nothing more than what was taken for it.
     is_taken_back: bool,
-    /// What the client knows of what items look like.
-    told: Option<Arc<ItemStructure>>,
+    told: Told,
     work: Work,
     /// Size of the batch before; each may be twice as large.
     last_batch: usize,
@@ -91,7 +90,7 @@ impl SampleSession {
             ahead_bytes: 0,
             is_open: true,
             is_taken_back: false,
-            told: None,
+            told: Told::default(),
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
@@ -234,10 +233,8 @@ impl SampleSession {
 
     fn deliver(&mut self, mut order: Order, batch: &[Sampled], load: Load) -> Work {
         let mut packer = Packer::for_readers_of(order.codecs);
-        let structure = order.table.structure();
-        if !is_same(self.told.as_ref(), structure.as_ref()) {
+        if let Some(structure) = self.told.news(&order.table) {
             packer.tell(structure.as_deref());
-            self.told = structure;
         }
         let packed = batch.iter().try_for_each(|sampled| packer.push(order.table.name(), sampled));
         if let Err(error) = packed {
@@ -248,14 +245,6 @@ impl SampleSession {
         self.last_batch = batch.len();
         order.remaining -= batch.len();
         if order.remaining == 0 { Work::Idle } else { Work::Owed(order) }
-    }
-}
-
-/// Whether both are the same answer of one table. Those of two tables are not, whatever they say.
-pub(crate) fn is_same(one: Option<&Arc<ItemStructure>>, other: Option<&Arc<ItemStructure>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-        (one, other) => one.is_none() && other.is_none(),
     }
 }
 
