@@ -4,6 +4,7 @@ use relive_checkpoint::Error as CheckpointError;
 use relive_client::Error as ReplayError;
 use relive_engine::BuildError;
 use relive_env::EnvError;
+use relive_flow::FlowError;
 use relive_nn::Error as NetworkError;
 use thiserror::Error;
 
@@ -22,6 +23,9 @@ pub enum RlError {
     /// The replay tables cannot be reached, or refuse what is written or asked for.
     #[error("replay: {0}")]
     Replay(#[from] ReplayError),
+    /// An operator of an agent's plan has failed.
+    #[error("{0}")]
+    Plan(#[from] FlowError),
     /// Tables that cannot be.
     #[error("replay: {0}")]
     Tables(#[from] BuildError),

@@ -1,8 +1,8 @@
 //! Observations as rows of numbers.
 
 use bytemuck::pod_read_unaligned;
-use relive_env::{ArraySpec, View};
-use relive_tensor::DType;
+use relive_env::{ArraySpec, Buffer, View};
+use relive_tensor::{DType, Nest};
 
 use crate::dqn::LeafShape;
 use crate::{Result, RlError};
@@ -22,6 +22,14 @@ struct Leaf {
 }
 
 impl Features {
+    /// For observations of this nest.
+    ///
+    /// # Errors
+    /// As [`of_leaves`](Self::of_leaves).
+    pub fn of(observations: &Nest<ArraySpec>) -> Result<Features> {
+        Features::of_leaves(&LeafShape::all_of(observations))
+    }
+
     /// For observations of these leaves.
     ///
     /// # Errors
@@ -62,6 +70,14 @@ impl Features {
             let (row, others) = rest.split_at_mut(leaf.elements);
             convert(leaf.dtype, leaf.element_bytes, observation.leaf_bytes(index).unwrap_or_default(), row);
             rest = others;
+        }
+    }
+
+    /// Writes many observations to `out`, which becomes as many rows of [`width`](Self::width) numbers.
+    pub fn write_rows(&self, observations: &Buffer, out: &mut Vec<f32>) {
+        out.resize(observations.rows() * self.width, 0.0);
+        for index in 0..self.leaves.len() {
+            self.write_column(index, observations.leaf_bytes(index).unwrap_or_default(), out);
         }
     }
 

@@ -6,6 +6,7 @@ pub mod dqn;
 pub mod experiment;
 pub mod limits;
 pub mod logging;
+pub mod plan;
 pub mod remote;
 pub mod values;
 

@@ -52,12 +52,23 @@ impl Buffer {
             spec.validate()?;
             let cell_bytes = spec.num_elements()? * spec.dtype.size_bytes().unwrap_or(0);
             places.push(Place { dtype: spec.dtype, start: end, cell_bytes });
-            let bytes =
-                cell_bytes.checked_mul(rows).and_then(|bytes| bytes.checked_next_multiple_of(ALIGNMENT));
-            end = bytes
-                .and_then(|bytes| end.checked_add(bytes))
-                .filter(|end| *end <= MAX_BUFFER_BYTES)
-                .ok_or_else(|| too_large(spec, rows))?;
+            end = end_of(end, cell_bytes, rows).ok_or_else(|| too_large(&spec.name, rows, spec))?;
+        }
+        Ok(Self { places, rows, words: vec![0; end / ALIGNMENT] })
+    }
+
+    /// Zeros for `rows` values of the leaves that this buffer has.
+    ///
+    /// # Errors
+    /// [`EnvError::Spec`] if all together exceed [`MAX_BUFFER_BYTES`].
+    pub fn with_rows(&self, rows: usize) -> Result<Self, EnvError> {
+        let mut places = self.places.clone();
+        let mut end = 0_usize;
+        for place in &mut places {
+            place.start = end;
+            let bytes = place.cell_bytes;
+            end = end_of(end, bytes, rows)
+                .ok_or_else(|| too_large("", rows, format_args!("a leaf of {bytes} bytes")))?;
         }
         Ok(Self { places, rows, words: vec![0; end / ALIGNMENT] })
     }
@@ -213,9 +224,15 @@ fn other_leaf(place: Option<Place>, index: usize, wanted: DType) -> EnvError {
     EnvError::Observation(Mismatch::boxed(index, format_args!("a leaf of {}", wanted.numpy_name()), actual))
 }
 
-fn too_large(spec: &ArraySpec, rows: usize) -> EnvError {
+/// Where a leaf with so many rows ends that begins at `start`; none beyond the limit.
+fn end_of(start: usize, cell_bytes: usize, rows: usize) -> Option<usize> {
+    let bytes = cell_bytes.checked_mul(rows)?.checked_next_multiple_of(ALIGNMENT)?;
+    start.checked_add(bytes).filter(|end| *end <= MAX_BUFFER_BYTES)
+}
+
+fn too_large(name: &str, rows: usize, what: impl std::fmt::Display) -> EnvError {
     let expected = format_args!("at most {MAX_BUFFER_BYTES} bytes for all leaves");
-    EnvError::Spec(Mismatch::boxed(&spec.name, expected, format_args!("{rows} rows of {spec}")))
+    EnvError::Spec(Mismatch::boxed(name, expected, format_args!("{rows} rows of {what}")))
 }
 
 #[cfg(test)]

@@ -13,6 +13,11 @@ pub enum LinearInit {
         /// Numerator of the variance.
         scale: f32,
     },
+    /// Orthogonal weights, biases zero: what PPO's implementations begin with.
+    Orthogonal {
+        /// Length of the rows or columns of the weights.
+        gain: f32,
+    },
     /// Truncated normal of variance `scale`/fan_in, biases zero: with a scale such as 1e-4, heads that begin near zero.
     NearZero {
         /// Numerator of the variance.
@@ -29,6 +34,7 @@ impl LinearInit {
             Self::LecunNormal => (scaled(1.0, fan_in, Distribution::TruncatedNormal), zero),
             Self::PyTorch => (Init::PyTorch { fan_in }, Init::PyTorch { fan_in }),
             Self::UniformFanOut { scale } => (scaled(scale, fan_out, Distribution::Uniform), zero),
+            Self::Orthogonal { gain } => (Init::Orthogonal { columns: fan_out, gain }, zero),
             Self::NearZero { scale } => (scaled(scale, fan_in, Distribution::TruncatedNormal), zero),
         }
     }

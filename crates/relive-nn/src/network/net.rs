@@ -86,6 +86,22 @@ impl Network {
         x: &[f32],
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> (R, Vec<f32>) {
+        let mut gradient = vec![0.0; params.values().len()];
+        (self.gradient_into(params, x, &mut gradient, loss), gradient)
+    }
+
+    /// [`gradient`](Self::gradient) into a gradient by all parameters of the layout, of which the numbers of other networks stay as they
+    /// are.
+    ///
+    /// # Panics
+    /// As [`gradient`](Self::gradient), and if the gradient is of another layout.
+    pub fn gradient_into<R>(
+        &self,
+        params: &Params,
+        x: &[f32],
+        gradient: &mut [f32],
+        loss: impl FnOnce(&[f32], &mut [f32]) -> R,
+    ) -> R {
         let batch = self.rows(x);
         let forward = Forward { weights: &params.values()[self.range()], x, batch };
         let mut trace = Buffer::take(self.stack.trace_len(batch));
@@ -93,10 +109,9 @@ impl Network {
         let outputs = self.stack.last(&trace, batch);
         let mut dy = Buffer::take(outputs.len());
         let result = loss(outputs, &mut dy);
-        let mut gradient = vec![0.0; params.values().len()];
         let dweights = Some(&mut gradient[self.range()]);
         self.pull_back(Backward { forward, y: &trace, cache: &[], dy: &mut dy, dweights, dx: None });
-        (result, gradient)
+        result
     }
 
     pub(crate) fn rows(&self, x: &[f32]) -> usize {

@@ -43,6 +43,15 @@ impl Optimizer {
         Self { max_gradient_norm: Some(norm), ..self }
     }
 
+    /// Sets the size of the steps from here on, as a schedule does.
+    pub fn set_learning_rate(&mut self, rate: f32) {
+        match &mut self.kind {
+            Kind::Adam(adam) => adam.learning_rate = rate,
+            Kind::RmsProp(rms_prop) => rms_prop.learning_rate = rate,
+            Kind::Sgd(sgd) => sgd.learning_rate = rate,
+        }
+    }
+
     /// Steps so far.
     pub fn steps(&self) -> u64 {
         self.steps

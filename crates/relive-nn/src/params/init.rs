@@ -11,6 +11,14 @@ pub enum Init {
         /// Inputs of one output.
         fan_in: usize,
     },
+    /// Rows or columns that are orthogonal to each other and of length `gain`, whichever are fewer (Saxe et al. 2014). The numbers are
+    /// those of a matrix of `columns`.
+    Orthogonal {
+        /// Columns of the matrix.
+        columns: usize,
+        /// Length of the rows or columns.
+        gain: f32,
+    },
     /// Variance `scale / fan`, as in Haiku, Sonnet and TensorFlow.
     VarianceScaling {
         /// Numerator of the variance.
@@ -39,6 +47,7 @@ impl Init {
         match self {
             Self::Constant(value) => values.fill(value),
             Self::PyTorch { fan_in } => uniform(values, stream, 1.0 / root(fan_in)),
+            Self::Orthogonal { columns, gain } => orthogonal(values, columns, gain, stream),
             Self::VarianceScaling { scale, fan, distribution } => {
                 let stddev = f64::from(scale).sqrt() / root(fan);
                 match distribution {
@@ -62,6 +71,36 @@ fn uniform(values: &mut [f32], stream: &mut Stream, bound: f64) {
     fill_with(values, || (2.0 * stream.uniform() - 1.0) * bound);
 }
 
+/// Normal vectors made orthonormal one after the other (Gram and Schmidt), in f64.
+#[expect(clippy::cast_possible_truncation, reason = "f32 is what parameters are")]
+fn orthogonal(values: &mut [f32], columns: usize, gain: f32, stream: &mut Stream) {
+    let rows = values.len() / columns.max(1);
+    let (count, length) = (rows.min(columns), rows.max(columns));
+    let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
+    while basis.len() < count {
+        let mut vector: Vec<f64> = (0..length).map(|_| stream.normal()).collect();
+        for other in &basis {
+            let along = dot(&vector, other);
+            vector.iter_mut().zip(other).for_each(|(value, other)| *value -= along * other);
+        }
+        let norm = dot(&vector, &vector).sqrt();
+        // A vector that almost lies in the span of the others would keep their rounding errors: another one is drawn.
+        if norm > 1e-6 {
+            vector.iter_mut().for_each(|value| *value /= norm);
+            basis.push(vector);
+        }
+    }
+    for (index, value) in values.iter_mut().enumerate() {
+        let (row, column) = (index / columns, index % columns);
+        let (vector, place) = if rows <= columns { (row, column) } else { (column, row) };
+        *value = gain * basis[vector][place] as f32;
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "f32 is what parameters are")]
 fn fill_with(values: &mut [f32], mut draw: impl FnMut() -> f64) {
     values.iter_mut().for_each(|value| *value = draw() as f32);
@@ -77,6 +116,24 @@ mod tests {
         init.fill(&mut values, &mut Key::from_seed(1).stream());
         let largest = values.iter().fold(0.0_f32, |max, v| max.max(v.abs()));
         (values.iter().map(|v| v * v).sum::<f32>() / 50_000.0, largest)
+    }
+
+    #[test]
+    fn orthogonal_vectors_are_orthogonal_and_of_the_length_that_was_asked_for() {
+        for (rows, columns) in [(4, 64), (64, 64), (64, 2), (3, 1)] {
+            let mut values = vec![0.0; rows * columns];
+            Init::Orthogonal { columns, gain: 2.0 }.fill(&mut values, &mut Key::from_seed(3).stream());
+            let at = |vector: usize, place: usize| {
+                values[if rows <= columns { vector * columns + place } else { place * columns + vector }]
+            };
+            let product = |a, b| (0..rows.max(columns)).map(|place| at(a, place) * at(b, place)).sum::<f32>();
+            for a in 0..rows.min(columns) {
+                for b in 0..=a {
+                    let expected = if a == b { 4.0 } else { 0.0 };
+                    assert!((product(a, b) - expected).abs() < 1e-4, "{rows} x {columns}: {a} and {b}");
+                }
+            }
+        }
     }
 
     #[test]

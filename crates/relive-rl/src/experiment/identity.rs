@@ -6,10 +6,10 @@ use relive_env::EnvironmentSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::dqn::LeafShape;
-use crate::{Agent, Result, RlError};
+use crate::{Result, RlError};
 
 /// The version of what is written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a run is of: only one of the same may go on from it. How long it is, who acts in it, and what it tells is no part of that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,15 +24,21 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn new(agent: &dyn Agent, environment: &str, spec: &EnvironmentSpec, seed: u64) -> Identity {
+    /// Of an agent by its name and its settings.
+    pub(crate) fn new(
+        (agent, settings): (&str, Vec<(String, String)>),
+        environment: &str,
+        spec: &EnvironmentSpec,
+        seed: u64,
+    ) -> Identity {
         Identity {
             version: VERSION,
-            agent: agent.name().to_owned(),
+            agent: agent.to_owned(),
             environment: environment.to_owned(),
             observations: told(&LeafShape::all_of(&spec.observations)),
             actions: told(&LeafShape::all_of(&spec.actions)),
             seed,
-            settings: agent.settings().into_iter().collect(),
+            settings: settings.into_iter().collect(),
         }
     }
 
@@ -103,8 +109,8 @@ fn told(leaves: &[LeafShape]) -> String {
     leaves.iter().map(leaf).collect::<Vec<_>>().join(", ")
 }
 
-/// The fields of serialisable settings, by name.
-pub(crate) fn settings_of(settings: &impl Serialize) -> Vec<(String, String)> {
+/// The fields of serialisable settings, by name: what [`settings`](crate::plan::Agent::settings) gives.
+pub fn settings_of(settings: &impl Serialize) -> Vec<(String, String)> {
     // By way of text, in which a float32 has no more digits than it needs.
     let text = serde_json::to_string(settings).unwrap_or_default();
     match serde_json::from_str(&text) {

@@ -11,7 +11,7 @@ use super::report::Report;
 use super::run::Trained;
 use super::saved::{self, Folder};
 use super::tally::Tally;
-use crate::{Actor, Agent, Learner, Pace, Result, RlError, Saveable, state};
+use crate::{Actor, Agent, Learner, Result, RlError, Saveable, state};
 
 /// Learner steps from one report to the next.
 pub(crate) const LEARNER_REPORT_EVERY: u64 = 100;
@@ -93,15 +93,16 @@ impl<'a> Local<'a> {
     }
 
     fn episode(&mut self, options: &RunOptions, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
-        let Local { learner, episodes, pacing, tally, .. } = self;
+        let Local { learner, episodes, pacing, tally, parts, .. } = self;
+        let batch_size = parts.agent.pace().batch_size as u64;
         let episode = episodes.run_episode(|actor| {
             options.stop.check()?;
             let due = pacing.observed();
             for _ in 0..due {
                 learner.step()?;
-                tally.note_learner_step();
+                tally.note_learnt(1, batch_size);
                 if tally.learner_steps().is_multiple_of(LEARNER_REPORT_EVERY) {
-                    on_report(&Report::Learner(tally.learner_report(learner.as_ref())));
+                    on_report(&Report::Learner(tally.learner_report(learner.metrics())));
                 }
             }
             if due > 0 { actor.update(true) } else { Ok(()) }
@@ -159,17 +160,17 @@ impl<'a> Local<'a> {
     }
 
     fn trained(self) -> Trained {
-        let Pace { batch_size, min_observations, .. } = self.parts.agent.pace();
+        let min_observations = self.parts.agent.pace().min_observations;
         let learned_from = self.tally.env_steps().saturating_sub(min_observations);
         Trained {
-            summary: self.tally.summary(batch_size, learned_from),
+            summary: self.tally.summary(learned_from),
             params: self.learner.variables().get(),
             spec: self.parts.spec,
         }
     }
 }
 
-fn unsaved() -> RlError {
+pub(crate) fn unsaved() -> RlError {
     RlError::Unsuited {
         expected: "an environment that can save its state, since there are to be checkpoints (without a thread of their own for actors, all \
                    native environments can)",

@@ -16,6 +16,7 @@ mod summary;
 pub(crate) mod tally;
 pub(crate) mod threads;
 
+pub(crate) use options::is_due;
 pub use options::{Checkpoints, Evaluation, MakeEnvironment, RunOptions, Watch};
 pub use report::{EpisodeReport, LearnerReport, Report};
 pub use run::{Trained, train};

@@ -77,6 +77,6 @@ pub struct Checkpoints {
 }
 
 /// Whether what is done every so many steps is to be done now, as they have gone from `before` to `now`.
-pub(super) fn is_due(every: u64, before: u64, now: u64) -> bool {
+pub(crate) fn is_due(every: u64, before: u64, now: u64) -> bool {
     every > 0 && before / every != now / every
 }

@@ -67,7 +67,7 @@ impl<'a> Parts<'a> {
         }
         let client = Client::in_process(engine.clone())?;
         let environment = options.environment.clone();
-        let identity = Identity::new(agent, &environment, &spec, options.seed);
+        let identity = Identity::new((agent.name(), agent.settings()), &environment, &spec, options.seed);
         Ok(Parts { agent, seed: options.seed, environment, identity, spec, engine, client, checkpoints })
     }
 

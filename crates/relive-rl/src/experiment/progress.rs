@@ -49,9 +49,10 @@ impl Progress {
         report
     }
 
-    pub(super) fn note_learner_step(&self) -> u64 {
+    /// The learner has made a step from so many samples; the steps that it has made.
+    pub(super) fn note_learnt(&self, samples: u64) -> u64 {
         let mut tally = self.tally();
-        tally.note_learner_step();
+        tally.note_learnt(1, samples);
         tally.learner_steps()
     }
 

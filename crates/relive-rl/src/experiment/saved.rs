@@ -37,7 +37,7 @@ pub(crate) fn table() -> TableConfig {
 }
 
 /// How many states a snapshot's table has seen.
-pub(super) fn number(snapshot: &Snapshot) -> u64 {
+pub(crate) fn number(snapshot: &Snapshot) -> u64 {
     let table = snapshot.tables.iter().find(|table| table.config.name == TABLE);
     table.map_or(0, |table| u64::try_from(table.counters.inserts).unwrap_or(0))
 }
@@ -90,14 +90,14 @@ pub(crate) fn visit_sections(state: &mut State<'_>, sections: &mut Vec<Vec<u8>>)
 }
 
 /// The folder with a run's checkpoints.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: String,
     store: Store,
     every: u64,
 }
 
 impl Folder {
-    pub(super) fn open(options: &Checkpoints) -> Result<Folder> {
+    pub(crate) fn open(options: &Checkpoints) -> Result<Folder> {
         let refused = |expected| RlError::setting(WHAT, options.folder.display(), expected);
         let location = options.folder.to_str().ok_or_else(|| refused("UTF-8"))?;
         if location.contains("://") {
@@ -116,27 +116,27 @@ impl Folder {
     ///
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun).
-    pub(super) fn expect(&self, saved: &Identity, asked: &Identity) -> Result<()> {
+    pub(crate) fn expect(&self, saved: &Identity, asked: &Identity) -> Result<()> {
         saved.expect(asked, &self.path, ADVICE)
     }
 
     /// Says that the run goes on from there.
-    pub(super) fn announce(&self, env_steps: u64) {
+    pub(crate) fn announce(&self, env_steps: u64) {
         tracing::info!("resumed from {} at step {env_steps}", self.path);
     }
 
     /// Steps in the environment from one checkpoint to the next.
-    pub(super) fn every(&self) -> u64 {
+    pub(crate) fn every(&self) -> u64 {
         self.every
     }
 
     /// The newest checkpoint.
-    pub(super) fn load(&self) -> Result<Option<Snapshot>> {
+    pub(crate) fn load(&self) -> Result<Option<Snapshot>> {
         Ok(self.store.load_latest(&LoadOptions::new())?.map(|loaded| loaded.snapshot))
     }
 
     /// Writes one; what was written.
-    pub(super) fn save(&self, engine: &Engine) -> Result<Snapshot> {
+    pub(crate) fn save(&self, engine: &Engine) -> Result<Snapshot> {
         let snapshot = engine.snapshot();
         self.store.save(snapshot.clone(), &CheckpointProgress::default())?;
         Ok(snapshot)

@@ -7,7 +7,7 @@ use relive_env::State;
 
 use super::report::{EpisodeReport, LearnerReport};
 use super::summary::Summary;
-use crate::{Episode, Learner};
+use crate::Episode;
 
 /// Episodes that the mean return is of.
 const LAST_EPISODES: usize = 100;
@@ -22,6 +22,7 @@ pub(crate) struct Tally {
     env_steps: u64,
     evaluations: u64,
     learner_steps: u64,
+    samples: u64,
     learner_walltime_s: f64,
     last_learner_step: Option<Instant>,
 }
@@ -36,6 +37,7 @@ impl Tally {
             env_steps: 0,
             evaluations: 0,
             learner_steps: 0,
+            samples: 0,
             learner_walltime_s: 0.0,
             last_learner_step: None,
         }
@@ -49,10 +51,20 @@ impl Tally {
         self.learner_steps
     }
 
-    /// An actor has played an episode.
+    /// An actor has played an episode, whose steps count with it.
     pub(crate) fn note(&mut self, actor: usize, episode: &Episode) -> EpisodeReport {
+        self.note_env_steps(episode.length);
+        self.note_episode(actor, episode)
+    }
+
+    /// Actors have made so many steps.
+    pub(crate) fn note_env_steps(&mut self, steps: u64) {
+        self.env_steps += steps;
+    }
+
+    /// An episode has ended, whose steps have been counted.
+    pub(crate) fn note_episode(&mut self, actor: usize, episode: &Episode) -> EpisodeReport {
         self.episodes += 1;
-        self.env_steps += episode.length;
         self.last_returns.push_back(episode.episode_return);
         if self.last_returns.len() > LAST_EPISODES {
             self.last_returns.pop_front();
@@ -66,23 +78,24 @@ impl Tally {
         self.report(0, self.evaluations, episode)
     }
 
-    /// The learner has made a step. The time before its first one, in which it waits for experience, does not count.
-    pub(crate) fn note_learner_step(&mut self) {
+    /// The learner has made steps from so many samples. The time before its first one, in which it waits for experience, does not count.
+    pub(crate) fn note_learnt(&mut self, steps: u64, samples: u64) {
         let now = Instant::now();
         if let Some(last) = self.last_learner_step {
             self.learner_walltime_s += now.duration_since(last).as_secs_f64();
         }
         self.last_learner_step = Some(now);
-        self.learner_steps += 1;
+        self.learner_steps += steps;
+        self.samples += samples;
     }
 
-    pub(crate) fn learner_report(&self, learner: &dyn Learner) -> LearnerReport {
+    pub(crate) fn learner_report(&self, metrics: Vec<(&'static str, f64)>) -> LearnerReport {
         LearnerReport {
             learner_steps: self.learner_steps,
             env_steps: self.env_steps,
             walltime_s: self.learner_walltime_s,
             seconds: self.seconds(),
-            metrics: learner.metrics(),
+            metrics,
         }
     }
 
@@ -98,9 +111,9 @@ impl Tally {
         }
     }
 
+    /// What the run has come to, where so many items could be learned from.
     #[expect(clippy::cast_precision_loss, reason = "counts for people")]
-    pub(crate) fn summary(&self, batch_size: usize, inserts: u64) -> Summary {
-        let samples = self.learner_steps as f64 * batch_size as f64;
+    pub(crate) fn summary(&self, inserts: u64) -> Summary {
         let returns = &self.last_returns;
         Summary {
             mean_return_last_100: returns.iter().sum::<f64>() / returns.len().max(1) as f64,
@@ -108,7 +121,7 @@ impl Tally {
             env_steps: self.env_steps,
             learner_steps: self.learner_steps,
             env_steps_per_s: self.env_steps as f64 / self.seconds().max(f64::MIN_POSITIVE),
-            samples_per_insert: if inserts == 0 { 0.0 } else { samples / inserts as f64 },
+            samples_per_insert: if inserts == 0 { 0.0 } else { self.samples as f64 / inserts as f64 },
         }
     }
 
@@ -130,8 +143,13 @@ impl Tally {
         let returns = usize::try_from(returns).unwrap_or(LAST_EPISODES).min(LAST_EPISODES);
         self.last_returns.resize(returns, 0.0);
         state.fields(self.last_returns.make_contiguous());
-        let counts =
-            [&mut self.episodes, &mut self.env_steps, &mut self.evaluations, &mut self.learner_steps];
+        let counts = [
+            &mut self.episodes,
+            &mut self.env_steps,
+            &mut self.evaluations,
+            &mut self.learner_steps,
+            &mut self.samples,
+        ];
         counts.into_iter().for_each(|count| state.field(count));
         state.field(&mut self.learner_walltime_s);
     }
@@ -149,12 +167,12 @@ mod tests {
             let episode_return = f64::from(number);
             let duration = Duration::ZERO;
             tally.note(0, &Episode { length: 3, episode_return, duration, metrics: Vec::new() });
-            tally.note_learner_step();
+            tally.note_learnt(1, 4);
         }
         let bytes = state::save(|state| tally.visit(state));
         let mut resumed = Tally::new();
         state::restore("a tally", &bytes, |state| resumed.visit(state)).unwrap();
-        let (of, resumed) = (tally.summary(4, 450), resumed.summary(4, 450));
+        let (of, resumed) = (tally.summary(450), resumed.summary(450));
         assert_eq!(resumed.mean_return_last_100, 99.5);
         assert_eq!((of.episodes, of.env_steps, of.learner_steps), (150, 450, 150));
         assert_eq!(Summary { env_steps_per_s: of.env_steps_per_s, ..resumed }, of);

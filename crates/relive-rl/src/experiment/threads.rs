@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::report::Report;
 use super::run::Trained;
 use super::saved::{self, Folder};
-use crate::{Actor, Agent, Learner, Pace, Result, RlError, state};
+use crate::{Actor, Agent, Learner, Result, RlError, state};
 
 /// Batches that a learner fetches while it learns.
 pub(crate) const PREFETCHED_BATCHES: usize = 1;
@@ -37,9 +37,9 @@ pub(super) fn run(
     }
     let variables = learner.variables().clone();
     Crew::new(&parts, options, make_environment, learner)?.work(&run, on_report)?;
-    let Pace { batch_size, min_observations, .. } = agent.pace();
+    let min_observations = agent.pace().min_observations;
     let learned_from = parts.inserts().saturating_sub(min_observations);
-    let summary = progress.tally().summary(batch_size, learned_from);
+    let summary = progress.tally().summary(learned_from);
     Ok(Trained { summary, params: variables.get(), spec: parts.spec })
 }
 
@@ -167,14 +167,15 @@ fn act(number: usize, mut episodes: Episodes, progress: &Progress, tell: &Sender
 
 fn learn(learner: &mut dyn Learner, run: &Run<'_>, tell: &Sender<Report>) -> Result<()> {
     let progress = run.progress;
+    let batch_size = run.parts.agent.pace().batch_size as u64;
     let mut before = progress.tally().env_steps();
     while !progress.is_over() {
         if let Err(error) = learner.step() {
             return end(error, progress);
         }
-        let steps = progress.note_learner_step();
+        let steps = progress.note_learnt(batch_size);
         if steps.is_multiple_of(LEARNER_REPORT_EVERY) {
-            let report = progress.tally().learner_report(learner);
+            let report = progress.tally().learner_report(learner.metrics());
             let _ = tell.send(Report::Learner(report));
         }
         if let Some(folder) = run.folder {

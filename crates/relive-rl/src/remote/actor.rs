@@ -120,7 +120,7 @@ impl RemoteActor<'_> {
         let environment = make_environment(environment_seed(name, seed, who))?;
         let spec = environment.spec().clone();
         let like = agent.init(&spec, learner_key(seed))?;
-        let asked = Identity::new(agent, name, &spec, seed);
+        let asked = Identity::new((agent.name(), agent.settings()), name, &spec, seed);
         let variables = Arc::new(RemoteVariables::connect(client, asked, like, stop)?);
         let purpose = match who {
             Who::Actor(_) => Purpose::Training,

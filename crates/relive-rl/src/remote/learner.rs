@@ -21,7 +21,7 @@ use crate::experiment::parts::{Who, environment_seed, learner_key};
 use crate::experiment::tally::Tally;
 use crate::experiment::threads::PREFETCHED_BATCHES;
 use crate::experiment::{MakeEnvironment, Report, Stop, Trained, saved};
-use crate::{Agent, Learner, Pace, Place, Result, RlError, state};
+use crate::{Agent, Learner, Place, Result, RlError, state};
 
 /// Time between two looks whether there are steps enough.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -71,7 +71,7 @@ pub fn learn(
     let RemoteLearner { agent, client, seed, .. } = *options;
     agent.validate()?;
     let spec = make_environment(environment_seed(options.environment, seed, Who::Actor(0)))?.spec().clone();
-    let identity = Identity::new(agent, options.environment, &spec, seed);
+    let identity = Identity::new((agent.name(), agent.settings()), options.environment, &spec, seed);
     let shared = Shared::new(identity);
     watched(client, Missed::Nobody, || tables::add(client, agent))?;
     let params = loop {
@@ -80,9 +80,9 @@ pub fn learn(
             ended => break ended?,
         }
     };
-    let Pace { batch_size, min_observations, .. } = agent.pace();
+    let min_observations = agent.pace().min_observations;
     let learned_from = inserts(client, agent)?.saturating_sub(min_observations);
-    let summary = shared.tally.lock().summary(batch_size, learned_from);
+    let summary = shared.tally.lock().summary(learned_from);
     Ok(Trained { summary, params, spec })
 }
 
@@ -239,12 +239,13 @@ fn steps(
     tell: &Sender<Report>,
 ) -> Result<()> {
     let (mut published, mut saved_at) = (Instant::now(), Instant::now());
+    let batch_size = options.agent.pace().batch_size as u64;
     while !shared.is_over(options) {
         if learner.step_within(Some(PATIENCE))? {
             let mut tally = shared.tally.lock();
-            tally.note_learner_step();
+            tally.note_learnt(1, batch_size);
             if tally.learner_steps().is_multiple_of(LEARNER_REPORT_EVERY) {
-                let _ = tell.send(Report::Learner(tally.learner_report(learner)));
+                let _ = tell.send(Report::Learner(tally.learner_report(learner.metrics())));
             }
         }
         if published.elapsed() >= PUBLISH_EVERY {

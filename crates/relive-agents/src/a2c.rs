@@ -1,0 +1,112 @@
+//! Advantage actor-critic.
+
+use relive_flow::Flow;
+use relive_nn::RmsProp;
+use relive_rl::Result;
+use relive_rl::plan::{Agent, Crew, Policy, Progress, Seat, settings_of};
+use serde::{Deserialize, Serialize};
+
+use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
+
+/// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient of each rollout. The defaults are those of
+/// Stable-Baselines3, in 8 environments.
+///
+/// Deviations from the paper: separate networks for policy and value, orthogonal initial weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct A2cConfig {
+    /// Environments, all workers together.
+    pub num_envs: usize,
+    /// Steps of a rollout in each environment.
+    pub num_steps: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// λ of the advantages; 1 for those of the paper.
+    pub gae_lambda: f32,
+    /// Step size of RMSProp.
+    pub learning_rate: f32,
+    /// Whether the step size falls to 0 over the run.
+    pub anneal: bool,
+    /// How much the squared error of values counts.
+    pub value_cost: f32,
+    /// How much the entropy of the policy counts.
+    pub entropy_cost: f32,
+    /// Bound on the gradient's norm.
+    pub max_gradient_norm: f32,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
+    pub normalize_rewards: bool,
+    /// Sizes of the hidden layers of each network.
+    pub hidden: Vec<usize>,
+}
+
+impl Default for A2cConfig {
+    fn default() -> Self {
+        Self {
+            num_envs: 8,
+            num_steps: 5,
+            discount: 0.99,
+            gae_lambda: 1.0,
+            learning_rate: 7e-4,
+            anneal: false,
+            value_cost: 0.5,
+            entropy_cost: 0.0,
+            max_gradient_norm: 0.5,
+            normalize_observations: false,
+            normalize_rewards: false,
+            hidden: vec![64, 64],
+        }
+    }
+}
+
+impl A2cConfig {
+    fn shared(&self) -> Settings {
+        let rate = RmsProp { learning_rate: self.learning_rate, epsilon: 1e-5, ..RmsProp::default() };
+        Settings {
+            num_envs: self.num_envs,
+            num_steps: self.num_steps,
+            hidden: self.hidden.clone(),
+            discount: self.discount,
+            gae_lambda: self.gae_lambda,
+            epochs: 1,
+            minibatch_size: None,
+            clip: None,
+            value_cost: self.value_cost,
+            entropy_cost: self.entropy_cost,
+            max_gradient_norm: self.max_gradient_norm,
+            optimization: Optimization::RmsProp(rate),
+            anneal: self.anneal,
+            normalize_advantages: false,
+            normalize_observations: self.normalize_observations,
+            normalize_rewards: self.normalize_rewards,
+            target_kl: None,
+        }
+    }
+}
+
+impl Agent for A2cConfig {
+    fn name(&self) -> &'static str {
+        "a2c"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.shared().validate()
+    }
+
+    fn environments(&self, _workers: usize) -> usize {
+        self.num_envs
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(ActorCriticPolicy::new(&self.shared(), seat)?))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        plan(&self.shared(), crew)
+    }
+}

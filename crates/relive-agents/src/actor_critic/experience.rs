@@ -1,0 +1,77 @@
+//! What a rollout holds, as rows of numbers.
+
+use relive_env::Buffer;
+use relive_nn::{Params, Scratch};
+use relive_rl::Result;
+use relive_rl::plan::Rollout;
+use relive_tensor::DType;
+
+use super::advantages::{Advantages, generalized_advantages};
+use super::head::Head;
+use super::network::ActorCritic;
+
+/// All that a learner needs of a rollout, cell by cell, in memory that is used again.
+#[derive(Debug, Default)]
+pub(super) struct Experience {
+    /// Observations as the networks take them, `[(steps + 1) · rows, width]`.
+    pub(super) rows: Vec<f32>,
+    /// Discrete actions, `[steps · rows]`; empty for numbers.
+    pub(super) choices: Vec<usize>,
+    /// Numbers that were drawn, `[steps · rows, numbers]`; empty for discrete actions.
+    pub(super) drawn: Vec<f32>,
+    pub(super) log_probabilities: Vec<f32>,
+    pub(super) found: Advantages,
+    /// Cells that something can be learned from.
+    pub(super) learnable: Vec<usize>,
+    scratch: Scratch,
+}
+
+impl Experience {
+    /// Takes over a rollout, with these rewards.
+    pub(super) fn fill(
+        &mut self,
+        network: &ActorCritic,
+        params: &Params,
+        (rollout, rewards): (&Rollout, &[f32]),
+        discounts: (f32, f32),
+    ) -> Result<()> {
+        network.rows(params, &rollout.observations, &mut self.rows);
+        self.choices.clear();
+        self.drawn.clear();
+        let unclipped = match &network.head {
+            Head::Categorical { dtype, .. } => {
+                choices(&rollout.actions, *dtype, &mut self.choices)?;
+                0
+            }
+            Head::Normal { .. } => {
+                self.drawn.extend_from_slice(rollout.extras.leaf::<f32>(0)?);
+                1
+            }
+        };
+        self.log_probabilities.clear();
+        self.log_probabilities.extend_from_slice(rollout.extras.leaf::<f32>(unclipped)?);
+        let values = rollout.extras.leaf::<f32>(unclipped + 1)?;
+        let width = network.value.inputs();
+        let last = &self.rows[rollout.steps * rollout.rows * width..];
+        let last_values = network.value.infer(params, last, &mut self.scratch);
+        self.found = generalized_advantages(rollout, (rewards, values, last_values), discounts);
+        self.learnable.clear();
+        self.learnable.extend(rollout.learnable());
+        Ok(())
+    }
+}
+
+fn choices(actions: &Buffer, dtype: DType, out: &mut Vec<usize>) -> Result<()> {
+    // An action that is none is no index, either: it is refused where it is used.
+    match dtype {
+        DType::Int32 => {
+            out.extend(
+                actions.leaf::<i32>(0)?.iter().map(|action| usize::try_from(*action).unwrap_or(usize::MAX)),
+            );
+        }
+        _ => out.extend(
+            actions.leaf::<i64>(0)?.iter().map(|action| usize::try_from(*action).unwrap_or(usize::MAX)),
+        ),
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! Distributions of actions, by the outputs of a policy network.
+
+use relive_env::{ArraySpec, Buffer, Domain, EnvironmentSpec};
+use relive_nn::Stream;
+use relive_rl::{Result, RlError};
+use relive_tensor::{DType, Nest};
+
+/// ln √(2π).
+pub(super) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
+
+/// What is drawn by the outputs of the policy network.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Head {
+    /// One of some actions: the outputs are logits.
+    Categorical { dtype: DType, actions: usize },
+    /// Independent normal numbers: the outputs are means, and one standard deviation for each number is learned beside the network. What
+    /// is drawn beyond the bounds is clipped on its way to the environment.
+    Normal { low: Vec<f32>, high: Vec<f32> },
+}
+
+impl Head {
+    /// For an environment with one discrete action, or with one array of float32.
+    pub(super) fn of(spec: &EnvironmentSpec) -> Result<Head> {
+        let Nest::Leaf(leaf) = &spec.actions else { return Err(unsuited(&spec.actions)) };
+        if let Some(actions) = leaf.num_values() {
+            let actions = usize::try_from(actions).unwrap_or(usize::MAX);
+            return match leaf.dtype {
+                dtype @ (DType::Int32 | DType::Int64) => Ok(Head::Categorical { dtype, actions }),
+                _ => Err(unsuited(&spec.actions)),
+            };
+        }
+        if leaf.dtype != DType::Float32 {
+            return Err(unsuited(&spec.actions));
+        }
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        for element in 0..leaf.num_elements()? {
+            let (least, most) = bounds(leaf, element);
+            low.push(least);
+            high.push(most);
+        }
+        Ok(Head::Normal { low, high })
+    }
+
+    /// Numbers that the network puts out for an observation.
+    pub(super) fn outputs(&self) -> usize {
+        match self {
+            Head::Categorical { actions, .. } => *actions,
+            Head::Normal { low, .. } => low.len(),
+        }
+    }
+
+    /// Draws an action by a row of outputs, or takes the most likely one without a stream. It is written to the row of `actions`; what
+    /// was drawn before it was clipped, to `drawn`. Its log-probability.
+    pub(super) fn act(
+        &self,
+        (outputs, log_std): (&[f32], &[f32]),
+        stream: Option<&mut Stream>,
+        (actions, row): (&mut Buffer, usize),
+        drawn: &mut [f32],
+    ) -> Result<f32> {
+        match self {
+            Head::Categorical { dtype, .. } => {
+                let (chosen, log_probability) = choose(outputs, stream);
+                match dtype {
+                    DType::Int32 => {
+                        actions.leaf_mut::<i32>(0)?[row] = i32::try_from(chosen).unwrap_or(i32::MAX)
+                    }
+                    _ => actions.leaf_mut::<i64>(0)?[row] = i64::try_from(chosen).unwrap_or(i64::MAX),
+                }
+                Ok(log_probability)
+            }
+            Head::Normal { low, high } => {
+                let log_probability = draw(outputs, log_std, stream, drawn);
+                let width = drawn.len();
+                let clipped = &mut actions.leaf_mut::<f32>(0)?[row * width..(row + 1) * width];
+                for (((to, drawn), low), high) in clipped.iter_mut().zip(&*drawn).zip(low).zip(high) {
+                    *to = drawn.clamp(*low, *high);
+                }
+                Ok(log_probability)
+            }
+        }
+    }
+}
+
+/// An action by its logits, and its log-probability.
+fn choose(logits: &[f32], stream: Option<&mut Stream>) -> (usize, f32) {
+    let (mut best, mut most) = (0, f32::NEG_INFINITY);
+    for (action, logit) in logits.iter().enumerate() {
+        if *logit > most {
+            (best, most) = (action, *logit);
+        }
+    }
+    let total: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
+    let chosen = match stream {
+        None => best,
+        Some(stream) => {
+            #[expect(clippy::cast_possible_truncation, reason = "a probability")]
+            let mut left = stream.uniform() as f32 * total;
+            let found = logits.iter().position(|logit| {
+                left -= (logit - most).exp();
+                left < 0.0
+            });
+            found.unwrap_or(best)
+        }
+    };
+    let logit = logits.get(chosen).copied().unwrap_or(f32::NAN);
+    (chosen, logit - most - total.ln())
+}
+
+/// Numbers by their means and the logarithms of their standard deviations, and the log-probability of all.
+fn draw(means: &[f32], log_std: &[f32], stream: Option<&mut Stream>, drawn: &mut [f32]) -> f32 {
+    let Some(stream) = stream else {
+        drawn.copy_from_slice(means);
+        return log_std.iter().map(|log_std| -log_std - HALF_LOG_TWO_PI).sum();
+    };
+    let mut log_probability = 0.0;
+    for ((to, mean), log_std) in drawn.iter_mut().zip(means).zip(log_std) {
+        #[expect(clippy::cast_possible_truncation, reason = "actions are float32")]
+        let z = stream.normal() as f32;
+        *to = mean + log_std.exp() * z;
+        log_probability -= 0.5 * z * z + log_std + HALF_LOG_TWO_PI;
+    }
+    log_probability
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "actions are float32")]
+fn bounds(leaf: &ArraySpec, element: usize) -> (f32, f32) {
+    match &leaf.domain {
+        Domain::Any | Domain::Discrete(_) => (f32::NEG_INFINITY, f32::INFINITY),
+        Domain::Bounded { .. } => {
+            let (low, high) = leaf.bounds(element);
+            (low as f32, high as f32)
+        }
+    }
+}
+
+fn unsuited(actions: &Nest<ArraySpec>) -> RlError {
+    let leaves: Vec<String> = actions.leaves().map(ToString::to_string).collect();
+    let got =
+        if leaves.is_empty() { "no actions".to_owned() } else { format!("actions of {}", leaves.join(", ")) };
+    RlError::Unsuited { expected: "one discrete action, or one array of float32", got }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_nn::Key;
+
+    use super::*;
+
+    #[test]
+    fn actions_are_drawn_as_often_as_their_logits_say() {
+        let logits = [0.0, 3.0_f32.ln(), f32::NEG_INFINITY];
+        let (mut counts, mut stream) = ([0_u32; 3], Key::from_seed(1).stream());
+        for _ in 0..4000 {
+            let (chosen, log_probability) = choose(&logits, Some(&mut stream));
+            counts[chosen] += 1;
+            assert!((log_probability.exp() - [0.25, 0.75, 0.0][chosen]).abs() < 1e-6);
+        }
+        assert!((900..1100).contains(&counts[0]) && counts[2] == 0, "{counts:?}");
+        assert_eq!(choose(&logits, None).0, 1);
+    }
+
+    #[test]
+    fn numbers_are_normal_and_clipped_on_their_way_out() {
+        let spec = EnvironmentSpec::new(
+            ArraySpec::new("", DType::Float32, [1]),
+            ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0),
+        );
+        let head = Head::of(&spec).unwrap();
+        let mut actions = Buffer::for_nest(&spec.actions, 2).unwrap();
+        let (mut drawn, mut stream) = ([0.0], Key::from_seed(2).stream());
+        let (mut sum, mut clipped) = (0.0, 0);
+        for _ in 0..4000 {
+            let outputs = (&[0.5][..], &[0.0][..]);
+            let log_probability =
+                head.act(outputs, Some(&mut stream), (&mut actions, 1), &mut drawn).unwrap();
+            let expected = -0.5 * (drawn[0] - 0.5).powi(2) - HALF_LOG_TWO_PI;
+            assert!((log_probability - expected).abs() < 1e-5);
+            sum += drawn[0];
+            clipped += i32::from(actions.leaf::<f32>(0).unwrap()[1] != drawn[0]);
+        }
+        assert!((sum / 4000.0 - 0.5).abs() < 0.05 && (1300..1700).contains(&clipped), "{sum} {clipped}");
+        assert_eq!(actions.leaf::<f32>(0).unwrap()[0], 0.0);
+    }
+
+    #[test]
+    fn other_actions_are_refused_by_name() {
+        let actions = Nest::dict([("turn", ArraySpec::discrete("", 3)), ("go", ArraySpec::discrete("", 2))]);
+        let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions);
+        let told = Head::of(&spec).unwrap_err().to_string();
+        assert!(told.contains("one array of float32") && told.contains("a number in 0..2"), "{told}");
+    }
+}

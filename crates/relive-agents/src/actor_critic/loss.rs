@@ -1,0 +1,209 @@
+//! The losses of policy and value, with their gradients by the networks' outputs in closed form.
+
+use super::head::HALF_LOG_TWO_PI;
+
+/// What the loss of a policy is made of, beside the network's outputs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PolicyLoss<'a> {
+    /// Log-probabilities by which the actions were drawn, `[batch]`.
+    pub(super) old: &'a [f32],
+    /// `[batch]`
+    pub(super) advantages: &'a [f32],
+    /// How far the ratio of probabilities may be from 1 until nothing more is gained (ε of PPO); none for the plain policy gradient.
+    pub(super) clip: Option<f32>,
+    /// How much the entropy counts.
+    pub(super) entropy_cost: f32,
+}
+
+/// What was found in a batch, as means.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct PolicyFound {
+    pub(super) loss: f32,
+    pub(super) entropy: f32,
+    /// An estimate of KL(old ‖ new): the mean of `r − 1 − ln r` (Schulman 2020).
+    pub(super) divergence: f32,
+    /// The share of ratios that are beyond the clip.
+    pub(super) clipped: f32,
+}
+
+impl PolicyLoss<'_> {
+    /// The loss of one action, and its derivative by the action's log-probability.
+    ///
+    /// With a clip that is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without, `−A·ln π`.
+    fn of_action(&self, index: usize, log_probability: f32, found: &mut PolicyFound) -> (f32, f32) {
+        let advantage = self.advantages[index];
+        let log_ratio = log_probability - self.old[index];
+        let ratio = log_ratio.exp();
+        found.divergence += ratio - 1.0 - log_ratio;
+        let Some(clip) = self.clip else {
+            return (-advantage * log_probability, -advantage);
+        };
+        let (free, bound) = (ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage);
+        found.clipped += f32::from((ratio - 1.0).abs() > clip);
+        if free <= bound { (-free, -free) } else { (-bound, 0.0) }
+    }
+
+    /// Of discrete actions by logits `[batch, actions]`.
+    pub(super) fn categorical(
+        &self,
+        logits: &[f32],
+        actions: &[usize],
+        by_logits: &mut [f32],
+    ) -> PolicyFound {
+        let (mut found, width) = (PolicyFound::default(), logits.len() / actions.len().max(1));
+        let share = share(actions.len());
+        let rows = logits.chunks_exact(width).zip(by_logits.chunks_exact_mut(width));
+        for (index, ((logits, gradient), action)) in rows.zip(actions).enumerate() {
+            // The gradient's place holds the log-probabilities first.
+            log_softmax(logits, gradient);
+            let entropy: f32 =
+                gradient.iter().map(|log_p| if log_p.is_finite() { -log_p * log_p.exp() } else { 0.0 }).sum();
+            let (loss, slope) = self.of_action(index, gradient[*action], &mut found);
+            found.loss += loss;
+            found.entropy += entropy;
+            for (other, place) in gradient.iter_mut().enumerate() {
+                let log_p = *place;
+                let p = log_p.exp();
+                let of_entropy = if p > 0.0 { p * (log_p + entropy) } else { 0.0 };
+                *place = share * (slope * (f32::from(other == *action) - p) + self.entropy_cost * of_entropy);
+            }
+        }
+        found.mean(share, self.entropy_cost)
+    }
+
+    /// Of numbers by means `[batch, numbers]` and the logarithms of their standard deviations `[numbers]`, whose gradient is added to.
+    pub(super) fn normal(
+        &self,
+        (means, log_std): (&[f32], &[f32]),
+        actions: &[f32],
+        by_means: &mut [f32],
+        by_log_std: &mut [f32],
+    ) -> PolicyFound {
+        let (mut found, width) = (PolicyFound::default(), log_std.len());
+        let share = share(self.old.len());
+        let entropy: f32 = log_std.iter().map(|log_std| log_std + 0.5 + HALF_LOG_TWO_PI).sum();
+        let rows = means.chunks_exact(width).zip(by_means.chunks_exact_mut(width));
+        for (index, ((means, gradient), actions)) in rows.zip(actions.chunks_exact(width)).enumerate() {
+            let mut log_probability = 0.0;
+            for (((place, mean), action), log_std) in gradient.iter_mut().zip(means).zip(actions).zip(log_std)
+            {
+                // The gradient's place holds how many standard deviations the action is from its mean first.
+                *place = (action - mean) * (-log_std).exp();
+                log_probability -= 0.5 * *place * *place + log_std + HALF_LOG_TWO_PI;
+            }
+            let (loss, slope) = self.of_action(index, log_probability, &mut found);
+            found.loss += loss;
+            found.entropy += entropy;
+            for ((place, log_std), by_log_std) in gradient.iter_mut().zip(log_std).zip(&mut *by_log_std) {
+                let z = *place;
+                *place = share * slope * z * (-log_std).exp();
+                *by_log_std += share * (slope * (z * z - 1.0) - self.entropy_cost);
+            }
+        }
+        found.mean(share, self.entropy_cost)
+    }
+}
+
+impl PolicyFound {
+    fn mean(self, share: f32, entropy_cost: f32) -> PolicyFound {
+        PolicyFound {
+            loss: share * (self.loss - entropy_cost * self.entropy),
+            entropy: share * self.entropy,
+            divergence: share * self.divergence,
+            clipped: share * self.clipped,
+        }
+    }
+}
+
+/// `cost · mean((V − return)²)`, and its gradient.
+pub(super) fn value_loss(values: &[f32], returns: &[f32], cost: f32, by_values: &mut [f32]) -> f32 {
+    let share = cost * share(values.len());
+    let mut loss = 0.0;
+    for ((value, of_return), place) in values.iter().zip(returns).zip(by_values) {
+        let error = value - of_return;
+        loss += error * error;
+        *place = 2.0 * share * error;
+    }
+    share * loss
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+fn share(count: usize) -> f32 {
+    1.0 / count.max(1) as f32
+}
+
+fn log_softmax(logits: &[f32], out: &mut [f32]) {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let total: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
+    let log_total = total.ln();
+    out.iter_mut().zip(logits).for_each(|(out, logit)| *out = logit - most - log_total);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOSSES: [(Option<f32>, f32); 3] = [(None, 0.0), (Some(0.2), 0.01), (Some(0.2), 0.0)];
+
+    /// The gradient by differences of the loss.
+    fn by_differences(at: &[f32], loss: impl Fn(&[f32]) -> f32) -> Vec<f32> {
+        let step = 1e-2;
+        let moved = |index: usize, by: f32| {
+            let mut moved = at.to_vec();
+            moved[index] += by;
+            loss(&moved)
+        };
+        (0..at.len()).map(|index| (moved(index, step) - moved(index, -step)) / (2.0 * step)).collect()
+    }
+
+    fn close(a: &[f32], b: &[f32]) {
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 2e-3), "{a:?} {b:?}");
+    }
+
+    #[test]
+    fn gradients_of_categorical_policies_are_those_of_the_loss() {
+        let logits = [0.3, -0.2, 0.9, 1.0, 0.0, -1.0];
+        for (clip, entropy_cost) in LOSSES {
+            let loss = PolicyLoss { old: &[-1.2, -0.5], advantages: &[1.5, -0.7], clip, entropy_cost };
+            let mut gradient = [0.0; 6];
+            let found = loss.categorical(&logits, &[2, 0], &mut gradient);
+            let value = |logits: &[f32]| loss.categorical(logits, &[2, 0], &mut [0.0; 6]).loss;
+            close(&gradient, &by_differences(&logits, value));
+            assert!(found.entropy > 0.0 && found.divergence > 0.0);
+        }
+    }
+
+    #[test]
+    fn gradients_of_normal_policies_are_those_of_the_loss() {
+        let (means, log_std, actions) = ([0.1, -0.4, 0.2, 0.6], [-0.3, 0.2], [0.3, -0.2, -0.5, 0.9]);
+        for (clip, entropy_cost) in LOSSES {
+            let loss = PolicyLoss { old: &[-1.9, -2.6], advantages: &[0.8, -1.1], clip, entropy_cost };
+            let (mut by_means, mut by_log_std) = ([0.0; 4], [0.0; 2]);
+            loss.normal((&means, &log_std), &actions, &mut by_means, &mut by_log_std);
+            let value = |means: &[f32], log_std: &[f32]| {
+                loss.normal((means, log_std), &actions, &mut [0.0; 4], &mut [0.0; 2]).loss
+            };
+            close(&by_means, &by_differences(&means, |means| value(means, &log_std)));
+            close(&by_log_std, &by_differences(&log_std, |log_std| value(&means, log_std)));
+        }
+    }
+
+    #[test]
+    fn nothing_is_gained_beyond_the_clip() {
+        // Ratios of 1.5: with a positive advantage clipped, with a negative one not.
+        let old = [0.5_f32.ln() - 1.5_f32.ln(); 2];
+        let loss = PolicyLoss { old: &old, advantages: &[1.0, -1.0], clip: Some(0.2), entropy_cost: 0.0 };
+        let mut gradient = [0.0; 4];
+        let found = loss.categorical(&[0.0; 4], &[0, 0], &mut gradient);
+        assert_eq!((gradient[0], gradient[1], found.clipped), (0.0, 0.0, 1.0));
+        assert!((gradient[2] - 0.5 * 1.5 * 0.5).abs() < 1e-6, "{gradient:?}");
+        assert!((found.loss - 0.5 * (-1.2 + 1.5)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn values_are_drawn_to_returns() {
+        let mut gradient = [0.0; 2];
+        assert_eq!(value_loss(&[1.0, 4.0], &[3.0, 4.0], 0.5, &mut gradient), 1.0);
+        assert_eq!(gradient, [-1.0, 0.0]);
+    }
+}

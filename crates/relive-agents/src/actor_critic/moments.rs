@@ -1,0 +1,83 @@
+//! Running means and variances.
+
+use relive_env::State;
+
+/// Keeps a standard deviation away from zero.
+const EPSILON: f64 = 1e-8;
+
+/// Mean and variance of numbers, column by column, by the formula of Chan et al. (1979), which adds the moments of a batch at a time.
+#[derive(Debug, Clone)]
+pub(super) struct Moments {
+    count: f64,
+    mean: Vec<f64>,
+    variance: Vec<f64>,
+}
+
+impl Moments {
+    /// Of rows of so many numbers, of which none has been seen.
+    pub(super) fn new(width: usize) -> Moments {
+        Moments { count: 0.0, mean: vec![0.0; width], variance: vec![1.0; width] }
+    }
+
+    /// Adds rows, one after the other in `numbers`.
+    #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+    pub(super) fn add(&mut self, numbers: &[f32]) {
+        let width = self.mean.len();
+        let rows = numbers.len() / width.max(1);
+        if rows == 0 {
+            return;
+        }
+        let (added, total) = (rows as f64, self.count + rows as f64);
+        for column in 0..width {
+            let of_column = || numbers.iter().skip(column).step_by(width).map(|number| f64::from(*number));
+            let mean = of_column().sum::<f64>() / added;
+            let variance = of_column().map(|number| (number - mean).powi(2)).sum::<f64>() / added;
+            let (own_mean, own_variance) = (&mut self.mean[column], &mut self.variance[column]);
+            let apart = mean - *own_mean;
+            let squares =
+                *own_variance * self.count + variance * added + apart * apart * self.count * added / total;
+            *own_mean += apart * added / total;
+            *own_variance = squares / total;
+        }
+        self.count = total;
+    }
+
+    /// Writes the means and the inverse standard deviations.
+    #[expect(clippy::cast_possible_truncation, reason = "networks take float32")]
+    pub(super) fn write(&self, mean: &mut [f32], inverse_std: &mut [f32]) {
+        mean.iter_mut().zip(&self.mean).for_each(|(to, mean)| *to = *mean as f32);
+        inverse_std
+            .iter_mut()
+            .zip(&self.variance)
+            .for_each(|(to, variance)| *to = (1.0 / (variance + EPSILON).sqrt()) as f32);
+    }
+
+    pub(super) fn visit(&mut self, state: &mut State<'_>) {
+        state.field(&mut self.count);
+        state.fields(&mut self.mean);
+        state.fields(&mut self.variance);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_of_any_size_give_the_moments_of_all() {
+        let numbers = [1.0, -1.0, 2.0, 0.0, 4.0, 3.0, 9.0, 6.0];
+        let (mut mean, mut inverse) = ([0.0; 2], [0.0; 2]);
+        for cuts in [vec![8], vec![2, 6], vec![4, 2, 2]] {
+            let (mut moments, mut rest) = (Moments::new(2), &numbers[..]);
+            for cut in cuts {
+                let (batch, others) = rest.split_at(cut);
+                moments.add(batch);
+                rest = others;
+            }
+            moments.write(&mut mean, &mut inverse);
+            assert_eq!(mean, [4.0, 2.0]);
+            let expected = [9.5_f32, 7.5].map(|variance| 1.0 / variance.sqrt());
+            assert!(inverse.iter().zip(expected).all(|(got, want)| (got - want).abs() < 1e-6), "{inverse:?}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The networks of policy and value.
+
+use std::ops::Range;
+
+use relive_env::{Buffer, EnvironmentSpec};
+use relive_nn::{Activation, Init, Key, Layout, LinearInit, Network, Params};
+use relive_rl::{Features, Result};
+
+use super::head::Head;
+
+/// Normalised observations are clipped to this on either side.
+const MAX_OBSERVATION: f32 = 10.0;
+
+/// A network for the policy and one for the value of states, which share nothing, over observations as rows of numbers.
+#[derive(Debug, Clone)]
+pub(super) struct ActorCritic {
+    pub(super) features: Features,
+    pub(super) head: Head,
+    pub(super) policy: Network,
+    pub(super) value: Network,
+    /// Logarithms of standard deviations, of a normal head.
+    pub(super) log_std: Range<usize>,
+    /// Means of observations and the inverse of their standard deviations, if they are normalised.
+    pub(super) moments: Option<[Range<usize>; 2]>,
+}
+
+impl ActorCritic {
+    /// The networks for an environment, and their parameters to begin with.
+    pub(super) fn new(
+        spec: &EnvironmentSpec,
+        hidden: &[usize],
+        normalizes: bool,
+        key: Key,
+    ) -> Result<(ActorCritic, Params)> {
+        let (features, head) = (Features::of(&spec.observations)?, Head::of(spec)?);
+        let mut layout = Layout::new();
+        let mut network = |name, outputs, gain| {
+            let body = Network::builder(&mut layout, name, features.width())
+                .init(LinearInit::Orthogonal { gain: std::f32::consts::SQRT_2 })
+                .mlp(hidden, Activation::Tanh);
+            body.init(LinearInit::Orthogonal { gain }).linear(outputs).build()
+        };
+        let (policy, value) = (network("policy", head.outputs(), 0.01), network("value", 1, 1.0));
+        let numbers = if matches!(head, Head::Normal { .. }) { head.outputs() } else { 0 };
+        let log_std = layout.add("log_std", &[numbers], Init::Constant(0.0));
+        let moments = normalizes.then(|| {
+            let width = [features.width()];
+            let mean = layout.add("observations/mean", &width, Init::Constant(0.0));
+            [mean, layout.add("observations/inverse_std", &width, Init::Constant(1.0))]
+        });
+        Ok((ActorCritic { features, head, policy, value, log_std, moments }, layout.init(key)))
+    }
+
+    /// Observations as rows of numbers, normalised if they are to be.
+    pub(super) fn rows(&self, params: &Params, observations: &Buffer, rows: &mut Vec<f32>) {
+        self.features.write_rows(observations, rows);
+        let Some([mean, inverse_std]) = &self.moments else { return };
+        let values = params.values();
+        let (mean, inverse_std) = (&values[mean.clone()], &values[inverse_std.clone()]);
+        for row in rows.chunks_exact_mut(mean.len().max(1)) {
+            for ((value, mean), inverse_std) in row.iter_mut().zip(mean).zip(inverse_std) {
+                *value = ((*value - mean) * inverse_std).clamp(-MAX_OBSERVATION, MAX_OBSERVATION);
+            }
+        }
+    }
+}

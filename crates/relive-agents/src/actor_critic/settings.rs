@@ -1,0 +1,99 @@
+//! The settings that these agents share, and their plan.
+
+use relive_flow::Flow;
+use relive_nn::{Adam, RmsProp};
+use relive_rl::Result;
+use relive_rl::plan::{Crew, LearnRollouts, Progress, Rollouts};
+
+use super::ActorCriticLearner;
+use crate::settings::{check, not_negative, positive, share, whole};
+
+/// How a policy and a value are learned from rollouts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Environments, all workers together.
+    pub num_envs: usize,
+    /// Steps of a rollout in each environment.
+    pub num_steps: usize,
+    /// Sizes of the hidden layers of each network.
+    pub hidden: Vec<usize>,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// λ of the advantages.
+    pub gae_lambda: f32,
+    /// How often each rollout is learned from.
+    pub epochs: usize,
+    /// Steps of a gradient; none for all of the rollout at once.
+    pub minibatch_size: Option<usize>,
+    /// See [`PpoConfig::clip`](crate::PpoConfig::clip); none for the plain policy gradient.
+    pub clip: Option<f32>,
+    /// How much the squared error of values counts.
+    pub value_cost: f32,
+    /// How much the entropy of the policy counts.
+    pub entropy_cost: f32,
+    /// Bound on the gradient's norm.
+    pub max_gradient_norm: f32,
+    /// How parameters are changed.
+    pub optimization: Optimization,
+    /// Whether the step size, and the clip with it, falls to 0 over the run.
+    pub anneal: bool,
+    /// Whether the advantages of a minibatch are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_advantages: bool,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1, as far as they were seen.
+    pub normalize_observations: bool,
+    /// Whether rewards are scaled so that discounted returns have a standard deviation of 1, as far as they were seen.
+    pub normalize_rewards: bool,
+    /// The estimate of KL(old ‖ new) at which a rollout is learned from no more, as 1.5 times this; none for no bound.
+    pub target_kl: Option<f32>,
+}
+
+/// How parameters are changed by gradients.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Optimization {
+    /// Adam.
+    Adam(Adam),
+    /// RMSProp.
+    RmsProp(RmsProp),
+}
+
+impl Optimization {
+    /// The step size to begin with.
+    #[must_use]
+    pub fn learning_rate(&self) -> f32 {
+        match self {
+            Optimization::Adam(adam) => adam.learning_rate,
+            Optimization::RmsProp(rms_prop) => rms_prop.learning_rate,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether all are within their ranges.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn validate(&self) -> Result<()> {
+        whole("num_envs", self.num_envs)?;
+        whole("num_steps", self.num_steps)?;
+        whole("epochs", self.epochs)?;
+        whole("minibatch_size", self.minibatch_size.unwrap_or(1))?;
+        for size in &self.hidden {
+            whole("hidden", *size)?;
+        }
+        check("the number of hidden layers", self.hidden.len(), self.hidden.len() <= 64, "at most 64")?;
+        share("discount", self.discount)?;
+        share("gae_lambda", self.gae_lambda)?;
+        self.clip.map_or(Ok(()), |clip| positive("clip", clip))?;
+        not_negative("value_cost", self.value_cost)?;
+        not_negative("entropy_cost", self.entropy_cost)?;
+        positive("max_gradient_norm", self.max_gradient_norm)?;
+        positive("learning_rate", self.optimization.learning_rate())?;
+        self.target_kl.map_or(Ok(()), |bound| positive("target_kl", bound))
+    }
+}
+
+/// Rollouts of all workers side by side, and learning from them.
+pub(crate) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
+    let learner = crew.learner(ActorCriticLearner::new(settings, crew)?)?;
+    Ok(crew.rollouts(settings.num_steps)?.sync().learn(learner))
+}

@@ -1,0 +1,158 @@
+//! Proximal policy optimisation.
+
+use relive_flow::Flow;
+use relive_nn::Adam;
+use relive_rl::Result;
+use relive_rl::plan::{Agent, Crew, Policy, Progress, Seat, settings_of};
+use serde::{Deserialize, Serialize};
+
+use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
+
+/// The settings of PPO (Schulman et al. 2017). The defaults are those of Stable-Baselines3, with the 2,048 steps of a rollout in 8
+/// environments.
+///
+/// Deviations from the paper, all common: generalised advantages with normalisation in each minibatch, separate networks for policy and
+/// value, orthogonal initial weights, a bound on the gradient's norm. Observations are normalised by the statistics of the rollouts before
+/// the one that is learned from, where other implementations change them with every step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PpoConfig {
+    /// Environments, all workers together.
+    pub num_envs: usize,
+    /// Steps of a rollout in each environment.
+    pub num_steps: usize,
+    /// Steps of a gradient.
+    pub minibatch_size: usize,
+    /// How often each rollout is learned from.
+    pub epochs: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// λ of the advantages.
+    pub gae_lambda: f32,
+    /// How far the ratio of new to old probability may be from 1 until nothing more is gained, ε.
+    pub clip: f32,
+    /// Step size of Adam.
+    pub learning_rate: f32,
+    /// Whether step size and clip fall to 0 over the run.
+    pub anneal: bool,
+    /// How much the squared error of values counts.
+    pub value_cost: f32,
+    /// How much the entropy of the policy counts.
+    pub entropy_cost: f32,
+    /// Bound on the gradient's norm.
+    pub max_gradient_norm: f32,
+    /// The estimate of KL(old ‖ new) at which a rollout is learned from no more, as 1.5 times this; no bound unless set.
+    pub target_kl: Option<f32>,
+    /// Whether the advantages of a minibatch are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_advantages: bool,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
+    pub normalize_rewards: bool,
+    /// Sizes of the hidden layers of each network.
+    pub hidden: Vec<usize>,
+}
+
+impl Default for PpoConfig {
+    fn default() -> Self {
+        Self {
+            num_envs: 8,
+            num_steps: 256,
+            minibatch_size: 64,
+            epochs: 10,
+            discount: 0.99,
+            gae_lambda: 0.95,
+            clip: 0.2,
+            learning_rate: 3e-4,
+            anneal: false,
+            value_cost: 0.5,
+            entropy_cost: 0.0,
+            max_gradient_norm: 0.5,
+            target_kl: None,
+            normalize_advantages: true,
+            normalize_observations: false,
+            normalize_rewards: false,
+            hidden: vec![64, 64],
+        }
+    }
+}
+
+impl PpoConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> PpoConfig {
+        match name {
+            "CartPole-v1" => PpoConfig {
+                num_steps: 32,
+                minibatch_size: 256,
+                epochs: 20,
+                discount: 0.98,
+                gae_lambda: 0.8,
+                learning_rate: 1e-3,
+                anneal: true,
+                ..PpoConfig::default()
+            },
+            "Pendulum-v1" => PpoConfig {
+                num_steps: 128,
+                discount: 0.9,
+                learning_rate: 1e-3,
+                normalize_observations: true,
+                normalize_rewards: true,
+                ..PpoConfig::default()
+            },
+            _ => PpoConfig::default(),
+        }
+    }
+
+    fn shared(&self) -> Settings {
+        Settings {
+            num_envs: self.num_envs,
+            num_steps: self.num_steps,
+            hidden: self.hidden.clone(),
+            discount: self.discount,
+            gae_lambda: self.gae_lambda,
+            epochs: self.epochs,
+            minibatch_size: Some(self.minibatch_size),
+            clip: Some(self.clip),
+            value_cost: self.value_cost,
+            entropy_cost: self.entropy_cost,
+            max_gradient_norm: self.max_gradient_norm,
+            optimization: Optimization::Adam(Adam {
+                learning_rate: self.learning_rate,
+                epsilon: 1e-5,
+                ..Adam::default()
+            }),
+            anneal: self.anneal,
+            normalize_advantages: self.normalize_advantages,
+            normalize_observations: self.normalize_observations,
+            normalize_rewards: self.normalize_rewards,
+            target_kl: self.target_kl,
+        }
+    }
+}
+
+impl Agent for PpoConfig {
+    fn name(&self) -> &'static str {
+        "ppo"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.shared().validate()
+    }
+
+    fn environments(&self, _workers: usize) -> usize {
+        self.num_envs
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(ActorCriticPolicy::new(&self.shared(), seat)?))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        plan(&self.shared(), crew)
+    }
+}

@@ -1,0 +1,40 @@
+//! Between the parameters of networks and the weights that learners publish.
+
+use bytes::Bytes;
+use relive_nn::Params;
+use relive_rl::plan::Weights;
+use relive_rl::{Result, RlError};
+use relive_tensor::{DType, Shape, Tensor};
+
+/// All leaves of the parameters by their names, as slices of one copy.
+///
+/// # Errors
+/// A leaf has more dimensions than a tensor may have.
+pub(crate) fn published(params: &Params) -> Result<Weights> {
+    let all = Bytes::copy_from_slice(params.as_bytes());
+    let parts = params.layout().leaves().iter().map(|leaf| {
+        let range = leaf.range();
+        let dims: Vec<u32> = leaf.shape().iter().map(|dim| u32::try_from(*dim).unwrap_or(u32::MAX)).collect();
+        let bytes = all.slice(range.start * size_of::<f32>()..range.end * size_of::<f32>());
+        let tensor = Tensor::new(DType::Float32, Shape::from(dims.as_slice()), bytes);
+        tensor.map(|tensor| (leaf.name().to_owned(), tensor)).map_err(|error| refused(&error))
+    });
+    Ok(Weights::new(params.version(), parts.collect::<Result<Vec<_>>>()?))
+}
+
+/// Takes over what [`published`] made of parameters of the same layout.
+///
+/// # Errors
+/// [`State`](RlError::State): they are of another layout.
+pub(crate) fn load(params: &mut Params, weights: &Weights) -> Result<()> {
+    let mut all = Vec::with_capacity(params.as_bytes().len());
+    for leaf in params.layout().leaves() {
+        let part = weights.part(leaf.name()).and_then(Tensor::bytes);
+        all.extend_from_slice(part.ok_or_else(|| refused(&format_args!("they lack {}", leaf.name())))?);
+    }
+    params.set_bytes(&all, weights.version()).map_err(|error| refused(&error))
+}
+
+fn refused(reason: &dyn std::fmt::Display) -> RlError {
+    RlError::State { what: "the weights of a policy", reason: reason.to_string() }
+}

@@ -1,0 +1,4 @@
+//! Agents as their users run them.
+
+mod common;
+mod ppo;

@@ -1,0 +1,51 @@
+//! What makes an agent.
+
+use relive_env::EnvironmentSpec;
+use relive_flow::Flow;
+use relive_nn::Key;
+
+use super::{Crew, Policy, Progress};
+use crate::{Purpose, Result};
+
+/// Puts an agent together: its settings, the policy that acts, and the plan that makes it learn.
+pub trait Agent: Send + Sync {
+    /// Its name, in files and messages.
+    fn name(&self) -> &'static str;
+
+    /// All its settings by name: a run is resumed only with the same.
+    fn settings(&self) -> Vec<(String, String)>;
+
+    /// Whether its settings are within their ranges.
+    ///
+    /// # Errors
+    /// The first that is not.
+    fn validate(&self) -> Result<()>;
+
+    /// How many environments it acts in, all workers together, where it has so many workers: one each, unless it says otherwise.
+    fn environments(&self, workers: usize) -> usize {
+        workers
+    }
+
+    /// A policy for a worker.
+    ///
+    /// # Errors
+    /// [`Unsuited`](crate::RlError::Unsuited): the environment is not one that the agent can act in.
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>>;
+
+    /// The algorithm, as a dataflow.
+    ///
+    /// # Errors
+    /// As [`policy`](Self::policy); a saved state that is not the agent's.
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>>;
+}
+
+/// Where a policy acts.
+#[derive(Debug)]
+pub struct Seat<'a> {
+    /// What the environments take and give.
+    pub spec: &'a EnvironmentSpec,
+    /// Whether it explores.
+    pub purpose: Purpose,
+    /// One for each row: everything random in the row follows from it.
+    pub keys: &'a [Key],
+}
