@@ -2,22 +2,24 @@
 
 use std::sync::Arc;
 
-use relive_agents::PpoConfig;
+use relive_agents::{A2cConfig, PpoConfig};
 use relive_rl::Result;
 use relive_rl::experiment::{Report, RunOptions};
 use relive_rl::plan::{Agent, MakeEnvironment, Trained, train};
 
-pub(crate) fn make(name: &'static str) -> MakeEnvironment {
-    Arc::new(move |seed| Ok(relive_env::make(name, seed)?))
+/// Trains in the environment of a name, and gives all reports beside what the run has come to.
+pub(crate) fn run(agent: &Arc<dyn Agent>, options: &RunOptions) -> Result<(Trained, Vec<Report>)> {
+    let name = options.environment.clone();
+    run_in(agent, options, Arc::new(move |seed| Ok(relive_env::make(&name, seed)?)))
 }
 
-/// Trains, and gives all reports beside what the run has come to.
-pub(crate) fn run(agent: impl Agent + 'static, options: &RunOptions) -> Result<(Trained, Vec<Report>)> {
-    let agent: Arc<dyn Agent> = Arc::new(agent);
-    let name = options.environment.clone();
-    let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
+pub(crate) fn run_in(
+    agent: &Arc<dyn Agent>,
+    options: &RunOptions,
+    make: MakeEnvironment,
+) -> Result<(Trained, Vec<Report>)> {
     let mut reports = Vec::new();
-    let trained = train(&agent, options, &make, &mut |report| reports.push(report.clone()))?;
+    let trained = train(agent, options, &make, &mut |report| reports.push(report.clone()))?;
     Ok((trained, reports))
 }
 
@@ -25,7 +27,7 @@ pub(crate) fn options(environment: &str, env_steps: u64, seed: u64) -> RunOption
     RunOptions { environment: environment.to_owned(), env_steps, seed, ..RunOptions::default() }
 }
 
-/// All numbers of the weights.
+/// All numbers of the weights, bit by bit.
 pub(crate) fn numbers(trained: &Trained) -> Vec<u32> {
     let parts = trained.weights.parts().iter();
     parts.flat_map(|(_, part)| part.to_vec::<f32>().unwrap()).map(f32::to_bits).collect()
@@ -33,5 +35,15 @@ pub(crate) fn numbers(trained: &Trained) -> Vec<u32> {
 
 /// Small enough to be run often.
 pub(crate) fn small_ppo() -> PpoConfig {
-    PpoConfig { num_envs: 4, num_steps: 16, minibatch_size: 32, epochs: 2, hidden: vec![16], ..PpoConfig::default() }
+    let (num_envs, num_steps) = (8, 16);
+    PpoConfig { num_envs, num_steps, minibatch_size: 32, epochs: 2, hidden: vec![16], ..PpoConfig::default() }
+}
+
+/// Every agent in a small form, with the environments that it can act in.
+pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
+    let normalized = PpoConfig { normalize_observations: true, normalize_rewards: true, ..small_ppo() };
+    vec![
+        (Arc::new(normalized), &["CartPole-v1", "Pendulum-v1", "catch/0"]),
+        (Arc::new(A2cConfig { hidden: vec![16], ..A2cConfig::default() }), &["CartPole-v1", "Pendulum-v1"]),
+    ]
 }

@@ -1,4 +1,5 @@
 //! Agents as their users run them.
 
 mod common;
-mod ppo;
+mod contract;
+mod learning;

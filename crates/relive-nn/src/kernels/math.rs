@@ -7,10 +7,10 @@ const LN_2_LOW: f32 = -2.121_944_4e-4;
 
 /// eˣ, by Cody and Waite's reduction and Cephes' polynomial. Saturates instead of overflowing.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number in -127..=127")]
 pub(crate) fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.3, 88.3);
-    let n = (x * std::f32::consts::LOG2_E + ROUNDER) - ROUNDER;
+    let rounded = x * std::f32::consts::LOG2_E + ROUNDER;
+    let n = rounded - ROUNDER;
     let r = x - n * LN_2_HIGH - n * LN_2_LOW;
     let p = 1.987_569_1e-4;
     let p = p * r + 1.398_199_9e-3;
@@ -18,7 +18,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 5e-1;
-    let power = f32::from_bits(((n as i32 + 127) as u32) << 23);
+    // The low bits of `rounded` are the whole number: casts from float to integer would not be vectorised.
+    let power = f32::from_bits(rounded.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(127) << 23);
     (p * r * r + r + 1.0) * power
 }
 

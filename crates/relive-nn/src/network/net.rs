@@ -33,6 +33,7 @@ pub struct Network {
 #[derive(Debug, Default, Clone)]
 pub struct Scratch {
     pub(crate) trace: Vec<f32>,
+    outputs: Vec<f32>,
 }
 
 impl Network {
@@ -73,6 +74,21 @@ impl Network {
         let weights = &params.values()[self.range()];
         self.stack.forward(Forward { weights, x, batch }, &mut scratch.trace);
         self.stack.last(&scratch.trace, batch)
+    }
+
+    /// [`infer`](Self::infer) row by row: the outputs of a row are the same bits whatever other rows there are. Products of many rows at
+    /// once, which are faster, add up in another order.
+    ///
+    /// # Panics
+    /// As [`infer`](Self::infer).
+    pub fn infer_each<'s>(&self, params: &Params, x: &[f32], scratch: &'s mut Scratch) -> &'s [f32] {
+        let rows = self.rows(x);
+        let mut outputs = std::mem::take(&mut scratch.outputs);
+        outputs.resize(rows * self.outputs(), 0.0);
+        let each = x.chunks_exact(self.inputs()).zip(outputs.chunks_exact_mut(self.outputs()));
+        each.for_each(|(x, outputs)| outputs.copy_from_slice(self.infer(params, x, scratch)));
+        scratch.outputs = outputs;
+        &scratch.outputs
     }
 
     /// The gradient by this network's parameters of a loss whose gradient by the outputs is known in closed form. `loss` is given the

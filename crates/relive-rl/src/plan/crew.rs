@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relive_env::{Environment, EnvironmentSpec, Vectorized};
-use relive_flow::{Executor, Flow, ParFlow, Shard};
+use relive_flow::{Executor, ParFlow, Shard};
 use relive_nn::Key;
 
 use super::kept::Kept;
@@ -88,16 +88,11 @@ impl Crew {
         let crew = self.clone();
         let workers = u32::try_from(self.workers()).unwrap_or(u32::MAX);
         let executor = if self.0.actors == 0 { Executor::Serial } else { Executor::Threads };
-        let rollouts = ParFlow::from_flows(
-            &executor,
-            workers,
-            move |number| crew.worker(number),
-            move |shard: &Shard<Result<RolloutWorker>>| {
-                let shard = shard.clone();
-                Flow::from_iter("rollouts", std::iter::repeat(()))
-                    .try_for_each(move |()| shard.with(|worker| rollout(worker, steps)))
-            },
-        );
+        let turns = ParFlow::from_states(&executor, workers, move |number| crew.worker(number), |_| Some(()));
+        let rollouts = turns.on_each(move |turns, shard: &Shard<Result<RolloutWorker>>| {
+            let shard = shard.clone();
+            turns.try_for_each(move |()| shard.with(|worker| rollout(worker, steps)))
+        });
         for shard in rollouts.shards() {
             self.begin(&shard)?;
         }
