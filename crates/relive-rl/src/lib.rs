@@ -15,6 +15,7 @@ mod agent;
 mod environment_loop;
 mod error;
 mod features;
+mod files;
 mod finite;
 mod state;
 mod variables;

@@ -56,6 +56,46 @@ fn an_agent_is_trained_and_its_figures_written() {
 }
 
 #[test]
+fn plans_are_trained_by_one_thread_or_several_to_the_same_numbers() {
+    let trained = |agent: &str, actors: &str| {
+        let folder = folder();
+        let [json_file, policy] = ["json", "safetensors"].map(|extension| folder.with_extension(extension));
+        let (env, steps) = (["--env", "Pendulum-v1"], ["--steps", "600", "--actors", actors]);
+        let files = ["--json", text(&json_file), "--policy", text(&policy)];
+        let set = ["--set", "hidden=[8]", "--set", "num_envs=4", "--set", "num_steps=16"];
+        let stdout = succeeds(&[&["rl", "train", agent], &env[..], &steps, &files, &set].concat());
+        assert!(stdout.starts_with("Pendulum-v1: mean return "), "{stdout}");
+        let figures = json(&json_file);
+        assert!(figures["env_steps"].as_u64() >= Some(600) && figures["learner_steps"].as_u64() > Some(0));
+        (figures["mean_return_last_100"].clone(), std::fs::read(policy).unwrap())
+    };
+    for agent in ["ppo", "a2c"] {
+        let alone = trained(agent, "0");
+        assert!(trained(agent, "2") == alone && trained(agent, "4") == alone, "{agent}");
+    }
+}
+
+#[test]
+fn settings_of_plans_that_cannot_be_are_told() {
+    let unknown = file(".toml", "epoch = 16\n");
+    for (more, expected) in [
+        (&["--config", text(&unknown)][..], "unknown field `epoch`"),
+        (&["--set", "epoch=1"], "--set epoch=1"),
+        (&["--set", "epochs"], "KEY=VALUE"),
+        (&["--set", "epochs=many"], "invalid type: string \"many\""),
+        (&["--set", "clip=-1"], "clip is -1, but it must be above 0"),
+        (&["--actors", "9"], "actors is 9"),
+    ] {
+        let (code, _, stderr) = outcome(&[&["rl", "train", "ppo", "--env", "CartPole-v1"], more].concat());
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+    let learner = ["rl", "learner", "ppo", "--env", "CartPole-v1", "--server", "localhost:1"];
+    let (code, _, stderr) = outcome(&learner);
+    assert!(code == Some(2) && stderr.contains("ppo runs in one process"), "{stderr}");
+}
+
+#[test]
 fn what_cannot_be_trained_is_told() {
     let unknown = file(".toml", "batchsize = 16\n");
     for (more, expected) in [
@@ -76,14 +116,20 @@ fn what_cannot_be_trained_is_told() {
 #[test]
 fn a_run_that_is_killed_goes_on_with_the_same_numbers() {
     let config = small();
+    killed_and_resumed(&["dqn", "--env", "catch/0", "--steps", "9000", "--config", text(&config)]);
+    let ppo =
+        ["ppo", "--env", "CartPole-v1", "--steps", "20000", "--set", "num_steps=32", "--set", "hidden=[8]"];
+    killed_and_resumed(&ppo);
+}
+
+fn killed_and_resumed(what: &[&str]) {
     let run = |folder: &Path| {
         let (json, policy) = (folder.with_extension("json"), folder.with_extension("safetensors"));
-        let paths = [&config, &json, &policy, folder].map(|path| text(path).to_owned());
-        let [config, json, policy, folder] = &paths;
-        let args =
-            ["rl", "train", "dqn", "--env", "catch/0", "--steps", "9000", "--config", config, "--json", json];
-        let more = ["--policy", policy, "--checkpoint-dir", folder, "--checkpoint-every", "300"];
-        [&args[..], &more[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        let paths = [&json, &policy, folder].map(|path| text(path).to_owned());
+        let [json, policy, folder] = &paths;
+        let more =
+            ["--json", json, "--policy", policy, "--checkpoint-dir", folder, "--checkpoint-every", "300"];
+        [&["rl", "train"], what, &more[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let (whole, killed) = (folder(), folder());
     for (folder, times) in [(&whole, 0), (&killed, 2)] {

@@ -10,7 +10,7 @@ use relive_tensor::DType;
 
 use super::{DqnConfig, NetworkShape, QNetwork, saved};
 use crate::experiment::Trained;
-use crate::{Result, RlError};
+use crate::{Result, RlError, files};
 
 /// The greedy policy of a trained network: the action of the greatest value, the first of them if there are several.
 ///
@@ -124,9 +124,7 @@ impl Policy {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let bytes = self.to_bytes()?;
-        write_whole(path, &bytes).map_err(|error| RlError::file(path, error))
+        files::write_whole(path.as_ref(), &self.to_bytes()?)
     }
 
     /// The policy in a file.
@@ -158,15 +156,4 @@ impl Policy {
 
 fn mismatch(path: String, expected: String, actual: String) -> RlError {
     RlError::Environment(EnvError::Observation(Box::new(Mismatch { path, expected, actual })))
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    // Links are followed: what they lead to is replaced.
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
-        return std::fs::write(&path, bytes);
-    }
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &path))
 }

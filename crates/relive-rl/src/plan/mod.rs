@@ -22,6 +22,7 @@ mod operators;
 mod policy;
 mod rollout;
 mod run;
+mod saved_policy;
 mod weights;
 mod worker;
 
@@ -33,5 +34,6 @@ pub use operators::{LearnRollouts, Rollouts};
 pub use policy::{ActStep, Policy};
 pub use rollout::{Acted, Progress, Rollout};
 pub use run::{Trained, train};
+pub use saved_policy::{MakeAgent, SavedPolicy};
 pub use weights::{WeightStore, Weights};
 pub use worker::RolloutWorker;

@@ -1,9 +1,14 @@
 //! Agents by their names, with their settings.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use relive_rl::dqn::DqnConfig;
+use relive_rl::dqn::{DqnConfig, Policy};
+use relive_rl::experiment::{self, Report, RunOptions, Summary};
+use relive_rl::plan::{self, Agent, MakeEnvironment, SavedPolicy};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::failure::{Failure, Kind, Result};
 
@@ -12,6 +17,10 @@ use crate::failure::{Failure, Kind, Result};
 pub(super) enum AgentName {
     /// Deep Q-network: double Q-learning, transitions over several steps, prioritised replay
     Dqn,
+    /// Proximal policy optimisation, for discrete actions and arrays of numbers
+    Ppo,
+    /// Advantage actor-critic, for discrete actions and arrays of numbers
+    A2c,
 }
 
 /// Which agent, with which settings.
@@ -23,7 +32,10 @@ pub(super) struct AgentOptions {
     /// Settings of the agent (TOML), as in `batch_size = 64`; what is not there is the preset's
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Settings that --config goes on from
+    /// A setting of the agent, as in --set learning_rate=0.001; may be given several times, and comes before --config
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
+    set: Vec<(String, String)>,
+    /// Settings that --config and --set go on from
     #[arg(long, value_enum, default_value_t = Preset::Auto)]
     preset: Preset,
 }
@@ -31,37 +43,166 @@ pub(super) struct AgentOptions {
 /// Settings to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Preset {
-    /// What is known to be good for the environment, else Acme's defaults
+    /// What is known to be good for the environment, else the agent's defaults
     Auto,
-    /// Acme's defaults
-    Acme,
+    /// The agent's defaults: of DQN Acme's, of PPO and A2C Stable-Baselines3's
+    #[value(alias = "acme")]
+    Default,
+}
+
+/// An agent with its settings.
+#[derive(Clone)]
+pub(super) enum Chosen {
+    /// DQN.
+    Dqn(Box<DqnConfig>),
+    /// One that is a plan.
+    Planned(Arc<dyn Agent>),
+}
+
+/// What a run has come to.
+pub(super) struct Outcome {
+    pub(super) summary: Summary,
+    pub(super) policy: TrainedPolicy,
+}
+
+/// What was learned.
+pub(super) enum TrainedPolicy {
+    Dqn(Box<Policy>),
+    Planned(Box<SavedPolicy>),
 }
 
 impl AgentOptions {
     pub(super) fn name(&self) -> &'static str {
         match self.agent {
             AgentName::Dqn => "dqn",
+            AgentName::Ppo => "ppo",
+            AgentName::A2c => "a2c",
         }
     }
 
-    /// The settings for an environment.
-    pub(super) fn settings(&self, environment: &str) -> Result<DqnConfig> {
-        let preset = match self.preset {
+    /// The agent with its settings for an environment.
+    pub(super) fn chosen(&self, environment: &str) -> Result<Chosen> {
+        if self.agent == AgentName::Dqn {
+            return Ok(Chosen::Dqn(Box::new(self.dqn(environment)?)));
+        }
+        let of = if self.preset == Preset::Auto { environment } else { "" };
+        let preset: serde_json::Value = serde_json::from_str(&relive_agents::preset(self.name(), of)?)
+            .map_err(|error| Failure::text(Kind::Runtime, error))?;
+        let of_json =
+            |settings: &serde_json::Value| relive_agents::from_json(self.name(), &settings.to_string());
+        let mut settings = toml::Table::try_from(strip_nulls(preset))
+            .map_err(|error| Failure::text(Kind::Runtime, error))?;
+        for (whose, changes) in self.changes()? {
+            let told = |error: relive_rl::RlError| Failure::usage(format!("{whose}: {error}"));
+            // Alone, for an error that names it.
+            of_json(&json(&changes)?).map_err(told)?;
+            settings.extend(changes);
+        }
+        Ok(Chosen::Planned(of_json(&json(&settings)?)?))
+    }
+
+    /// DQN's settings, which agents in several processes have as well.
+    pub(super) fn dqn(&self, environment: &str) -> Result<DqnConfig> {
+        if self.agent != AgentName::Dqn {
+            return Err(Failure::usage(format!(
+                "{} runs in one process: use relive rl train; dqn runs in several",
+                self.name()
+            )));
+        }
+        let mut config = match self.preset {
             Preset::Auto => DqnConfig::for_environment(environment),
-            Preset::Acme => DqnConfig::default(),
+            Preset::Default => DqnConfig::default(),
         };
-        self.config.as_deref().map_or(Ok(preset.clone()), |path| changed(&preset, path))
+        for (whose, changes) in self.changes()? {
+            config = changed(&config, &whose, changes)?;
+        }
+        Ok(config)
+    }
+
+    /// What is to be changed, and the option that says so.
+    fn changes(&self) -> Result<Vec<(String, toml::Table)>> {
+        let mut changes = Vec::new();
+        if let Some(path) = &self.config {
+            changes.push((path.display().to_string(), read(path)?));
+        }
+        for (key, value) in &self.set {
+            changes.push((format!("--set {key}={value}"), setting(key, value)));
+        }
+        Ok(changes)
     }
 }
 
-fn changed(preset: &DqnConfig, path: &Path) -> Result<DqnConfig> {
+impl Chosen {
+    pub(super) fn train(
+        &self,
+        run: &RunOptions,
+        make: &MakeEnvironment,
+        on_report: &mut dyn FnMut(&Report),
+    ) -> relive_rl::Result<Outcome> {
+        match self {
+            Chosen::Dqn(config) => {
+                let trained = experiment::train(config.as_ref(), run, make.as_ref(), on_report)?;
+                let policy = TrainedPolicy::Dqn(Box::new(Policy::of(&trained, config)?));
+                Ok(Outcome { summary: trained.summary, policy })
+            }
+            Chosen::Planned(agent) => {
+                let trained = plan::train(agent, run, make, on_report)?;
+                let policy = TrainedPolicy::Planned(Box::new(SavedPolicy::of(agent.as_ref(), &trained)?));
+                Ok(Outcome { summary: trained.summary, policy })
+            }
+        }
+    }
+}
+
+impl TrainedPolicy {
+    /// Writes the policy to where it was asked for.
+    pub(super) fn save(&self, path: &Path) -> Result {
+        let saved = match self {
+            TrainedPolicy::Dqn(policy) => policy.save(path),
+            TrainedPolicy::Planned(policy) => policy.save(path),
+        };
+        saved.map_err(|error| Failure::from(error).of("--policy"))
+    }
+}
+
+fn read(path: &Path) -> Result<toml::Table> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
-    let told = |error: toml::de::Error| Failure::usage(format!("{}: {}", path.display(), error.message()));
-    // As it is, for an error that names a line of the file's.
-    toml::from_str::<DqnConfig>(&text).map_err(told)?;
-    let changes: toml::Table = toml::from_str(&text).map_err(told)?;
-    let mut table = toml::Table::try_from(preset).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    toml::from_str(&text).map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message())))
+}
+
+/// A setting as TOML has it; what is no value there, as in loss=categorical, is a text.
+fn setting(key: &str, value: &str) -> toml::Table {
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
+    let parsed = parsed.and_then(|mut table| table.remove("value"));
+    let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    toml::Table::from_iter([(key.to_owned(), value)])
+}
+
+fn key_and_value(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("it must be KEY=VALUE, as in learning_rate=0.001".to_owned()),
+    }
+}
+
+fn changed<C: Serialize + DeserializeOwned>(settings: &C, whose: &str, changes: toml::Table) -> Result<C> {
+    let told = |error: toml::de::Error| Failure::usage(format!("{whose}: {}", error.message()));
+    // Alone, for an error that names it.
+    changes.clone().try_into::<C>().map_err(told)?;
+    let mut table = toml::Table::try_from(settings).map_err(|error| Failure::text(Kind::Runtime, error))?;
     table.extend(changes);
     table.try_into().map_err(told)
+}
+
+fn json(settings: &toml::Table) -> Result<serde_json::Value> {
+    serde_json::to_value(settings).map_err(|error| Failure::text(Kind::Runtime, error))
+}
+
+/// TOML knows no null: what is not set is left out.
+fn strip_nulls(mut settings: serde_json::Value) -> serde_json::Value {
+    if let Some(fields) = settings.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    settings
 }

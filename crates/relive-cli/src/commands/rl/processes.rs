@@ -16,12 +16,13 @@ use relive_rl::logging::Logger;
 use relive_rl::remote::{RemoteActor, RemoteLearner, act, evaluate, is_over, learn};
 
 use super::agent::AgentOptions;
+use super::agent::TrainedPolicy;
 use super::figures::Watcher;
 use super::reach::reach;
 use super::records::Records;
 use super::runs::About;
 use super::shown::Shown;
-use super::train::{Length, save};
+use super::train::Length;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::security::ClientSecurity;
@@ -63,7 +64,7 @@ impl Common {
     }
 
     fn settings(&self) -> Result<DqnConfig> {
-        self.agent.settings(&self.env)
+        self.agent.dqn(&self.env)
     }
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn learner(options: &LearnerOptions) -> Result {
     unlogged.map_or(Ok(()), Err)?;
     loggers.flush()?;
     if let Some(path) = &options.policy {
-        save(&Policy::of(&trained, &config)?, path)?;
+        TrainedPolicy::Dqn(Box::new(Policy::of(&trained, &config)?)).save(path)?;
     }
     let figures = watcher.figures(trained.summary);
     options.records.end(&about, &figures)?;

@@ -1,6 +1,7 @@
 //! `relive rl sweep`: an agent in several environments with several seeds.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::scope;
@@ -10,11 +11,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use relive_env::Environment;
 use relive_env::bsuite::BsuiteId;
 use relive_rl::RlError;
-use relive_rl::dqn::DqnConfig;
-use relive_rl::experiment::{Report, RunOptions, Stop, train};
+use relive_rl::experiment::{Report, RunOptions, Stop};
 use relive_rl::logging::Logger;
+use relive_rl::plan::MakeEnvironment;
 
-use super::agent::AgentOptions;
+use super::agent::{AgentOptions, Chosen};
 use super::bsuite_log::Kept;
 use super::figures::{Figures, Watcher};
 use super::runs::{self, About, LogFormat};
@@ -82,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result {
 /// A run.
 struct Plan {
     about: About,
-    config: DqnConfig,
+    agent: Chosen,
 }
 
 fn work(options: &Options, plans: &[Plan], next: &AtomicUsize, tell: &Sender<Result<String>>) {
@@ -94,7 +95,7 @@ fn work(options: &Options, plans: &[Plan], next: &AtomicUsize, tell: &Sender<Res
 }
 
 fn one(options: &Options, plan: &Plan) -> Result<Figures> {
-    let Plan { about, config } = plan;
+    let Plan { about, agent } = plan;
     let folder = options.out.join(folder_name(about));
     let mut loggers = runs::begin(&folder, about, &options.logs)?;
     let run = RunOptions {
@@ -107,12 +108,13 @@ fn one(options: &Options, plan: &Plan) -> Result<Figures> {
     };
     let mut watcher = Watcher::new(options.length.until, options.length.episodes, run.stop.clone());
     let (kept, mut unlogged) = (Kept::default(), None);
-    let make = |seed: u64| match about.environment.parse::<BsuiteId>() {
-        // The first one made is asked for its spec, the next one is played in, and then those of evaluations are made.
-        Ok(id) => Ok(Box::new(kept.watch(id, seed)?) as Box<dyn Environment>),
-        Err(_) => Ok::<_, RlError>(relive_env::make(&about.environment, seed)?),
-    };
-    let trained = train(config, &run, &make, &mut |report: &Report| {
+    let (name, watching) = (about.environment.clone(), kept.clone());
+    let make: MakeEnvironment = Arc::new(move |seed: u64| match name.parse::<BsuiteId>() {
+        // The first one made is asked for its spec, the next one is played in first, and then the others are.
+        Ok(id) => Ok(Box::new(watching.watch(id, seed)?) as Box<dyn Environment>),
+        Err(_) => Ok::<_, RlError>(relive_env::make(&name, seed)?),
+    });
+    let trained = agent.train(&run, &make, &mut |report: &Report| {
         watcher.note(report);
         if let Err(error) = loggers.write(report) {
             unlogged.get_or_insert(error);
@@ -151,11 +153,11 @@ impl Options {
                 names.push(name.clone());
             }
             for environment in names {
-                let config = self.agent.settings(&environment)?;
+                let chosen = self.agent.chosen(&environment)?;
                 for seed in 1..=self.seeds {
                     let (agent, environment) = (self.agent.name().to_owned(), environment.clone());
                     let about = About { agent, environment, seed, actors: 0 };
-                    plans.push(Plan { about, config: config.clone() });
+                    plans.push(Plan { about, agent: chosen.clone() });
                 }
             }
         }

@@ -1,16 +1,17 @@
 //! `relive rl train`: an agent that learns, with its progress.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use relive_env::EnvError;
 use relive_rl::RlError;
-use relive_rl::dqn::{DqnConfig, Policy};
-use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions, Stop, train};
+use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions, Stop};
 use relive_rl::logging::{Logger, Loggers};
+use relive_rl::plan::MakeEnvironment;
 
-use super::agent::AgentOptions;
+use super::agent::{AgentOptions, Chosen};
 use super::board::Board;
 use super::figures::{Figures, Watcher};
 use super::plot;
@@ -98,11 +99,11 @@ struct Saved {
 
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
-    let config = options.agent.settings(&options.env)?;
+    let agent = options.agent.chosen(&options.env)?;
     let board = options.board()?;
     let (run, about) = (options.run(board.as_ref()), options.about());
     let loggers = options.records.begin(&about, options.saved.checkpoint_dir.is_some())?;
-    let figures = options.train(&config, &run, loggers)?;
+    let figures = options.train(&agent, &run, loggers)?;
     options.records.end(&about, &figures)?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
         plot::curves(&[folder.to_owned()], file).map_err(|failure| failure.of("--plot"))?;
@@ -150,12 +151,13 @@ impl Options {
         }
     }
 
-    fn train(&self, config: &DqnConfig, run: &RunOptions, mut loggers: Loggers) -> Result<Figures> {
-        let make = |seed| Ok(relive_env::make(&self.env, seed)?);
+    fn train(&self, agent: &Chosen, run: &RunOptions, mut loggers: Loggers) -> Result<Figures> {
+        let name = self.env.clone();
+        let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
         let shown = Shown::new(self.length.steps);
         let mut watcher = Watcher::new(self.length.until, self.length.episodes, run.stop.clone());
         let mut unlogged = None;
-        let trained = train(config, run, &make, &mut |report: &Report| {
+        let trained = agent.train(run, &make, &mut |report: &Report| {
             watcher.note(report);
             shown.note(report, &watcher);
             if let Err(error) = loggers.write(report) {
@@ -169,15 +171,10 @@ impl Options {
         unlogged.map_or(Ok(()), Err)?;
         loggers.flush()?;
         if let Some(path) = &self.saved.policy {
-            save(&Policy::of(&trained, config)?, path)?;
+            trained.policy.save(path)?;
         }
         Ok(watcher.figures(trained.summary))
     }
-}
-
-/// Writes the policy to where it was asked for.
-pub(super) fn save(policy: &Policy, path: &Path) -> Result {
-    policy.save(path).map_err(|error| Failure::from(error).of("--policy"))
 }
 
 /// A return that another one can reach.

@@ -1,0 +1,31 @@
+//! Agents learn their tasks.
+
+use std::sync::Arc;
+
+use relive_agents::{A2cConfig, PpoConfig};
+use relive_rl::plan::Agent;
+
+use crate::common::{options, run};
+
+fn mean_return(agent: impl Agent + 'static, environment: &str, env_steps: u64) -> f64 {
+    let agent: Arc<dyn Agent> = Arc::new(agent);
+    run(&agent, &options(environment, env_steps, 1)).unwrap().0.summary.mean_return_last_100
+}
+
+#[test]
+fn ppo_balances_the_pole() {
+    let found = mean_return(PpoConfig::for_environment("CartPole-v1"), "CartPole-v1", 60_000);
+    assert!(found >= 400.0, "{found}");
+}
+
+#[test]
+fn ppo_swings_the_pendulum_up() {
+    let found = mean_return(PpoConfig::for_environment("Pendulum-v1"), "Pendulum-v1", 100_000);
+    assert!(found >= -400.0, "{found}");
+}
+
+#[test]
+fn a2c_learns_to_catch() {
+    let found = mean_return(A2cConfig::default(), "catch/0", 40_000);
+    assert!(found >= 0.5, "{found}");
+}

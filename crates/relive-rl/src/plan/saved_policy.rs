@@ -1,0 +1,251 @@
+//! What an agent has learned, to act by and to keep.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use relive_env::{ArraySpec, Buffer, Domain, EnvironmentSpec, View, ViewMut};
+use relive_nn::Key;
+use relive_tensor::{DType, Nest, Shape, Tensor};
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use serde::{Deserialize, Serialize};
+
+use super::{ActStep, Agent, Policy, Seat, Trained, Weights};
+use crate::limits::MAX_LEAVES;
+use crate::{Purpose, Result, RlError, files};
+
+/// The name of the description in a file's metadata.
+const NAME: &str = "relive.policy";
+
+/// The version of the description that is written, and the only one that is read.
+const VERSION: u32 = 2;
+
+/// Makes an agent by its name and its settings, a JSON object.
+pub type MakeAgent<'a> = dyn Fn(&str, &str) -> Result<Arc<dyn Agent>> + 'a;
+
+/// A trained policy that acts without exploring.
+///
+/// Saved policies are safetensors files: the weights by their names, and under the metadata's name `relive.policy` the agent, its settings
+/// and what the environment took and gave, as JSON.
+pub struct SavedPolicy {
+    described: Described,
+    weights: Weights,
+    policy: Box<dyn Policy>,
+    observations: Buffer,
+    actions: Buffer,
+    extras: Buffer,
+}
+
+/// All of a policy that is not its weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    version: u32,
+    agent: String,
+    settings: serde_json::Map<String, serde_json::Value>,
+    observations: Vec<LeafText>,
+    actions: Vec<LeafText>,
+}
+
+/// A leaf of observations or actions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeafText {
+    path: String,
+    dtype: String,
+    shape: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    num_values: Option<u32>,
+    /// Least and greatest values, where there are bounds; none stands for infinity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bounds: Option<[Vec<Option<f64>>; 2]>,
+}
+
+impl SavedPolicy {
+    /// What a run of an agent has learned.
+    ///
+    /// # Errors
+    /// The run was one of another agent.
+    pub fn of(agent: &dyn Agent, trained: &Trained) -> Result<SavedPolicy> {
+        let settings = agent.settings().into_iter().map(|(name, text)| {
+            let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
+            (name, value)
+        });
+        let described = Described {
+            version: VERSION,
+            agent: agent.name().to_owned(),
+            settings: settings.collect(),
+            observations: LeafText::all_of(&trained.spec.observations),
+            actions: LeafText::all_of(&trained.spec.actions),
+        };
+        SavedPolicy::new(agent, described, trained.weights.clone())
+    }
+
+    fn new(agent: &dyn Agent, described: Described, weights: Weights) -> Result<SavedPolicy> {
+        let spec = described.spec()?;
+        let keys = [Key::from_seed(0)];
+        let mut policy = agent.policy(&Seat { spec: &spec, purpose: Purpose::Evaluation, keys: &keys })?;
+        policy.load(&weights)?;
+        Ok(SavedPolicy {
+            observations: Buffer::for_nest(&spec.observations, 1)?,
+            actions: Buffer::for_nest(&spec.actions, 1)?,
+            extras: Buffer::for_nest(&policy.extras(), 1)?,
+            described,
+            weights,
+            policy,
+        })
+    }
+
+    /// The name of its agent.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.described.agent
+    }
+
+    /// What it sees, as a list of leaves, or one leaf where there is no more.
+    ///
+    /// # Errors
+    /// None, for a policy that was made.
+    pub fn spec(&self) -> Result<EnvironmentSpec> {
+        self.described.spec()
+    }
+
+    /// Writes the action for an observation.
+    ///
+    /// # Errors
+    /// The observation is not laid out as those that were learned from, or the action as those that were taken.
+    pub fn act(&mut self, observation: View<'_>, mut action: ViewMut<'_>) -> Result<()> {
+        self.observations.row_mut(0).copy_from(observation)?;
+        let Self { policy, observations, actions, extras, .. } = self;
+        policy.act(&mut ActStep { observations, actions, extras })?;
+        Ok(action.copy_from(self.actions.row(0))?)
+    }
+
+    /// The bytes of a safetensors file.
+    ///
+    /// # Errors
+    /// The weights have tensors of another type than float32.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let views = self.weights.parts().iter().map(|(name, tensor)| {
+            let shape = tensor.shape().dims().iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX));
+            let bytes = tensor.bytes().filter(|_| tensor.dtype() == DType::Float32);
+            let bytes = bytes.ok_or_else(|| refused(&format_args!("{name} is not of float32")))?;
+            let view = TensorView::new(Dtype::F32, shape.collect(), bytes);
+            view.map(|view| (name.as_str(), view)).map_err(|error| refused(&error))
+        });
+        let views: Vec<_> = views.collect::<Result<_>>()?;
+        let text = serde_json::to_string(&self.described).map_err(|error| refused(&error))?;
+        let metadata = HashMap::from([(NAME.to_owned(), text)]);
+        safetensors::serialize(views, Some(metadata)).map_err(|error| refused(&error))
+    }
+
+    /// The policy in the bytes of a safetensors file.
+    ///
+    /// # Errors
+    /// A damaged file, one that is no policy, or one of an agent that `make` does not know.
+    pub fn from_bytes(file: &[u8], make: &MakeAgent<'_>) -> Result<SavedPolicy> {
+        let (_, metadata) = SafeTensors::read_metadata(file).map_err(|error| refused(&error))?;
+        let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(NAME));
+        let text = text.ok_or_else(|| refused(&format_args!("its metadata has nothing under {NAME}")))?;
+        let described: Described = serde_json::from_str(text).map_err(|error| refused(&error))?;
+        if described.version != VERSION {
+            let version = described.version;
+            return Err(refused(&format_args!("it is of version {version}, this reads version {VERSION}")));
+        }
+        let settings = serde_json::Value::Object(described.settings.clone()).to_string();
+        let agent = make(&described.agent, &settings)?;
+        agent.validate()?;
+        let weights = weights(&SafeTensors::deserialize(file).map_err(|error| refused(&error))?)?;
+        SavedPolicy::new(agent.as_ref(), described, weights)
+    }
+
+    /// Saves it as a file, which is there whole or not at all. What is no file, as a device or a pipe, is written to as it is.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        files::write_whole(path.as_ref(), &self.to_bytes()?)
+    }
+
+    /// The policy in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or [holds no policy](Self::from_bytes).
+    pub fn load(path: impl AsRef<Path>, make: &MakeAgent<'_>) -> Result<SavedPolicy> {
+        let path = path.as_ref();
+        SavedPolicy::from_bytes(&std::fs::read(path).map_err(|error| RlError::file(path, error))?, make)
+    }
+}
+
+fn weights(file: &SafeTensors<'_>) -> Result<Weights> {
+    let mut parts = Vec::new();
+    for (name, view) in file.tensors() {
+        if view.dtype() != Dtype::F32 {
+            return Err(refused(&format_args!("its tensor {name} is of {:?}, not of float32", view.dtype())));
+        }
+        let dims: Vec<u32> = view.shape().iter().map(|dim| u32::try_from(*dim).unwrap_or(u32::MAX)).collect();
+        let data = Bytes::copy_from_slice(view.data());
+        let tensor = Tensor::new(DType::Float32, Shape::from(dims.as_slice()), data);
+        parts.push((name, tensor.map_err(|error| refused(&error))?));
+    }
+    Ok(Weights::new(0, parts))
+}
+
+impl Described {
+    fn spec(&self) -> Result<EnvironmentSpec> {
+        Ok(EnvironmentSpec::new(nest(&self.observations)?, nest(&self.actions)?))
+    }
+}
+
+fn nest(leaves: &[LeafText]) -> Result<Nest<ArraySpec>> {
+    if leaves.len() > MAX_LEAVES {
+        return Err(refused(&format_args!("it has {} leaves, at most {MAX_LEAVES} are read", leaves.len())));
+    }
+    match leaves {
+        [leaf] if leaf.path.is_empty() => Ok(Nest::Leaf(leaf.spec()?)),
+        leaves => {
+            Ok(Nest::List(leaves.iter().map(|leaf| leaf.spec().map(Nest::Leaf)).collect::<Result<_>>()?))
+        }
+    }
+}
+
+impl LeafText {
+    fn all_of(nest: &Nest<ArraySpec>) -> Vec<LeafText> {
+        let finite =
+            |bounds: &[f64]| bounds.iter().map(|bound| Some(*bound).filter(|b| b.is_finite())).collect();
+        let leaf = |path: String, spec: &ArraySpec| LeafText {
+            path,
+            dtype: spec.dtype.name().to_owned(),
+            shape: spec.shape.dims().to_vec(),
+            num_values: spec.num_values(),
+            bounds: match &spec.domain {
+                Domain::Bounded { minimum, maximum } => Some([finite(minimum), finite(maximum)]),
+                Domain::Any | Domain::Discrete(_) => None,
+            },
+        };
+        nest.flatten_with_paths().into_iter().map(|(path, spec)| leaf(path.to_string(), spec)).collect()
+    }
+
+    fn spec(&self) -> Result<ArraySpec> {
+        let dtype = self.dtype.parse::<DType>().map_err(|error| refused(&error))?;
+        let spec = ArraySpec::new(&self.path, dtype, self.shape.as_slice());
+        let spec = match (self.num_values, &self.bounds) {
+            (Some(count), _) => ArraySpec { domain: Domain::Discrete(count), ..spec },
+            (None, Some([low, high])) => {
+                let or = |bounds: &[Option<f64>], open: f64| {
+                    bounds.iter().map(|bound| bound.unwrap_or(open)).collect()
+                };
+                spec.bounded_each(or(low, f64::NEG_INFINITY), or(high, f64::INFINITY))
+            }
+            (None, None) => spec,
+        };
+        spec.validate()?;
+        Ok(spec)
+    }
+}
+
+fn refused(reason: &dyn std::fmt::Display) -> RlError {
+    RlError::Policy { reason: reason.to_string() }
+}
