@@ -21,7 +21,8 @@ pub(crate) mod _native {
     use crate::process::{after_fork, before_fork};
     #[pymodule_export]
     use crate::rl::{
-        NativeEnvironment, Policy, check_dqn, check_environment, dqn_for_environment, train_dqn,
+        NativeEnvironment, Policy, SavedPolicy, agent_for_environment, check_agent, check_environment,
+        train_agent,
     };
     #[pymodule_export]
     use crate::sampler::Sampler;

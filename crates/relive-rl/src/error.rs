@@ -160,6 +160,19 @@ pub enum RlError {
 }
 
 impl RlError {
+    /// The error itself, or the one that made an operator of a plan fail.
+    #[must_use]
+    pub fn cause(&self) -> &RlError {
+        match self {
+            RlError::Plan(error) => {
+                let cause =
+                    std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<RlError>());
+                cause.map_or(self, RlError::cause)
+            }
+            error => error,
+        }
+    }
+
     pub(crate) fn file(path: &std::path::Path, error: std::io::Error) -> RlError {
         RlError::File { path: path.display().to_string(), error }
     }

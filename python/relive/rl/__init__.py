@@ -14,12 +14,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from relive.rl._training import EpisodeLog, TrainingResult
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
-from relive.rl.dqn import DQN, DQNConfig, EpisodeLog, TrainingResult
+from relive.rl.dqn import DQN, DQNConfig
 from relive.rl.environments import Environment, NativeEnvironment, make
 from relive.rl.gymnasium_adapters import GymEnvironment, as_gymnasium
-from relive.rl.policy import Policy
+from relive.rl.on_policy import A2C, A2CConfig, PPO, PPOConfig
+from relive.rl.policy import Policy, SavedPolicy
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec, make_environment_spec
 from relive.rl.timestep import StepType, TimeStep, restart, termination, transition, truncation
 from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from relive.rl import adders
 
 __all__ = [
+    "A2C",
+    "A2CConfig",
     "Atari",
     "ContractError",
     "DQN",
@@ -40,7 +44,10 @@ __all__ = [
     "GymEnvironment",
     "NativeEnvironment",
     "NoopStarts",
+    "PPO",
+    "PPOConfig",
     "Policy",
+    "SavedPolicy",
     "SinglePrecision",
     "StepLimit",
     "StepType",

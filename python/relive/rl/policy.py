@@ -98,3 +98,71 @@ class Policy:
             f"{path + ': ' if path else ''}{dtype}{list(dims)}" for path, dtype, dims in shape["observations"]
         )
         return f"Policy(observations=({leaves}), actions={shape['actions']}, hidden={shape['hidden']})"
+
+
+@final
+class SavedPolicy:
+    """What PPO or A2C has learned. ``policy(observation)`` is the likeliest action: a number where actions are discrete, otherwise
+    an array.
+
+    Saved policies are safetensors files, which Rust programs read, too (``relive_rl::plan::SavedPolicy``). The metadata
+    ``relive.policy`` says in JSON which agent it is of, with which settings. Policies can be pickled.
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _native.SavedPolicy) -> None:
+        self._native = native
+
+    def __call__(self, observation: Any) -> Any:
+        """The action.
+
+        Args:
+          observation: as in training: arrays of the same shapes, in any structure with the same order of leaves.
+
+        Raises:
+          ValueError: other shapes, or another number of leaves.
+          TypeError: values that are not of the same kind.
+        """
+        action = self._native.act(observation)
+        is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
+        return int(action) if is_number else action
+
+    @property
+    def agent(self) -> str:
+        """The name of its agent."""
+        return self._native.agent()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file, which is there whole or not at all.
+
+        Raises:
+          OSError: it cannot be written.
+        """
+        self._native.save(os.fspath(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SavedPolicy:
+        """The policy in a file.
+
+        Raises:
+          OSError: it cannot be read.
+          DataLossError: it is damaged.
+          ValueError: it is no policy.
+        """
+        return cls(_native.SavedPolicy.load(os.fspath(path)))
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`save` writes."""
+        return self._native.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, file: bytes) -> SavedPolicy:
+        """What :meth:`load` reads."""
+        return cls(_native.SavedPolicy.from_bytes(file))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SavedPolicy.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        return f"SavedPolicy(agent={self.agent!r})"

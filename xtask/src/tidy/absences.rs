@@ -24,8 +24,13 @@ const RESERVED: &[(&[&str], &[&str], &str)] = &[
     (&["relive-python"], &["pyo3", "numpy"], "only relive-python knows Python"),
     (
         &["relive-nn"],
-        &["burn", "gemm", "pulp", "safetensors"],
+        &["burn", "gemm", "pulp"],
         "only relive-nn knows what networks are computed with, so that nothing else changes with it",
+    ),
+    (
+        &["relive-nn", "relive-rl"],
+        &["safetensors"],
+        "only relive-nn knows the files of networks, and relive-rl those of policies",
     ),
 ];
 

@@ -70,6 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "relive-python",
         &[
+            "relive-agents",
             "relive-batch",
             "relive-checkpoint",
             "relive-client",
@@ -88,6 +89,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "relive",
         &[
+            "relive-agents",
             "relive-client",
             "relive-engine",
             "relive-env",

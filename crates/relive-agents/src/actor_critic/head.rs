@@ -63,7 +63,7 @@ impl Head {
                 let (chosen, log_probability) = choose(outputs, stream);
                 match dtype {
                     DType::Int32 => {
-                        actions.leaf_mut::<i32>(0)?[row] = i32::try_from(chosen).unwrap_or(i32::MAX)
+                        actions.leaf_mut::<i32>(0)?[row] = i32::try_from(chosen).unwrap_or(i32::MAX);
                     }
                     _ => actions.leaf_mut::<i64>(0)?[row] = i64::try_from(chosen).unwrap_or(i64::MAX),
                 }

@@ -10,16 +10,17 @@ use relive_rl::plan::{Agent, MakeEnvironment, Trained, train};
 /// Trains in the environment of a name, and gives all reports beside what the run has come to.
 pub(crate) fn run(agent: &Arc<dyn Agent>, options: &RunOptions) -> Result<(Trained, Vec<Report>)> {
     let name = options.environment.clone();
-    run_in(agent, options, Arc::new(move |seed| Ok(relive_env::make(&name, seed)?)))
+    let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
+    run_in(agent, options, &make)
 }
 
 pub(crate) fn run_in(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
-    make: MakeEnvironment,
+    make: &MakeEnvironment,
 ) -> Result<(Trained, Vec<Report>)> {
     let mut reports = Vec::new();
-    let trained = train(agent, options, &make, &mut |report| reports.push(report.clone()))?;
+    let trained = train(agent, options, make, &mut |report| reports.push(report.clone()))?;
     Ok((trained, reports))
 }
 

@@ -38,11 +38,11 @@ fn a_resumed_run_gives_the_same_numbers() {
                 let evaluation = Some(Evaluation { every: 150, episodes: 2 });
                 let options = RunOptions { checkpoints, evaluation, ..options(environment, steps, 7) };
                 let (trained, reports) = run(&agent, &options).unwrap();
-                let shown = reports.iter().filter_map(|report| match report {
+                let mut shown = reports.iter().filter_map(|report| match report {
                     Report::Evaluator(episode) => Some(episode.episode_return.to_bits()),
                     _ => None,
                 });
-                (numbers(&trained), shown.last(), trained.summary.episodes)
+                (numbers(&trained), shown.next_back(), trained.summary.episodes)
             };
             let (whole, in_parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let expected = of(whole.path(), STEPS);
@@ -98,7 +98,7 @@ fn told(actors: usize, faulty: fn() -> Faulty) -> Vec<String> {
     let outcome = |agent| {
         let options = RunOptions { actors, ..options("faulty", STEPS, 1) };
         let make: MakeEnvironment = Arc::new(move |_| Ok(Box::new(faulty())));
-        run_in(&agent, &options, make).unwrap_err().to_string()
+        run_in(&agent, &options, &make).unwrap_err().to_string()
     };
     all().into_iter().map(|(agent, _)| outcome(agent)).collect()
 }
@@ -128,7 +128,7 @@ fn environments_that_no_agent_can_act_in_are_refused() {
     for (agent, _) in all() {
         let make: MakeEnvironment =
             Arc::new(move |_| Ok(Box::new(Faulty { spec: spec(), ..Faulty::new(0.0, 0.0, false) })));
-        let error = run_in(&agent, &options("odd", STEPS, 1), make).unwrap_err();
+        let error = run_in(&agent, &options("odd", STEPS, 1), &make).unwrap_err();
         assert!(
             matches!(&error, RlError::Unsuited { got, .. } if got.contains("a number in 0..2")),
             "{error}"
@@ -146,7 +146,7 @@ fn more_workers_than_environments_and_saves_of_what_cannot_be_saved_are_refused(
         let checkpoints = Some(Checkpoints { folder: folder.path().to_owned(), every: 10 });
         let saved = RunOptions { checkpoints, ..options("faulty", STEPS, 1) };
         let make: MakeEnvironment = Arc::new(|_| Ok(Box::new(Faulty::new(0.0, 1.0, false))));
-        let error = run_in(&agent, &saved, make).unwrap_err().to_string();
+        let error = run_in(&agent, &saved, &make).unwrap_err().to_string();
         assert!(error.contains("an environment that can save its state"), "{error}");
     }
 }

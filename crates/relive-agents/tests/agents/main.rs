@@ -1,5 +1,8 @@
 //! Agents as their users run them.
 
+#[cfg(test)]
 mod common;
+#[cfg(test)]
 mod contract;
+#[cfg(test)]
 mod learning;

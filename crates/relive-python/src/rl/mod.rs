@@ -3,6 +3,7 @@
 //! What is native runs without the interpreter. Environments of Python are stepped through [`foreign`].
 
 mod check;
+mod chosen;
 mod foreign;
 mod leaves;
 mod native;
@@ -10,6 +11,7 @@ mod policy;
 mod raise;
 mod report;
 mod run;
+mod saved_policy;
 mod settings;
 mod source;
 mod spec;
@@ -17,5 +19,6 @@ mod spec;
 pub(crate) use check::check_environment;
 pub(crate) use native::NativeEnvironment;
 pub(crate) use policy::Policy;
-pub(crate) use run::train_dqn;
-pub(crate) use settings::{check_dqn, dqn_for_environment};
+pub(crate) use run::train_agent;
+pub(crate) use saved_policy::SavedPolicy;
+pub(crate) use settings::{agent_for_environment, check_agent};

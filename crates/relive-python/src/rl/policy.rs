@@ -6,8 +6,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use relive_env::Buffer;
-use relive_rl::dqn::{Policy as RustPolicy, QNetwork};
-use relive_rl::experiment::Trained;
+use relive_rl::dqn::Policy as RustPolicy;
 
 use super::leaves::Leaves;
 use super::raise::{raise, raise_env};
@@ -26,21 +25,12 @@ struct Acting {
 }
 
 impl Policy {
-    fn new(policy: RustPolicy) -> PyResult<Policy> {
+    pub(super) fn new(policy: RustPolicy) -> PyResult<Policy> {
         let nest = policy.shape().observation_nest();
         let observation = Buffer::for_nest(&nest, 1).map_err(|error| raise_env(&error))?;
         let names: Vec<_> = policy.shape().observations.iter().map(|leaf| leaf.path.clone()).collect();
         let observations = Leaves::new("observation", nest).named(names.into_iter());
         Ok(Policy { acting: Mutex::new(Acting { policy, observation }), observations })
-    }
-
-    pub(super) fn trained(
-        py: Python<'_>,
-        trained: Trained,
-        config: &relive_rl::dqn::DqnConfig,
-    ) -> PyResult<Policy> {
-        let network = QNetwork::new(&trained.spec, config).map_err(|error| raise(py, &error))?;
-        Policy::new(RustPolicy::new(network, trained.params))
     }
 
     fn observed<T>(

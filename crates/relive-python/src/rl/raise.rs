@@ -10,8 +10,9 @@ use crate::error;
 
 /// The exception of an agent's error.
 pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
-    match failed {
-        RlError::Environment(failed) => raise_env(failed),
+    match failed.cause() {
+        RlError::Environment(EnvError::Failed(_)) => PyRuntimeError::new_err(failed.to_string()),
+        RlError::Environment(_) => PyValueError::new_err(failed.to_string()),
         RlError::Replay(failed) => error::raise(py, failed),
         RlError::File { path, error } => {
             let reason = error.kind().to_string();
@@ -27,7 +28,7 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
         | RlError::Policy { .. }
         | RlError::Parameters(_)
         | RlError::Tables(_) => PyValueError::new_err(failed.to_string()),
-        failed => PyRuntimeError::new_err(failed.to_string()),
+        _ => PyRuntimeError::new_err(failed.to_string()),
     }
 }
 

@@ -1,31 +1,34 @@
 //! Runs of an agent, beside the interpreter.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relive_rl::dqn::DqnConfig;
-use relive_rl::experiment::{Checkpoints, Evaluation, RunOptions, Stop, Trained, train};
+use relive_rl::experiment::{Checkpoints, Evaluation, RunOptions, Stop, Summary};
+use relive_rl::plan::MakeEnvironment;
 
+use super::chosen::{Chosen, Trained};
 use super::foreign::Raised;
 use super::policy::Policy;
 use super::raise::raise;
 use super::report::{Told, episode_dict, summary_dict};
-use super::settings;
+use super::saved_policy::SavedPolicy;
 use super::source::Source;
 
 /// How often signals and deadlines are looked at, and progress is told of at most.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Trains DQN and gives what the run came to. `config` is JSON; `environment` a native name, or a function from seeds to bridges.
+/// Trains an agent by its name and gives what the run came to. `config` is JSON; `environment` a native name, or a function from seeds to bridges.
 #[pyfunction]
-#[pyo3(signature = (config, environment, *, name, steps, seed, actors, timeout, evaluation, checkpoints, progress))]
+#[pyo3(signature = (agent, config, environment, *, name, steps, seed, actors, timeout, evaluation, checkpoints, progress))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
-pub(crate) fn train_dqn<'py>(
+pub(crate) fn train_agent<'py>(
     py: Python<'py>,
+    agent: &str,
     config: &str,
     environment: &Bound<'py, PyAny>,
     name: String,
@@ -37,7 +40,7 @@ pub(crate) fn train_dqn<'py>(
     checkpoints: Option<(PathBuf, u64)>,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let config = settings::of_json(config)?;
+    let agent = Chosen::new(py, agent, config)?;
     let options = RunOptions {
         environment: name,
         env_steps: steps,
@@ -57,11 +60,13 @@ pub(crate) fn train_dqn<'py>(
         failed: None,
     };
     let (raised, told, source) = (Raised::default(), watch.told.clone(), Source::of(environment)?);
-    let (run_config, run_raised) = (config.clone(), raised.clone());
+    let (chosen, run_raised) = (agent.clone(), raised.clone());
     let (done, ended) = sync_channel(1);
     let work = move || {
-        let make = |seed| source.make(seed, &run_raised);
-        let trained = source.within(|| train(&run_config, &options, &make, &mut |report| told.note(report)));
+        let source = Arc::new(source);
+        let environments = Arc::clone(&source);
+        let make: MakeEnvironment = Arc::new(move |seed| environments.make(seed, &run_raised));
+        let trained = source.within(|| chosen.train(&options, &make, &mut |report| told.note(report)));
         // Nobody listens after a second Ctrl-C.
         let _ = done.send(trained);
     };
@@ -71,7 +76,7 @@ pub(crate) fn train_dqn<'py>(
         return Err(error);
     }
     let trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
-    result(py, &watch, trained, &config)
+    result(py, &watch, trained)
 }
 
 fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
@@ -82,15 +87,17 @@ fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
 fn result<'py>(
     py: Python<'py>,
     watch: &Watch<'py>,
-    trained: Trained,
-    config: &DqnConfig,
+    (summary, policy): (Summary, Trained),
 ) -> PyResult<Bound<'py, PyDict>> {
-    let dict = summary_dict(py, &trained.summary)?;
+    let dict = summary_dict(py, &summary)?;
     let [actors, evaluator] = watch.told.columns(py)?;
     dict.set_item("train", actors)?;
     dict.set_item("evaluation", evaluator)?;
     dict.set_item("is_complete", !watch.stop.is_stopped())?;
-    dict.set_item("policy", Policy::trained(py, trained, config)?)?;
+    match policy {
+        Trained::Dqn(policy) => dict.set_item("policy", Policy::new(*policy)?)?,
+        Trained::Planned(policy) => dict.set_item("policy", SavedPolicy::new(py, *policy)?)?,
+    }
     Ok(dict)
 }
 

@@ -131,17 +131,17 @@ impl Crew {
         }
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         let rows = index * total / workers..(index + 1) * total / workers;
-        self.seated(number, Purpose::Training, rows.map(Who::Actor).collect())
+        self.seated(number, Purpose::Training, &rows.map(Who::Actor).collect::<Vec<_>>())
     }
 
     /// A worker that shows what was learned.
     pub(super) fn evaluator(&self) -> Result<RolloutWorker> {
-        let mut worker = self.seated(0, Purpose::Evaluation, vec![Who::Evaluator])?;
+        let mut worker = self.seated(0, Purpose::Evaluation, &[Who::Evaluator])?;
         self.0.kept.saved(EVALUATOR).map_or(Ok(()), |saved| worker.restore(saved))?;
         Ok(worker)
     }
 
-    fn seated(&self, number: u32, purpose: Purpose, rows: Vec<Who>) -> Result<RolloutWorker> {
+    fn seated(&self, number: u32, purpose: Purpose, rows: &[Who]) -> Result<RolloutWorker> {
         let Inner { agent, make, environment, spec, seed, checkpoints, weights, .. } = &*self.0;
         let made = rows.iter().map(|who| make(environment_seed(environment, *seed, *who)));
         let environments = Vectorized::from_environments(made.collect::<Result<_>>()?)?;

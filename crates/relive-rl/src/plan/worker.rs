@@ -153,8 +153,6 @@ impl RolloutWorker {
         Acted { version: self.version, ..std::mem::replace(&mut self.acted, fresh) }
     }
 
-    /// Whether it can be [saved](Self::save): all of its environments can tell their state.
-
     /// All that its future depends on beside the weights; none if an environment cannot tell its state.
     pub fn save(&mut self) -> Option<Vec<u8>> {
         let mut parts = [self.environments.save()?, self.policy.save()];

@@ -185,12 +185,14 @@ fn finite(text: &str) -> std::result::Result<f64, String> {
 
 impl From<RlError> for Failure {
     fn from(error: RlError) -> Self {
-        if let RlError::Environment(EnvError::Setting(setting)) = &error {
+        if let RlError::Environment(EnvError::Setting(setting)) = error.cause() {
             let text = format!("environment: expected {}, got {}", setting.expected, setting.actual);
             return Self::usage(text);
         }
-        let is_usage =
-            matches!(&error, RlError::Setting { .. } | RlError::OtherRun { .. } | RlError::Unsuited { .. });
+        let is_usage = matches!(
+            error.cause(),
+            RlError::Setting { .. } | RlError::OtherRun { .. } | RlError::Unsuited { .. }
+        );
         let kind = if is_usage { Kind::Usage } else { Kind::Runtime };
         Self::text(kind, error)
     }

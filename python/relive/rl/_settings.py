@@ -1,0 +1,98 @@
+"""Settings of agents, by their names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+from relive import _native
+
+S = TypeVar("S", bound="Settings")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the settings of all agents can do. Each is checked when they are made."""
+
+    agent: ClassVar[str]
+    """The agent's name."""
+
+    # Names of settings, and those of Rust where they differ.
+    _rust_names: ClassVar[Mapping[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _checked(field, getattr(self, field.name)))
+        try:
+            _native.check_agent(self.agent, self._json())
+        except ValueError as error:
+            text = str(error)
+            for name, rust in self._rust_names.items():
+                text = text.replace(f"{rust} is ", f"{name} is ", 1)
+            raise ValueError(text) from None
+
+    @classmethod
+    def for_environment(cls: type[S], name: str) -> S:
+        """What is known to be good for an environment by its name, such as ``"CartPole-v1"``, and otherwise the defaults: the settings that
+        ``relive rl train`` begins with unless told otherwise."""
+        settings = json.loads(_native.agent_for_environment(cls.agent, name))
+        names = {rust: name for name, rust in cls._rust_names.items()}
+        return cls(**{names.get(name, name): value for name, value in settings.items()})
+
+    def _values(self) -> dict[str, Any]:
+        """The settings as Rust takes them, but for the names."""
+        return dataclasses.asdict(self)
+
+    def _json(self) -> str:
+        return json.dumps({self._rust_names.get(name, name): value for name, value in self._values().items()})
+
+
+def count(name: str, value: Any, least: int = 0) -> int:
+    """A whole number."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, but it must be a whole number") from None
+    if not least <= number < 2**63:
+        raise ValueError(f"{name} is {number}, but it must be at least {least}, and below 2**63")
+    return number
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}, but it must be a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {number}, but it must be a finite number")
+    return number
+
+
+def _numbers(name: str, value: Any, number: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}, but it must be a sequence of numbers")
+    return tuple(number(name, element) for element in value)
+
+
+def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+    """A setting as one of the type that it is annotated with."""
+    name, kind = field.name, str(field.type)
+    if value is None and kind.endswith("| None"):
+        return None
+    match kind.removesuffix(" | None"):
+        case "int":
+            return count(name, value)
+        case "float":
+            return _number(name, value)
+        case "bool":
+            return bool(value)
+        case "tuple[int, ...]":
+            return _numbers(name, value, count)
+        case "tuple[float, float]":
+            return _numbers(name, value, _number)
+        case _:
+            return value

@@ -1,0 +1,126 @@
+"""Agents that learn from what they have just done: PPO and A2C."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from relive.rl._agent import Agent, C
+from relive.rl._settings import Settings
+from relive.rl.policy import SavedPolicy
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PPOConfig(Settings):
+    """The settings of a PPO agent. The defaults are Stable-Baselines3's, with the 2,048 steps of a rollout in 8 environments.
+
+    Args:
+      num_envs: environments, of all actors together.
+      num_steps: steps of a rollout in each environment.
+      minibatch_size: steps of a gradient.
+      epochs: how often each rollout is learned from.
+      discount: the agent's discount γ.
+      gae_lambda: λ of the advantages.
+      clip: how far the ratio of new to old probability may be from 1 until nothing more is gained, ε.
+      learning_rate: step size of Adam.
+      anneal: whether step size and clip fall to 0 over the run.
+      value_cost: how much the squared error of values counts.
+      entropy_cost: how much the entropy of the policy counts.
+      max_gradient_norm: bound on the gradient's norm.
+      target_kl: the estimate of KL(old ‖ new) at which a rollout is learned from no more, as 1.5 times this; ``None``: no bound.
+      normalize_advantages: whether the advantages of a minibatch are shifted and scaled to mean 0 and standard deviation 1.
+      normalize_observations: whether observations are shifted and scaled to mean 0 and standard deviation 1.
+      normalize_rewards: whether rewards are scaled so that discounted returns have a standard deviation of 1.
+      hidden: sizes of the hidden layers of each network.
+
+    Raises:
+      TypeError: a setting of another type.
+      ValueError: a setting out of its range.
+    """
+
+    num_envs: int = 8
+    num_steps: int = 256
+    minibatch_size: int = 64
+    epochs: int = 10
+    discount: float = 0.99
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    learning_rate: float = 3e-4
+    anneal: bool = False
+    value_cost: float = 0.5
+    entropy_cost: float = 0.0
+    max_gradient_norm: float = 0.5
+    target_kl: float | None = None
+    normalize_advantages: bool = True
+    normalize_observations: bool = False
+    normalize_rewards: bool = False
+    hidden: tuple[int, ...] = (64, 64)
+
+    agent: ClassVar[str] = "ppo"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class A2CConfig(Settings):
+    """The settings of an A2C agent. The defaults are Stable-Baselines3's, in 8 environments.
+
+    Args:
+      num_envs: environments, of all actors together.
+      num_steps: steps of a rollout in each environment.
+      discount: the agent's discount γ.
+      gae_lambda: λ of the advantages; 1 for those of the paper.
+      learning_rate: step size of RMSProp.
+      anneal: whether the step size falls to 0 over the run.
+      value_cost: how much the squared error of values counts.
+      entropy_cost: how much the entropy of the policy counts.
+      max_gradient_norm: bound on the gradient's norm.
+      normalize_observations: whether observations are shifted and scaled to mean 0 and standard deviation 1.
+      normalize_rewards: whether rewards are scaled so that discounted returns have a standard deviation of 1.
+      hidden: sizes of the hidden layers of each network.
+
+    Raises:
+      TypeError: a setting of another type.
+      ValueError: a setting out of its range.
+    """
+
+    num_envs: int = 8
+    num_steps: int = 5
+    discount: float = 0.99
+    gae_lambda: float = 1.0
+    learning_rate: float = 7e-4
+    anneal: bool = False
+    value_cost: float = 0.5
+    entropy_cost: float = 0.0
+    max_gradient_norm: float = 0.5
+    normalize_observations: bool = False
+    normalize_rewards: bool = False
+    hidden: tuple[int, ...] = (64, 64)
+
+    agent: ClassVar[str] = "a2c"
+
+
+class _OnPolicy(Agent[C, SavedPolicy]):
+    """What acts in several environments at once, however many actors there are, and learns from each rollout when it is whole."""
+
+    def _num_environments(self, actors: int) -> int:
+        return int(getattr(self.config, "num_envs"))
+
+    def _policy(self, native: Any) -> SavedPolicy:
+        return SavedPolicy(native)
+
+
+class PPO(_OnPolicy[PPOConfig]):
+    """Proximal policy optimisation (Schulman et al. 2017), for discrete and continuous actions.
+
+    >>> result = PPO(PPOConfig.for_environment("CartPole-v1")).train("CartPole-v1", steps=100_000)  # doctest: +SKIP
+    """
+
+    _config_type = PPOConfig
+
+
+class A2C(_OnPolicy[A2CConfig]):
+    """Advantage actor-critic, the synchronous form of A3C (Mnih et al. 2016), for discrete and continuous actions.
+
+    >>> result = A2C().train("CartPole-v1", steps=100_000)  # doctest: +SKIP
+    """
+
+    _config_type = A2CConfig

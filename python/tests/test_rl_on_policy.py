@@ -1,0 +1,153 @@
+"""relive.rl.PPO and relive.rl.A2C: training in Rust and through Python, and what is left of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from rl_environments import Line
+
+from relive import _native, rl
+
+SMALL = rl.PPOConfig(num_envs=2, num_steps=16, minibatch_size=8, epochs=2, hidden=(16,))
+
+
+def returned(policy: rl.SavedPolicy, name: str, seed: int) -> float:
+    environment, total = rl.make(name, seed=seed), 0.0
+    step = environment.reset()
+    while not step.last():
+        step = environment.step(policy(step.observation))
+        total += step.reward
+    return total
+
+
+@pytest.mark.parametrize("config", [rl.PPOConfig, rl.A2CConfig])
+def test_defaults_are_those_of_rust(config: type[rl.PPOConfig] | type[rl.A2CConfig]) -> None:
+    there = json.loads(_native.agent_for_environment(config.agent, "none of ours"))
+    here = json.loads(config()._json())
+    assert here.keys() == there.keys()
+    for name, value in here.items():
+        assert value == pytest.approx(there[name]), name
+
+
+def test_cart_pole_is_learned_and_kept(tmp_path: pathlib.Path) -> None:
+    result = rl.PPO(rl.PPOConfig.for_environment("CartPole-v1")).train("CartPole-v1", steps=20_000, seed=1)
+    assert result.is_complete and result.env_steps >= 20_000 and result.mean_return_last_100 > 60.0
+    path = tmp_path / "policy.safetensors"
+    result.policy.save(path)
+    loaded = rl.SavedPolicy.load(path)
+    assert loaded.agent == "ppo" and repr(loaded) == "SavedPolicy(agent='ppo')"
+    observation = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    for copy in (loaded, pickle.loads(pickle.dumps(result.policy)), rl.SavedPolicy.from_bytes(path.read_bytes())):
+        assert isinstance(copy(observation), int) and copy(observation) == result.policy(observation)
+        assert returned(copy, "CartPole-v1", 3) == returned(result.policy, "CartPole-v1", 3)
+
+
+@pytest.mark.parametrize("agent", [rl.PPO(SMALL), rl.A2C(num_envs=2, hidden=(16,))])
+def test_an_environment_in_python_gives_the_same_run_as_the_native_one(agent: rl.PPO | rl.A2C) -> None:
+    native = agent.train("CartPole-v1", steps=400, seed=3)
+    foreign = agent.train(lambda seed: gymnasium.make("CartPole-v1"), steps=400, seed=3)
+    np.testing.assert_array_equal(native.episodes.returns, foreign.episodes.returns)
+    assert native.policy.to_bytes() == foreign.policy.to_bytes()
+
+
+def test_any_number_of_actors_gives_the_same_run() -> None:
+    alone, two = (rl.PPO(SMALL).train("CartPole-v1", steps=400, actors=actors) for actors in (0, 2))
+    assert alone.policy.to_bytes() == two.policy.to_bytes()
+
+
+def test_actions_may_be_continuous() -> None:
+    result = rl.PPO(SMALL, normalize_observations=True).train("Pendulum-v1", steps=400)
+    action = result.policy(np.array([1.0, 0.0, 0.5], np.float32))
+    assert action.shape == (1,) and action.dtype == np.float32 and -2.0 <= action[0] <= 2.0
+
+
+def test_a_given_environment_serves_where_one_is_enough() -> None:
+    result = rl.PPO(SMALL, num_envs=1).train(Line(), steps=200)
+    assert result.env_steps >= 200 and len(result.episodes) > 0
+    with pytest.raises(TypeError, match="several environments are needed"):
+        rl.PPO(SMALL).train(Line(), steps=200)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"environment": "Pong-v5"}, ValueError, "expected an id of bsuite such as catch/0"),
+        ({"environment": 7}, TypeError, "7 is no environment: give the name of a native one"),
+        ({"epochs": 0}, ValueError, "epochs is 0, but it must be at least 1"),
+        ({"epochs": 1.5}, TypeError, "epochs is 1.5, but it must be a whole number"),
+        ({"clip": -0.1}, ValueError, "clip is -0.1, but it must be above 0"),
+        ({"target_kl": float("inf")}, ValueError, "target_kl is inf, but it must be a finite number"),
+        ({"gae_lambda": 1.5}, ValueError, "gae_lambda is 1.5, but it must be"),
+        ({"actors": 3}, ValueError, "actors is 3"),
+        ({"steps": 0}, ValueError, "steps is 0, but it must be at least 1"),
+    ],
+)
+def test_what_cannot_be_is_told(options: dict[str, Any], error: type[Exception], told: str) -> None:
+    names = {field.name for field in dataclasses.fields(rl.PPOConfig)}
+    settings = {name: value for name, value in options.items() if name in names}
+    run = {"environment": "catch/0", "steps": 100, **{k: v for k, v in options.items() if k not in names}}
+    with pytest.raises(error, match=told):
+        rl.PPO(SMALL, **settings).train(**run)
+
+
+def test_settings_are_named() -> None:
+    with pytest.raises(TypeError, match="epoch"):
+        rl.PPO(epoch=3)
+    assert rl.A2C(num_steps=7).config == rl.A2CConfig(num_steps=7)
+    assert rl.PPOConfig.for_environment("CartPole-v1").num_steps == 32
+
+
+def test_runs_are_saved_and_resumed(tmp_path: pathlib.Path) -> None:
+    agent = rl.PPO(SMALL)
+    whole = agent.train("CartPole-v1", steps=600)
+    agent.train("CartPole-v1", steps=300, checkpoint_dir=tmp_path, checkpoint_every=100)
+    resumed = agent.train("CartPole-v1", steps=600, checkpoint_dir=tmp_path, checkpoint_every=100)
+    assert resumed.policy.to_bytes() == whole.policy.to_bytes()
+    with pytest.raises(ValueError, match="epochs is 2 there, 3 was asked for"):
+        rl.PPO(SMALL, epochs=3).train("CartPole-v1", steps=700, checkpoint_dir=tmp_path)
+
+
+class Broken(Line):
+    """Fails at its tenth step."""
+
+    left = 10
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        if not self.left:
+            raise KeyError("the tenth step")
+        return super().step(action)
+
+
+@pytest.mark.parametrize("actors", [0, 2])
+def test_exceptions_of_environments_come_through(actors: int) -> None:
+    with pytest.raises(KeyError, match="the tenth step") as caught:
+        rl.PPO(SMALL).train(lambda seed: Broken(), steps=1_000, actors=actors)
+    assert any(entry.name == "step" for entry in caught.traceback), "with their own traceback"
+
+
+def test_a_deadline_ends_the_run_with_what_there_is() -> None:
+    result = rl.PPO(SMALL).train("CartPole-v1", steps=10**12, timeout=0.5)
+    assert not result.is_complete and result.env_steps > 0
+
+
+def test_files_that_are_no_policies_are_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "policy.safetensors"
+    with pytest.raises(FileNotFoundError, match=str(path)):
+        rl.SavedPolicy.load(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="policy"):
+        rl.SavedPolicy.load(path)
+    policy = rl.A2C(num_envs=1).train("CartPole-v1", steps=20).policy
+    with pytest.raises(ValueError, match=r"observation: expected float32 \(4,\), got"):
+        policy(np.zeros(3, np.float32))
+    rl.DQN(batch_size=8, min_replay_size=8).train("catch/0", steps=20).policy.save(path)
+    with pytest.raises(ValueError, match="version"):
+        rl.SavedPolicy.load(path)
