@@ -27,6 +27,12 @@ def returned(policy: rl.SavedPolicy, name: str, seed: int) -> float:
     return total
 
 
+def weights(policy: rl.SavedPolicy) -> bytes:
+    """The numbers of its file, without what describes them."""
+    file = policy.to_bytes()
+    return file[8 + int.from_bytes(file[:8], "little") :]
+
+
 @pytest.mark.parametrize("config", [rl.PPOConfig, rl.A2CConfig])
 def test_defaults_are_those_of_rust(config: type[rl.PPOConfig] | type[rl.A2CConfig]) -> None:
     there = json.loads(_native.agent_for_environment(config.agent, "none of ours"))
@@ -54,7 +60,7 @@ def test_an_environment_in_python_gives_the_same_run_as_the_native_one(agent: rl
     native = agent.train("CartPole-v1", steps=400, seed=3)
     foreign = agent.train(lambda seed: gymnasium.make("CartPole-v1"), steps=400, seed=3)
     np.testing.assert_array_equal(native.episodes.returns, foreign.episodes.returns)
-    assert native.policy.to_bytes() == foreign.policy.to_bytes()
+    assert weights(native.policy) == weights(foreign.policy)
 
 
 def test_any_number_of_actors_gives_the_same_run() -> None:

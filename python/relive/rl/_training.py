@@ -58,6 +58,6 @@ class TrainingResult(Generic[P]):
     @classmethod
     def of(cls, policy: P, result: dict[str, Any]) -> TrainingResult[P]:
         """What the extension gives of a run."""
-        logs = {"episodes": EpisodeLog(**result["train"]), "evaluation": EpisodeLog(**result["evaluation"])}
-        names = [field.name for field in dataclasses.fields(cls) if field.name not in ("policy", *logs)]
-        return cls(policy=policy, **logs, **{name: result[name] for name in names})
+        episodes, evaluation = EpisodeLog(**result["train"]), EpisodeLog(**result["evaluation"])
+        names = [field.name for field in dataclasses.fields(cls)][3:]
+        return cls(policy, episodes, evaluation, **{name: result[name] for name in names})

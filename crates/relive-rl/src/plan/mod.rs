@@ -16,6 +16,7 @@
 
 mod agent;
 mod crew;
+mod described;
 mod kept;
 mod learner;
 mod operators;

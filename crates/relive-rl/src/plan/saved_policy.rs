@@ -5,22 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use relive_env::{ArraySpec, Buffer, Domain, EnvironmentSpec, View, ViewMut};
+use relive_env::{Buffer, EnvironmentSpec, View, ViewMut};
 use relive_nn::Key;
-use relive_tensor::{DType, Nest, Shape, Tensor};
+use relive_tensor::{DType, Shape, Tensor};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
-use serde::{Deserialize, Serialize};
 
+use super::described::{Described, refused};
 use super::{ActStep, Agent, Policy, Seat, Trained, Weights};
-use crate::limits::MAX_LEAVES;
 use crate::{Purpose, Result, RlError, files};
 
 /// The name of the description in a file's metadata.
 const NAME: &str = "relive.policy";
-
-/// The version of the description that is written, and the only one that is read.
-const VERSION: u32 = 2;
 
 /// Makes an agent by its name and its settings, a JSON object.
 pub type MakeAgent<'a> = dyn Fn(&str, &str) -> Result<Arc<dyn Agent>> + 'a;
@@ -38,31 +34,6 @@ pub struct SavedPolicy {
     extras: Buffer,
 }
 
-/// All of a policy that is not its weights.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Described {
-    version: u32,
-    agent: String,
-    settings: serde_json::Map<String, serde_json::Value>,
-    observations: Vec<LeafText>,
-    actions: Vec<LeafText>,
-}
-
-/// A leaf of observations or actions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LeafText {
-    path: String,
-    dtype: String,
-    shape: Vec<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    num_values: Option<u32>,
-    /// Least and greatest values, where there are bounds; none stands for infinity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    bounds: Option<[Vec<Option<f64>>; 2]>,
-}
-
 impl SavedPolicy {
     /// What a run of an agent has learned.
     ///
@@ -73,13 +44,7 @@ impl SavedPolicy {
             let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
             (name, value)
         });
-        let described = Described {
-            version: VERSION,
-            agent: agent.name().to_owned(),
-            settings: settings.collect(),
-            observations: LeafText::all_of(&trained.spec.observations),
-            actions: LeafText::all_of(&trained.spec.actions),
-        };
+        let described = Described::new(agent.name(), settings.collect(), &trained.spec);
         SavedPolicy::new(agent, described, trained.weights.clone())
     }
 
@@ -149,11 +114,7 @@ impl SavedPolicy {
         let (_, metadata) = SafeTensors::read_metadata(file).map_err(|error| refused(&error))?;
         let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(NAME));
         let text = text.ok_or_else(|| refused(&format_args!("its metadata has nothing under {NAME}")))?;
-        let described: Described = serde_json::from_str(text).map_err(|error| refused(&error))?;
-        if described.version != VERSION {
-            let version = described.version;
-            return Err(refused(&format_args!("it is of version {version}, this reads version {VERSION}")));
-        }
+        let described = Described::from_json(text)?;
         let settings = serde_json::Value::Object(described.settings.clone()).to_string();
         let agent = make(&described.agent, &settings)?;
         agent.validate()?;
@@ -191,61 +152,4 @@ fn weights(file: &SafeTensors<'_>) -> Result<Weights> {
         parts.push((name, tensor.map_err(|error| refused(&error))?));
     }
     Ok(Weights::new(0, parts))
-}
-
-impl Described {
-    fn spec(&self) -> Result<EnvironmentSpec> {
-        Ok(EnvironmentSpec::new(nest(&self.observations)?, nest(&self.actions)?))
-    }
-}
-
-fn nest(leaves: &[LeafText]) -> Result<Nest<ArraySpec>> {
-    if leaves.len() > MAX_LEAVES {
-        return Err(refused(&format_args!("it has {} leaves, at most {MAX_LEAVES} are read", leaves.len())));
-    }
-    match leaves {
-        [leaf] if leaf.path.is_empty() => Ok(Nest::Leaf(leaf.spec()?)),
-        leaves => {
-            Ok(Nest::List(leaves.iter().map(|leaf| leaf.spec().map(Nest::Leaf)).collect::<Result<_>>()?))
-        }
-    }
-}
-
-impl LeafText {
-    fn all_of(nest: &Nest<ArraySpec>) -> Vec<LeafText> {
-        let finite =
-            |bounds: &[f64]| bounds.iter().map(|bound| Some(*bound).filter(|b| b.is_finite())).collect();
-        let leaf = |path: String, spec: &ArraySpec| LeafText {
-            path,
-            dtype: spec.dtype.name().to_owned(),
-            shape: spec.shape.dims().to_vec(),
-            num_values: spec.num_values(),
-            bounds: match &spec.domain {
-                Domain::Bounded { minimum, maximum } => Some([finite(minimum), finite(maximum)]),
-                Domain::Any | Domain::Discrete(_) => None,
-            },
-        };
-        nest.flatten_with_paths().into_iter().map(|(path, spec)| leaf(path.to_string(), spec)).collect()
-    }
-
-    fn spec(&self) -> Result<ArraySpec> {
-        let dtype = self.dtype.parse::<DType>().map_err(|error| refused(&error))?;
-        let spec = ArraySpec::new(&self.path, dtype, self.shape.as_slice());
-        let spec = match (self.num_values, &self.bounds) {
-            (Some(count), _) => ArraySpec { domain: Domain::Discrete(count), ..spec },
-            (None, Some([low, high])) => {
-                let or = |bounds: &[Option<f64>], open: f64| {
-                    bounds.iter().map(|bound| bound.unwrap_or(open)).collect()
-                };
-                spec.bounded_each(or(low, f64::NEG_INFINITY), or(high, f64::INFINITY))
-            }
-            (None, None) => spec,
-        };
-        spec.validate()?;
-        Ok(spec)
-    }
-}
-
-fn refused(reason: &dyn std::fmt::Display) -> RlError {
-    RlError::Policy { reason: reason.to_string() }
 }

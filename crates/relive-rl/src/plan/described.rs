@@ -1,0 +1,118 @@
+//! What the file of a policy says of it.
+
+use relive_env::{ArraySpec, Domain, EnvironmentSpec};
+use relive_tensor::{DType, Nest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::limits::MAX_LEAVES;
+use crate::{Result, RlError};
+
+/// The version of the description that is written, and the only one that is read.
+const VERSION: u32 = 2;
+
+/// All of a policy that is not its weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Described {
+    version: u32,
+    pub(super) agent: String,
+    pub(super) settings: Map<String, Value>,
+    observations: Vec<LeafText>,
+    actions: Vec<LeafText>,
+}
+
+/// A leaf of observations or actions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeafText {
+    path: String,
+    dtype: String,
+    shape: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    num_values: Option<u32>,
+    /// Least and greatest values, where there are bounds; none stands for infinity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bounds: Option<[Vec<Option<f64>>; 2]>,
+}
+
+impl Described {
+    pub(super) fn new(agent: &str, settings: Map<String, Value>, spec: &EnvironmentSpec) -> Described {
+        Described {
+            version: VERSION,
+            agent: agent.to_owned(),
+            settings,
+            observations: LeafText::all_of(&spec.observations),
+            actions: LeafText::all_of(&spec.actions),
+        }
+    }
+
+    /// What is in this text, which is told by its version before it is read any further.
+    pub(super) fn from_json(text: &str) -> Result<Described> {
+        let value: Value = serde_json::from_str(text).map_err(|error| refused(&error))?;
+        match value.get("version").and_then(Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => {
+                serde_json::from_value(value).map_err(|error| refused(&error))
+            }
+            Some(version) => {
+                Err(refused(&format_args!("it is of version {version}, this reads version {VERSION}")))
+            }
+            None => Err(refused(&"its description has no version")),
+        }
+    }
+
+    pub(super) fn spec(&self) -> Result<EnvironmentSpec> {
+        Ok(EnvironmentSpec::new(nest(&self.observations)?, nest(&self.actions)?))
+    }
+}
+
+fn nest(leaves: &[LeafText]) -> Result<Nest<ArraySpec>> {
+    if leaves.len() > MAX_LEAVES {
+        return Err(refused(&format_args!("it has {} leaves, at most {MAX_LEAVES} are read", leaves.len())));
+    }
+    match leaves {
+        [leaf] if leaf.path.is_empty() => Ok(Nest::Leaf(leaf.spec()?)),
+        leaves => {
+            Ok(Nest::List(leaves.iter().map(|leaf| leaf.spec().map(Nest::Leaf)).collect::<Result<_>>()?))
+        }
+    }
+}
+
+impl LeafText {
+    fn all_of(nest: &Nest<ArraySpec>) -> Vec<LeafText> {
+        let finite =
+            |bounds: &[f64]| bounds.iter().map(|bound| Some(*bound).filter(|b| b.is_finite())).collect();
+        let leaf = |path: String, spec: &ArraySpec| LeafText {
+            path,
+            dtype: spec.dtype.name().to_owned(),
+            shape: spec.shape.dims().to_vec(),
+            num_values: spec.num_values(),
+            bounds: match &spec.domain {
+                Domain::Bounded { minimum, maximum } => Some([finite(minimum), finite(maximum)]),
+                Domain::Any | Domain::Discrete(_) => None,
+            },
+        };
+        nest.flatten_with_paths().into_iter().map(|(path, spec)| leaf(path.to_string(), spec)).collect()
+    }
+
+    fn spec(&self) -> Result<ArraySpec> {
+        let dtype = self.dtype.parse::<DType>().map_err(|error| refused(&error))?;
+        let spec = ArraySpec::new(&self.path, dtype, self.shape.as_slice());
+        let spec = match (self.num_values, &self.bounds) {
+            (Some(count), _) => ArraySpec { domain: Domain::Discrete(count), ..spec },
+            (None, Some([low, high])) => {
+                let or = |bounds: &[Option<f64>], open: f64| {
+                    bounds.iter().map(|bound| bound.unwrap_or(open)).collect()
+                };
+                spec.bounded_each(or(low, f64::NEG_INFINITY), or(high, f64::INFINITY))
+            }
+            (None, None) => spec,
+        };
+        spec.validate()?;
+        Ok(spec)
+    }
+}
+
+pub(super) fn refused(reason: &dyn std::fmt::Display) -> RlError {
+    RlError::Policy { reason: reason.to_string() }
+}
