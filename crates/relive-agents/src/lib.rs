@@ -5,9 +5,12 @@ mod a2c;
 pub mod actor_critic;
 mod by_name;
 mod ppo;
+mod sac;
 mod settings;
+mod streams;
 mod weights;
 
 pub use a2c::A2cConfig;
 pub use by_name::{NAMES, from_json, preset};
 pub use ppo::PpoConfig;
+pub use sac::SacConfig;

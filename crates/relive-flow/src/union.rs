@@ -37,6 +37,8 @@ pub enum Weight {
     Times(f64),
     /// All that are there, up to a hundred, waiting for none.
     All,
+    /// All that are there, up to so many, waiting for none.
+    UpTo(u32),
 }
 
 impl Order {
@@ -63,7 +65,8 @@ impl Order {
         }
         let wrong = weights.iter().find_map(|weight| match weight {
             Weight::Times(times) if !times.is_finite() || *times <= 0.0 => Some(*times),
-            Weight::Times(_) | Weight::All => None,
+            Weight::UpTo(0) => Some(0.0),
+            Weight::Times(_) | Weight::All | Weight::UpTo(_) => None,
         });
         wrong.map(|times| format!("a weight must be a number above 0, but one is {times}"))
     }
@@ -98,6 +101,7 @@ impl<T> Union<T> {
         let weight = self.children.get(self.at).and_then(|child| child.weight);
         match (weight, &self.order) {
             (Some(Weight::All), _) => Left { items: MAX_IN_A_ROW, waits: false },
+            (Some(Weight::UpTo(items)), _) => Left { items, waits: false },
             (Some(Weight::Times(times)), _) => {
                 let more = self.rng.random_bool(times.fract().clamp(0.0, 1.0));
                 #[expect(

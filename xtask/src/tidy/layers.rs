@@ -51,7 +51,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-tensor",
         ],
     ),
-    ("relive-agents", &["relive-env", "relive-flow", "relive-nn", "relive-rl", "relive-tensor"]),
+    (
+        "relive-agents",
+        &["relive-env", "relive-flow", "relive-nn", "relive-rl", "relive-table", "relive-tensor"],
+    ),
     (
         "relive-cli",
         &[

@@ -6,11 +6,11 @@ use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
 /// ln √(2π).
-pub(super) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
+pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
 /// What is drawn by the outputs of the policy network.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Head {
+pub(crate) enum Head {
     /// One of some actions: the outputs are logits.
     Categorical { dtype: DType, actions: usize },
     /// Independent normal numbers: the outputs are means, and one standard deviation for each number is learned beside the network. What
@@ -20,7 +20,7 @@ pub(super) enum Head {
 
 impl Head {
     /// For an environment with one discrete action, or with one array of float32.
-    pub(super) fn of(spec: &EnvironmentSpec) -> Result<Head> {
+    pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Head> {
         let Nest::Leaf(leaf) = &spec.actions else { return Err(unsuited(&spec.actions)) };
         if let Some(actions) = leaf.num_values() {
             let actions = usize::try_from(actions).unwrap_or(usize::MAX);
@@ -42,7 +42,7 @@ impl Head {
     }
 
     /// Numbers that the network puts out for an observation.
-    pub(super) fn outputs(&self) -> usize {
+    pub(crate) fn outputs(&self) -> usize {
         match self {
             Head::Categorical { actions, .. } => *actions,
             Head::Normal { low, .. } => low.len(),
@@ -51,7 +51,7 @@ impl Head {
 
     /// Draws an action by a row of outputs, or takes the most likely one without a stream. It is written to the row of `actions`; what
     /// was drawn before it was clipped, to `drawn`. Its log-probability.
-    pub(super) fn act(
+    pub(crate) fn act(
         &self,
         (outputs, log_std): (&[f32], &[f32]),
         stream: Option<&mut Stream>,

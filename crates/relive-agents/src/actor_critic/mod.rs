@@ -15,4 +15,5 @@ pub use learner::ActorCriticLearner;
 pub use policy::ActorCriticPolicy;
 pub use settings::{Optimization, Settings};
 
+pub(crate) use head::{HALF_LOG_TWO_PI, Head};
 pub(crate) use settings::plan;

@@ -1,14 +1,15 @@
 //! Acting.
 
 use relive_env::ArraySpec;
-use relive_nn::{Key, Params, Scratch, Stream};
+use relive_nn::{Key, Params, Scratch};
 use relive_rl::plan::{ActStep, Policy, Seat, Weights};
-use relive_rl::{Purpose, Result, RlError, Saveable};
+use relive_rl::{Purpose, Result, Saveable};
 use relive_tensor::{DType, Nest};
 
 use super::Settings;
 use super::head::Head;
 use super::network::ActorCritic;
+use crate::streams::Streams;
 use crate::weights;
 
 /// Draws actions by the policy network; in an evaluation it takes the most likely ones.
@@ -19,7 +20,7 @@ use crate::weights;
 pub struct ActorCriticPolicy {
     network: ActorCritic,
     params: Params,
-    streams: Vec<Stream>,
+    streams: Streams,
     explores: bool,
     rows: Vec<f32>,
     scratch: [Scratch; 2],
@@ -42,7 +43,7 @@ impl ActorCriticPolicy {
         Ok(ActorCriticPolicy {
             network,
             params,
-            streams: seat.keys.iter().map(|key| key.stream()).collect(),
+            streams: Streams::new(seat.keys),
             explores: seat.purpose == Purpose::Training,
             rows: Vec::new(),
             scratch: Default::default(),
@@ -61,7 +62,8 @@ impl Policy for ActorCriticPolicy {
         let values = network.value.infer_each(params, rows, for_value);
         let log_std = &params.values()[network.log_std.clone()];
         let unclipped = usize::from(!drawn.is_empty());
-        for (row, (outputs, stream)) in outputs.chunks_exact(network.head.outputs()).zip(streams).enumerate()
+        for (row, (outputs, stream)) in
+            outputs.chunks_exact(network.head.outputs()).zip(streams.each()).enumerate()
         {
             let stream = self.explores.then_some(stream);
             let log_probability =
@@ -93,18 +95,10 @@ impl Policy for ActorCriticPolicy {
 
 impl Saveable for ActorCriticPolicy {
     fn save(&mut self) -> Vec<u8> {
-        self.streams.iter().flat_map(Stream::to_bytes).collect()
+        self.streams.save()
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let refused = |reason: String| RlError::State { what: "a policy", reason };
-        let each = bytes.len() / self.streams.len().max(1);
-        if each == 0 || !bytes.len().is_multiple_of(each) {
-            return Err(refused(format!("{} bytes for {} rows", bytes.len(), self.streams.len())));
-        }
-        for (stream, bytes) in self.streams.iter_mut().zip(bytes.chunks_exact(each)) {
-            *stream = Stream::from_bytes(bytes).map_err(|error| refused(error.to_string()))?;
-        }
-        Ok(())
+        self.streams.restore(bytes)
     }
 }

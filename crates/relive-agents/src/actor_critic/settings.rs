@@ -3,7 +3,7 @@
 use relive_flow::Flow;
 use relive_nn::{Adam, RmsProp};
 use relive_rl::Result;
-use relive_rl::plan::{Crew, LearnRollouts, Progress, Rollouts};
+use relive_rl::plan::{Crew, Learn, Progress, Rollouts};
 
 use super::ActorCriticLearner;
 use crate::settings::{check, not_negative, positive, share, whole};

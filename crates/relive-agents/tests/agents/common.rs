@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, PpoConfig};
+use relive_agents::{A2cConfig, PpoConfig, SacConfig};
 use relive_rl::Result;
 use relive_rl::experiment::{Report, RunOptions};
 use relive_rl::plan::{Agent, MakeEnvironment, Trained, train};
@@ -40,8 +40,19 @@ pub(crate) fn small_ppo() -> PpoConfig {
     PpoConfig { num_envs, num_steps, minibatch_size: 32, epochs: 2, hidden: vec![16], ..PpoConfig::default() }
 }
 
+pub(crate) fn small_sac() -> SacConfig {
+    SacConfig { batch_size: 16, samples_per_insert: 8.0, n_step: 3, hidden: vec![16], ..SacConfig::default() }
+}
+
 /// Every agent in a small form, with the environments that it can act in.
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
+    let mut all = on_policy();
+    all.push((Arc::new(small_sac()), &["Pendulum-v1"]));
+    all
+}
+
+/// Those that learn from what they have just done.
+pub(crate) fn on_policy() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let normalized = PpoConfig { normalize_observations: true, normalize_rewards: true, ..small_ppo() };
     vec![
         (Arc::new(normalized), &["CartPole-v1", "Pendulum-v1", "catch/0"]),

@@ -8,14 +8,14 @@ use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions};
 use relive_rl::plan::{MakeEnvironment, SavedPolicy};
 use relive_tensor::{DType, Nest};
 
-use crate::common::{all, numbers, options, run, run_in};
+use crate::common::{all, numbers, on_policy, options, run, run_in};
 
 /// Steps of a short run.
 const STEPS: u64 = 400;
 
 #[test]
 fn as_many_workers_as_one_likes_give_the_same_numbers() {
-    for (agent, environments) in all() {
+    for (agent, environments) in on_policy() {
         for environment in environments {
             let of = |actors| {
                 let options = RunOptions { actors, ..options(environment, STEPS, 3) };
@@ -63,7 +63,10 @@ struct Faulty {
 
 impl Faulty {
     fn new(observation: f32, reward: f64, fails: bool) -> Faulty {
-        let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), ArraySpec::discrete("", 2));
+        let spec = EnvironmentSpec::new(
+            ArraySpec::new("", DType::Float32, [1]),
+            ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0),
+        );
         Faulty { spec, length: 0, observation, reward, fails }
     }
 }
@@ -137,11 +140,17 @@ fn environments_that_no_agent_can_act_in_are_refused() {
 }
 
 #[test]
-fn more_workers_than_environments_and_saves_of_what_cannot_be_saved_are_refused() {
-    for (agent, environments) in all() {
+fn more_workers_than_environments_are_refused() {
+    for (agent, environments) in on_policy() {
         let many = RunOptions { actors: 9, ..options(environments[0], STEPS, 1) };
         let error = run(&agent, &many).unwrap_err().to_string();
         assert_eq!(error, "actors is 9, but it must be at most the number of the agent's environments");
+    }
+}
+
+#[test]
+fn saves_of_what_cannot_be_saved_are_refused() {
+    for (agent, _) in all() {
         let folder = tempfile::tempdir().unwrap();
         let checkpoints = Some(Checkpoints { folder: folder.path().to_owned(), every: 10 });
         let saved = RunOptions { checkpoints, ..options("faulty", STEPS, 1) };

@@ -118,6 +118,31 @@ impl Network {
         gradient: &mut [f32],
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> R {
+        self.pulled_back(params, x, (Some(&mut gradient[self.range()]), None), loss)
+    }
+
+    /// The gradient by the inputs of such a loss, row by row, where the parameters' own is not asked for.
+    ///
+    /// # Panics
+    /// As [`gradient`](Self::gradient), and if the gradient has not as many numbers as the inputs.
+    pub fn input_gradient_into<R>(
+        &self,
+        params: &Params,
+        x: &[f32],
+        gradient: &mut [f32],
+        loss: impl FnOnce(&[f32], &mut [f32]) -> R,
+    ) -> R {
+        self.pulled_back(params, x, (None, Some(gradient)), loss)
+    }
+
+    /// A loss, and its gradients by parameters and inputs as far as they are asked for.
+    fn pulled_back<R>(
+        &self,
+        params: &Params,
+        x: &[f32],
+        (dweights, dx): (Option<&mut [f32]>, Option<&mut [f32]>),
+        loss: impl FnOnce(&[f32], &mut [f32]) -> R,
+    ) -> R {
         let batch = self.rows(x);
         let forward = Forward { weights: &params.values()[self.range()], x, batch };
         let mut trace = Buffer::take(self.stack.trace_len(batch));
@@ -125,8 +150,7 @@ impl Network {
         let outputs = self.stack.last(&trace, batch);
         let mut dy = Buffer::take(outputs.len());
         let result = loss(outputs, &mut dy);
-        let dweights = Some(&mut gradient[self.range()]);
-        self.pull_back(Backward { forward, y: &trace, cache: &[], dy: &mut dy, dweights, dx: None });
+        self.pull_back(Backward { forward, y: &trace, cache: &[], dy: &mut dy, dweights, dx });
         result
     }
 

@@ -11,6 +11,7 @@ mod sequence;
 mod step;
 mod structured;
 mod transition;
+mod transition_columns;
 
 pub use adder::Adder;
 pub use episode::{EpisodeAdder, Padding};
@@ -19,4 +20,5 @@ pub use priority::{Priority, PriorityFn};
 pub use sequence::{EndOfEpisode, SequenceAdder};
 pub use step::step_spec;
 pub use structured::{StructuredAdder, n_step_configs, sequence_configs};
-pub use transition::{TransitionAdder, TransitionColumns};
+pub use transition::TransitionAdder;
+pub use transition_columns::TransitionColumns;

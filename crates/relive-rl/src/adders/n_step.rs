@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use relive_env::State;
+
 /// What several steps come to.
 ///
 /// Of the steps after `s`, with rewards `r₁ … r_k`, discounts `d₁ … d_k` of the environment and the additional discount `g`, the reward is
@@ -43,6 +45,23 @@ impl NStepWindow {
     pub(crate) fn shrink(&mut self) -> Option<NStepReturn> {
         self.steps.pop_front();
         (!self.steps.is_empty()).then(|| self.total())
+    }
+
+    /// How many steps it has.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// What a checkpoint keeps of it.
+    pub(crate) fn visit(&mut self, state: &mut State<'_>) {
+        let mut len = self.steps.len() as u64;
+        state.field(&mut len);
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.n);
+        self.steps.resize(len, (0.0, 0.0));
+        for (reward, discount) in &mut self.steps {
+            state.field(reward);
+            state.field(discount);
+        }
     }
 
     pub(crate) fn clear(&mut self) {

@@ -30,6 +30,15 @@ impl Rows {
         self.0.unflatten(leaves).map_err(|error| RlError::setting("a nest", error, "as its spec says"))
     }
 
+    /// Tensors of the bytes of each leaf, which are the next of `cells`.
+    pub(super) fn from_bytes(&self, cells: &mut impl Iterator<Item = Vec<u8>>) -> Result<Nest<Tensor>> {
+        let mut of_leaf = |spec: &ArraySpec| {
+            Tensor::new(spec.dtype, spec.shape.clone(), Bytes::from(cells.next().unwrap_or_default()))
+        };
+        let tensors = self.0.try_map(&mut of_leaf);
+        tensors.map_err(|error| RlError::state("an adder", error))
+    }
+
     /// What is in `view`, which is laid out for the nest.
     pub(super) fn tensors(&self, view: View<'_>) -> Result<Nest<Tensor>> {
         let mut index = 0;

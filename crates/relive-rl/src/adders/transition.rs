@@ -2,63 +2,13 @@
 
 use relive_client::blocking::{Client, TrajectoryWriter};
 use relive_client::{Column, Nest, Tensor, TrajectoryWriterOptions};
-use relive_env::{EnvironmentSpec, TimeStep, View};
+use relive_env::{EnvironmentSpec, State, TimeStep, View};
 
 use super::Adder;
 use super::n_step::{NStepReturn, NStepWindow};
 use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
 use super::row::Rows;
-use crate::{Result, RlError};
-
-/// The columns of a transition, by the names that its items have.
-///
-/// They are `action`, `discount`, `next_observation`, `observation` and `reward`, each a leaf or, where the environment has nests, a nest of
-/// leaves. In batches they come in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TransitionColumns {
-    /// Leaves of an action.
-    pub actions: usize,
-    /// Leaves of an observation.
-    pub observations: usize,
-}
-
-impl TransitionColumns {
-    /// The columns for an environment.
-    #[must_use]
-    pub fn of(spec: &EnvironmentSpec) -> Self {
-        Self { actions: spec.actions.len(), observations: spec.observations.len() }
-    }
-
-    /// The first column of the action.
-    #[must_use]
-    pub fn action(self) -> usize {
-        0
-    }
-
-    /// The column of the n-step discount.
-    #[must_use]
-    pub fn discount(self) -> usize {
-        self.actions
-    }
-
-    /// The first column of the observation that the steps lead to.
-    #[must_use]
-    pub fn next_observation(self) -> usize {
-        self.actions + 1
-    }
-
-    /// The first column of the observation that they begin at.
-    #[must_use]
-    pub fn observation(self) -> usize {
-        self.next_observation() + self.observations
-    }
-
-    /// The column of the n-step return.
-    #[must_use]
-    pub fn reward(self) -> usize {
-        self.observation() + self.observations
-    }
-}
+use crate::{Result, RlError, Saveable, state};
 
 /// Writes transitions over up to `n` steps: an item for each step, from the observation `n` steps before, or from the beginning of the
 /// episode, to the newest; and at the end of an episode those over fewer steps that end there, too. An episode of `T` steps gives
@@ -172,5 +122,75 @@ impl Adder for TransitionAdder {
             self.end_episode()?;
         }
         Ok(())
+    }
+}
+
+/// Whose state it is, in messages.
+const WHAT: &str = "an adder of transitions";
+
+/// What is saved are the steps that items to come begin at, so that an episode goes on where it was.
+impl Saveable for TransitionAdder {
+    fn save(&mut self) -> Vec<u8> {
+        // What is in the history was written by this adder, and can be read.
+        let mut cells = self.cells().unwrap_or_default();
+        state::save(|state| self.visit(state, &mut cells))
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut cells = Vec::new();
+        state::restore(WHAT, bytes, |state| self.visit(state, &mut cells))?;
+        if !self.in_episode {
+            return Ok(());
+        }
+        let mut cells = cells.into_iter();
+        for _ in 0..self.window.len() {
+            self.append_observation(&mut cells)?;
+            let action = self.actions.from_bytes(&mut cells)?;
+            self.writer.append(&Nest::dict([("action", action)]))?;
+        }
+        self.append_observation(&mut cells)
+    }
+}
+
+impl TransitionAdder {
+    fn append_observation(&mut self, cells: &mut impl Iterator<Item = Vec<u8>>) -> Result<()> {
+        let observation = self.observations.from_bytes(cells)?;
+        Ok(self.writer.append_partial(&Nest::dict([("observation", observation)]))?)
+    }
+
+    /// Values of so many steps, and of the observation after them.
+    fn cells_of(&self, steps: usize) -> usize {
+        steps * (self.observations.len() + self.actions.len()) + self.observations.len()
+    }
+
+    /// The bytes of these values.
+    fn cells(&self) -> Result<Vec<Vec<u8>>> {
+        if !self.in_episode {
+            return Ok(Vec::new());
+        }
+        let history = self.writer.history();
+        let mut cells = Vec::new();
+        let mut tell = |rows: &Rows, name: &str, at: i64| -> Result<()> {
+            let columns = rows.columns(name, |path| Ok(history.column(path)?.step(at)?))?;
+            for column in columns.leaves() {
+                cells.push(column.to_tensor()?.bytes().map_or_else(Vec::new, |bytes| bytes.to_vec()));
+            }
+            Ok(())
+        };
+        for behind in (1..=self.window.len()).rev() {
+            let at = -1 - position(behind);
+            tell(&self.observations, "observation", at)?;
+            tell(&self.actions, "action", at)?;
+        }
+        tell(&self.observations, "observation", -1)?;
+        Ok(cells)
+    }
+
+    fn visit(&mut self, state: &mut State<'_>, cells: &mut Vec<Vec<u8>>) {
+        state.field(&mut self.in_episode);
+        self.window.visit(state);
+        let count = if self.in_episode { self.cells_of(self.window.len()) } else { 0 };
+        cells.resize(count, Vec::new());
+        cells.iter_mut().for_each(|cell| state.bytes(cell));
     }
 }

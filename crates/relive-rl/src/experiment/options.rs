@@ -45,7 +45,7 @@ impl Watch {
         Watch(Arc::new(watch))
     }
 
-    pub(super) fn show(&self, engine: &Engine) {
+    pub(crate) fn show(&self, engine: &Engine) {
         (self.0)(engine);
     }
 }

@@ -3,6 +3,7 @@
 use relive_env::EnvironmentSpec;
 use relive_flow::Flow;
 use relive_nn::Key;
+use relive_table::TableConfig;
 
 use super::{Crew, Policy, Progress};
 use crate::{Purpose, Result};
@@ -24,6 +25,14 @@ pub trait Agent: Send + Sync {
     /// How many environments it acts in, all workers together, where it has so many workers: one each, unless it says otherwise.
     fn environments(&self, workers: usize) -> usize {
         workers
+    }
+
+    /// Its replay tables, whose rate limiters keep acting and learning in step; none unless it says so.
+    ///
+    /// # Errors
+    /// Rules that no table can keep.
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(Vec::new())
     }
 
     /// A policy for a worker.

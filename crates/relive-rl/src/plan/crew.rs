@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use relive_client::blocking::Client;
+use relive_engine::{Engine, TableHandle};
 use relive_env::{Environment, EnvironmentSpec, Vectorized};
 use relive_flow::{Executor, ParFlow, Shard};
 use relive_nn::Key;
 
-use super::kept::Kept;
+use super::kept::{Kept, Tell};
 use super::{Agent, Learner, Rollout, RolloutWorker, Seat, SharedLearner, WeightStore};
 use crate::experiment::local::unsaved;
 use crate::experiment::parts::{Who, actor_key, environment_seed, learner_key};
@@ -14,6 +16,9 @@ use crate::{Purpose, Result, RlError};
 
 /// Makes an environment with a seed of its own.
 pub type MakeEnvironment = Arc<dyn Fn(u64) -> Result<Box<dyn Environment>> + Send + Sync>;
+
+/// Fragments of all workers of a run, made side by side if they have threads.
+pub type Workers = ParFlow<Rollout, Result<RolloutWorker>>;
 
 const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
@@ -35,6 +40,8 @@ pub(super) struct Inner {
     pub(super) checkpoints: u64,
     pub(super) weights: WeightStore,
     pub(super) kept: Kept,
+    pub(super) engine: Engine,
+    pub(super) client: Client,
 }
 
 impl Crew {
@@ -46,6 +53,10 @@ impl Crew {
     #[must_use]
     pub fn spec(&self) -> &EnvironmentSpec {
         &self.0.spec
+    }
+
+    pub(super) fn agent(&self) -> &dyn Agent {
+        self.0.agent.as_ref()
     }
 
     /// Everything random in the learner follows from it.
@@ -84,10 +95,10 @@ impl Crew {
     ///
     /// # Errors
     /// An environment or a policy cannot be made; there are more workers than environments; what was saved is not of such a worker.
-    pub fn rollouts(&self, steps: usize) -> Result<ParFlow<Rollout, Result<RolloutWorker>>> {
+    pub fn rollouts(&self, steps: usize) -> Result<Workers> {
         let crew = self.clone();
         let workers = u32::try_from(self.workers()).unwrap_or(u32::MAX);
-        let executor = if self.0.actors == 0 { Executor::Serial } else { Executor::Threads };
+        let executor = if self.has_threads() { Executor::Threads } else { Executor::Serial };
         let turns = ParFlow::from_states(&executor, workers, move |number| crew.worker(number), |_| Some(()));
         let rollouts = turns.on_each(move |turns, shard: &Shard<Result<RolloutWorker>>| {
             let shard = shard.clone();
@@ -107,12 +118,38 @@ impl Crew {
             (Ok(_), None) => Ok(()),
             (failed, _) => std::mem::replace(failed, Err(RlError::Stopped)).map(drop),
         })?;
-        if self.0.actors == 0 {
-            let shard = shard.clone();
-            let tell = move || shard.with(|worker| worker.as_mut().ok().and_then(RolloutWorker::save));
-            self.0.kept.keep(&name, Box::new(tell));
-        }
+        let shard = shard.clone();
+        let tell = move || shard.with(|worker| worker.as_mut().ok().and_then(RolloutWorker::save));
+        self.keep_of_worker(&name, Box::new(tell));
         Ok(())
+    }
+
+    /// Saves a part of a worker with the run. Workers with threads are not where the run is when it is saved, and so begin anew.
+    pub(super) fn keep_of_worker(&self, name: &str, tell: Tell) {
+        if !self.has_threads() {
+            self.0.kept.keep(name, tell);
+        }
+    }
+
+    /// The state that the part of a name had, if it was saved.
+    pub(super) fn saved(&self, name: &str) -> Option<&[u8]> {
+        self.0.kept.saved(name)
+    }
+
+    /// Whether each worker has a thread.
+    pub(super) fn has_threads(&self) -> bool {
+        self.0.actors > 0
+    }
+
+    /// The way to the tables.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    pub(super) fn table(&self, name: &str) -> Result<TableHandle> {
+        let expected = "one of the agent's tables";
+        self.0.engine.table(name).map_err(|_| RlError::setting("the table of a plan", name, expected))
     }
 
     fn workers(&self) -> usize {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relive_client::blocking::Client;
-use relive_engine::{Engine, Rules};
+use relive_engine::{Engine, EngineBuilder, Rules};
 use relive_env::{EnvironmentSpec, State};
 use relive_flow::{ErrorKind, Flow};
 use relive_nn::Key;
-use relive_table::Snapshot;
+use relive_table::{Snapshot, TableConfig};
 
 use super::crew::Inner;
 use super::kept::Kept;
@@ -108,7 +108,11 @@ impl Run {
         let spec = first.spec().clone();
         let identity = Identity::new((agent.name(), agent.settings()), &environment, &spec, seed);
         let checkpoints = snapshot.as_ref().map_or(0, saved::number);
-        let engine = engine(seed, checkpoints, snapshot)?;
+        let tables = agent.tables()?;
+        let engine = engine(seed, checkpoints, tables, snapshot)?;
+        if let Some(watch) = &options.watch {
+            watch.show(&engine);
+        }
         let client = Client::in_process(engine.clone())?;
         let (mut tally, mut kept) = (Tally::new(), Kept::default());
         if let Some((saved, bytes)) = saved::get(&client)? {
@@ -119,8 +123,20 @@ impl Run {
         }
         let (agent, make, weights) = (Arc::clone(agent), Arc::clone(make), WeightStore::default());
         let (actors, env_steps) = (options.actors, options.env_steps);
-        let inner =
-            Inner { agent, make, environment, spec, seed, actors, env_steps, checkpoints, weights, kept };
+        let inner = Inner {
+            agent,
+            make,
+            environment,
+            spec,
+            seed,
+            actors,
+            env_steps,
+            checkpoints,
+            weights,
+            kept,
+            engine: engine.clone(),
+            client: client.clone(),
+        };
         let agent = Arc::clone(&inner.agent);
         let crew = Crew::new(inner);
         let plan = agent.plan(&crew)?;
@@ -182,18 +198,44 @@ impl Run {
         folder.save(&self.engine)
     }
 
+    /// Items that could be learned from: of tables those after the ones that learning waited for, otherwise steps.
+    fn inserts(&self) -> Result<u64> {
+        let tables = self.crew.agent().tables()?;
+        if tables.is_empty() {
+            return Ok(self.tally.env_steps());
+        }
+        let of_table = |table: TableConfig| {
+            let inserts = self.crew.table(&table.name)?.info().inserts;
+            Ok(u64::try_from(inserts - table.rate_limiter.min_size_to_sample).unwrap_or(0))
+        };
+        tables.into_iter().map(of_table).sum()
+    }
+
     fn trained(self) -> Result<Trained> {
         let weights = self.crew.weights().newest();
         let weights =
             weights.ok_or(RlError::Order { call: "the end of a run", needs: "a plan with a learner" })?;
-        let inserts = self.tally.env_steps();
+        let inserts = self.inserts()?;
         Ok(Trained { summary: self.tally.summary(inserts), weights, spec: self.crew.spec().clone() })
     }
 }
 
-fn engine(seed: u64, checkpoints: u64, snapshot: Option<Snapshot>) -> Result<Engine> {
+impl Drop for Run {
+    /// Ends the waits of the plan's threads at the tables, so that the plan can end them.
+    fn drop(&mut self) {
+        self.engine.close();
+    }
+}
+
+fn engine(
+    seed: u64,
+    checkpoints: u64,
+    tables: Vec<TableConfig>,
+    snapshot: Option<Snapshot>,
+) -> Result<Engine> {
     let key = Key::from_seed(seed).child("replay").nth(checkpoints);
     let builder = Engine::builder().seed(key.stream().bits()).table(saved::table());
+    let builder = tables.into_iter().fold(builder, EngineBuilder::table);
     Ok(match snapshot {
         Some(snapshot) => builder.build_from(snapshot, Rules::Given)?.engine,
         None => builder.build()?,

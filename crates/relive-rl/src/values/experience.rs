@@ -1,15 +1,13 @@
 //! How an agent acts, and what its replay is.
 
-use relive_table::{ErrorBuffer, RateLimiterConfig, SelectorKind, TableConfig};
+use relive_table::{SelectorKind, TableConfig};
 use serde::Serialize;
 
+use crate::plan::ReplayTable;
 use crate::{Pace, Result, RlError};
 
 /// The table that transitions are in.
 pub(crate) const TABLE: &str = "replay";
-
-/// Samples per insert may differ from what is asked for by this share of what the smallest replay allows.
-const RATIO_TOLERANCE: f64 = 0.1;
 
 /// How an agent acts, and what its replay is. The defaults are those of Acme's DQN.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,20 +79,15 @@ impl Experience {
     /// # Errors
     /// A ratio that no table can keep.
     pub fn table(&self) -> Result<TableConfig> {
-        let least = i64::try_from(self.min_replay_size.max(self.batch_size)).unwrap_or(i64::MAX);
-        #[expect(clippy::cast_precision_loss, reason = "a tolerance")]
-        let buffer = RATIO_TOLERANCE * self.samples_per_insert * least as f64;
-        let buffer = buffer.max(2.0 * self.samples_per_insert.max(self.batch_size as f64));
-        let limiter = RateLimiterConfig::sample_to_insert_ratio(
-            self.samples_per_insert,
-            least,
-            ErrorBuffer::Around(buffer),
-        );
-        let limiter = limiter
-            .map_err(|error| RlError::setting("samples_per_insert", error, "a ratio that can be kept"))?;
+        let rules = ReplayTable {
+            name: TABLE,
+            batch_size: self.batch_size,
+            samples_per_insert: self.samples_per_insert,
+            min_size: self.min_replay_size.max(self.batch_size),
+            max_size: self.max_replay_size,
+        };
         let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
-        let table = TableConfig::new(TABLE).sampler(sampler).remover(SelectorKind::Fifo);
-        Ok(table.max_size(self.max_replay_size).rate_limiter(limiter))
+        Ok(rules.config()?.sampler(sampler))
     }
 }
 

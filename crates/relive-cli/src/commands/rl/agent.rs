@@ -21,6 +21,8 @@ pub(super) enum AgentName {
     Ppo,
     /// Advantage actor-critic, for discrete actions and arrays of numbers
     A2c,
+    /// Soft actor-critic, for arrays of numbers
+    Sac,
 }
 
 /// Which agent, with which settings.
@@ -45,7 +47,7 @@ pub(super) struct AgentOptions {
 enum Preset {
     /// What is known to be good for the environment, else the agent's defaults
     Auto,
-    /// The agent's defaults: of DQN Acme's, of PPO and A2C Stable-Baselines3's
+    /// The agent's defaults: of DQN Acme's, of the others Stable-Baselines3's
     #[value(alias = "acme")]
     Default,
 }
@@ -77,6 +79,7 @@ impl AgentOptions {
             AgentName::Dqn => "dqn",
             AgentName::Ppo => "ppo",
             AgentName::A2c => "a2c",
+            AgentName::Sac => "sac",
         }
     }
 

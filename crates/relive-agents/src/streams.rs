@@ -1,0 +1,36 @@
+//! Random streams of the rows of a policy.
+
+use relive_nn::{Key, Stream};
+use relive_rl::{Result, RlError};
+
+/// One stream for each row.
+#[derive(Debug)]
+pub(crate) struct Streams(Vec<Stream>);
+
+impl Streams {
+    pub(crate) fn new(keys: &[Key]) -> Streams {
+        Streams(keys.iter().map(|key| key.stream()).collect())
+    }
+
+    /// The streams, row by row.
+    pub(crate) fn each(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.0.iter_mut()
+    }
+
+    pub(crate) fn save(&self) -> Vec<u8> {
+        self.0.iter().flat_map(Stream::to_bytes).collect()
+    }
+
+    /// Goes on where as many streams were saved.
+    pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let refused = |reason: String| RlError::State { what: "a policy", reason };
+        let each = bytes.len() / self.0.len().max(1);
+        if each == 0 || !bytes.len().is_multiple_of(each) {
+            return Err(refused(format!("{} bytes for {} rows", bytes.len(), self.0.len())));
+        }
+        for (stream, bytes) in self.0.iter_mut().zip(bytes.chunks_exact(each)) {
+            *stream = Stream::from_bytes(bytes).map_err(|error| refused(error.to_string()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! Where the parts of a transition are among the columns of its item.
+
+use relive_env::EnvironmentSpec;
+
+/// The columns of a transition, by the names that its items have.
+///
+/// They are `action`, `discount`, `next_observation`, `observation` and `reward`, each a leaf or, where the environment has nests, a nest of
+/// leaves. In batches they come in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransitionColumns {
+    /// Leaves of an action.
+    pub actions: usize,
+    /// Leaves of an observation.
+    pub observations: usize,
+}
+
+impl TransitionColumns {
+    /// The columns for an environment.
+    #[must_use]
+    pub fn of(spec: &EnvironmentSpec) -> Self {
+        Self { actions: spec.actions.len(), observations: spec.observations.len() }
+    }
+
+    /// The first column of the action.
+    #[must_use]
+    pub fn action(self) -> usize {
+        0
+    }
+
+    /// The column of the n-step discount.
+    #[must_use]
+    pub fn discount(self) -> usize {
+        self.actions
+    }
+
+    /// The first column of the observation that the steps lead to.
+    #[must_use]
+    pub fn next_observation(self) -> usize {
+        self.actions + 1
+    }
+
+    /// The first column of the observation that they begin at.
+    #[must_use]
+    pub fn observation(self) -> usize {
+        self.next_observation() + self.observations
+    }
+
+    /// The column of the n-step return.
+    #[must_use]
+    pub fn reward(self) -> usize {
+        self.observation() + self.observations
+    }
+}

@@ -1,0 +1,128 @@
+//! Experience that goes through tables.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use parking_lot::Mutex;
+use relive_client::blocking::{BatchSampler, Client};
+use relive_client::{BatchOptions, SampleBatch};
+use relive_engine::TableHandle;
+use relive_env::State;
+use relive_flow::{Flow, Polled, Pull, Shard, Tagged, Turn};
+
+use super::{Crew, Rollout, RolloutWorker, Workers};
+use crate::adders::Adder;
+use crate::{Result, RlError, Saveable, state};
+
+/// Batches that are read while one is learned from, where workers have threads.
+const BATCHES_AHEAD: usize = 1;
+
+impl Crew {
+    /// Writes rollouts into tables on their way. Each row has an adder of its own, which `make` makes.
+    pub fn store<A: Adder + Saveable + 'static>(
+        &self,
+        rollouts: Workers,
+        make: impl Fn(&Client) -> Result<A> + Send + Sync + 'static,
+    ) -> Workers {
+        let (crew, make) = (self.clone(), Arc::new(make));
+        rollouts.on_each(move |rollouts, shard: &Shard<Result<RolloutWorker>>| {
+            let name = format!("adders of worker {}", shard.number());
+            let (crew, make) = (crew.clone(), Arc::clone(&make));
+            let stored = Arc::new(Mutex::new(Stored { adders: Vec::new(), is_begun: false }));
+            crew.keep_of_worker(&name, {
+                let stored = Arc::clone(&stored);
+                Box::new(move || Some(stored.lock().save()))
+            });
+            rollouts.try_for_each(move |rollout| {
+                let mut stored = stored.lock();
+                if stored.adders.is_empty() {
+                    let adders = (0..rollout.rows).map(|_| make(crew.client()));
+                    stored.adders = adders.collect::<Result<_>>()?;
+                    crew.saved(&name).map_or(Ok(()), |saved| stored.restore(saved))?;
+                }
+                stored.write(&rollout)?;
+                Ok::<_, RlError>(rollout)
+            })
+        })
+    }
+
+    /// Batches of a table, as its rate limiter allows them. Where one thread does everything in turn, there is one as soon as the whole batch may be
+    /// sampled; where workers have threads, a thread reads ahead.
+    ///
+    /// # Errors
+    /// There is no such table.
+    pub fn replay(&self, table: &str, batch_size: usize) -> Result<Flow<SampleBatch>> {
+        let handle = self.table(table)?;
+        let batches = self.client().batch_sampler(table, BatchOptions::new(batch_size).prefetch(0))?;
+        let count = i64::try_from(batch_size).unwrap_or(i64::MAX);
+        let waits = self.has_threads();
+        let batches = Flow::from_pull(&format!("replay({table})"), Batches { batches, handle, count, waits });
+        let batches = if waits { batches.prefetch(BATCHES_AHEAD) } else { batches };
+        Ok(batches.try_for_each(|batch| batch))
+    }
+}
+
+/// The adders of a worker, row by row.
+struct Stored<A> {
+    adders: Vec<A>,
+    is_begun: bool,
+}
+
+impl<A: Adder + Saveable> Stored<A> {
+    fn write(&mut self, rollout: &Rollout) -> Result<()> {
+        for (row, adder) in self.adders.iter_mut().enumerate() {
+            if !self.is_begun {
+                adder.add_first(rollout.observations.row(row))?;
+            }
+            for cell in (row..rollout.steps * rollout.rows).step_by(rollout.rows) {
+                let observation = rollout.observations.row(cell + rollout.rows);
+                match rollout.answers[cell] {
+                    answer if answer.first() => adder.add_first(observation)?,
+                    answer => adder.add(rollout.actions.row(cell), answer, observation)?,
+                }
+            }
+        }
+        self.is_begun = true;
+        Ok(())
+    }
+
+    fn save(&mut self) -> Vec<u8> {
+        let mut parts = self.adders.iter_mut().map(Saveable::save).collect();
+        state::save(|state| self.visit(state, &mut parts))
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut parts = vec![Vec::new(); self.adders.len()];
+        state::restore("the adders of a worker", bytes, |state| self.visit(state, &mut parts))?;
+        self.adders.iter_mut().zip(&parts).try_for_each(|(adder, part)| adder.restore(part))
+    }
+
+    fn visit(&mut self, state: &mut State<'_>, parts: &mut Vec<Vec<u8>>) {
+        state.field(&mut self.is_begun);
+        parts.iter_mut().for_each(|part| state.bytes(part));
+    }
+}
+
+/// Batches of a table.
+struct Batches {
+    batches: BatchSampler,
+    handle: TableHandle,
+    count: i64,
+    /// Whether a batch is waited for, in a thread that has nothing else to do.
+    waits: bool,
+}
+
+impl Batches {
+    fn next(&mut self) -> Option<Result<SampleBatch>> {
+        self.batches.next_within(None).map(|batch| batch.map_err(RlError::from))
+    }
+}
+
+impl Pull<Result<SampleBatch>> for Batches {
+    fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<Result<SampleBatch>> {
+        if !self.waits && !self.handle.can_sample(self.count).unwrap_or(false) {
+            return Poll::Pending;
+        }
+        Poll::Ready(self.next().map(|item| Ok(Tagged { item, source: None })))
+    }
+}

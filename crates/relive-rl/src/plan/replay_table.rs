@@ -1,0 +1,46 @@
+//! Replay tables whose rate limiter keeps acting and learning in step.
+
+use relive_table::{ErrorBuffer, RateLimiterConfig, TableConfig};
+
+use crate::{Result, RlError};
+
+/// Samples per insert may differ from what is asked for by this share of what the smallest replay allows.
+const RATIO_TOLERANCE: f64 = 0.1;
+
+/// The size of a replay table, and how often each of its items is sampled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReplayTable<'a> {
+    /// The table's name.
+    pub name: &'a str,
+    /// Items of a batch.
+    pub batch_size: usize,
+    /// How often each item is sampled, on average.
+    pub samples_per_insert: f64,
+    /// Items before sampling begins.
+    pub min_size: usize,
+    /// Items that are kept.
+    pub max_size: u64,
+}
+
+impl ReplayTable<'_> {
+    /// The table, which is sampled uniformly and loses its oldest items. Its rate limiter lets the samples stray from the ratio by a tenth of
+    /// what the smallest table allows, and at least by two batches.
+    ///
+    /// # Errors
+    /// A ratio that no table can keep.
+    pub fn config(&self) -> Result<TableConfig> {
+        let least = i64::try_from(self.min_size).unwrap_or(i64::MAX);
+        #[expect(clippy::cast_precision_loss, reason = "a tolerance")]
+        let tolerance = RATIO_TOLERANCE * self.samples_per_insert * least as f64;
+        #[expect(clippy::cast_precision_loss, reason = "a tolerance")]
+        let buffer = tolerance.max(2.0 * self.samples_per_insert.max(self.batch_size as f64));
+        let limiter = RateLimiterConfig::sample_to_insert_ratio(
+            self.samples_per_insert,
+            least,
+            ErrorBuffer::Around(buffer),
+        );
+        let limiter = limiter
+            .map_err(|error| RlError::setting("samples_per_insert", error, "a ratio that can be kept"))?;
+        Ok(TableConfig::new(self.name).max_size(self.max_size).rate_limiter(limiter))
+    }
+}

@@ -1,0 +1,76 @@
+//! Batches of transitions, as rows of numbers.
+
+use bytemuck::cast_slice_mut;
+use relive_client::SampleBatch;
+use relive_env::EnvironmentSpec;
+
+use crate::adders::TransitionColumns;
+use crate::{Features, Result};
+
+/// Transitions of the items that a [`TransitionAdder`](crate::adders::TransitionAdder) writes, in memory that is used again.
+#[derive(Debug)]
+pub struct Transitions {
+    /// Where they begin: `[batch, width of the observations]`.
+    pub observations: Vec<f32>,
+    /// What was done there: `[batch, width of the actions]`.
+    pub actions: Vec<f32>,
+    /// What that earned until they end, each step discounted: `[batch]`.
+    pub rewards: Vec<f32>,
+    /// How much the value of where they end counts, the agent's own discount for the last step included: `[batch]`.
+    pub discounts: Vec<f32>,
+    /// Where they end: `[batch, width of the observations]`.
+    pub next_observations: Vec<f32>,
+    columns: TransitionColumns,
+    of_observations: Features,
+    of_actions: Features,
+    discount: f32,
+    bytes: Vec<u8>,
+}
+
+impl Transitions {
+    /// Those of an environment, for an agent with this discount.
+    ///
+    /// # Errors
+    /// Observations or actions that are not numbers.
+    pub fn new(spec: &EnvironmentSpec, discount: f32) -> Result<Transitions> {
+        Ok(Transitions {
+            observations: Vec::new(),
+            actions: Vec::new(),
+            rewards: Vec::new(),
+            discounts: Vec::new(),
+            next_observations: Vec::new(),
+            columns: TransitionColumns::of(spec),
+            of_observations: Features::of(&spec.observations)?,
+            of_actions: Features::of(&spec.actions)?,
+            discount,
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Takes over what is in a batch.
+    ///
+    /// # Errors
+    /// Its columns are not those of transitions in this environment.
+    pub fn read(&mut self, batch: &SampleBatch) -> Result<()> {
+        for numbers in [&mut self.rewards, &mut self.discounts] {
+            numbers.resize(batch.len(), 0.0);
+        }
+        batch.gather_into(self.columns.reward(), cast_slice_mut(&mut self.rewards))?;
+        batch.gather_into(self.columns.discount(), cast_slice_mut(&mut self.discounts))?;
+        self.discounts.iter_mut().for_each(|of_steps| *of_steps *= self.discount);
+        let Self { columns, of_observations, of_actions, bytes, .. } = self;
+        for (first, features, out) in [
+            (columns.observation(), &*of_observations, &mut self.observations),
+            (columns.action(), &*of_actions, &mut self.actions),
+            (columns.next_observation(), &*of_observations, &mut self.next_observations),
+        ] {
+            out.resize(batch.len() * features.width(), 0.0);
+            for (index, leaf_bytes) in features.leaf_bytes().enumerate() {
+                bytes.resize(batch.len() * leaf_bytes, 0);
+                batch.gather_into(first + index, bytes)?;
+                features.write_column(index, bytes, out);
+            }
+        }
+        Ok(())
+    }
+}
