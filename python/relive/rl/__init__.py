@@ -22,6 +22,7 @@ from relive.rl.environments import Environment, NativeEnvironment, make
 from relive.rl.gymnasium_adapters import GymEnvironment, as_gymnasium
 from relive.rl.on_policy import A2C, A2CConfig, PPO, PPOConfig
 from relive.rl.policy import Policy, SavedPolicy
+from relive.rl.sac import SAC, SACConfig
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec, make_environment_spec
 from relive.rl.timestep import StepType, TimeStep, restart, termination, transition, truncation
 from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
@@ -47,6 +48,8 @@ __all__ = [
     "PPO",
     "PPOConfig",
     "Policy",
+    "SAC",
+    "SACConfig",
     "SavedPolicy",
     "SinglePrecision",
     "StepLimit",

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, PpoConfig};
+use relive_agents::{A2cConfig, PpoConfig, SacConfig};
+use relive_rl::experiment::{Evaluation, Report, RunOptions};
 use relive_rl::plan::Agent;
 
 use crate::common::{options, run};
@@ -28,4 +29,24 @@ fn ppo_swings_the_pendulum_up() {
 fn a2c_learns_to_catch() {
     let found = mean_return(A2cConfig::default(), "catch/0", 40_000);
     assert!(found >= 0.5, "{found}");
+}
+
+#[test]
+fn sac_swings_the_pendulum_up() {
+    let sac = SacConfig {
+        batch_size: 64,
+        samples_per_insert: 64.0,
+        hidden: vec![64, 64],
+        ..SacConfig::for_environment("Pendulum-v1")
+    };
+    let agent: Arc<dyn Agent> = Arc::new(sac);
+    let evaluation = Some(Evaluation { every: 5_000, episodes: 10 });
+    let (_, reports) = run(&agent, &RunOptions { evaluation, ..options("Pendulum-v1", 5_000, 1) }).unwrap();
+    let shown = reports.iter().filter_map(|report| match report {
+        Report::Evaluator(episode) => Some(episode.episode_return),
+        _ => None,
+    });
+    let shown: Vec<f64> = shown.collect();
+    let mean = shown.iter().sum::<f64>() / 10.0;
+    assert!(shown.len() == 10 && mean >= -300.0, "{shown:?}");
 }

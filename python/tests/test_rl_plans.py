@@ -1,4 +1,4 @@
-"""relive.rl.PPO and relive.rl.A2C: training in Rust and through Python, and what is left of it."""
+"""relive.rl.PPO, A2C and SAC: training in Rust and through Python, and what is left of it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def weights(policy: rl.SavedPolicy) -> bytes:
     return file[8 + int.from_bytes(file[:8], "little") :]
 
 
-@pytest.mark.parametrize("config", [rl.PPOConfig, rl.A2CConfig])
-def test_defaults_are_those_of_rust(config: type[rl.PPOConfig] | type[rl.A2CConfig]) -> None:
+@pytest.mark.parametrize("config", [rl.PPOConfig, rl.A2CConfig, rl.SACConfig])
+def test_defaults_are_those_of_rust(config: type[rl.PPOConfig | rl.A2CConfig | rl.SACConfig]) -> None:
     there = json.loads(_native.agent_for_environment(config.agent, "none of ours"))
     here = json.loads(config()._json())
     assert here.keys() == there.keys()
@@ -55,10 +55,22 @@ def test_cart_pole_is_learned_and_kept(tmp_path: pathlib.Path) -> None:
         assert returned(copy, "CartPole-v1", 3) == returned(result.policy, "CartPole-v1", 3)
 
 
-@pytest.mark.parametrize("agent", [rl.PPO(SMALL), rl.A2C(num_envs=2, hidden=(16,))])
-def test_an_environment_in_python_gives_the_same_run_as_the_native_one(agent: rl.PPO | rl.A2C) -> None:
-    native = agent.train("CartPole-v1", steps=400, seed=3)
-    foreign = agent.train(lambda seed: gymnasium.make("CartPole-v1"), steps=400, seed=3)
+SMALL_SAC = rl.SACConfig(batch_size=16, samples_per_insert=8.0, hidden=(16,))
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (rl.PPO(SMALL), "CartPole-v1"),
+        (rl.A2C(num_envs=2, hidden=(16,)), "CartPole-v1"),
+        (rl.SAC(SMALL_SAC), "Pendulum-v1"),
+    ],
+)
+def test_an_environment_in_python_gives_the_same_run_as_the_native_one(
+    agent: rl.PPO | rl.A2C | rl.SAC, name: str
+) -> None:
+    native = agent.train(name, steps=400, seed=3)
+    foreign = agent.train(lambda seed: gymnasium.make(name), steps=400, seed=3)
     np.testing.assert_array_equal(native.episodes.returns, foreign.episodes.returns)
     assert weights(native.policy) == weights(foreign.policy)
 
@@ -72,6 +84,15 @@ def test_actions_may_be_continuous() -> None:
     result = rl.PPO(SMALL, normalize_observations=True).train("Pendulum-v1", steps=400)
     action = result.policy(np.array([1.0, 0.0, 0.5], np.float32))
     assert action.shape == (1,) and action.dtype == np.float32 and -2.0 <= action[0] <= 2.0
+
+
+def test_sac_keeps_to_its_ratio_with_and_without_actors() -> None:
+    for actors in (0, 2):
+        result = rl.SAC(SMALL_SAC).train("Pendulum-v1", steps=3_000, actors=actors)
+        assert result.samples_per_insert == pytest.approx(8.0, rel=0.1) and result.learner_steps > 1_000
+        assert result.policy.agent == "sac"
+    with pytest.raises(ValueError, match="actions that are one array of float32 between bounds"):
+        rl.SAC(SMALL_SAC).train("CartPole-v1", steps=100)
 
 
 def test_a_given_environment_serves_where_one_is_enough() -> None:
