@@ -5,7 +5,7 @@
 //!
 //! ```
 //! # use relive_rl::Result;
-//! # use relive_rl::plan::{Crew, Learner, Progress, Rollout};
+//! # use relive_rl::plan::{Crew, Learn, Learner, Progress, Rollout, Rollouts};
 //! # use relive_flow::Flow;
 //! /// The plan of every agent that learns from what it has just seen.
 //! fn on_policy(crew: &Crew, learner: impl Learner<Batch = Rollout> + 'static, steps: usize) -> Result<Flow<Progress>> {
