@@ -85,10 +85,10 @@ impl PpoConfig {
             "CartPole-v1" => PpoConfig {
                 num_steps: 32,
                 minibatch_size: 256,
-                epochs: 20,
+                epochs: 7,
                 discount: 0.98,
                 gae_lambda: 0.8,
-                learning_rate: 1e-3,
+                learning_rate: 3e-3,
                 anneal: true,
                 ..PpoConfig::default()
             },

@@ -1,9 +1,9 @@
 //! Settings and plan.
 
 use relive_flow::{Flow, Order, Weight};
+use relive_rl::Result;
 use relive_rl::adders::TransitionAdder;
 use relive_rl::plan::{Agent, Crew, Learn, Policy, Progress, ReplayTable, Rollouts, Seat, settings_of};
-use relive_rl::{Result, RlError};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
@@ -126,8 +126,4 @@ impl Agent for SacConfig {
         let learning = crew.replay(TABLE, self.batch_size)?.learn(learner);
         Ok(Flow::union([learning, acting], Order::weighted([Weight::All, Weight::UpTo(1)])))
     }
-}
-
-pub(super) fn diverged(step: u64, loss: f32) -> RlError {
-    RlError::Diverged { step, loss }
 }

@@ -1,30 +1,33 @@
 //! One gradient step of policy, critics and temperature for each batch.
 
 use relive_env::State;
-use relive_nn::{Adam, Init, Layout, Network, Optimizer, Params, Scratch, Stream};
+use relive_nn::{Adam, Init, Layout, Network, Optimizer, Params, Stream};
 use relive_rl::plan::{Crew, Learner, Learnt, SampleBatch, Transitions, Weights};
 use relive_rl::{Result, RlError, Saveable};
 
 use super::SacConfig;
-use super::agent::diverged;
-use super::loss::{Drawn, critic_loss, least_value_loss, targets};
-use super::network::{self, Spaces, join};
+use super::gradients::{Criticism, Direction, Seen};
+use super::network::{self, Spaces};
 use crate::weights;
+
+/// Products of a batch from which a second thread is worth its while.
+const MANY_PRODUCTS: usize = 4_000_000;
 
 /// Learns from batches of transitions.
 #[derive(Debug)]
 pub(super) struct SacLearner {
     tau: f32,
-    target_entropy: f32,
     spaces: Spaces,
     policy: Trained<Network>,
     critics: Trained<[Network; 2]>,
     target: Params,
     /// One number: the logarithm of the temperature.
     temperature: Trained<()>,
-    stream: Stream,
+    target_entropy: f32,
     batch: Transitions,
-    memory: Memory,
+    criticism: Criticism,
+    direction: Direction,
+    has_threads: bool,
 }
 
 /// Networks with their parameters, and what improves these.
@@ -34,27 +37,6 @@ struct Trained<N> {
     params: Params,
     optimizer: Optimizer,
     gradient: Vec<f32>,
-}
-
-/// Memory that is used again.
-#[derive(Debug, Default)]
-struct Memory {
-    scratch: [Scratch; 3],
-    next: Drawn,
-    drawn: Drawn,
-    rows: Vec<f32>,
-    targets: Vec<f32>,
-    by_rows: [Vec<f32>; 2],
-    by_actions: Vec<f32>,
-}
-
-/// What a batch has told.
-#[derive(Debug, Default, Clone, Copy)]
-struct Found {
-    critic_loss: f32,
-    policy_loss: f32,
-    entropy: f32,
-    temperature: f32,
 }
 
 impl<N> Trained<N> {
@@ -79,6 +61,7 @@ impl SacLearner {
         layout.add("log_temperature", &[1], Init::Constant(config.initial_temperature.ln()));
         #[expect(clippy::cast_precision_loss, reason = "numbers of an action")]
         let dimensions = spaces.dimensions() as f32;
+        let products = config.batch_size * critic_params.values().len();
         Ok(SacLearner {
             tau: config.tau,
             target_entropy: config.target_entropy.unwrap_or(-dimensions),
@@ -86,76 +69,43 @@ impl SacLearner {
             target: critic_params.clone(),
             critics: Trained::new(critics, critic_params, rate),
             temperature: Trained::new((), layout.init(key), rate),
-            stream: key.child("actions").stream(),
             batch: Transitions::new(crew.spec(), config.discount)?,
-            memory: Memory::default(),
+            criticism: Criticism::new(key.child("next actions").stream()),
+            direction: Direction::new(key.child("actions").stream()),
+            has_threads: products >= MANY_PRODUCTS
+                && std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
             spaces,
         })
     }
 
-    /// Half the mean squared errors of both critics, whose gradient is left in its place.
-    fn criticize(&mut self, temperature: f32) -> f32 {
-        let Self { spaces, policy, critics, target, stream, batch, memory, .. } = self;
-        let Memory { scratch: [for_policy, first, second], next, rows, targets: aims, .. } = memory;
-        let dimensions = spaces.dimensions();
-        let outputs = policy.networks.infer(&policy.params, &batch.next_observations, for_policy);
-        next.draw(outputs, dimensions, stream);
-        join(&batch.next_observations, &next.actions, dimensions, rows);
-        let [one, other] = &critics.networks;
-        let values = [one.infer(target, rows, first), other.infer(target, rows, second)];
-        targets((&batch.rewards, &batch.discounts), values, next, temperature, aims);
-        join(&batch.observations, &batch.actions, dimensions, rows);
-        let Trained { networks, params, gradient, .. } = critics;
-        let loss = |critic: &Network| {
-            critic.gradient_into(params, rows, gradient, |values, by| critic_loss(values, aims, by))
-        };
-        networks.iter().map(loss).sum()
-    }
-
-    /// The loss of the policy and the mean of log π, whose gradients by policy and temperature are left in their places.
-    #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
-    fn direct(&mut self, temperature: f32) -> (f32, f32) {
-        let Self { spaces, policy, critics, stream, batch, memory, .. } = self;
-        let Memory { drawn, rows, by_rows: [by_first, by_second], by_actions, .. } = memory;
-        let (dimensions, width) = (spaces.dimensions(), spaces.observations.width());
-        let Trained { networks, params, gradient, .. } = policy;
-        let loss = networks.gradient_into(params, &batch.observations, gradient, |outputs, by_outputs| {
-            drawn.draw(outputs, dimensions, stream);
-            join(&batch.observations, &drawn.actions, dimensions, rows);
-            by_first.resize(rows.len(), 0.0);
-            by_second.resize(rows.len(), 0.0);
-            let ([one, other], params) = (&critics.networks, &critics.params);
-            let loss = one.input_gradient_into(params, rows, by_first, |first, by_value| {
-                other.input_gradient_into(params, rows, by_second, |second, by_other| {
-                    least_value_loss([first, second], [by_value, by_other])
-                })
-            });
-            by_actions.clear();
-            let both =
-                by_first.chunks_exact(width + dimensions).zip(by_second.chunks_exact(width + dimensions));
-            for (first, second) in both {
-                by_actions.extend(first[width..].iter().zip(&second[width..]).map(|(a, b)| a + b));
-            }
-            drawn.pull_back(outputs, by_actions, temperature, by_outputs);
-            loss
-        });
-        let sum: f32 = drawn.log_probabilities.iter().sum();
-        let log_probability = sum / drawn.log_probabilities.len().max(1) as f32;
-        self.temperature.gradient[0] = -(log_probability + self.target_entropy);
-        (loss + temperature * log_probability, log_probability)
-    }
-
-    fn improve(&mut self) -> Result<Found> {
+    fn improve(&mut self) -> Result<[f32; 4]> {
         let temperature = self.temperature.params.values()[0].exp();
-        let critic_loss = self.criticize(temperature);
-        let (policy_loss, log_probability) = self.direct(temperature);
+        let Self { spaces, policy, critics, target, batch, criticism, direction, .. } = self;
+        let seen = Seen {
+            spaces,
+            batch,
+            policy: (&policy.networks, &policy.params),
+            critics: (&critics.networks, &critics.params),
+            temperature,
+        };
+        let (of_critics, of_policy) = (&mut critics.gradient, &mut policy.gradient);
+        // Neither needs what the other finds, so that the numbers are the same with one thread as with two.
+        let (critic_loss, (policy_loss, log_probability)) = if self.has_threads {
+            std::thread::scope(|threads| {
+                let directed = threads.spawn(|| direction.find(&seen, of_policy));
+                let criticized = criticism.find(&seen, target, of_critics);
+                (criticized, directed.join().unwrap_or((f32::NAN, f32::NAN)))
+            })
+        } else {
+            (criticism.find(&seen, target, of_critics), direction.find(&seen, of_policy))
+        };
+        self.temperature.gradient[0] = -(log_probability + self.target_entropy);
         let norms = [self.critics.step(), self.policy.step(), self.temperature.step()];
         self.target.polyak_from(&self.critics.params, self.tau);
-        let found = Found { critic_loss, policy_loss, entropy: -log_probability, temperature };
         if norms.iter().chain([&critic_loss, &policy_loss]).all(|number| number.is_finite()) {
-            return Ok(found);
+            return Ok([critic_loss, policy_loss, -log_probability, temperature]);
         }
-        Err(diverged(self.policy.optimizer.steps(), critic_loss + policy_loss))
+        Err(RlError::Diverged { step: self.policy.optimizer.steps(), loss: critic_loss + policy_loss })
     }
 }
 
@@ -165,14 +115,9 @@ impl Learner for SacLearner {
     fn learn(&mut self, batch: SampleBatch) -> Result<Learnt> {
         self.batch.read(&batch)?;
         self.spaces.scale(&mut self.batch.actions);
-        let found = self.improve()?;
-        let metrics = vec![
-            ("critic_loss", f64::from(found.critic_loss)),
-            ("policy_loss", f64::from(found.policy_loss)),
-            ("entropy", f64::from(found.entropy)),
-            ("temperature", f64::from(found.temperature)),
-        ];
-        Ok(Learnt { steps: 1, samples: batch.len() as u64, metrics })
+        let found = self.improve()?.map(f64::from);
+        let metrics = ["critic_loss", "policy_loss", "entropy", "temperature"].into_iter().zip(found);
+        Ok(Learnt { steps: 1, samples: batch.len() as u64, metrics: metrics.collect() })
     }
 
     fn weights(&self) -> Result<Weights> {
@@ -185,47 +130,56 @@ const WHAT: &str = "a learner of SAC";
 
 impl Saveable for SacLearner {
     fn save(&mut self) -> Vec<u8> {
-        let mut versions = [0; 4];
-        let mut arrays = vec![self.stream.to_bytes(), self.target.as_bytes().to_vec()];
-        versions[0] = self.target.version();
-        let trained = [
-            (&self.policy.params, &self.policy.optimizer),
-            (&self.critics.params, &self.critics.optimizer),
-            (&self.temperature.params, &self.temperature.optimizer),
-        ];
-        for (place, (params, optimizer)) in trained.into_iter().enumerate() {
-            versions[place + 1] = params.version();
-            arrays.extend([params.as_bytes().to_vec(), optimizer.to_bytes()]);
-        }
+        let streams = [&self.criticism.stream, &self.direction.stream];
+        let mut streams = streams.map(Stream::to_bytes);
+        let mut parts = self.parts().map(|(params, optimizer)| {
+            let optimizer = optimizer.map_or_else(Vec::new, |optimizer| optimizer.to_bytes());
+            (params.version(), [params.as_bytes().to_vec(), optimizer])
+        });
         let mut bytes = Vec::new();
-        visit(&mut State::writer(&mut bytes), &mut versions, &mut arrays);
+        visit(&mut State::writer(&mut bytes), &mut streams, &mut parts);
         bytes
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let refused =
             |reason: &dyn std::fmt::Display| RlError::State { what: WHAT, reason: reason.to_string() };
-        let (mut versions, mut arrays) = ([0; 4], vec![Vec::new(); 8]);
+        let (mut streams, mut parts) = <([Vec<u8>; 2], [(u64, [Vec<u8>; 2]); 4])>::default();
         let mut state = State::reader(bytes);
-        visit(&mut state, &mut versions, &mut arrays);
+        visit(&mut state, &mut streams, &mut parts);
         state.finish().map_err(|error| refused(&error))?;
-        self.stream = Stream::from_bytes(&arrays[0]).map_err(|error| refused(&error))?;
-        self.target.set_bytes(&arrays[1], versions[0]).map_err(|error| refused(&error))?;
-        let trained = [
-            (&mut self.policy.params, &mut self.policy.optimizer),
-            (&mut self.critics.params, &mut self.critics.optimizer),
-            (&mut self.temperature.params, &mut self.temperature.optimizer),
-        ];
-        for (place, (params, optimizer)) in trained.into_iter().enumerate() {
-            let of_params = params.set_bytes(&arrays[2 + 2 * place], versions[place + 1]);
-            of_params.map_err(|error| refused(&error))?;
-            optimizer.set_bytes(&arrays[3 + 2 * place]).map_err(|error| refused(&error))?;
+        let own = [&mut self.criticism.stream, &mut self.direction.stream];
+        for (stream, bytes) in own.into_iter().zip(&streams) {
+            *stream = Stream::from_bytes(bytes).map_err(|error| refused(&error))?;
+        }
+        for ((params, optimizer), (version, [numbers, of_optimizer])) in self.parts().into_iter().zip(&parts)
+        {
+            params.set_bytes(numbers, *version).map_err(|error| refused(&error))?;
+            if let Some(optimizer) = optimizer {
+                optimizer.set_bytes(of_optimizer).map_err(|error| refused(&error))?;
+            }
         }
         Ok(())
     }
 }
 
-fn visit(state: &mut State<'_>, versions: &mut [u64; 4], arrays: &mut [Vec<u8>]) {
-    state.fields(versions);
-    arrays.iter_mut().for_each(|array| state.bytes(array));
+impl SacLearner {
+    /// All parameters, with their optimisers if they have one.
+    fn parts(&mut self) -> [(&mut Params, Option<&mut Optimizer>); 4] {
+        let Self { target, policy, critics, temperature, .. } = self;
+        [
+            (target, None),
+            (&mut policy.params, Some(&mut policy.optimizer)),
+            (&mut critics.params, Some(&mut critics.optimizer)),
+            (&mut temperature.params, Some(&mut temperature.optimizer)),
+        ]
+    }
+}
+
+fn visit(state: &mut State<'_>, streams: &mut [Vec<u8>; 2], parts: &mut [(u64, [Vec<u8>; 2]); 4]) {
+    streams.iter_mut().for_each(|stream| state.bytes(stream));
+    for (version, arrays) in parts {
+        state.field(version);
+        arrays.iter_mut().for_each(|array| state.bytes(array));
+    }
 }

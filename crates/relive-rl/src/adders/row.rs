@@ -31,7 +31,7 @@ impl Rows {
     }
 
     /// Tensors of the bytes of each leaf, which are the next of `cells`.
-    pub(super) fn from_bytes(&self, cells: &mut impl Iterator<Item = Vec<u8>>) -> Result<Nest<Tensor>> {
+    pub(super) fn restored(&self, cells: &mut impl Iterator<Item = Vec<u8>>) -> Result<Nest<Tensor>> {
         let mut of_leaf = |spec: &ArraySpec| {
             Tensor::new(spec.dtype, spec.shape.clone(), Bytes::from(cells.next().unwrap_or_default()))
         };

@@ -145,7 +145,7 @@ impl Saveable for TransitionAdder {
         let mut cells = cells.into_iter();
         for _ in 0..self.window.len() {
             self.append_observation(&mut cells)?;
-            let action = self.actions.from_bytes(&mut cells)?;
+            let action = self.actions.restored(&mut cells)?;
             self.writer.append(&Nest::dict([("action", action)]))?;
         }
         self.append_observation(&mut cells)
@@ -154,7 +154,7 @@ impl Saveable for TransitionAdder {
 
 impl TransitionAdder {
     fn append_observation(&mut self, cells: &mut impl Iterator<Item = Vec<u8>>) -> Result<()> {
-        let observation = self.observations.from_bytes(cells)?;
+        let observation = self.observations.restored(cells)?;
         Ok(self.writer.append_partial(&Nest::dict([("observation", observation)]))?)
     }
 

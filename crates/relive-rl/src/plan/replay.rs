@@ -87,7 +87,7 @@ impl<A: Adder + Saveable> Stored<A> {
     }
 
     fn save(&mut self) -> Vec<u8> {
-        let mut parts = self.adders.iter_mut().map(Saveable::save).collect();
+        let mut parts: Vec<_> = self.adders.iter_mut().map(Saveable::save).collect();
         state::save(|state| self.visit(state, &mut parts))
     }
 
@@ -97,7 +97,7 @@ impl<A: Adder + Saveable> Stored<A> {
         self.adders.iter_mut().zip(&parts).try_for_each(|(adder, part)| adder.restore(part))
     }
 
-    fn visit(&mut self, state: &mut State<'_>, parts: &mut Vec<Vec<u8>>) {
+    fn visit(&mut self, state: &mut State<'_>, parts: &mut [Vec<u8>]) {
         state.field(&mut self.is_begun);
         parts.iter_mut().for_each(|part| state.bytes(part));
     }
