@@ -42,6 +42,14 @@ fn check(
     assert_close("infer", network.infer(params, &x, &mut Scratch::default()), &their_y, TOLERANCE);
     let ((), closed) = network.gradient(params, &x, |_, by_outputs| by_outputs.copy_from_slice(&pull));
     assert_close("closed form", &closed, &their_weights, 1e-5);
+    let mut closed = vec![f32::NAN; x.len()];
+    network.input_gradient_into(params, &x, &mut closed, |_, by_outputs| by_outputs.copy_from_slice(&pull));
+    assert_close("closed form by inputs", &closed, &their_inputs, 1e-5);
+    let (mut scratch, mut alone) = (Scratch::default(), Scratch::default());
+    let each = network.infer_each(params, &x, &mut scratch);
+    for (row, outputs) in x.chunks_exact(network.inputs()).zip(each.chunks_exact(network.outputs())) {
+        assert!(network.infer_each(params, row, &mut alone) == outputs, "a row depends on the others");
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn what_makes_no_sense_is_refused_by_the_first_pull() {
             "union: all weights are `All`, so that nothing is waited for; give one of the flows a number",
         ),
         (vec![Weight::Times(-0.5); 2], "union: a weight must be a number above 0, but one is -0.5"),
+        (vec![Weight::UpTo(0); 2], "union: a weight must be a number above 0, but one is 0"),
         (vec![Weight::Times(f64::NAN); 2], "union: a weight must be a number above 0, but one is NaN"),
     ] {
         assert_eq!(fault(Flow::union([numbers(), numbers()], Order::weighted(weights))), invalid(text));

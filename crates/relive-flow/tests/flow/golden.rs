@@ -63,6 +63,8 @@ fn joined_flows_come_in_turn_and_by_weight() {
     assert_eq!(joined(&["123", "456"], Order::RoundRobin), "142536");
     assert_eq!(joined(&["111", "222"], Order::weighted([times(2.0), times(1.0)])), "112122");
     assert_eq!(joined(&["111", "222"], Order::weighted([times(1.0), all_of])), "122211");
+    assert_eq!(joined(&["111", "222"], Order::weighted([all_of, Weight::UpTo(1)])), "111222");
+    assert_eq!(joined(&["111", "222"], Order::weighted([Weight::UpTo(2), Weight::UpTo(1)])), "112122");
     assert_eq!(
         joined(&["111", "222", "333"], Order::weighted([times(3.0), times(1.0), times(2.0)])),
         "111233232"

@@ -4,13 +4,25 @@ use relive_client::blocking::Client;
 use relive_client::{Nest, Sample};
 use relive_engine::Engine;
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep};
-use relive_rl::RlError;
+use relive_rl::{RlError, Saveable};
 use relive_rl::adders::{Adder, TransitionAdder};
 use relive_table::{SelectorKind, TableConfig};
 use relive_tensor::DType;
 
 /// Transitions of the episodes, in the order of their making: observation, action, reward, discount, next observation.
 fn written(n: usize, g: f32, episodes: &[&[TimeStep]]) -> Vec<(f32, i32, f32, f32, f32)> {
+    let whole = written_by(n, g, episodes, false);
+    assert_eq!(written_by(n, g, episodes, true), whole, "by adders that each go on after the one before");
+    whole
+}
+
+/// The same by one adder, or by a new one for each step, which is restored from what the one before has saved.
+fn written_by(
+    n: usize,
+    g: f32,
+    episodes: &[&[TimeStep]],
+    each_anew: bool,
+) -> Vec<(f32, i32, f32, f32, f32)> {
     let engine =
         Engine::builder().table(TableConfig::new("replay").sampler(SelectorKind::Fifo).max_times_sampled(1));
     let client = Client::in_process(engine.build().unwrap()).unwrap();
@@ -32,6 +44,11 @@ fn written(n: usize, g: f32, episodes: &[&[TimeStep]]) -> Vec<(f32, i32, f32, f3
         };
         see(&mut adder, 0, None);
         for (at, step) in (1..).zip(steps.iter()) {
+            if each_anew {
+                let saved = adder.save();
+                adder = TransitionAdder::new(&client, "replay", &spec, n, g).unwrap();
+                adder.restore(&saved).unwrap();
+            }
             see(&mut adder, at, Some(*step));
         }
         items += steps.len() + n.min(steps.len()) - 1;
