@@ -33,8 +33,8 @@ def weights(policy: rl.SavedPolicy) -> bytes:
     return file[8 + int.from_bytes(file[:8], "little") :]
 
 
-@pytest.mark.parametrize("config", [rl.PPOConfig, rl.A2CConfig, rl.SACConfig])
-def test_defaults_are_those_of_rust(config: type[rl.PPOConfig | rl.A2CConfig | rl.SACConfig]) -> None:
+@pytest.mark.parametrize("config", [rl.PPOConfig, rl.A2CConfig, rl.A3CConfig, rl.SACConfig])
+def test_defaults_are_those_of_rust(config: type[rl.PPOConfig | rl.A2CConfig | rl.A3CConfig | rl.SACConfig]) -> None:
     there = json.loads(_native.agent_for_environment(config.agent, "none of ours"))
     here = json.loads(config()._json())
     assert here.keys() == there.keys()
@@ -63,11 +63,12 @@ SMALL_SAC = rl.SACConfig(batch_size=16, samples_per_insert=8.0, hidden=(16,))
     [
         (rl.PPO(SMALL), "CartPole-v1"),
         (rl.A2C(num_envs=2, hidden=(16,)), "CartPole-v1"),
+        (rl.A3C(num_envs=2, hidden=(16,)), "CartPole-v1"),
         (rl.SAC(SMALL_SAC), "Pendulum-v1"),
     ],
 )
 def test_an_environment_in_python_gives_the_same_run_as_the_native_one(
-    agent: rl.PPO | rl.A2C | rl.SAC, name: str
+    agent: rl.PPO | rl.A2C | rl.A3C | rl.SAC, name: str
 ) -> None:
     native = agent.train(name, steps=400, seed=3)
     foreign = agent.train(lambda seed: gymnasium.make(name), steps=400, seed=3)

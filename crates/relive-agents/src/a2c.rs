@@ -61,7 +61,7 @@ impl Default for A2cConfig {
 }
 
 impl A2cConfig {
-    fn shared(&self) -> Settings {
+    pub(crate) fn shared(&self) -> Settings {
         let rate = RmsProp { learning_rate: self.learning_rate, epsilon: 1e-5, ..RmsProp::default() };
         Settings {
             num_envs: self.num_envs,

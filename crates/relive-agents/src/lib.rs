@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod a2c;
+mod a3c;
 pub mod actor_critic;
 mod by_name;
 mod ppo;
@@ -11,6 +12,7 @@ mod streams;
 mod weights;
 
 pub use a2c::A2cConfig;
+pub use a3c::A3cConfig;
 pub use by_name::{NAMES, from_json, preset};
 pub use ppo::PpoConfig;
 pub use sac::SacConfig;

@@ -20,7 +20,7 @@ from relive.rl.conformance import ContractError, check_environment
 from relive.rl.dqn import DQN, DQNConfig
 from relive.rl.environments import Environment, NativeEnvironment, make
 from relive.rl.gymnasium_adapters import GymEnvironment, as_gymnasium
-from relive.rl.on_policy import A2C, A2CConfig, PPO, PPOConfig
+from relive.rl.on_policy import A2C, A2CConfig, A3C, A3CConfig, PPO, PPOConfig
 from relive.rl.policy import Policy, SavedPolicy
 from relive.rl.sac import SAC, SACConfig
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec, make_environment_spec
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = [
     "A2C",
     "A2CConfig",
+    "A3C",
+    "A3CConfig",
     "Atari",
     "ContractError",
     "DQN",

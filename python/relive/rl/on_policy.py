@@ -1,4 +1,4 @@
-"""Agents that learn from what they have just done: PPO and A2C."""
+"""Agents that learn from what they have just done: PPO, A2C and A3C."""
 
 from __future__ import annotations
 
@@ -98,6 +98,41 @@ class A2CConfig(Settings):
     agent: ClassVar[str] = "a2c"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class A3CConfig(Settings):
+    """The settings of an A3C agent. The defaults are those of :class:`A2CConfig`, of which each actor is one.
+
+    Args:
+      num_envs: environments of each actor.
+      num_steps: steps of a rollout in each environment.
+      discount: the agent's discount γ.
+      gae_lambda: λ of the advantages; 1 for those of the paper.
+      learning_rate: step size of RMSProp.
+      anneal: whether the step size falls to 0 over the run.
+      value_cost: how much the squared error of values counts.
+      entropy_cost: how much the entropy of the policy counts.
+      max_gradient_norm: bound on the gradient's norm.
+      hidden: sizes of the hidden layers of each network.
+
+    Raises:
+      TypeError: a setting of another type.
+      ValueError: a setting out of its range.
+    """
+
+    num_envs: int = 8
+    num_steps: int = 5
+    discount: float = 0.99
+    gae_lambda: float = 1.0
+    learning_rate: float = 7e-4
+    anneal: bool = False
+    value_cost: float = 0.5
+    entropy_cost: float = 0.0
+    max_gradient_norm: float = 0.5
+    hidden: tuple[int, ...] = (64, 64)
+
+    agent: ClassVar[str] = "a3c"
+
+
 class _OnPolicy(Agent[C, SavedPolicy]):
     """What acts in several environments at once, however many actors there are, and learns from each rollout when it is whole."""
 
@@ -124,3 +159,15 @@ class A2C(_OnPolicy[A2CConfig]):
     """
 
     _config_type = A2CConfig
+
+
+class A3C(_OnPolicy[A3CConfig]):
+    """Asynchronous advantage actor-critic (Mnih et al. 2016): each actor computes the gradient of its own rollout. Without actors it is A2C.
+
+    >>> result = A3C().train("CartPole-v1", steps=100_000, actors=2)  # doctest: +SKIP
+    """
+
+    _config_type = A3CConfig
+
+    def _num_environments(self, actors: int) -> int:
+        return max(1, actors) * self.config.num_envs

@@ -102,7 +102,7 @@ class Policy:
 
 @final
 class SavedPolicy:
-    """What PPO, A2C or SAC has learned. ``policy(observation)`` is the likeliest action: a number where actions are discrete, otherwise
+    """What an agent other than DQN has learned. ``policy(observation)`` is the likeliest action: a number where actions are discrete, otherwise
     an array.
 
     Saved policies are safetensors files, which Rust programs read, too (``relive_rl::plan::SavedPolicy``). The metadata

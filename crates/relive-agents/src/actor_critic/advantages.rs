@@ -61,7 +61,7 @@ mod tests {
         let nothing = || Buffer::for_nest(&Nest::None, 0).unwrap();
         let steps = answers.len() / rows;
         let (observations, actions, extras) = (nothing(), nothing(), nothing());
-        Rollout { steps, rows, observations, actions, extras, answers, acted: Vec::new() }
+        Rollout { steps, rows, observations, actions, extras, answers, weights: None, acted: Vec::new() }
     }
 
     #[test]

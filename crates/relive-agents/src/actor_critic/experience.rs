@@ -11,7 +11,7 @@ use super::head::Head;
 use super::network::ActorCritic;
 
 /// All that a learner needs of a rollout, cell by cell, in memory that is used again.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Experience {
     /// Observations as the networks take them, `[(steps + 1) · rows, width]`.
     pub(super) rows: Vec<f32>,

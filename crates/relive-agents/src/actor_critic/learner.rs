@@ -6,8 +6,10 @@ use relive_rl::plan::{Crew, Learner, Learnt, Rollout, Weights};
 use relive_rl::{Result, RlError, Saveable};
 
 use super::experience::Experience;
+use super::gradient::Gradient;
 use super::head::Head;
 use super::loss::{PolicyFound, PolicyLoss, value_loss};
+use super::minibatch::{Minibatch, Told, standardize};
 use super::moments::Moments;
 use super::network::ActorCritic;
 use super::{Optimization, Settings};
@@ -20,7 +22,7 @@ const MAX_REWARD: f32 = 10.0;
 ///
 /// One gradient of both networks together is made for each minibatch, over which the norm is bounded. Statistics of observations are
 /// those of the rollouts before: what a policy acted by is what is learned by.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ActorCriticLearner {
     settings: Settings,
     network: ActorCritic,
@@ -35,26 +37,6 @@ pub struct ActorCriticLearner {
     budget: u64,
     experience: Experience,
     minibatch: Minibatch,
-}
-
-/// A part of a rollout, in memory that is used again.
-#[derive(Debug, Default)]
-struct Minibatch {
-    rows: Vec<f32>,
-    choices: Vec<usize>,
-    drawn: Vec<f32>,
-    old: Vec<f32>,
-    advantages: Vec<f32>,
-    returns: Vec<f32>,
-    gradient: Vec<f32>,
-}
-
-/// Sums of what minibatches have told.
-#[derive(Debug, Default)]
-struct Told {
-    policy: PolicyFound,
-    value_loss: f32,
-    minibatches: u64,
 }
 
 impl ActorCriticLearner {
@@ -115,8 +97,8 @@ impl ActorCriticLearner {
         (1.0 - done).max(0.0) as f32
     }
 
-    /// One gradient step.
-    fn improve(&mut self, cells: &[usize], left: f32) -> Result<(PolicyFound, f32)> {
+    /// The gradient of these cells, which is left in its place; what the policy has found, and the loss of values.
+    fn differentiate(&mut self, cells: &[usize], left: f32) -> (PolicyFound, f32) {
         let Self { network, params, minibatch, experience, settings, .. } = self;
         minibatch.fill(experience, cells, network.value.inputs());
         if settings.normalize_advantages {
@@ -136,13 +118,17 @@ impl ActorCriticLearner {
         let of_values = network.value.gradient_into(params, rows, gradient, |values, by_values| {
             value_loss(values, returns, settings.value_cost, by_values)
         });
-        self.optimizer.set_learning_rate(settings.optimization.learning_rate() * left);
-        let norm = self.optimizer.step(params, gradient);
-        let total = found.loss + of_values;
-        if total.is_finite() && norm.is_finite() {
-            return Ok((found, of_values));
+        (found, of_values)
+    }
+
+    /// A step of the optimiser by a gradient whose loss was this.
+    fn step(&mut self, left: f32, loss: f32) -> Result<()> {
+        self.optimizer.set_learning_rate(self.settings.optimization.learning_rate() * left);
+        let norm = self.optimizer.step(&mut self.params, &self.minibatch.gradient);
+        if loss.is_finite() && norm.is_finite() {
+            return Ok(());
         }
-        Err(RlError::Diverged { step: self.optimizer.steps(), loss: total })
+        Err(RlError::Diverged { step: self.optimizer.steps(), loss })
     }
 
     /// All epochs over the rollout that was filled in.
@@ -155,7 +141,8 @@ impl ActorCriticLearner {
                 shuffle(&mut cells, &mut self.stream);
             }
             for part in cells.chunks(size) {
-                let (found, of_values) = self.improve(part, left)?;
+                let (found, of_values) = self.differentiate(part, left);
+                self.step(left, found.loss + of_values)?;
                 told.add(found, of_values);
                 if self.settings.target_kl.is_some_and(|bound| found.divergence > 1.5 * bound) {
                     break 'epochs;
@@ -177,6 +164,40 @@ impl ActorCriticLearner {
         self.experience.rows = rows;
         let (before, after) = self.params.values_mut().split_at_mut(inverse_std.start);
         moments.write(&mut before[mean.clone()], &mut after[..inverse_std.len()]);
+    }
+}
+
+impl ActorCriticLearner {
+    /// The gradient of a whole rollout by the weights that it was made by.
+    pub(super) fn gradient(&mut self, mut rollout: Rollout) -> Result<Gradient> {
+        if let Some(newer) = rollout.weights.take() {
+            weights::load(&mut self.params, &newer)?;
+        }
+        let rewards = self.rewards(&rollout);
+        let discounts = (self.settings.discount, self.settings.gae_lambda);
+        let Self { experience, network, params, .. } = self;
+        experience.fill(network, params, (&rollout, &rewards), discounts)?;
+        let cells = std::mem::take(&mut self.experience.learnable);
+        let (found, of_values) = self.differentiate(&cells, 1.0);
+        let mut told = Told::default();
+        told.add(found, of_values);
+        let (numbers, loss) = (self.minibatch.gradient.clone(), found.loss + of_values);
+        Ok(Gradient {
+            numbers,
+            loss,
+            cells: cells.len() as u64,
+            metrics: told.metrics(),
+            acted: rollout.acted,
+        })
+    }
+
+    /// Learns by a gradient that was found elsewhere.
+    pub(super) fn apply(&mut self, gradient: Gradient) -> Result<Learnt> {
+        let left = self.left();
+        self.minibatch.gradient = gradient.numbers;
+        self.step(left, gradient.loss)?;
+        self.env_steps += gradient.cells;
+        Ok(Learnt { steps: 1, samples: gradient.cells, metrics: gradient.metrics })
     }
 }
 
@@ -241,61 +262,6 @@ impl ActorCriticLearner {
             state.fields(returns);
         }
     }
-}
-
-impl Minibatch {
-    /// Takes over these cells.
-    fn fill(&mut self, experience: &Experience, cells: &[usize], width: usize) {
-        fn gather<T: Copy>(out: &mut Vec<T>, from: &[T], cells: &[usize], width: usize) {
-            out.clear();
-            for cell in cells {
-                out.extend_from_slice(&from[cell * width..(cell + 1) * width]);
-            }
-        }
-        let numbers = experience.drawn.len() / experience.log_probabilities.len().max(1);
-        gather(&mut self.rows, &experience.rows, cells, width);
-        gather(&mut self.choices, &experience.choices, cells, usize::from(numbers == 0));
-        gather(&mut self.drawn, &experience.drawn, cells, numbers);
-        gather(&mut self.old, &experience.log_probabilities, cells, 1);
-        gather(&mut self.advantages, &experience.found.advantages, cells, 1);
-        gather(&mut self.returns, &experience.found.returns, cells, 1);
-    }
-}
-
-impl Told {
-    fn add(&mut self, found: PolicyFound, of_values: f32) {
-        self.policy.loss += found.loss;
-        self.policy.entropy += found.entropy;
-        self.policy.divergence += found.divergence;
-        self.policy.clipped += found.clipped;
-        self.value_loss += of_values;
-        self.minibatches += 1;
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "minibatches of a rollout")]
-    fn metrics(&self) -> Vec<(&'static str, f64)> {
-        let mean = |sum: f32| f64::from(sum) / self.minibatches.max(1) as f64;
-        vec![
-            ("policy_loss", mean(self.policy.loss)),
-            ("value_loss", mean(self.value_loss)),
-            ("entropy", mean(self.policy.entropy)),
-            ("approx_kl", mean(self.policy.divergence)),
-            ("clip_fraction", mean(self.policy.clipped)),
-        ]
-    }
-}
-
-/// Shifts and scales numbers to mean 0 and standard deviation 1; one alone stays as it is.
-#[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
-fn standardize(numbers: &mut [f32]) {
-    if numbers.len() < 2 {
-        return;
-    }
-    let count = numbers.len() as f32;
-    let mean = numbers.iter().sum::<f32>() / count;
-    let squares: f32 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
-    let scale = 1.0 / ((squares / (count - 1.0)).sqrt() + 1e-8);
-    numbers.iter_mut().for_each(|number| *number = (*number - mean) * scale);
 }
 
 /// Fisher and Yates.

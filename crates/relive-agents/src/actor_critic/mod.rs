@@ -1,10 +1,12 @@
-//! What agents share that learn a policy and the value of states from what they have just seen: PPO and A2C.
+//! What agents share that learn a policy and the value of states from what they have just seen: PPO, A2C and A3C.
 
 mod advantages;
 mod experience;
+mod gradient;
 mod head;
 mod learner;
 mod loss;
+mod minibatch;
 mod moments;
 mod network;
 mod policy;
@@ -15,5 +17,6 @@ pub use learner::ActorCriticLearner;
 pub use policy::ActorCriticPolicy;
 pub use settings::{Optimization, Settings};
 
+pub(crate) use gradient::asynchronous;
 pub(crate) use head::{HALF_LOG_TWO_PI, Head};
 pub(crate) use settings::plan;

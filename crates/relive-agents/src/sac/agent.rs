@@ -68,7 +68,7 @@ impl SacConfig {
     #[must_use]
     pub fn for_environment(name: &str) -> SacConfig {
         match name {
-            "Pendulum-v1" => SacConfig { learning_rate: 1e-3, ..SacConfig::default() },
+            "Pendulum-v1" => SacConfig { learning_rate: 1e-3, discount: 0.95, ..SacConfig::default() },
             _ => SacConfig::default(),
         }
     }

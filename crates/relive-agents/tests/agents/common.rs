@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, PpoConfig, SacConfig};
+use relive_agents::{A2cConfig, A3cConfig, PpoConfig, SacConfig};
 use relive_rl::Result;
 use relive_rl::experiment::{Report, RunOptions};
 use relive_rl::plan::{Agent, MakeEnvironment, Trained, train};
@@ -48,6 +48,10 @@ pub(crate) fn small_sac() -> SacConfig {
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let mut all = on_policy();
     all.push((Arc::new(small_sac()), &["Pendulum-v1"]));
+    all.push((
+        Arc::new(A3cConfig { hidden: vec![16], ..A3cConfig::default() }),
+        &["CartPole-v1", "Pendulum-v1"],
+    ));
     all
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use relive_agents::{A2cConfig, A3cConfig};
 use relive_env::{Action, ArraySpec, Buffer, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
 use relive_rl::RlError;
 use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions};
-use relive_rl::plan::{MakeEnvironment, SavedPolicy};
+use relive_rl::plan::{Agent, MakeEnvironment, SavedPolicy};
 use relive_tensor::{DType, Nest};
 
 use crate::common::{all, numbers, on_policy, options, run, run_in};
@@ -27,6 +28,19 @@ fn as_many_workers_as_one_likes_give_the_same_numbers() {
             }
         }
     }
+}
+
+#[test]
+fn a3c_with_one_worker_is_a2c() {
+    let (a2c, a3c): (Arc<dyn Agent>, Arc<dyn Agent>) =
+        (Arc::new(A2cConfig::default()), Arc::new(A3cConfig::default()));
+    let of = |agent, environment, actors| {
+        numbers(&run(agent, &RunOptions { actors, ..options(environment, STEPS, 3) }).unwrap().0)
+    };
+    for environment in ["CartPole-v1", "Pendulum-v1"] {
+        assert!(of(&a3c, environment, 0) == of(&a2c, environment, 0), "{environment}");
+    }
+    assert!(run(&a3c, &RunOptions { actors: 3, ..options("CartPole-v1", STEPS, 3) }).is_ok());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use relive_env::{Buffer, TimeStep};
 
-use super::Learnt;
+use super::{Learnt, Weights};
 use crate::{Episode, Result, RlError};
 
 /// A fragment of steps in each row of a number of environments, time first: cell `time · rows + row`.
@@ -23,6 +23,8 @@ pub struct Rollout {
     pub extras: Buffer,
     /// What the environments answered, `[steps · rows]`.
     pub answers: Vec<TimeStep>,
+    /// What the policy acted by; none if nothing was published yet. Of rollouts side by side those of the first.
+    pub weights: Option<Weights>,
     /// What is to be told of it, worker by worker.
     pub acted: Vec<Acted>,
 }
@@ -74,6 +76,7 @@ impl Rollout {
             actions: first.actions.with_rows(steps * rows)?,
             extras: first.extras.with_rows(steps * rows)?,
             answers: vec![TimeStep::restart(); steps * rows],
+            weights: first.weights.clone(),
             acted: Vec::new(),
         };
         let mut row = 0;

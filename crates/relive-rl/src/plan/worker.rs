@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use relive_env::{BatchEnvironment, Buffer, Environment, State, TimeStep, Vectorized};
 
-use super::{ActStep, Acted, Policy, Rollout, WeightStore};
+use super::{ActStep, Acted, Policy, Rollout, WeightStore, Weights};
 use crate::finite::FiniteCheck;
 use crate::{Episode, Result, state};
 
@@ -12,8 +12,8 @@ use crate::{Episode, Result, state};
 pub struct RolloutWorker {
     environments: Vectorized<Box<dyn Environment>>,
     policy: Box<dyn Policy>,
-    weights: WeightStore,
-    version: Option<u64>,
+    store: WeightStore,
+    weights: Option<Weights>,
     observations: Buffer,
     actions: Buffer,
     extras: Buffer,
@@ -58,8 +58,8 @@ impl RolloutWorker {
             acted: Acted { worker: number, ..Acted::default() },
             environments,
             policy,
-            weights,
-            version: None,
+            store: weights,
+            weights: None,
             is_begun: false,
         })
     }
@@ -79,6 +79,7 @@ impl RolloutWorker {
             actions: self.actions.with_rows(steps * rows)?,
             extras: self.extras.with_rows(steps * rows)?,
             answers: Vec::with_capacity(steps * rows),
+            weights: self.weights.clone(),
             acted: Vec::new(),
         };
         for time in 0..steps {
@@ -110,9 +111,9 @@ impl RolloutWorker {
 
     /// Takes the newest weights, and resets the environments if that was not done yet.
     fn begin(&mut self) -> Result<()> {
-        if let Some(weights) = self.weights.newer_than(self.version) {
+        if let Some(weights) = self.store.newer_than(self.version()) {
             self.policy.load(&weights)?;
-            self.version = Some(weights.version());
+            self.weights = Some(weights);
         }
         if !self.is_begun {
             self.environments.reset(&mut self.observations, &mut self.answers)?;
@@ -148,9 +149,13 @@ impl RolloutWorker {
         Ok(())
     }
 
+    fn version(&self) -> Option<u64> {
+        self.weights.as_ref().map(Weights::version)
+    }
+
     fn take_acted(&mut self) -> Acted {
         let fresh = Acted { worker: self.acted.worker, ..Acted::default() };
-        Acted { version: self.version, ..std::mem::replace(&mut self.acted, fresh) }
+        Acted { version: self.version(), ..std::mem::replace(&mut self.acted, fresh) }
     }
 
     /// All that its future depends on beside the weights; none if an environment cannot tell its state.

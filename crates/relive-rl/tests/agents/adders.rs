@@ -4,8 +4,8 @@ use relive_client::blocking::Client;
 use relive_client::{Nest, Sample};
 use relive_engine::Engine;
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep};
-use relive_rl::{RlError, Saveable};
 use relive_rl::adders::{Adder, TransitionAdder};
+use relive_rl::{RlError, Saveable};
 use relive_table::{SelectorKind, TableConfig};
 use relive_tensor::DType;
 
@@ -17,12 +17,7 @@ fn written(n: usize, g: f32, episodes: &[&[TimeStep]]) -> Vec<(f32, i32, f32, f3
 }
 
 /// The same by one adder, or by a new one for each step, which is restored from what the one before has saved.
-fn written_by(
-    n: usize,
-    g: f32,
-    episodes: &[&[TimeStep]],
-    each_anew: bool,
-) -> Vec<(f32, i32, f32, f32, f32)> {
+fn written_by(n: usize, g: f32, episodes: &[&[TimeStep]], each_anew: bool) -> Vec<(f32, i32, f32, f32, f32)> {
     let engine =
         Engine::builder().table(TableConfig::new("replay").sampler(SelectorKind::Fifo).max_times_sampled(1));
     let client = Client::in_process(engine.build().unwrap()).unwrap();

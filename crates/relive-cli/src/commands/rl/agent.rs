@@ -21,6 +21,8 @@ pub(super) enum AgentName {
     Ppo,
     /// Advantage actor-critic, for discrete actions and arrays of numbers
     A2c,
+    /// Asynchronous advantage actor-critic, for discrete actions and arrays of numbers
+    A3c,
     /// Soft actor-critic, for arrays of numbers
     Sac,
 }
@@ -79,6 +81,7 @@ impl AgentOptions {
             AgentName::Dqn => "dqn",
             AgentName::Ppo => "ppo",
             AgentName::A2c => "a2c",
+            AgentName::A3c => "a3c",
             AgentName::Sac => "sac",
         }
     }

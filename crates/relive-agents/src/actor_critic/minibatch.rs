@@ -1,0 +1,79 @@
+//! Parts of a rollout, and what learning from them tells.
+
+use super::experience::Experience;
+use super::loss::PolicyFound;
+
+/// A part of a rollout, in memory that is used again.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Minibatch {
+    pub(super) rows: Vec<f32>,
+    pub(super) choices: Vec<usize>,
+    pub(super) drawn: Vec<f32>,
+    pub(super) old: Vec<f32>,
+    pub(super) advantages: Vec<f32>,
+    pub(super) returns: Vec<f32>,
+    pub(super) gradient: Vec<f32>,
+}
+
+/// Sums of what minibatches have told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    policy: PolicyFound,
+    value_loss: f32,
+    pub(super) minibatches: u64,
+}
+
+impl Minibatch {
+    /// Takes over these cells.
+    pub(super) fn fill(&mut self, experience: &Experience, cells: &[usize], width: usize) {
+        fn gather<T: Copy>(out: &mut Vec<T>, from: &[T], cells: &[usize], width: usize) {
+            out.clear();
+            for cell in cells {
+                out.extend_from_slice(&from[cell * width..(cell + 1) * width]);
+            }
+        }
+        let numbers = experience.drawn.len() / experience.log_probabilities.len().max(1);
+        gather(&mut self.rows, &experience.rows, cells, width);
+        gather(&mut self.choices, &experience.choices, cells, usize::from(numbers == 0));
+        gather(&mut self.drawn, &experience.drawn, cells, numbers);
+        gather(&mut self.old, &experience.log_probabilities, cells, 1);
+        gather(&mut self.advantages, &experience.found.advantages, cells, 1);
+        gather(&mut self.returns, &experience.found.returns, cells, 1);
+    }
+}
+
+impl Told {
+    pub(super) fn add(&mut self, found: PolicyFound, of_values: f32) {
+        self.policy.loss += found.loss;
+        self.policy.entropy += found.entropy;
+        self.policy.divergence += found.divergence;
+        self.policy.clipped += found.clipped;
+        self.value_loss += of_values;
+        self.minibatches += 1;
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "minibatches of a rollout")]
+    pub(super) fn metrics(&self) -> Vec<(&'static str, f64)> {
+        let mean = |sum: f32| f64::from(sum) / self.minibatches.max(1) as f64;
+        vec![
+            ("policy_loss", mean(self.policy.loss)),
+            ("value_loss", mean(self.value_loss)),
+            ("entropy", mean(self.policy.entropy)),
+            ("approx_kl", mean(self.policy.divergence)),
+            ("clip_fraction", mean(self.policy.clipped)),
+        ]
+    }
+}
+
+/// Shifts and scales numbers to mean 0 and standard deviation 1; one alone stays as it is.
+#[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+pub(super) fn standardize(numbers: &mut [f32]) {
+    if numbers.len() < 2 {
+        return;
+    }
+    let count = numbers.len() as f32;
+    let mean = numbers.iter().sum::<f32>() / count;
+    let squares: f32 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
+    let scale = 1.0 / ((squares / (count - 1.0)).sqrt() + 1e-8);
+    numbers.iter_mut().for_each(|number| *number = (*number - mean) * scale);
+}
