@@ -5,14 +5,17 @@ mod a2c;
 mod a3c;
 pub mod actor_critic;
 mod by_name;
+#[cfg(doctest)]
+mod flow_docs;
 mod ppo;
 mod sac;
 mod settings;
 mod streams;
-mod weights;
+pub mod weights;
 
 pub use a2c::A2cConfig;
 pub use a3c::A3cConfig;
 pub use by_name::{NAMES, from_json, preset};
 pub use ppo::PpoConfig;
 pub use sac::SacConfig;
+pub use streams::Streams;

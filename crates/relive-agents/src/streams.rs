@@ -3,26 +3,33 @@
 use relive_nn::{Key, Stream};
 use relive_rl::{Result, RlError};
 
-/// One stream for each row.
+/// One stream for each row, so that a row is the same whatever other rows there are.
 #[derive(Debug)]
-pub(crate) struct Streams(Vec<Stream>);
+pub struct Streams(Vec<Stream>);
 
 impl Streams {
-    pub(crate) fn new(keys: &[Key]) -> Streams {
+    /// Those of the keys of a [seat](relive_rl::plan::Seat).
+    #[must_use]
+    pub fn new(keys: &[Key]) -> Streams {
         Streams(keys.iter().map(|key| key.stream()).collect())
     }
 
     /// The streams, row by row.
-    pub(crate) fn each(&mut self) -> impl Iterator<Item = &mut Stream> {
+    pub fn each(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.0.iter_mut()
     }
 
-    pub(crate) fn save(&self) -> Vec<u8> {
+    /// Where they stand.
+    #[must_use]
+    pub fn save(&self) -> Vec<u8> {
         self.0.iter().flat_map(Stream::to_bytes).collect()
     }
 
     /// Goes on where as many streams were saved.
-    pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`State`](RlError::State) if the bytes are not of such.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let refused = |reason: String| RlError::State { what: "a policy", reason };
         let each = bytes.len() / self.0.len().max(1);
         if each == 0 || !bytes.len().is_multiple_of(each) {

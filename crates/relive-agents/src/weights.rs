@@ -10,7 +10,7 @@ use relive_tensor::{DType, Shape, Tensor};
 ///
 /// # Errors
 /// A leaf has more dimensions than a tensor may have.
-pub(crate) fn published(params: &Params) -> Result<Weights> {
+pub fn published(params: &Params) -> Result<Weights> {
     let all = Bytes::copy_from_slice(params.as_bytes());
     let parts = params.layout().leaves().iter().map(|leaf| {
         let range = leaf.range();
@@ -26,7 +26,7 @@ pub(crate) fn published(params: &Params) -> Result<Weights> {
 ///
 /// # Errors
 /// [`State`](RlError::State): they are of another layout.
-pub(crate) fn load(params: &mut Params, weights: &Weights) -> Result<()> {
+pub fn load(params: &mut Params, weights: &Weights) -> Result<()> {
     let mut all = Vec::with_capacity(params.as_bytes().len());
     for leaf in params.layout().leaves() {
         let part = weights.part(leaf.name()).and_then(Tensor::bytes);
