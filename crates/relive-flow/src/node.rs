@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use crate::error::Place;
 use crate::pull::{Polled, Pull, Source, Turn};
@@ -18,11 +19,23 @@ pub(crate) struct Node {
     inputs: Vec<Arc<Node>>,
     /// Items that have left it. Only who pulls writes.
     items: AtomicU64,
+    errors: AtomicU64,
+    /// Since when it has been asked for an item and had none, in nanoseconds since the program's first wait; 0 if it is not so.
+    waits_since: AtomicU64,
+}
+
+/// The moment that waits are counted from.
+static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Nanoseconds since then, at least 1.
+fn now() -> u64 {
+    u64::try_from(BEGUN.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
 impl Node {
     pub(crate) fn new(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), inputs, items: AtomicU64::new(0) })
+        let [items, errors, waits_since] = [const { AtomicU64::new(0) }; 3];
+        Arc::new(Self { name: name.into(), inputs, items, errors, waits_since })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -37,8 +50,33 @@ impl Node {
         self.items.load(Ordering::Relaxed)
     }
 
-    fn count(&self) {
-        self.items.store(self.items() + 1, Ordering::Relaxed);
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    /// For how long it has been asked for an item and had none.
+    pub(crate) fn waits(&self) -> Option<Duration> {
+        let since = self.waits_since.load(Ordering::Relaxed);
+        (since > 0).then(|| Duration::from_nanos(now().saturating_sub(since)))
+    }
+
+    /// Takes note of what a pull gave.
+    #[inline]
+    fn note<T>(&self, polled: &Polled<T>) {
+        if polled.is_pending() {
+            if self.waits_since.load(Ordering::Relaxed) == 0 {
+                self.waits_since.store(now(), Ordering::Relaxed);
+            }
+            return;
+        }
+        if self.waits_since.load(Ordering::Relaxed) != 0 {
+            self.waits_since.store(0, Ordering::Relaxed);
+        }
+        match polled {
+            Poll::Ready(Some(Ok(_))) => self.items.store(self.items() + 1, Ordering::Relaxed),
+            Poll::Ready(Some(Err(_))) => self.errors.store(self.errors() + 1, Ordering::Relaxed),
+            Poll::Ready(None) | Poll::Pending => {}
+        }
     }
 
     /// Calls the function of the operator for an item; a panic becomes an error.
@@ -98,14 +136,9 @@ pub(crate) struct Counted<P> {
 impl<T, P: Pull<T>> Pull<T> for Counted<P> {
     #[inline]
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        match self.node.call(None, self.node.items(), || self.pull.poll_next(turn)) {
-            Ok(polled) => {
-                if let Poll::Ready(Some(Ok(_))) = &polled {
-                    self.node.count();
-                }
-                polled
-            }
-            Err(error) => Poll::Ready(Some(Err(error))),
-        }
+        let pulled = self.node.call(None, self.node.items(), || self.pull.poll_next(turn));
+        let polled = pulled.unwrap_or_else(|error| Poll::Ready(Some(Err(error))));
+        self.node.note(&polled);
+        polled
     }
 }

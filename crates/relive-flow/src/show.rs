@@ -7,7 +7,7 @@ use crate::Flow;
 use crate::node::Node;
 
 /// The operators of a graph, each before those that pull from it.
-fn order(end: &Arc<Node>) -> Vec<Arc<Node>> {
+pub(crate) fn order(end: &Arc<Node>) -> Vec<Arc<Node>> {
     fn visit(node: &Arc<Node>, found: &mut Vec<Arc<Node>>) {
         if number(node, found).is_none() {
             node.inputs().iter().for_each(|input| visit(input, found));
@@ -19,7 +19,7 @@ fn order(end: &Arc<Node>) -> Vec<Arc<Node>> {
     found
 }
 
-fn number(node: &Arc<Node>, order: &[Arc<Node>]) -> Option<usize> {
+pub(crate) fn number(node: &Arc<Node>, order: &[Arc<Node>]) -> Option<usize> {
     order.iter().position(|other| Arc::ptr_eq(other, node))
 }
 

@@ -112,6 +112,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-checkpoint",
             "relive-client",
             "relive-engine",
+            "relive-flow",
             "relive-server",
             "relive-table",
             "relive-tensor",

@@ -20,6 +20,7 @@ mod described;
 mod kept;
 mod learner;
 mod operators;
+mod patience;
 mod policy;
 mod replay;
 mod replay_table;

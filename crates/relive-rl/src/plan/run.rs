@@ -1,17 +1,17 @@
 //! Runs of plans.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use relive_client::blocking::Client;
 use relive_engine::{Engine, EngineBuilder, Rules};
 use relive_env::{EnvironmentSpec, State};
-use relive_flow::{ErrorKind, Flow};
+use relive_flow::Flow;
 use relive_nn::Key;
 use relive_table::{Snapshot, TableConfig};
 
 use super::crew::Inner;
 use super::kept::Kept;
+use super::patience;
 use super::{Agent, Crew, MakeEnvironment, Progress, RolloutWorker, WeightStore, Weights};
 use crate::experiment::identity::Identity;
 use crate::experiment::parts::{Who, environment_seed};
@@ -22,9 +22,6 @@ use crate::{Result, RlError, state};
 
 /// Learner steps from one report to the next.
 const LEARNER_REPORT_EVERY: u64 = 100;
-
-/// How long a plan is waited for before the run looks whether it is to stop.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a run has come to.
 #[derive(Debug)]
@@ -151,16 +148,7 @@ impl Run {
 
     /// Pulls at the plan once; whether the run goes on.
     fn advance(&mut self, options: &RunOptions, on_report: &mut dyn FnMut(&Report)) -> Result<bool> {
-        let progress = loop {
-            if options.stop.is_stopped() {
-                return Ok(false);
-            }
-            match self.plan.next_within(PATIENCE) {
-                None => return Ok(false),
-                Some(Err(error)) if error.kind() == ErrorKind::Timeout => {}
-                Some(progress) => break progress?,
-            }
-        };
+        let Some(progress) = patience::next(&mut self.plan, &options.stop)? else { return Ok(false) };
         for acted in &progress.acted {
             self.tally.note_env_steps(acted.env_steps);
         }

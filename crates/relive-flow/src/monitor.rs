@@ -1,0 +1,93 @@
+//! A graph at work, seen from outside.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Flow;
+use crate::node::Node;
+use crate::show::{number, order};
+
+/// Looks into a graph, also while another thread pulls at it. Cheap to clone.
+///
+/// ```
+/// use std::task::Poll;
+///
+/// use relive_flow::{Flow, Polled, Pull, Turn};
+///
+/// struct Silent;
+///
+/// impl Pull<u32> for Silent {
+///     fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<u32> {
+///         Poll::Pending
+///     }
+/// }
+///
+/// let mut flow = Flow::from_pull("table", Silent).for_each(|number| number + 1);
+/// let monitor = flow.monitor();
+/// assert!(monitor.waiting().is_empty());
+/// flow.step()?;
+/// let [silent] = &monitor.waiting()[..] else { panic!("one operator waits") };
+/// assert_eq!((silent.name.as_str(), silent.items, silent.errors), ("table", 0, 0));
+/// # Ok::<(), relive_flow::FlowError>(())
+/// ```
+#[derive(Clone)]
+pub struct Monitor(Arc<Node>);
+
+/// An operator of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorStatus {
+    /// Its name.
+    pub name: String,
+    /// Which operators it pulls from, by their numbers in [`Monitor::operators`].
+    pub inputs: Vec<usize>,
+    /// Items that it has given.
+    pub items: u64,
+    /// Errors that it has given.
+    pub errors: u64,
+    /// For how long it has been asked for an item and had none; none if it is not so.
+    pub waits: Option<Duration>,
+}
+
+impl Monitor {
+    /// All operators, each behind those that it pulls from.
+    #[must_use]
+    pub fn operators(&self) -> Vec<OperatorStatus> {
+        let nodes = order(&self.0);
+        nodes.iter().map(|node| status(node, &nodes)).collect()
+    }
+
+    /// The operators that the graph waits for: those that have no item, and pull from none that has no item either.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<OperatorStatus> {
+        let operators = self.operators();
+        let waits = |number: &usize| operators.get(*number).is_some_and(|operator| operator.waits.is_some());
+        let is_cause =
+            |operator: &&OperatorStatus| operator.waits.is_some() && !operator.inputs.iter().any(waits);
+        operators.iter().filter(is_cause).cloned().collect()
+    }
+}
+
+fn status(node: &Node, nodes: &[Arc<Node>]) -> OperatorStatus {
+    OperatorStatus {
+        name: node.name().to_owned(),
+        inputs: node.inputs().iter().filter_map(|input| number(input, nodes)).collect(),
+        items: node.items(),
+        errors: node.errors(),
+        waits: node.waits(),
+    }
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Monitor").field(&self.operators()).finish()
+    }
+}
+
+impl<T> Flow<T> {
+    /// Looks into the graph from now on, from any thread.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        Monitor(Arc::clone(&self.node))
+    }
+}
