@@ -36,8 +36,10 @@ pub enum ErrorKind {
     Panicked,
     /// The graph waits for itself.
     Deadlock,
-    /// There was no item in time.
+    /// There was no item in time for who pulls.
     Timeout,
+    /// There was no item in the time that [`Flow::timeout`](crate::Flow::timeout) allows.
+    Late,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -153,7 +153,7 @@ impl<T: 'static> Flow<T> {
 
     fn next_until(&mut self, until: Option<Instant>) -> Option<Result<T>> {
         loop {
-            let (polled, waits) = self.poll();
+            let (polled, (waits, again)) = self.poll();
             if let Poll::Ready(item) = polled {
                 return item.map(|item| item.map(|tagged| tagged.item));
             }
@@ -161,7 +161,9 @@ impl<T: 'static> Flow<T> {
                 (Waits::ForNothing, _) => return Some(Err(self.asleep())),
                 (Waits::ForCopy { operator }, None) => return Some(Err(deadlock(&operator))),
                 (Waits::ForCopy { .. } | Waits::Outside, until) => {
-                    if !self.signal.wait(until) {
+                    let moment = until.into_iter().chain(again).min();
+                    let is_late = !self.signal.wait(moment) && moment == until;
+                    if is_late {
                         let text = format!("{}: there was no item in time", self.node.name());
                         return Some(Err(FlowError::new(ErrorKind::Timeout, text)));
                     }
@@ -182,7 +184,7 @@ impl<T: 'static> Flow<T> {
         })
     }
 
-    fn poll(&mut self) -> (Polled<T>, Waits) {
+    fn poll(&mut self) -> (Polled<T>, (Waits, Option<Instant>)) {
         let mut turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr());
         let polled = self.pull.poll_next(&mut turn);
         (polled, turn.into_waits())
@@ -202,7 +204,7 @@ impl<T: 'static> Flow<T> {
     ) -> Option<Option<Result<Tagged<T>>>> {
         let mut register = Some(register);
         while !stops.load(Ordering::Relaxed) {
-            let (polled, waits) = self.poll();
+            let (polled, (waits, again)) = self.poll();
             match (polled, waits) {
                 (Poll::Ready(item), _) => return Some(item),
                 (Poll::Pending, Waits::ForNothing) => return Some(Some(Err(self.asleep()))),
@@ -210,7 +212,7 @@ impl<T: 'static> Flow<T> {
                 (Poll::Pending, Waits::Outside) => {
                     register.take().into_iter().for_each(|register| register(&self.waker));
                     if !stops.load(Ordering::Relaxed) {
-                        self.signal.wait(None);
+                        self.signal.wait(again);
                     }
                 }
             }

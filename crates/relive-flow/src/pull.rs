@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 use crate::Result;
 
@@ -56,6 +57,8 @@ pub struct Turn<'a> {
     waker: &'a Waker,
     puller: usize,
     waits: Waits,
+    /// When it is to be pulled again at the latest.
+    again: Option<Instant>,
 }
 
 /// What a pull that gave nothing waits for.
@@ -75,13 +78,19 @@ pub(crate) enum Waits {
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(waker: &'a Waker, puller: usize) -> Self {
-        Self { waker, puller, waits: Waits::default() }
+        Self { waker, puller, waits: Waits::default(), again: None }
     }
 
     /// Who is to be woken once there is an item.
     pub fn waker(&mut self) -> &'a Waker {
         self.waits = Waits::Outside;
         self.waker
+    }
+
+    /// Asks for another pull at this moment, if nothing wakes the flow before.
+    pub fn wake_at(&mut self, moment: Instant) {
+        self.waits = Waits::Outside;
+        self.again = Some(self.again.map_or(moment, |again| again.min(moment)));
     }
 
     /// As [`waker`](Self::waker), by an operator whose copies of a stream wait for each other; the waker is called once another copy was pulled.
@@ -97,7 +106,8 @@ impl<'a> Turn<'a> {
         self.puller
     }
 
-    pub(crate) fn into_waits(self) -> Waits {
-        self.waits
+    /// What is waited for, and until when at most.
+    pub(crate) fn into_waits(self) -> (Waits, Option<Instant>) {
+        (self.waits, self.again)
     }
 }

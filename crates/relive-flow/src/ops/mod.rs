@@ -5,5 +5,7 @@ mod each;
 mod prefetch;
 mod shuffle;
 mod take;
+mod timeout;
+mod window;
 
 pub use each::Context;

@@ -1,9 +1,12 @@
 //! What goes wrong, and where it is said to.
 
 use std::error::Error;
+use std::task::Poll;
 use std::time::Duration;
 
-use relive_flow::{Async, ErrorKind, Executor, Flow, OnFailure, Order, ParFlow, Ratio, Source, Weight};
+use relive_flow::{
+    Async, ErrorKind, Executor, Flow, OnFailure, Order, ParFlow, Polled, Pull, Ratio, Source, Turn, Weight,
+};
 
 fn fault<T: std::fmt::Debug + 'static>(mut flow: Flow<T>) -> (ErrorKind, String) {
     let error = flow.next().unwrap().unwrap_err();
@@ -19,6 +22,10 @@ fn what_makes_no_sense_is_refused_by_the_first_pull() {
     let invalid = |text: &str| (ErrorKind::Invalid, text.to_owned());
     assert_eq!(fault(numbers().batch(0)), invalid("batch(0): a batch has at least one item"));
     assert_eq!(fault(numbers().shuffle(0, 1)), invalid("shuffle(0): the buffer holds at least one item"));
+    for (size, step) in [(0, 1), (1, 0)] {
+        let text = format!("window({size}, {step}): a window has at least one item, and so has a step");
+        assert_eq!(fault(numbers().window(size, step)), invalid(&text));
+    }
     assert_eq!(fault(numbers().prefetch(0)), invalid("prefetch(0): nothing is made ahead with a depth of 0"));
     let none: [Flow<u32>; 0] = [];
     assert_eq!(fault(Flow::union(none, Order::Ready)), invalid("union: there are no flows to be joined"));
@@ -161,4 +168,38 @@ fn a_source_is_known_of_what_comes_from_a_shard() {
     assert_eq!(known, [(Source(0), 0), (Source(1), 2), (Source(0), 1), (Source(1), 3)]);
     let mixed = ParFlow::from_range(&Executor::Serial, 4, 2).gather_sync().batch(2).zip_with_source();
     assert_eq!(fault(mixed).0, ErrorKind::Operator);
+}
+
+/// Has no items, and says that it will be woken.
+struct Silent;
+
+impl Pull<u32> for Silent {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<u32> {
+        let _never_woken = turn.waker().clone();
+        Poll::Pending
+    }
+}
+
+#[test]
+fn an_item_that_does_not_come_in_time_is_an_error_and_the_next_pull_waits_anew() {
+    let silent = || Flow::from_pull("table", Silent).timeout(Duration::from_millis(1));
+    for mut flow in [silent(), silent().prefetch(1)] {
+        for _ in 0..3 {
+            let error = flow.next().unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Late);
+            assert_eq!(error.to_string(), "timeout(1ms) failed at item 0: it did not come within 1ms");
+        }
+    }
+    let mut patient = Flow::from_pull("table", Silent).timeout(Duration::from_hours(1));
+    let error = patient.next_within(Duration::from_millis(1)).unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert_eq!(numbers().timeout(Duration::MAX).next().unwrap().unwrap(), 0);
+}
+
+#[test]
+fn more_errors_in_a_row_than_are_retried_are_given_on() {
+    let odd = |number: u32| if number.is_multiple_of(2) { Ok(number) } else { Err("odd") };
+    let two_in_a_row = Flow::from_iter("numbers", [0, 1, 3, 2, 5, 4]).try_for_each(odd).retry(1);
+    let items: Vec<_> = two_in_a_row.into_iter().map(|item| item.map_err(|error| error.item())).collect();
+    assert!(matches!(items[..], [Ok(0), Err(Some(2)), Ok(2), Ok(4)]), "{items:?}");
 }

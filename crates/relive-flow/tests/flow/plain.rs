@@ -12,6 +12,7 @@ enum Step {
     Repeat(usize),
     Take(usize),
     Sums(usize),
+    Windows(usize, usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -21,6 +22,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (0..3_usize).prop_map(Step::Repeat),
         (0..40_usize).prop_map(Step::Take),
         (1..5_usize).prop_map(Step::Sums),
+        (1..5_usize, 1..6_usize).prop_map(|(size, step)| Step::Windows(size, step)),
     ];
     prop::collection::vec(step, 0..8)
 }
@@ -32,6 +34,7 @@ fn flowing(flow: Flow<i64>, step: &Step) -> Flow<i64> {
         Step::Repeat(times) => flow.combine(move |item| vec![item; times]),
         Step::Take(count) => flow.take(count),
         Step::Sums(size) => flow.batch(size).for_each(|items| items.iter().sum()),
+        Step::Windows(size, step) => flow.window(size, step).for_each(|items| items.iter().sum()),
     }
 }
 
@@ -42,6 +45,9 @@ fn plain(items: Vec<i64>, step: &Step) -> Vec<i64> {
         Step::Repeat(times) => items.iter().flat_map(|item| vec![*item; times]).collect(),
         Step::Take(count) => items.into_iter().take(count).collect(),
         Step::Sums(size) => items.chunks(size).map(|items| items.iter().sum()).collect(),
+        Step::Windows(size, step) => {
+            items.windows(size).step_by(step).map(|items| items.iter().sum()).collect()
+        }
     }
 }
 

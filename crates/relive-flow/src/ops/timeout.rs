@@ -1,0 +1,88 @@
+//! Items that must come in time, and errors that may pass.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use crate::error::Place;
+use crate::node::Node;
+use crate::pull::{Polled, Pull, Turn};
+use crate::{ErrorKind, Flow, FlowError};
+
+struct Timeout<T> {
+    upstream: Box<dyn Pull<T>>,
+    within: Duration,
+    /// When the item that is waited for must be there; none if none is waited for.
+    until: Option<Instant>,
+    node: Arc<Node>,
+}
+
+impl<T> Pull<T> for Timeout<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        let polled = self.upstream.poll_next(turn);
+        if polled.is_ready() {
+            self.until = None;
+            return polled;
+        }
+        let now = Instant::now();
+        // Beyond what a clock can tell nothing is late.
+        let Some(until) = self.until.or_else(|| now.checked_add(self.within)) else { return Poll::Pending };
+        if now < until {
+            self.until = Some(until);
+            turn.wake_at(until);
+            return Poll::Pending;
+        }
+        self.until = None;
+        let place = Place { operator: self.node.name().to_owned(), source: None, item: self.node.items() };
+        let text = format!("it did not come within {:?}", self.within);
+        Poll::Ready(Some(Err(FlowError::at(ErrorKind::Late, place, text))))
+    }
+}
+
+struct Retry<T> {
+    upstream: Box<dyn Pull<T>>,
+    times: u32,
+    /// Errors in a row.
+    failed: u32,
+}
+
+impl<T> Pull<T> for Retry<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        loop {
+            let polled = self.upstream.poll_next(turn);
+            match &polled {
+                Poll::Ready(Some(Err(_))) if self.failed < self.times => self.failed += 1,
+                Poll::Ready(_) => {
+                    self.failed = 0;
+                    return polled;
+                }
+                Poll::Pending => return polled,
+            }
+        }
+    }
+}
+
+impl<T: 'static> Flow<T> {
+    /// The same items; one that has not come within this time of being asked for is an [`ErrorKind::Late`] error, and may still come with the next
+    /// pull.
+    #[must_use]
+    pub fn timeout(self, within: Duration) -> Flow<T> {
+        let name = format!("timeout({within:?})");
+        self.then(name, |upstream, node| Timeout { upstream, within, until: None, node })
+    }
+
+    /// The same items without up to `times` errors in a row: what follows them is asked for in their place. The next error is given on.
+    ///
+    /// ```
+    /// use relive_flow::Flow;
+    ///
+    /// let words = Flow::from_iter("words", ["7", "x", "y", "9", "z"]);
+    /// let numbers = words.try_for_each(str::parse::<u32>).retry(2);
+    /// assert_eq!(numbers.into_iter().collect::<Result<Vec<_>, _>>()?, [7, 9]);
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn retry(self, times: u32) -> Flow<T> {
+        self.then(format!("retry({times})"), |upstream, _| Retry { upstream, times, failed: 0 })
+    }
+}

@@ -1,0 +1,68 @@
+//! Neighbouring items.
+
+use std::collections::VecDeque;
+use std::task::Poll;
+
+use crate::Flow;
+use crate::pull::{Polled, Pull, Tagged, Turn};
+
+struct Window<T> {
+    upstream: Box<dyn Pull<T>>,
+    size: usize,
+    step: usize,
+    open: VecDeque<Tagged<T>>,
+    /// Items between two windows that are still to be left out.
+    left_out: usize,
+}
+
+impl<T: Clone> Window<T> {
+    fn emit(&mut self) -> Tagged<Vec<T>> {
+        let first = self.open.front().and_then(|tagged| tagged.source);
+        let source = first.filter(|_| self.open.iter().all(|tagged| tagged.source == first));
+        let item = self.open.iter().map(|tagged| tagged.item.clone()).collect();
+        let gone = self.step.min(self.size);
+        self.open.drain(..gone);
+        self.left_out = self.step - gone;
+        Tagged { item, source }
+    }
+}
+
+impl<T: Clone + Send> Pull<Vec<T>> for Window<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Vec<T>> {
+        while self.open.len() < self.size {
+            match self.upstream.poll_next(turn) {
+                Poll::Ready(Some(Ok(_))) if self.left_out > 0 => self.left_out -= 1,
+                Poll::Ready(Some(Ok(tagged))) => self.open.push_back(tagged),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Some(Ok(self.emit())))
+    }
+}
+
+impl<T: Clone + Send + 'static> Flow<T> {
+    /// Lists of `size` neighbouring items, each beginning `step` items after the one before. A list has the source of its items if they all have the
+    /// same. Items at the end that make no whole list are left out. A `size` or a `step` of 0 is an
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
+    ///
+    /// ```
+    /// use relive_flow::Flow;
+    ///
+    /// let windows = Flow::from_iter("steps", 0..6).window(3, 2);
+    /// assert_eq!(windows.into_iter().collect::<Result<Vec<_>, _>>()?, [[0, 1, 2], [2, 3, 4]]);
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn window(self, size: usize, step: usize) -> Flow<Vec<T>> {
+        let fault = (size == 0 || step == 0).then_some("a window has at least one item, and so has a step");
+        self.then_unless(fault, format!("window({size}, {step})"), |upstream| Window {
+            upstream,
+            size,
+            step,
+            open: VecDeque::with_capacity(size),
+            left_out: 0,
+        })
+    }
+}
