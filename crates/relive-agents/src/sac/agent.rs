@@ -110,6 +110,7 @@ impl Agent for SacConfig {
             samples_per_insert: self.samples_per_insert,
             min_size: self.min_replay_size,
             max_size: self.max_replay_size,
+            burst: self.n_step,
         };
         Ok(vec![rules.config()?])
     }

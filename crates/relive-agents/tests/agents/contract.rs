@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, A3cConfig};
+use relive_agents::{A2cConfig, A3cConfig, SacConfig};
 use relive_env::{Action, ArraySpec, Buffer, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
 use relive_rl::RlError;
 use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions};
 use relive_rl::plan::{Agent, MakeEnvironment, SavedPolicy};
 use relive_tensor::{DType, Nest};
 
-use crate::common::{all, numbers, on_policy, options, run, run_in};
+use crate::common::{all, numbers, on_policy, options, run, run_in, small_sac};
 
 /// Steps of a short run.
 const STEPS: u64 = 400;
@@ -41,6 +41,17 @@ fn a3c_with_one_worker_is_a2c() {
         assert!(of(&a3c, environment, 0) == of(&a2c, environment, 0), "{environment}");
     }
     assert!(run(&a3c, &RunOptions { actors: 3, ..options("CartPole-v1", STEPS, 3) }).is_ok());
+}
+
+#[test]
+fn one_thread_never_waits_for_itself() {
+    let narrow = SacConfig { min_replay_size: 1, n_step: 40, samples_per_insert: 64.0, ..small_sac() };
+    let wide = SacConfig { batch_size: 64, samples_per_insert: 0.5, ..narrow.clone() };
+    for sac in [narrow, wide] {
+        let (ratio, agent): (f64, Arc<dyn Agent>) = (sac.samples_per_insert, Arc::new(sac));
+        let summary = run(&agent, &options("Pendulum-v1", 1_000, 1)).unwrap().0.summary;
+        assert!((summary.samples_per_insert / ratio - 1.0).abs() < 0.2, "{summary:?}");
+    }
 }
 
 #[test]

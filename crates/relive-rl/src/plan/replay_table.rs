@@ -20,20 +20,23 @@ pub struct ReplayTable<'a> {
     pub min_size: usize,
     /// Items that are kept.
     pub max_size: u64,
+    /// Items that one step may insert at once, as at the end of an episode of transitions over several steps.
+    pub burst: usize,
 }
 
 impl ReplayTable<'_> {
     /// The table, which is sampled uniformly and loses its oldest items. Its rate limiter lets the samples stray from the ratio by a tenth of
-    /// what the smallest table allows, and at least by two batches.
+    /// what the smallest table allows, at least by two batches, and so far that one thread that acts and learns in turn never waits for itself.
     ///
     /// # Errors
     /// A ratio that no table can keep.
+    #[expect(clippy::cast_precision_loss, reason = "tolerances")]
     pub fn config(&self) -> Result<TableConfig> {
         let least = i64::try_from(self.min_size).unwrap_or(i64::MAX);
-        #[expect(clippy::cast_precision_loss, reason = "a tolerance")]
         let tolerance = RATIO_TOLERANCE * self.samples_per_insert * least as f64;
-        #[expect(clippy::cast_precision_loss, reason = "a tolerance")]
-        let buffer = tolerance.max(2.0 * self.samples_per_insert.max(self.batch_size as f64));
+        let (batch_size, burst) = (self.batch_size as f64, self.burst as f64);
+        let buffer = tolerance.max(2.0 * self.samples_per_insert.max(batch_size));
+        let buffer = buffer.max(batch_size + burst * self.samples_per_insert);
         let limiter = RateLimiterConfig::sample_to_insert_ratio(
             self.samples_per_insert,
             least,

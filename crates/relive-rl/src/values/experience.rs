@@ -85,6 +85,7 @@ impl Experience {
             samples_per_insert: self.samples_per_insert,
             min_size: self.min_replay_size.max(self.batch_size),
             max_size: self.max_replay_size,
+            burst: self.n_step,
         };
         let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
         Ok(rules.config()?.sampler(sampler))
