@@ -31,7 +31,7 @@ impl ActorCriticPolicy {
     /// A policy for a worker.
     ///
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited): the environment has actions of another kind, or observations that are not numbers.
+    /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment has actions of another kind, or observations that are not numbers.
     pub fn new(settings: &Settings, seat: &Seat<'_>) -> Result<ActorCriticPolicy> {
         let (network, params) = ActorCritic::new(
             seat.spec,

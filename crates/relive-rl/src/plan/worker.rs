@@ -67,7 +67,7 @@ impl RolloutWorker {
     /// Acts for so many steps in each environment by the newest weights.
     ///
     /// # Errors
-    /// Those of the environments and the policy; [`NotFinite`](RlError::NotFinite) if an observation, a reward or a discount is NaN or
+    /// Those of the environments and the policy; [`NotFinite`](crate::RlError::NotFinite) if an observation, a reward or a discount is NaN or
     /// infinite.
     pub fn rollout(&mut self, steps: usize) -> Result<Rollout> {
         self.begin()?;
@@ -167,7 +167,7 @@ impl RolloutWorker {
     /// Goes on where a worker of the same environments and settings was saved.
     ///
     /// # Errors
-    /// [`State`](RlError::State) if the bytes are not of such a one.
+    /// [`State`](crate::RlError::State) if the bytes are not of such a one.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let mut parts = [Vec::new(), Vec::new()];
         state::restore("a worker", bytes, |state| self.visit(state, &mut parts))?;
