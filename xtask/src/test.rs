@@ -52,6 +52,8 @@ fn loom(root: &Path) -> Result<()> {
         "test",
         "--package",
         "relive-engine",
+        "--package",
+        "relive-flow",
         "--test",
         "loom",
         "--release",

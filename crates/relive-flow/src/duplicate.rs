@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use parking_lot::Mutex;
-
 use crate::Flow;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::sync::Mutex;
 
 /// What the copies have in common.
 struct Shared<T> {

@@ -2,15 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex};
 
 use crate::metrics::Metrics;
 use crate::node::{Counted, Node};
 use crate::pull::{Polled, Pull, Tagged, Turn, Waits};
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 use crate::{ErrorKind, FlowError, Result};
 
 /// A stream of items, and the graph of operators that makes them.

@@ -11,6 +11,7 @@ mod par;
 mod pull;
 mod ratio;
 mod show;
+mod sync;
 mod union;
 
 pub use error::{ErrorKind, FlowError, Result};

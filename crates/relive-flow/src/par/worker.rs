@@ -2,14 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
-use std::thread::{Builder, JoinHandle};
-
-use parking_lot::{Condvar, Mutex};
 
 use super::runner::ShardFlow;
 use crate::pull::{Polled, Tagged, Turn};
+use crate::sync::{self, AtomicBool, Condvar, JoinHandle, Mutex, Ordering};
 use crate::{ErrorKind, FlowError, Result};
 
 /// The thread of a shard, seen from whoever pulls.
@@ -45,7 +42,8 @@ impl<T: Send + 'static> Worker<T> {
             Shared { desk: Mutex::new(desk), changed: Condvar::new(), stops: AtomicBool::new(false) };
         let shared = Arc::new(shared);
         let of_thread = Arc::clone(&shared);
-        let thread = Builder::new().name(flow.name().to_owned()).spawn(move || of_thread.run(flow));
+        let name = flow.name().to_owned();
+        let thread = sync::spawn(&name, move || of_thread.run(flow));
         let thread = thread.map_err(|error| {
             FlowError::new(ErrorKind::Operator, format!("a thread for a shard cannot be started: {error}"))
         })?;

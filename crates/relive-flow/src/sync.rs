@@ -1,0 +1,98 @@
+//! The locks and threads in use, exchanged for loom's in model checking.
+
+#[cfg(not(relive_loom))]
+pub(crate) use parking_lot::{Condvar, Mutex};
+#[cfg(not(relive_loom))]
+pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(relive_loom))]
+pub(crate) use std::thread::JoinHandle;
+
+#[cfg(relive_loom)]
+pub(crate) use self::model::{AtomicBool, Condvar, JoinHandle, Mutex, Ordering, spawn};
+
+/// Starts a thread.
+#[cfg(not(relive_loom))]
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+#[cfg(relive_loom)]
+mod model {
+    use std::ops::{Deref, DerefMut};
+    use std::time::Instant;
+
+    pub(crate) use loom::sync::atomic::{AtomicBool, Ordering};
+    pub(crate) use loom::thread::JoinHandle;
+
+    const HELD: &str = "the lock is held";
+    const NO_PANIC: &str = "a panic ends the model";
+
+    /// loom's mutex with parking_lot's `lock`.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard(Some(self.0.lock().expect(NO_PANIC)))
+        }
+    }
+
+    /// Is without the lock while it waits.
+    pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_deref().expect(HELD)
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_deref_mut().expect(HELD)
+        }
+    }
+
+    /// loom's condition variable with parking_lot's calls. Nothing is ever late in a model.
+    #[derive(Debug, Default)]
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    /// What a wait with a deadline gives.
+    pub(crate) struct Waited;
+
+    impl Waited {
+        #[expect(clippy::unused_self, reason = "as parking_lot's")]
+        pub(crate) fn timed_out(&self) -> bool {
+            false
+        }
+    }
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self::default()
+        }
+
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            let held = guard.0.take().expect(HELD);
+            guard.0 = Some(self.0.wait(held).expect(NO_PANIC));
+        }
+
+        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> Waited {
+            self.wait(guard);
+            Waited
+        }
+    }
+
+    pub(crate) fn spawn(_name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+        Ok(loom::thread::spawn(run))
+    }
+}

@@ -1,0 +1,71 @@
+//! Every interleaving of threads that make items, hand them over, wait and stop. Run with `RUSTFLAGS="--cfg relive_loom"`.
+#![cfg(relive_loom)]
+
+use loom::thread;
+use relive_flow::{Async, Executor, Flow, Order, ParFlow, Resubmit, Stepped};
+
+/// Interleavings with up to so many switches that nothing makes necessary.
+fn model(run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(run);
+}
+
+fn numbers(count: u32) -> Flow<u32> {
+    Flow::from_iter("numbers", 0..count)
+}
+
+fn items(flow: Flow<u32>) -> Vec<u32> {
+    flow.into_iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_flow_that_works_ahead_gives_all_items_and_its_end() {
+    model(|| assert_eq!(items(numbers(2).prefetch(1)), [0, 1]));
+    model(|| assert_eq!(items(numbers(2).prefetch(2)), [0, 1]));
+}
+
+#[test]
+fn a_flow_that_is_dropped_ends_its_thread_wherever_that_is() {
+    model(|| drop(numbers(2).prefetch(1)));
+    model(|| {
+        let mut flow = numbers(3).prefetch(2);
+        assert_eq!(flow.next().unwrap().unwrap(), 0);
+    });
+}
+
+#[test]
+fn shards_in_threads_lose_nothing() {
+    for resubmit in [Resubmit::Before, Resubmit::After] {
+        model(move || {
+            let shards = ParFlow::from_range(&Executor::Threads, 2, 2);
+            let mut found: Vec<u64> =
+                shards.gather_async(Async { depth: 1, resubmit }).into_iter().map(Result::unwrap).collect();
+            found.sort_unstable();
+            assert_eq!(found, [0, 1]);
+        });
+    }
+}
+
+#[test]
+fn who_waits_for_several_is_woken_by_each() {
+    model(|| {
+        let mut joined = items(Flow::union([numbers(1).prefetch(1), numbers(1).prefetch(1)], Order::Ready));
+        joined.sort_unstable();
+        assert_eq!(joined, [0, 0]);
+    });
+}
+
+#[test]
+fn copies_in_two_threads_wait_for_each_other_and_go_on() {
+    model(|| {
+        let [mut one, mut other] = numbers(3).duplicate(1);
+        // From now on each copy knows that the other is pulled by somebody else.
+        for copy in [&mut one, &mut other] {
+            assert_eq!(copy.step().unwrap(), Stepped::Item(0));
+        }
+        let reader = thread::spawn(move || assert_eq!(items(one), [1, 2]));
+        assert_eq!(items(other), [1, 2]);
+        reader.join().unwrap();
+    });
+}
