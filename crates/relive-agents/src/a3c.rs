@@ -9,7 +9,7 @@ use crate::A2cConfig;
 use crate::actor_critic::{ActorCriticPolicy, Settings, asynchronous};
 
 /// The settings of A3C (Mnih et al. 2016): each worker computes the gradient of its own rollout, which is applied as it comes. The defaults are those
-/// of [`A2cConfig`], of which each worker is one. With no actors, or with one, A3C learns as A2C does.
+/// of [`A2cConfig`], of which each worker is one. With no actors A3C learns as A2C does.
 ///
 /// Deviations from the paper: workers have several environments, networks for policy and value are separate, initial weights orthogonal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,18 +56,16 @@ impl Default for A3cConfig {
 
 impl A3cConfig {
     fn shared(&self) -> Settings {
-        let Self { num_envs, num_steps, discount, gae_lambda, learning_rate, anneal, value_cost, .. } = *self;
-        let Self { entropy_cost, max_gradient_norm, .. } = *self;
         let of_each = A2cConfig {
-            num_envs,
-            num_steps,
-            discount,
-            gae_lambda,
-            learning_rate,
-            anneal,
-            value_cost,
-            entropy_cost,
-            max_gradient_norm,
+            num_envs: self.num_envs,
+            num_steps: self.num_steps,
+            discount: self.discount,
+            gae_lambda: self.gae_lambda,
+            learning_rate: self.learning_rate,
+            anneal: self.anneal,
+            value_cost: self.value_cost,
+            entropy_cost: self.entropy_cost,
+            max_gradient_norm: self.max_gradient_norm,
             normalize_observations: false,
             normalize_rewards: false,
             hidden: self.hidden.clone(),

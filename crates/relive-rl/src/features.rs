@@ -1,6 +1,7 @@
 //! Observations as rows of numbers.
 
 use bytemuck::pod_read_unaligned;
+use relive_client::SampleBatch;
 use relive_env::{ArraySpec, Buffer, View};
 use relive_tensor::{DType, Nest};
 
@@ -58,6 +59,24 @@ impl Features {
         self.width
     }
 
+    /// Writes the leaves of all items of a batch, whose first is column `first`, to `out`, which becomes as many rows. `bytes` is memory that is used
+    /// again.
+    pub(crate) fn gather(
+        &self,
+        batch: &SampleBatch,
+        first: usize,
+        bytes: &mut Vec<u8>,
+        out: &mut Vec<f32>,
+    ) -> Result<()> {
+        out.resize(batch.len() * self.width, 0.0);
+        for (index, leaf_bytes) in self.leaf_bytes().enumerate() {
+            bytes.resize(batch.len() * leaf_bytes, 0);
+            batch.gather_into(first + index, bytes)?;
+            self.write_column(index, bytes, out);
+        }
+        Ok(())
+    }
+
     /// Bytes of a leaf in one observation.
     pub(crate) fn leaf_bytes(&self) -> impl Iterator<Item = usize> {
         self.leaves.iter().map(|leaf| leaf.elements * leaf.element_bytes)
@@ -82,7 +101,7 @@ impl Features {
     }
 
     /// Writes the elements of leaf number `index` of many observations, one after the other in `bytes`, into the rows of `out`.
-    pub(crate) fn write_column(&self, index: usize, bytes: &[u8], out: &mut [f32]) {
+    fn write_column(&self, index: usize, bytes: &[u8], out: &mut [f32]) {
         let Some(leaf) = self.leaves.get(index) else { return };
         let before: usize = self.leaves.iter().take(index).map(|leaf| leaf.elements).sum();
         if self.leaves.len() == 1 {

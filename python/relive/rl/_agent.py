@@ -67,7 +67,8 @@ class Agent(Generic[C, P]):
           environment: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; or a function from
             a seed to one of these. A single environment is not closed, and serves a run of one environment without evaluations:
             for the others there is the function.
-          steps: steps in the environment, of all actors together. The episodes that then go on are played to their end.
+          steps: steps in the environment, of all actors together. DQN plays the episodes that then go on to their end; the other agents end with
+            the rollout that reaches the number.
           seed: everything random follows from it, but for what a given environment has begun with. With no actors, the same seed gives the same run.
           actors: threads that act beside the one that learns; 0: one thread does both in turn.
           timeout: seconds after which the run ends early, with what it has by then.

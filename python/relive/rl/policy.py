@@ -147,8 +147,7 @@ class SavedPolicy:
 
         Raises:
           OSError: it cannot be read.
-          DataLossError: it is damaged.
-          ValueError: it is no policy.
+          ValueError: it is damaged, or no policy of such an agent.
         """
         return cls(_native.SavedPolicy.load(os.fspath(path)))
 

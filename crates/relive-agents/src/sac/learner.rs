@@ -94,7 +94,8 @@ impl SacLearner {
             std::thread::scope(|threads| {
                 let directed = threads.spawn(|| direction.find(&seen, of_policy));
                 let criticized = criticism.find(&seen, target, of_critics);
-                (criticized, directed.join().unwrap_or((f32::NAN, f32::NAN)))
+                // A panic goes on here, where the operator tells it.
+                (criticized, directed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             })
         } else {
             (criticism.find(&seen, target, of_critics), direction.find(&seen, of_policy))

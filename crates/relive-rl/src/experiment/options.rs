@@ -18,7 +18,8 @@ pub type MakeEnvironment<'a> = dyn Fn(u64) -> Result<Box<dyn Environment>> + Syn
 pub struct RunOptions {
     /// The environment's name, in messages and in saved runs; a run is resumed only in an environment of the same.
     pub environment: String,
-    /// Steps in the environment, of all actors together; the episodes that then go on are played to their end.
+    /// Steps in the environment, of all actors together. Agents made of actors play the episodes that then go on to their end; a
+    /// [plan](crate::plan) ends with the rollout that reaches the number.
     pub env_steps: u64,
     /// Everything random follows from it. In one thread the same seed gives the same run.
     pub seed: u64,
@@ -72,7 +73,7 @@ pub struct Evaluation {
 pub struct Checkpoints {
     /// Where they are: a folder of this machine, made if it is not there. A bucket's URL is refused.
     pub folder: PathBuf,
-    /// Steps in the environment from one to the next, rounded up to the end of an episode.
+    /// Steps in the environment from one to the next, rounded up to the end of an episode, or of a plan's rollout.
     pub every: u64,
 }
 

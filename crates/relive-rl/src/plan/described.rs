@@ -47,7 +47,7 @@ impl Described {
         }
     }
 
-    /// What is in this text, which is told by its version before it is read any further.
+    /// The description in this text. Its version is checked before anything else is read.
     pub(super) fn from_json(text: &str) -> Result<Described> {
         let value: Value = serde_json::from_str(text).map_err(|error| refused(&error))?;
         match value.get("version").and_then(Value::as_u64) {

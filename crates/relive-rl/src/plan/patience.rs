@@ -8,13 +8,13 @@ use super::Progress;
 use crate::Result;
 use crate::experiment::Stop;
 
-/// How long a plan is waited for before it is looked whether the run is to stop.
+/// How often a waiting run looks whether it is to stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a plan is waited for before that is told.
+/// How long a run waits for its plan before it logs what it waits for.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// What a plan gives next; none at its end, and if the run is to stop. What is waited for long is told in the log.
+/// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged.
 pub(super) fn next(plan: &mut Flow<Progress>, stop: &Stop) -> Result<Option<Progress>> {
     let mut silent_until = Instant::now() + SILENCE;
     loop {

@@ -64,12 +64,7 @@ impl Transitions {
             (columns.action(), &*of_actions, &mut self.actions),
             (columns.next_observation(), &*of_observations, &mut self.next_observations),
         ] {
-            out.resize(batch.len() * features.width(), 0.0);
-            for (index, leaf_bytes) in features.leaf_bytes().enumerate() {
-                bytes.resize(batch.len() * leaf_bytes, 0);
-                batch.gather_into(first + index, bytes)?;
-                features.write_column(index, bytes, out);
-            }
+            features.gather(batch, first, bytes, out)?;
         }
         Ok(())
     }

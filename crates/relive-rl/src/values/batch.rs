@@ -52,8 +52,8 @@ impl Transitions {
         self.discounts.iter_mut().for_each(|of_steps| *of_steps *= discount);
         self.fill_actions(batch, columns)?;
         let (observation, next) = (columns.observation(), columns.next_observation());
-        observations(batch, observation, features, &mut self.bytes, &mut self.observations)?;
-        observations(batch, next, features, &mut self.bytes, &mut self.next_observations)
+        features.gather(batch, observation, &mut self.bytes, &mut self.observations)?;
+        features.gather(batch, next, &mut self.bytes, &mut self.next_observations)
     }
 
     fn fill_actions(&mut self, batch: &SampleBatch, columns: TransitionColumns) -> Result<()> {
@@ -80,21 +80,4 @@ impl Transitions {
         }
         Ok(())
     }
-}
-
-/// The observations of a batch, whose first leaf is column `first`.
-fn observations(
-    batch: &SampleBatch,
-    first: usize,
-    features: &Features,
-    bytes: &mut Vec<u8>,
-    out: &mut Vec<f32>,
-) -> Result<()> {
-    out.resize(batch.len() * features.width(), 0.0);
-    for (index, leaf_bytes) in features.leaf_bytes().enumerate() {
-        bytes.resize(batch.len() * leaf_bytes, 0);
-        batch.gather_into(first + index, bytes)?;
-        features.write_column(index, bytes, out);
-    }
-    Ok(())
 }
