@@ -17,10 +17,15 @@ Connect = Callable[..., relive.Client]
 
 @pytest.fixture
 def dead_port() -> int:
-    """A port that nobody serves."""
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        return int(listener.getsockname()[1])
+    """A port that nobody serves, nor did before: servers of earlier tests had ports that the system chose, and those begin at 32768."""
+    for port in range(20_000, 32_000):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("localhost", port))
+            except OSError:
+                continue
+            return port
+    pytest.fail("every port from 20,000 to 31,999 is in use")
 
 
 def test_a_checkpoint_is_not_waited_for_where_no_server_is(dead_port: int) -> None:
