@@ -15,12 +15,12 @@ use relive_agents::{Streams, weights};
 use relive_env::{ArraySpec, EnvironmentSpec};
 use relive_flow::Flow;
 use relive_nn::{Activation, Adam, Key, Layout, Network, Optimizer, Params, Scratch};
-use relive_rl::experiment::RunOptions;
-use relive_rl::plan::{
-    ActStep, Agent, Crew, Learn, Learner, Learnt, MakeEnvironment, Policy, Progress, Rollout, Rollouts, Seat,
-    Weights, train,
+use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress};
+use relive_rl::run::{RunOptions, train};
+use relive_rl::{
+    ActStep, Agent, Features, Learner, Learnt, Policy, Purpose, Result, RlError, Rollout, Saveable, Seat,
+    Weights,
 };
-use relive_rl::{Features, Purpose, Result, RlError, Saveable};
 
 struct Reinforce {
     learning_rate: f32,
@@ -132,7 +132,7 @@ impl Learner for ReinforceLearner {
         if !self.optimizer.step(&mut self.params, &gradient).is_finite() {
             return Err(RlError::Diverged { step: self.optimizer.steps(), loss: f32::NAN });
         }
-        Ok(Learnt { steps: 1, samples: cells.len() as u64, metrics: Vec::new() })
+        Ok(Learnt { steps: 1, samples: cells.len() as u64, ..Learnt::default() })
     }
 
     fn weights(&self) -> Result<Weights> {
@@ -147,8 +147,9 @@ impl Saveable for ReinforceLearner {
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (params, optimizer) = state.split_at(self.params.as_bytes().len().min(state.len()));
-        self.params.set_bytes(params, 1)?;
-        Ok(self.optimizer.set_bytes(optimizer)?)
+        let refused = |error| RlError::state("a learner of REINFORCE", error);
+        self.params.set_bytes(params, 1).map_err(refused)?;
+        self.optimizer.set_bytes(optimizer).map_err(refused)
     }
 }
 

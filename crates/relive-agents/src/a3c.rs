@@ -1,8 +1,8 @@
 //! Asynchronous advantage actor-critic.
 
 use relive_flow::Flow;
-use relive_rl::Result;
-use relive_rl::plan::{Agent, Crew, Policy, Progress, Seat, settings_of};
+use relive_rl::plan::{Crew, Progress};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use serde::{Deserialize, Serialize};
 
 use crate::A2cConfig;

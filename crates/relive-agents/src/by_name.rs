@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use relive_rl::plan::Agent;
-use relive_rl::{Result, RlError};
+use relive_rl::{Agent, Result, RlError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{A2cConfig, A3cConfig, PpoConfig, SacConfig};
+use crate::{A2cConfig, A3cConfig, DqnConfig, PpoConfig, SacConfig};
 
 /// The names of all agents.
-pub const NAMES: [&str; 4] = ["a2c", "a3c", "ppo", "sac"];
+pub const NAMES: [&str; 5] = ["a2c", "a3c", "dqn", "ppo", "sac"];
 
 /// The agent of a name with these settings, a JSON object; what is not in it is the default.
 ///
@@ -27,6 +26,7 @@ pub fn from_json(name: &str, settings: &str) -> Result<Arc<dyn Agent>> {
     match name {
         "a2c" => made::<A2cConfig>(settings),
         "a3c" => made::<A3cConfig>(settings),
+        "dqn" => made::<DqnConfig>(settings),
         "ppo" => made::<PpoConfig>(settings),
         "sac" => made::<SacConfig>(settings),
         _ => Err(unknown(name)),
@@ -41,6 +41,7 @@ pub fn preset(name: &str, environment: &str) -> Result<String> {
     match name {
         "a2c" => Ok(text(&A2cConfig::default())),
         "a3c" => Ok(text(&A3cConfig::default())),
+        "dqn" => Ok(text(&DqnConfig::for_environment(environment))),
         "ppo" => Ok(text(&PpoConfig::for_environment(environment))),
         "sac" => Ok(text(&SacConfig::for_environment(environment))),
         _ => Err(unknown(name)),
@@ -62,5 +63,5 @@ fn text(settings: &impl Serialize) -> String {
 }
 
 fn unknown(name: &str) -> RlError {
-    RlError::Setting { name: "the agent", got: name.to_owned(), expected: "a2c, a3c, ppo or sac" }
+    RlError::Setting { name: "the agent", got: name.to_owned(), expected: "a2c, a3c, dqn, ppo or sac" }
 }

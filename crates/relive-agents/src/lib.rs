@@ -3,12 +3,16 @@
 
 mod a2c;
 mod a3c;
+mod actions;
 pub mod actor_critic;
 mod by_name;
+mod dqn;
+mod epsilon_greedy;
 #[cfg(doctest)]
 mod flow_docs;
 mod ppo;
 mod sac;
+mod saved;
 mod settings;
 mod streams;
 pub mod weights;
@@ -16,6 +20,8 @@ pub mod weights;
 pub use a2c::A2cConfig;
 pub use a3c::A3cConfig;
 pub use by_name::{NAMES, from_json, preset};
+pub use dqn::{DqnConfig, DqnLoss};
+pub use epsilon_greedy::EpsilonGreedy;
 pub use ppo::PpoConfig;
 pub use sac::SacConfig;
 pub use streams::Streams;

@@ -2,8 +2,8 @@
 
 use relive_flow::Flow;
 use relive_nn::Adam;
-use relive_rl::Result;
-use relive_rl::plan::{Agent, Crew, Policy, Progress, Seat, settings_of};
+use relive_rl::plan::{Crew, Progress};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};

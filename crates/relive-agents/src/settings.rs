@@ -4,6 +4,9 @@ use std::fmt::Display;
 
 use relive_rl::{Result, RlError};
 
+/// Most hidden layers of a network; the deepest that are trained on a CPU have some dozen.
+const MAX_LAYERS: usize = 64;
+
 /// Whether a setting is in its range.
 pub(crate) fn check(
     name: &'static str,
@@ -32,4 +35,42 @@ pub(crate) fn share(name: &'static str, value: f32) -> Result<()> {
 /// Whether a setting is at least 1.
 pub(crate) fn whole(name: &'static str, value: usize) -> Result<()> {
     check(name, value, value >= 1, "at least 1")
+}
+
+/// Whether these can be the sizes of hidden layers.
+pub(crate) fn layers(hidden: &[usize]) -> Result<()> {
+    for size in hidden {
+        check("hidden", size, *size >= 1, "a list of sizes of at least 1")?;
+    }
+    check("the number of hidden layers", hidden.len(), hidden.len() <= MAX_LAYERS, "at most 64")
+}
+
+/// Whether networks with so many inputs and outputs, and these hidden layers between them, can be made.
+pub(crate) fn fits(inputs: usize, hidden: &[usize], outputs: usize) -> Result<()> {
+    check("the number of numbers of an observation", inputs, inputs >= 1, "at least 1")?;
+    check("the number of outputs of a network", outputs, outputs >= 1, "at least 1")?;
+    let mut widest = inputs.saturating_add(1);
+    let mut total = 0_usize;
+    for size in hidden.iter().copied().chain([outputs]) {
+        total = size.saturating_mul(widest).saturating_add(total);
+        widest = size.saturating_add(1);
+    }
+    let most = relive_nn::limits::MAX_PARAMETERS;
+    check("the number of parameters", total, total <= most, "at most 2**28; use smaller layers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_that_cannot_be_are_refused() {
+        let refused =
+            |inputs, hidden: &[usize], outputs| fits(inputs, hidden, outputs).unwrap_err().to_string();
+        assert!(fits(4, &[64, 64], 2).is_ok());
+        assert!(refused(4, &[1 << 20; 2], 2).contains("at most 2**28"));
+        assert!(refused(4, &[usize::MAX], 2).contains("the number of parameters"));
+        assert!(refused(0, &[8], 2).contains("the number of numbers of an observation is 0"));
+        assert!(refused(4, &[8], 0).contains("the number of outputs of a network is 0"));
+    }
 }

@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use relive_nn::Params;
-use relive_rl::plan::Weights;
-use relive_rl::{Result, RlError};
+use relive_rl::{Result, RlError, Weights};
 use relive_tensor::{DType, Shape, Tensor};
 
 /// All leaves of the parameters by their names, as slices of one copy.

@@ -48,7 +48,6 @@ mod network;
 mod observations;
 mod optim;
 mod params;
-mod random;
 pub mod tape;
 
 pub use error::{Error, ErrorKind};
@@ -58,4 +57,4 @@ pub use network::{LinearInit, Network, NetworkBuilder, Scratch};
 pub use observations::scale_bytes;
 pub use optim::{Adam, Optimizer, RmsProp, Sgd, clip_by_global_norm, global_norm};
 pub use params::{Distribution, Init, Layout, Leaf, Params, safetensors_metadata};
-pub use random::{Key, Stream};
+pub use relive_random::{Key, Stream};

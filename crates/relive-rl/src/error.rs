@@ -5,10 +5,9 @@ use relive_client::Error as ReplayError;
 use relive_engine::BuildError;
 use relive_env::EnvError;
 use relive_flow::FlowError;
-use relive_nn::Error as NetworkError;
 use thiserror::Error;
 
-use crate::remote::TIMES;
+use crate::limits::LEARNER_SILENCE;
 
 /// A result whose error is [`RlError`].
 pub type Result<T, E = RlError> = std::result::Result<T, E>;
@@ -39,7 +38,7 @@ pub enum RlError {
         /// What it may be.
         expected: &'static str,
     },
-    /// Calls of an adder or an actor in the wrong order.
+    /// Calls in the wrong order.
     #[error("{call} needs {needs}")]
     Order {
         /// The call.
@@ -124,15 +123,18 @@ pub enum RlError {
     /// There is another learner for the run on this server.
     #[error(
         "another learner is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \
-         without a sign of it", TIMES.silence.as_secs()
+         without a sign of it", LEARNER_SILENCE.as_secs()
     )]
     OtherLearner,
     /// A checkpoint of a run cannot be written or read.
     #[error("checkpoint: {0}")]
     Checkpoint(#[from] CheckpointError),
-    /// Saved parameters that are damaged, or of another network.
-    #[error("parameters: {0}")]
-    Parameters(#[from] NetworkError),
+    /// The file of a policy that is damaged.
+    #[error("the file of the policy is damaged: {reason}")]
+    DamagedPolicy {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A file that is no saved policy.
     #[error("not a saved policy: {reason}")]
     Policy {
@@ -148,15 +150,9 @@ pub enum RlError {
         #[source]
         error: std::io::Error,
     },
-    /// The run was [told to stop](crate::experiment::Stop).
+    /// The run was [told to stop](crate::run::Stop).
     #[error("the run was told to stop")]
     Stopped,
-    /// The thread of an actor, the learner or the evaluator has panicked, which ends the run; the panic was printed.
-    #[error("the thread of {who} ended with a panic")]
-    Panicked {
-        /// Whose thread it was.
-        who: String,
-    },
 }
 
 impl RlError {
@@ -177,15 +173,13 @@ impl RlError {
         RlError::File { path: path.display().to_string(), error }
     }
 
-    pub(crate) fn setting(
-        name: &'static str,
-        got: impl std::fmt::Display,
-        expected: &'static str,
-    ) -> RlError {
+    /// A setting out of its range.
+    pub fn setting(name: &'static str, got: impl std::fmt::Display, expected: &'static str) -> RlError {
         RlError::Setting { name, got: got.to_string(), expected }
     }
 
-    pub(crate) fn state(what: &'static str, reason: impl std::fmt::Display) -> RlError {
+    /// A saved state that is of something else, or damaged.
+    pub fn state(what: &'static str, reason: impl std::fmt::Display) -> RlError {
         RlError::State { what, reason: reason.to_string() }
     }
 }

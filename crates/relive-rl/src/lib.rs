@@ -2,27 +2,18 @@
 #![forbid(unsafe_code)]
 
 pub mod adders;
-pub mod dqn;
-pub mod experiment;
 pub mod limits;
 pub mod logging;
 pub mod plan;
-pub mod remote;
-pub mod values;
+pub mod run;
 
-mod actor;
-mod agent;
-mod environment_loop;
+mod acting;
+mod contracts;
 mod error;
-mod features;
-mod files;
-mod finite;
+mod policy_file;
 mod state;
-mod variables;
 
-pub use actor::{Actor, Learner, Saveable};
-pub use agent::{Agent, Pace, Place, Purpose};
-pub use environment_loop::{EnvironmentLoop, Episode, Observer};
+pub use acting::{Acted, Episode, Features, Rollout};
+pub use contracts::{ActStep, Agent, Learner, Learnt, Policy, Purpose, Saveable, Seat, Weights, settings_of};
 pub use error::{Result, RlError};
-pub use features::Features;
-pub use variables::{VariableSource, Variables};
+pub use policy_file::{MakeAgent, SavedPolicy};

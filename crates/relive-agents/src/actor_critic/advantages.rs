@@ -1,6 +1,6 @@
 //! How much better actions were than the policy's average.
 
-use relive_rl::plan::Rollout;
+use relive_rl::Rollout;
 
 /// Advantages and returns of the cells of a rollout, `[steps · rows]`.
 #[derive(Debug, Clone, Default, PartialEq)]

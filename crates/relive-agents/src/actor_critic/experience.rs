@@ -1,10 +1,7 @@
 //! What a rollout holds, as rows of numbers.
 
-use relive_env::Buffer;
 use relive_nn::{Params, Scratch};
-use relive_rl::Result;
-use relive_rl::plan::Rollout;
-use relive_tensor::DType;
+use relive_rl::{Result, Rollout};
 
 use super::advantages::{Advantages, generalized_advantages};
 use super::head::Head;
@@ -36,11 +33,10 @@ impl Experience {
         discounts: (f32, f32),
     ) -> Result<()> {
         network.rows(params, &rollout.observations, &mut self.rows);
-        self.choices.clear();
         self.drawn.clear();
         let unclipped = match &network.head {
-            Head::Categorical { dtype, .. } => {
-                choices(&rollout.actions, *dtype, &mut self.choices)?;
+            Head::Categorical(discrete) => {
+                discrete.read(&rollout.actions, &mut self.choices)?;
                 0
             }
             Head::Normal { .. } => {
@@ -59,19 +55,4 @@ impl Experience {
         self.learnable.extend(rollout.learnable());
         Ok(())
     }
-}
-
-fn choices(actions: &Buffer, dtype: DType, out: &mut Vec<usize>) -> Result<()> {
-    // An action that is none is no index, either: it is refused where it is used.
-    match dtype {
-        DType::Int32 => {
-            out.extend(
-                actions.leaf::<i32>(0)?.iter().map(|action| usize::try_from(*action).unwrap_or(usize::MAX)),
-            );
-        }
-        _ => out.extend(
-            actions.leaf::<i64>(0)?.iter().map(|action| usize::try_from(*action).unwrap_or(usize::MAX)),
-        ),
-    }
-    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Gradients that are computed where the rollouts are made, and applied in one place.
 
 use relive_flow::{Async, Flow};
-use relive_rl::plan::{Acted, Batch, Crew, Learn, Learner, Learnt, Progress, Weights};
-use relive_rl::{Result, Saveable};
+use relive_rl::plan::{Batch, Crew, Learn, Progress};
+use relive_rl::{Acted, Learner, Learnt, Result, Saveable, Weights};
 
 use super::{ActorCriticLearner, Settings};
 

@@ -5,6 +5,8 @@ use relive_nn::Stream;
 use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
+use crate::actions::{Discrete, told};
+
 /// ln √(2π).
 pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
@@ -12,7 +14,7 @@ pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Head {
     /// One of some actions: the outputs are logits.
-    Categorical { dtype: DType, actions: usize },
+    Categorical(Discrete),
     /// Independent normal numbers: the outputs are means, and one standard deviation for each number is learned beside the network. What
     /// is drawn beyond the bounds is clipped on its way to the environment.
     Normal { low: Vec<f32>, high: Vec<f32> },
@@ -21,17 +23,16 @@ pub(crate) enum Head {
 impl Head {
     /// For an environment with one discrete action, or with one array of float32.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Head> {
-        let Nest::Leaf(leaf) = &spec.actions else { return Err(unsuited(&spec.actions)) };
-        if let Some(actions) = leaf.num_values() {
-            let actions = usize::try_from(actions).unwrap_or(usize::MAX);
-            return match leaf.dtype {
-                dtype @ (DType::Int32 | DType::Int64) => Ok(Head::Categorical { dtype, actions }),
-                _ => Err(unsuited(&spec.actions)),
-            };
+        if let Some(actions) = Discrete::of(spec) {
+            return Ok(Head::Categorical(actions));
         }
-        if leaf.dtype != DType::Float32 {
-            return Err(unsuited(&spec.actions));
-        }
+        let leaf = match &spec.actions {
+            Nest::Leaf(leaf) if leaf.dtype == DType::Float32 => leaf,
+            others => {
+                let expected = "one discrete action, or one array of float32";
+                return Err(RlError::Unsuited { expected, got: told(others) });
+            }
+        };
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for element in 0..leaf.num_elements()? {
             let (least, most) = bounds(leaf, element);
@@ -44,7 +45,7 @@ impl Head {
     /// Numbers that the network puts out for an observation.
     pub(crate) fn outputs(&self) -> usize {
         match self {
-            Head::Categorical { actions, .. } => *actions,
+            Head::Categorical(actions) => actions.count,
             Head::Normal { low, .. } => low.len(),
         }
     }
@@ -59,14 +60,9 @@ impl Head {
         drawn: &mut [f32],
     ) -> Result<f32> {
         match self {
-            Head::Categorical { dtype, .. } => {
+            Head::Categorical(discrete) => {
                 let (chosen, log_probability) = choose(outputs, stream);
-                match dtype {
-                    DType::Int32 => {
-                        actions.leaf_mut::<i32>(0)?[row] = i32::try_from(chosen).unwrap_or(i32::MAX);
-                    }
-                    _ => actions.leaf_mut::<i64>(0)?[row] = i64::try_from(chosen).unwrap_or(i64::MAX),
-                }
+                discrete.write(chosen, actions, row)?;
                 Ok(log_probability)
             }
             Head::Normal { low, high } => {
@@ -132,13 +128,6 @@ fn bounds(leaf: &ArraySpec, element: usize) -> (f32, f32) {
             (low as f32, high as f32)
         }
     }
-}
-
-fn unsuited(actions: &Nest<ArraySpec>) -> RlError {
-    let leaves: Vec<String> = actions.leaves().map(ToString::to_string).collect();
-    let got =
-        if leaves.is_empty() { "no actions".to_owned() } else { format!("actions of {}", leaves.join(", ")) };
-    RlError::Unsuited { expected: "one discrete action, or one array of float32", got }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use relive_env::{State, TimeStep};
 use relive_nn::{Optimizer, Params, Stream};
-use relive_rl::plan::{Crew, Learner, Learnt, Rollout, Weights};
-use relive_rl::{Result, RlError, Saveable};
+use relive_rl::plan::Crew;
+use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
 
 use super::experience::Experience;
 use super::gradient::Gradient;
@@ -13,6 +13,7 @@ use super::minibatch::{Minibatch, Told, standardize};
 use super::moments::Moments;
 use super::network::ActorCritic;
 use super::{Optimization, Settings};
+use crate::saved::{self, Saved};
 use crate::weights;
 
 /// Scaled rewards are clipped to this on either side.
@@ -111,7 +112,7 @@ impl ActorCriticLearner {
         let log_std = &params.values()[network.log_std.clone()];
         let found =
             network.policy.gradient_into(params, rows, gradient, |outputs, by_outputs| match network.head {
-                Head::Categorical { .. } => loss.categorical(outputs, choices, by_outputs),
+                Head::Categorical(_) => loss.categorical(outputs, choices, by_outputs),
                 Head::Normal { .. } => loss.normal((outputs, log_std), drawn, by_outputs, &mut by_log_std),
             });
         gradient[network.log_std.clone()].copy_from_slice(&by_log_std);
@@ -197,7 +198,7 @@ impl ActorCriticLearner {
         self.minibatch.gradient = gradient.numbers;
         self.step(left, gradient.loss)?;
         self.env_steps += gradient.cells;
-        Ok(Learnt { steps: 1, samples: gradient.cells, metrics: gradient.metrics })
+        Ok(Learnt { steps: 1, samples: gradient.cells, metrics: gradient.metrics, ..Learnt::default() })
     }
 }
 
@@ -215,7 +216,7 @@ impl Learner for ActorCriticLearner {
         self.observe(&rollout);
         self.env_steps += cells;
         let samples = cells * self.settings.epochs as u64;
-        Ok(Learnt { steps: told.minibatches, samples, metrics: told.metrics() })
+        Ok(Learnt { steps: told.minibatches, samples, metrics: told.metrics(), ..Learnt::default() })
     }
 
     fn weights(&self) -> Result<Weights> {
@@ -223,44 +224,38 @@ impl Learner for ActorCriticLearner {
     }
 }
 
+/// Whose state it is, in messages.
+const WHAT: &str = "a learner of policy and value";
+
 impl Saveable for ActorCriticLearner {
     fn save(&mut self) -> Vec<u8> {
-        let mut arrays = [self.params.as_bytes().to_vec(), self.optimizer.to_bytes(), self.stream.to_bytes()];
-        let mut version = self.params.version();
-        let mut bytes = Vec::new();
-        self.visit(&mut State::writer(&mut bytes), &mut arrays, &mut version);
-        bytes
+        self.with_parts(saved::save)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let refused = |reason: &dyn std::fmt::Display| RlError::State {
-            what: "a learner of policy and value",
-            reason: reason.to_string(),
-        };
-        let (mut arrays, mut version) = (<[Vec<u8>; 3]>::default(), 0);
-        let mut state = State::reader(bytes);
-        self.visit(&mut state, &mut arrays, &mut version);
-        state.finish().map_err(|error| refused(&error))?;
-        let [params, optimizer, stream] = &arrays;
-        self.params.set_bytes(params, version).map_err(|error| refused(&error))?;
-        self.optimizer.set_bytes(optimizer).map_err(|error| refused(&error))?;
-        self.stream = Stream::from_bytes(stream).map_err(|error| refused(&error))?;
-        Ok(())
+        self.with_parts(|parts| saved::restore(WHAT, parts, bytes))
     }
 }
 
 impl ActorCriticLearner {
-    fn visit(&mut self, state: &mut State<'_>, arrays: &mut [Vec<u8>; 3], version: &mut u64) {
-        arrays.iter_mut().for_each(|array| state.bytes(array));
-        state.field(version);
-        state.field(&mut self.env_steps);
-        if let Some(moments) = &mut self.observations {
-            moments.visit(state);
-        }
-        if let Some((moments, returns)) = &mut self.returns {
-            moments.visit(state);
-            state.fields(returns);
-        }
+    fn with_parts<R>(&mut self, then: impl FnOnce(&mut [Saved<'_>]) -> R) -> R {
+        let Self { params, optimizer, stream, env_steps, observations, returns, .. } = self;
+        let mut visit = |state: &mut State<'_>| {
+            state.field(env_steps);
+            if let Some(moments) = observations.as_mut() {
+                moments.visit(state);
+            }
+            if let Some((moments, returns)) = returns.as_mut() {
+                moments.visit(state);
+                state.fields(returns);
+            }
+        };
+        then(&mut [
+            Saved::Params(params),
+            Saved::Optimizer(optimizer),
+            Saved::Stream(stream),
+            Saved::Fields(&mut visit),
+        ])
     }
 }
 

@@ -7,6 +7,7 @@ use relive_nn::{Activation, Init, Key, Layout, LinearInit, Network, Params};
 use relive_rl::{Features, Result};
 
 use super::head::Head;
+use crate::settings::fits;
 
 /// Normalised observations are clipped to this on either side.
 const MAX_OBSERVATION: f32 = 10.0;
@@ -33,6 +34,7 @@ impl ActorCritic {
         key: Key,
     ) -> Result<(ActorCritic, Params)> {
         let (features, head) = (Features::of(&spec.observations)?, Head::of(spec)?);
+        fits(features.width(), hidden, head.outputs())?;
         let mut layout = Layout::new();
         let mut network = |name, outputs, gain| {
             let body = Network::builder(&mut layout, name, features.width())

@@ -2,8 +2,7 @@
 
 use relive_env::ArraySpec;
 use relive_nn::{Key, Params, Scratch};
-use relive_rl::plan::{ActStep, Policy, Seat, Weights};
-use relive_rl::{Purpose, Result, Saveable};
+use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::Settings;

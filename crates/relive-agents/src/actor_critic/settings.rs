@@ -3,10 +3,10 @@
 use relive_flow::Flow;
 use relive_nn::{Adam, RmsProp};
 use relive_rl::Result;
-use relive_rl::plan::{Crew, Learn, Progress, Rollouts};
+use relive_rl::plan::{Crew, Learn, Progress};
 
 use super::ActorCriticLearner;
-use crate::settings::{check, not_negative, positive, share, whole};
+use crate::settings::{layers, not_negative, positive, share, whole};
 
 /// How a policy and a value are learned from rollouts.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,10 +77,7 @@ impl Settings {
         whole("num_steps", self.num_steps)?;
         whole("epochs", self.epochs)?;
         whole("minibatch_size", self.minibatch_size.unwrap_or(1))?;
-        for size in &self.hidden {
-            whole("hidden", *size)?;
-        }
-        check("the number of hidden layers", self.hidden.len(), self.hidden.len() <= 64, "at most 64")?;
+        layers(&self.hidden)?;
         share("discount", self.discount)?;
         share("gae_lambda", self.gae_lambda)?;
         self.clip.map_or(Ok(()), |clip| positive("clip", clip))?;

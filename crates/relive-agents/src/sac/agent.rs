@@ -1,15 +1,15 @@
 //! Settings and plan.
 
 use relive_flow::{Flow, Order, Weight};
-use relive_rl::Result;
 use relive_rl::adders::TransitionAdder;
-use relive_rl::plan::{Agent, Crew, Learn, Policy, Progress, ReplayTable, Rollouts, Seat, settings_of};
+use relive_rl::plan::{Crew, Learn, Progress, ReplayTable};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
 use super::learner::SacLearner;
 use super::policy::SacPolicy;
-use crate::settings::{check, positive, share, whole};
+use crate::settings::{check, layers, positive, share, whole};
 
 /// The table that transitions are in.
 const TABLE: &str = "replay";
@@ -91,10 +91,7 @@ impl Agent for SacConfig {
         check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0")?;
         let fits = u64::try_from(self.min_replay_size).is_ok_and(|least| least <= self.max_replay_size);
         check("max_replay_size", self.max_replay_size, fits, "at least min_replay_size")?;
-        for size in &self.hidden {
-            whole("hidden", *size)?;
-        }
-        check("the number of hidden layers", self.hidden.len(), self.hidden.len() <= 64, "at most 64")?;
+        layers(&self.hidden)?;
         share("discount", self.discount)?;
         share("tau", self.tau)?;
         positive("learning_rate", self.learning_rate)?;

@@ -1,13 +1,13 @@
 //! One gradient step of policy, critics and temperature for each batch.
 
-use relive_env::State;
-use relive_nn::{Adam, Init, Layout, Network, Optimizer, Params, Stream};
-use relive_rl::plan::{Crew, Learner, Learnt, SampleBatch, Transitions, Weights};
-use relive_rl::{Result, RlError, Saveable};
+use relive_nn::{Adam, Init, Layout, Network, Optimizer, Params};
+use relive_rl::plan::{Crew, SampleBatch, Transitions};
+use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
 use super::SacConfig;
 use super::gradients::{Criticism, Direction, Seen};
 use super::network::{self, Spaces};
+use crate::saved::{self, Saved};
 use crate::weights;
 
 /// Products of a batch from which a second thread is worth its while.
@@ -55,8 +55,8 @@ impl<N> Trained<N> {
 impl SacLearner {
     pub(super) fn new(config: &SacConfig, crew: &Crew) -> Result<SacLearner> {
         let (spaces, key, rate) = (Spaces::of(crew.spec())?, crew.learner_key(), config.learning_rate);
-        let (policy, policy_params) = network::policy(&spaces, &config.hidden, key);
-        let (critics, critic_params) = network::critics(&spaces, &config.hidden, key);
+        let (policy, policy_params) = network::policy(&spaces, &config.hidden, key)?;
+        let (critics, critic_params) = network::critics(&spaces, &config.hidden, key)?;
         let mut layout = Layout::new();
         layout.add("log_temperature", &[1], Init::Constant(config.initial_temperature.ln()));
         #[expect(clippy::cast_precision_loss, reason = "numbers of an action")]
@@ -118,7 +118,12 @@ impl Learner for SacLearner {
         self.spaces.scale(&mut self.batch.actions);
         let found = self.improve()?.map(f64::from);
         let metrics = ["critic_loss", "policy_loss", "entropy", "temperature"].into_iter().zip(found);
-        Ok(Learnt { steps: 1, samples: batch.len() as u64, metrics: metrics.collect() })
+        Ok(Learnt {
+            steps: 1,
+            samples: batch.len() as u64,
+            metrics: metrics.collect(),
+            priorities: Vec::new(),
+        })
     }
 
     fn weights(&self) -> Result<Weights> {
@@ -131,56 +136,27 @@ const WHAT: &str = "a learner of SAC";
 
 impl Saveable for SacLearner {
     fn save(&mut self) -> Vec<u8> {
-        let streams = [&self.criticism.stream, &self.direction.stream];
-        let mut streams = streams.map(Stream::to_bytes);
-        let mut parts = self.parts().map(|(params, optimizer)| {
-            let optimizer = optimizer.map_or_else(Vec::new, |optimizer| optimizer.to_bytes());
-            (params.version(), [params.as_bytes().to_vec(), optimizer])
-        });
-        let mut bytes = Vec::new();
-        visit(&mut State::writer(&mut bytes), &mut streams, &mut parts);
-        bytes
+        saved::save(&mut self.parts())
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let refused =
-            |reason: &dyn std::fmt::Display| RlError::State { what: WHAT, reason: reason.to_string() };
-        let (mut streams, mut parts) = <([Vec<u8>; 2], [(u64, [Vec<u8>; 2]); 4])>::default();
-        let mut state = State::reader(bytes);
-        visit(&mut state, &mut streams, &mut parts);
-        state.finish().map_err(|error| refused(&error))?;
-        let own = [&mut self.criticism.stream, &mut self.direction.stream];
-        for (stream, bytes) in own.into_iter().zip(&streams) {
-            *stream = Stream::from_bytes(bytes).map_err(|error| refused(&error))?;
-        }
-        for ((params, optimizer), (version, [numbers, of_optimizer])) in self.parts().into_iter().zip(&parts)
-        {
-            params.set_bytes(numbers, *version).map_err(|error| refused(&error))?;
-            if let Some(optimizer) = optimizer {
-                optimizer.set_bytes(of_optimizer).map_err(|error| refused(&error))?;
-            }
-        }
-        Ok(())
+        saved::restore(WHAT, &mut self.parts(), bytes)
     }
 }
 
 impl SacLearner {
-    /// All parameters, with their optimisers if they have one.
-    fn parts(&mut self) -> [(&mut Params, Option<&mut Optimizer>); 4] {
-        let Self { target, policy, critics, temperature, .. } = self;
+    fn parts(&mut self) -> [Saved<'_>; 9] {
+        let Self { target, policy, critics, temperature, criticism, direction, .. } = self;
         [
-            (target, None),
-            (&mut policy.params, Some(&mut policy.optimizer)),
-            (&mut critics.params, Some(&mut critics.optimizer)),
-            (&mut temperature.params, Some(&mut temperature.optimizer)),
+            Saved::Stream(&mut criticism.stream),
+            Saved::Stream(&mut direction.stream),
+            Saved::Params(target),
+            Saved::Params(&mut policy.params),
+            Saved::Optimizer(&mut policy.optimizer),
+            Saved::Params(&mut critics.params),
+            Saved::Optimizer(&mut critics.optimizer),
+            Saved::Params(&mut temperature.params),
+            Saved::Optimizer(&mut temperature.optimizer),
         ]
-    }
-}
-
-fn visit(state: &mut State<'_>, streams: &mut [Vec<u8>; 2], parts: &mut [(u64, [Vec<u8>; 2]); 4]) {
-    streams.iter_mut().for_each(|stream| state.bytes(stream));
-    for (version, arrays) in parts {
-        state.field(version);
-        arrays.iter_mut().for_each(|array| state.bytes(array));
     }
 }

@@ -4,7 +4,9 @@ use relive_env::{Buffer, EnvironmentSpec};
 use relive_nn::{Activation, Key, Layout, LinearInit, Network, Params};
 use relive_rl::{Features, Result, RlError};
 
+use crate::actions;
 use crate::actor_critic::Head;
+use crate::settings::fits;
 
 /// Observations as rows of numbers, and actions scaled to −1..1 and back.
 #[derive(Debug, Clone)]
@@ -25,10 +27,7 @@ impl Spaces {
                 Ok(Spaces { observations, low, high })
             }
             Err(RlError::Unsuited { got, .. }) => Err(RlError::Unsuited { expected, got }),
-            _ => {
-                let leaves: Vec<String> = spec.actions.leaves().map(ToString::to_string).collect();
-                Err(RlError::Unsuited { expected, got: format!("actions of {}", leaves.join(", ")) })
-            }
+            _ => Err(RlError::Unsuited { expected, got: actions::told(&spec.actions) }),
         }
     }
 
@@ -59,24 +58,38 @@ impl Spaces {
 
 /// The network of the policy, which puts out a mean and the logarithm of a standard deviation for each number of an action; and its parameters
 /// to begin with.
-pub(super) fn policy(spaces: &Spaces, hidden: &[usize], key: Key) -> (Network, Params) {
+///
+/// # Errors
+/// There are no such networks.
+pub(super) fn policy(spaces: &Spaces, hidden: &[usize], key: Key) -> Result<(Network, Params)> {
     let mut layout = Layout::new();
     let network =
-        network(&mut layout, "policy", spaces.observations.width(), hidden, 2 * spaces.dimensions());
-    (network, layout.init(key.child("policy")))
+        network(&mut layout, "policy", spaces.observations.width(), hidden, 2 * spaces.dimensions())?;
+    Ok((network, layout.init(key.child("policy"))))
 }
 
 /// Two critics, which value an observation with an action behind it; and their parameters to begin with.
-pub(super) fn critics(spaces: &Spaces, hidden: &[usize], key: Key) -> ([Network; 2], Params) {
+///
+/// # Errors
+/// There are no such networks.
+pub(super) fn critics(spaces: &Spaces, hidden: &[usize], key: Key) -> Result<([Network; 2], Params)> {
     let mut layout = Layout::new();
     let inputs = spaces.observations.width() + spaces.dimensions();
-    let networks = ["critic_1", "critic_2"].map(|name| network(&mut layout, name, inputs, hidden, 1));
-    (networks, layout.init(key.child("critics")))
+    let first = network(&mut layout, "critic_1", inputs, hidden, 1)?;
+    let second = network(&mut layout, "critic_2", inputs, hidden, 1)?;
+    Ok(([first, second], layout.init(key.child("critics"))))
 }
 
-fn network(layout: &mut Layout, name: &str, inputs: usize, hidden: &[usize], outputs: usize) -> Network {
+fn network(
+    layout: &mut Layout,
+    name: &str,
+    inputs: usize,
+    hidden: &[usize],
+    outputs: usize,
+) -> Result<Network> {
+    fits(inputs, hidden, outputs)?;
     let body = Network::builder(layout, name, inputs).init(LinearInit::PyTorch);
-    body.mlp(hidden, Activation::Relu).linear(outputs).build()
+    Ok(body.mlp(hidden, Activation::Relu).linear(outputs).build())
 }
 
 /// Rows of observations and actions side by side.

@@ -1,8 +1,7 @@
 //! Acting.
 
 use relive_nn::{Key, Network, Params, Scratch};
-use relive_rl::plan::{ActStep, Policy, Seat, Weights};
-use relive_rl::{Purpose, Result, Saveable};
+use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
 
 use super::SacConfig;
 use super::loss::Drawn;
@@ -26,7 +25,7 @@ pub(super) struct SacPolicy {
 impl SacPolicy {
     pub(super) fn new(config: &SacConfig, seat: &Seat<'_>) -> Result<SacPolicy> {
         let spaces = Spaces::of(seat.spec)?;
-        let (network, params) = network::policy(&spaces, &config.hidden, Key::from_seed(0));
+        let (network, params) = network::policy(&spaces, &config.hidden, Key::from_seed(0))?;
         Ok(SacPolicy {
             spaces,
             network,

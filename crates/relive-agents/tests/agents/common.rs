@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, A3cConfig, PpoConfig, SacConfig};
-use relive_rl::Result;
-use relive_rl::experiment::{Report, RunOptions};
-use relive_rl::plan::{Agent, MakeEnvironment, Trained, train};
+use relive_agents::{A2cConfig, A3cConfig, DqnConfig, PpoConfig, SacConfig};
+use relive_rl::plan::MakeEnvironment;
+use relive_rl::run::{Report, RunOptions, Trained, train};
+use relive_rl::{Agent, Result};
 
 /// Trains in the environment of a name, and gives all reports beside what the run has come to.
 pub(crate) fn run(agent: &Arc<dyn Agent>, options: &RunOptions) -> Result<(Trained, Vec<Report>)> {
@@ -44,9 +44,15 @@ pub(crate) fn small_sac() -> SacConfig {
     SacConfig { batch_size: 16, samples_per_insert: 8.0, n_step: 3, hidden: vec![16], ..SacConfig::default() }
 }
 
+pub(crate) fn small_dqn() -> DqnConfig {
+    let (batch_size, min_replay_size, max_replay_size) = (16, 50, 300);
+    DqnConfig { batch_size, min_replay_size, max_replay_size, hidden: vec![16], ..DqnConfig::default() }
+}
+
 /// Every agent in a small form, with the environments that it can act in.
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let mut all = on_policy();
+    all.push((Arc::new(small_dqn()), &["CartPole-v1", "catch/0"]));
     all.push((Arc::new(small_sac()), &["Pendulum-v1"]));
     all.push((
         Arc::new(A3cConfig { hidden: vec![16], ..A3cConfig::default() }),

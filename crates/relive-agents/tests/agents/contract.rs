@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use relive_agents::{A2cConfig, A3cConfig, SacConfig};
 use relive_env::{Action, ArraySpec, Buffer, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
-use relive_rl::RlError;
-use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions};
-use relive_rl::plan::{Agent, MakeEnvironment, SavedPolicy};
+use relive_rl::plan::MakeEnvironment;
+use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions};
+use relive_rl::{Agent, RlError, SavedPolicy};
 use relive_tensor::{DType, Nest};
 
 use crate::common::{all, numbers, on_policy, options, run, run_in, small_sac};
@@ -88,11 +88,19 @@ struct Faulty {
 
 impl Faulty {
     fn new(observation: f32, reward: f64, fails: bool) -> Faulty {
-        let spec = EnvironmentSpec::new(
-            ArraySpec::new("", DType::Float32, [1]),
-            ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0),
-        );
+        let actions = ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0);
+        let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions);
         Faulty { spec, length: 0, observation, reward, fails }
+    }
+}
+
+impl Faulty {
+    /// With actions that the agent can take.
+    fn for_agent(mut self, agent: &str) -> Faulty {
+        if agent == "dqn" {
+            self.spec.actions = Nest::Leaf(ArraySpec::discrete("", 2));
+        }
+        self
     }
 }
 
@@ -123,9 +131,10 @@ impl Environment for Faulty {
 }
 
 fn told(actors: usize, faulty: fn() -> Faulty) -> Vec<String> {
-    let outcome = |agent| {
+    let outcome = |agent: Arc<dyn Agent>| {
         let options = RunOptions { actors, ..options("faulty", STEPS, 1) };
-        let make: MakeEnvironment = Arc::new(move |_| Ok(Box::new(faulty())));
+        let name = agent.name();
+        let make: MakeEnvironment = Arc::new(move |_| Ok(Box::new(faulty().for_agent(name))));
         run_in(&agent, &options, &make).unwrap_err().to_string()
     };
     all().into_iter().map(|(agent, _)| outcome(agent)).collect()
@@ -179,7 +188,9 @@ fn saves_of_what_cannot_be_saved_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let checkpoints = Some(Checkpoints { folder: folder.path().to_owned(), every: 10 });
         let saved = RunOptions { checkpoints, ..options("faulty", STEPS, 1) };
-        let make: MakeEnvironment = Arc::new(|_| Ok(Box::new(Faulty::new(0.0, 1.0, false))));
+        let name = agent.name();
+        let make: MakeEnvironment =
+            Arc::new(move |_| Ok(Box::new(Faulty::new(0.0, 1.0, false).for_agent(name))));
         let error = run_in(&agent, &saved, &make).unwrap_err().to_string();
         assert!(error.contains("an environment that can save its state"), "{error}");
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use relive_agents::{A2cConfig, PpoConfig, SacConfig};
-use relive_rl::experiment::{Evaluation, Report, RunOptions};
-use relive_rl::plan::Agent;
+use relive_rl::Agent;
+use relive_rl::run::{Evaluation, Report, RunOptions};
 
 use crate::common::{options, run};
 

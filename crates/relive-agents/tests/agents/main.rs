@@ -5,4 +5,8 @@ mod common;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod dqn;
+#[cfg(test)]
 mod learning;
+#[cfg(test)]
+mod policies;

@@ -1,6 +1,6 @@
 use crate::kernels::math;
 use crate::network::{LinearInit, NetworkBuilder};
-use crate::random::Stream;
+use relive_random::Stream;
 use crate::tape::{Tensor, activation};
 
 /// ln √(2π).

@@ -1,4 +1,4 @@
-use crate::random::Stream;
+use relive_random::Stream;
 
 /// The first of the largest numbers.
 ///

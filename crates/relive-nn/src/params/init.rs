@@ -1,4 +1,4 @@
-use crate::random::Stream;
+use relive_random::Stream;
 
 /// How the numbers of a leaf begin.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,7 +109,7 @@ fn fill_with(values: &mut [f32], mut draw: impl FnMut() -> f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Key;
+    use relive_random::Key;
 
     fn variance(init: Init) -> (f32, f32) {
         let mut values = vec![0.0; 50_000];

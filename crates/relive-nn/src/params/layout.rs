@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::{Init, Params};
 use crate::limits;
-use crate::random::Key;
+use relive_random::Key;
 
 /// The leaves of a set of parameters, in the order in which they lie in memory: name, shape and beginning of each.
 ///

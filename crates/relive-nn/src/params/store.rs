@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
     use crate::params::Init;
-    use crate::random::Key;
+    use relive_random::Key;
 
     fn params(seed: u64) -> Params {
         let mut layout = Layout::new();

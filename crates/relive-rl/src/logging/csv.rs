@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Logger;
 use super::logger::Files;
 use crate::Result;
-use crate::experiment::Report;
+use crate::run::Report;
 
 /// Writes `actor.csv`, `evaluator.csv` and `learner.csv` in a folder, each with a header; files that are there are appended to.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::Logger;
 use super::logger::Files;
 use crate::Result;
-use crate::experiment::Report;
+use crate::run::Report;
 
 /// Writes `actor.jsonl`, `evaluator.jsonl` and `learner.jsonl` in a folder, an object a line; files that are there are appended to.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::experiment::Report;
+use crate::run::Report;
 use crate::{Result, RlError};
 
 /// Time after which what was told must be in the files.

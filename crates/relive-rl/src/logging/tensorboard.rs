@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Logger;
-use crate::experiment::Report;
+use crate::run::Report;
 use crate::{Result, RlError};
 
 /// Writes `events.out.tfevents…` in a folder. Tags are as in `actor/episode_return`, steps are those in the environment.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Logger;
-use crate::experiment::Report;
+use crate::run::Report;
 use crate::{Result, RlError};
 
 /// Writes a line for each label, at most one in so much time.

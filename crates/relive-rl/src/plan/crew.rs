@@ -6,19 +6,17 @@ use relive_client::blocking::Client;
 use relive_engine::{Engine, TableHandle};
 use relive_env::{Environment, EnvironmentSpec, Vectorized};
 use relive_flow::{Executor, ParFlow, Shard};
-use relive_nn::Key;
+use relive_random::Key;
 
-use super::kept::{Kept, Tell};
-use super::{Agent, Learner, Rollout, RolloutWorker, Seat, SharedLearner, WeightStore};
-use crate::experiment::local::unsaved;
-use crate::experiment::parts::{Who, actor_key, environment_seed, learner_key};
-use crate::{Purpose, Result, RlError};
+use super::{SharedLearner, Workers};
+use crate::acting::RolloutWorker;
+use crate::contracts::WeightStore;
+use crate::run::kept::{Kept, Tell};
+use crate::run::seeds::{Who, actor_key, environment_seed, learner_key};
+use crate::{Agent, Learner, Purpose, Result, RlError, Rollout, Seat};
 
 /// Makes an environment with a seed of its own.
 pub type MakeEnvironment = Arc<dyn Fn(u64) -> Result<Box<dyn Environment>> + Send + Sync>;
-
-/// Fragments of all workers of a run, made side by side if they have threads.
-pub type Workers = ParFlow<Rollout, Result<RolloutWorker>>;
 
 const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
@@ -27,25 +25,25 @@ const EVALUATOR: &str = "evaluator";
 #[derive(Clone)]
 pub struct Crew(Arc<Inner>);
 
-pub(super) struct Inner {
-    pub(super) agent: Arc<dyn Agent>,
-    pub(super) make: MakeEnvironment,
-    pub(super) environment: String,
-    pub(super) spec: EnvironmentSpec,
-    pub(super) seed: u64,
+pub(crate) struct Inner {
+    pub(crate) agent: Arc<dyn Agent>,
+    pub(crate) make: MakeEnvironment,
+    pub(crate) environment: String,
+    pub(crate) spec: EnvironmentSpec,
+    pub(crate) seed: u64,
     /// Workers beside the thread that pulls; 0: that thread acts, too.
-    pub(super) actors: usize,
-    pub(super) env_steps: u64,
+    pub(crate) actors: usize,
+    pub(crate) env_steps: u64,
     /// Checkpoints before this.
-    pub(super) checkpoints: u64,
-    pub(super) weights: WeightStore,
-    pub(super) kept: Kept,
-    pub(super) engine: Engine,
-    pub(super) client: Client,
+    pub(crate) checkpoints: u64,
+    pub(crate) weights: WeightStore,
+    pub(crate) kept: Kept,
+    pub(crate) engine: Engine,
+    pub(crate) client: Client,
 }
 
 impl Crew {
-    pub(super) fn new(inner: Inner) -> Crew {
+    pub(crate) fn new(inner: Inner) -> Crew {
         Crew(Arc::new(inner))
     }
 
@@ -55,7 +53,7 @@ impl Crew {
         &self.0.spec
     }
 
-    pub(super) fn agent(&self) -> &dyn Agent {
+    pub(crate) fn agent(&self) -> &dyn Agent {
         self.0.agent.as_ref()
     }
 
@@ -107,7 +105,7 @@ impl Crew {
         for shard in rollouts.shards() {
             self.begin(&shard)?;
         }
-        Ok(rollouts)
+        Ok(Workers::new(rollouts))
     }
 
     /// Restores a worker that was saved, and sees to it that it is.
@@ -147,7 +145,7 @@ impl Crew {
         &self.0.client
     }
 
-    pub(super) fn table(&self, name: &str) -> Result<TableHandle> {
+    pub(crate) fn table(&self, name: &str) -> Result<TableHandle> {
         let expected = "one of the agent's tables";
         self.0.engine.table(name).map_err(|_| RlError::setting("the table of a plan", name, expected))
     }
@@ -172,7 +170,7 @@ impl Crew {
     }
 
     /// A worker that shows what was learned.
-    pub(super) fn evaluator(&self) -> Result<RolloutWorker> {
+    pub(crate) fn evaluator(&self) -> Result<RolloutWorker> {
         let mut worker = self.seated(0, Purpose::Evaluation, &[Who::Evaluator])?;
         self.0.kept.saved(EVALUATOR).map_or(Ok(()), |saved| worker.restore(saved))?;
         Ok(worker)
@@ -188,20 +186,25 @@ impl Crew {
         RolloutWorker::new(number, environments, policy, weights.clone(), environment)
     }
 
-    pub(super) fn weights(&self) -> &WeightStore {
+    pub(crate) fn weights(&self) -> &WeightStore {
         &self.0.weights
     }
 
     /// # Errors
     /// An environment cannot tell its state, so that the run could not be saved.
-    pub(super) fn expect_saveable(&self) -> Result<()> {
+    pub(crate) fn expect_saveable(&self) -> Result<()> {
         let Inner { make, environment, seed, .. } = &*self.0;
         let mut first = make(environment_seed(environment, *seed, Who::Actor(0)))?;
+        let unsaved = || RlError::Unsuited {
+            expected: "an environment that can save its state, since there are to be checkpoints (without a thread of their own for actors, \
+                       all native environments can)",
+            got: "none of its state to tell".to_owned(),
+        };
         first.save().map(drop).ok_or_else(unsaved)
     }
 
     /// The states of all parts, and of the evaluator if it has one.
-    pub(super) fn save(&self, evaluator: Option<Vec<u8>>) -> Vec<u8> {
+    pub(crate) fn save(&self, evaluator: Option<Vec<u8>>) -> Vec<u8> {
         if let Some(state) = evaluator {
             self.0.kept.keep(EVALUATOR, Box::new(move || Some(state.clone())));
         }

@@ -1,12 +1,13 @@
-//! Agents as plans: how experience is made and what is learned from it, as a dataflow that runs in one thread or in several.
+//! What plans are made of.
 //!
-//! An [`Agent`] gives a [`Policy`], which acts in many environments at once, and a plan: a [`Flow`](relive_flow::Flow) of [`Progress`]
-//! that it makes of what its [`Crew`] offers. [`train`] pulls at the plan until there were steps enough.
+//! An [`Agent`](crate::Agent) gives a [`Policy`](crate::Policy), which acts in many environments at once, and a plan: a
+//! [`Flow`](relive_flow::Flow) of [`Progress`] that it makes of what its [`Crew`] offers. [`train`](crate::run::train) pulls at the plan until there
+//! were steps enough.
 //!
 //! ```
-//! # use relive_rl::Result;
-//! # use relive_rl::plan::{Crew, Learn, Learner, Progress, Rollout, Rollouts};
 //! # use relive_flow::Flow;
+//! # use relive_rl::plan::{Crew, Learn, Progress};
+//! # use relive_rl::{Learner, Result, Rollout};
 //! /// The plan of every agent that learns from what it has just seen.
 //! fn on_policy(crew: &Crew, learner: impl Learner<Batch = Rollout> + 'static, steps: usize) -> Result<Flow<Progress>> {
 //!     let learner = crew.learner(learner)?;
@@ -14,34 +15,21 @@
 //! }
 //! ```
 
-mod agent;
 mod crew;
-mod described;
-mod kept;
-mod learner;
-mod operators;
-mod patience;
-mod policy;
+mod learn;
+mod progress;
 mod replay;
 mod replay_table;
-mod rollout;
-mod run;
-mod saved_policy;
+mod shared_learner;
 mod transitions;
-mod weights;
-mod worker;
+mod workers;
 
-pub use crate::experiment::identity::settings_of;
-pub use agent::{Agent, Seat};
-pub use crew::{Crew, MakeEnvironment, Workers};
-pub use learner::{Learner, Learnt, SharedLearner};
-pub use operators::{Batch, Learn, Rollouts};
-pub use policy::{ActStep, Policy};
+pub(crate) use crew::Inner;
+pub use crew::{Crew, MakeEnvironment};
+pub use learn::{Batch, Learn, UpdatePriorities};
+pub use progress::Progress;
 pub use relive_client::SampleBatch;
 pub use replay_table::ReplayTable;
-pub use rollout::{Acted, Progress, Rollout};
-pub use run::{Trained, train};
-pub use saved_policy::{MakeAgent, SavedPolicy};
+pub use shared_learner::SharedLearner;
 pub use transitions::Transitions;
-pub use weights::{WeightStore, Weights};
-pub use worker::RolloutWorker;
+pub use workers::Workers;

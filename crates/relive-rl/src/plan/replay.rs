@@ -8,11 +8,11 @@ use relive_client::blocking::{BatchSampler, Client};
 use relive_client::{BatchOptions, SampleBatch};
 use relive_engine::TableHandle;
 use relive_env::State;
-use relive_flow::{Flow, Polled, Pull, Shard, Tagged, Turn};
+use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
 
-use super::{Crew, Rollout, RolloutWorker, Workers};
+use super::{Crew, Workers};
 use crate::adders::Adder;
-use crate::{Result, RlError, Saveable, state};
+use crate::{Result, RlError, Rollout, Saveable, state};
 
 /// Batches that are read while one is learned from, where workers have threads.
 const BATCHES_AHEAD: usize = 1;
@@ -25,8 +25,8 @@ impl Crew {
         make: impl Fn(&Client) -> Result<A> + Send + Sync + 'static,
     ) -> Workers {
         let (crew, make) = (self.clone(), Arc::new(make));
-        rollouts.on_each(move |rollouts, shard: &Shard<Result<RolloutWorker>>| {
-            let name = format!("adders of worker {}", shard.number());
+        rollouts.on_each(move |rollouts, number| {
+            let name = format!("adders of worker {number}");
             let (crew, make) = (crew.clone(), Arc::clone(&make));
             let stored = Arc::new(Mutex::new(Stored { adders: Vec::new(), is_begun: false }));
             crew.keep_of_worker(&name, {

@@ -20,6 +20,10 @@ pub struct Transitions {
     pub discounts: Vec<f32>,
     /// Where they end: `[batch, width of the observations]`.
     pub next_observations: Vec<f32>,
+    /// How likely each was to be sampled: `[batch]`.
+    pub probabilities: Vec<f32>,
+    /// Under which keys the table has them: `[batch]`.
+    pub keys: Vec<u64>,
     columns: TransitionColumns,
     of_observations: Features,
     of_actions: Features,
@@ -39,6 +43,8 @@ impl Transitions {
             rewards: Vec::new(),
             discounts: Vec::new(),
             next_observations: Vec::new(),
+            probabilities: Vec::new(),
+            keys: Vec::new(),
             columns: TransitionColumns::of(spec),
             of_observations: Features::of(&spec.observations)?,
             of_actions: Features::of(&spec.actions)?,
@@ -51,7 +57,14 @@ impl Transitions {
     ///
     /// # Errors
     /// Its columns are not those of transitions in this environment.
+    #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
     pub fn read(&mut self, batch: &SampleBatch) -> Result<()> {
+        self.keys.clear();
+        self.probabilities.clear();
+        for info in batch.infos() {
+            self.keys.push(info.key);
+            self.probabilities.push(info.probability as f32);
+        }
         for numbers in [&mut self.rewards, &mut self.discounts] {
             numbers.resize(batch.len(), 0.0);
         }

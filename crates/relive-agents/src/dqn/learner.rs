@@ -1,0 +1,129 @@
+//! One gradient step for each batch.
+
+use relive_nn::losses::{self, BatchLoss, Selected};
+use relive_nn::{Adam, Optimizer, Params, Scratch};
+use relive_rl::plan::{Crew, SampleBatch, Transitions};
+use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
+
+use super::DqnConfig;
+use super::loss::Evidence;
+use super::network::QNetwork;
+use crate::saved::{self, Saved};
+use crate::weights;
+
+/// Learns from batches of transitions by an importance-weighted [loss](super::DqnLoss), with a target network. How wrong each transition was is
+/// its new priority.
+#[derive(Debug)]
+pub(super) struct DqnLearner {
+    config: DqnConfig,
+    network: QNetwork,
+    params: Params,
+    target: Params,
+    optimizer: Optimizer,
+    batch: Transitions,
+    actions: Vec<usize>,
+    scratch: [Scratch; 3],
+}
+
+impl DqnLearner {
+    pub(super) fn new(config: &DqnConfig, crew: &Crew) -> Result<DqnLearner> {
+        let (network, params) = QNetwork::new(config, crew.spec(), crew.learner_key())?;
+        let adam = Adam { learning_rate: config.learning_rate, ..Adam::default() };
+        let optimizer = Optimizer::adam(adam, &params);
+        Ok(DqnLearner {
+            optimizer: match config.max_gradient_norm {
+                Some(norm) => optimizer.max_gradient_norm(norm),
+                None => optimizer,
+            },
+            batch: Transitions::new(crew.spec(), config.discount)?,
+            config: config.clone(),
+            network,
+            target: params.clone(),
+            params,
+            actions: Vec::new(),
+            scratch: Default::default(),
+        })
+    }
+
+    /// What the outputs for the actions taken should have been.
+    fn targets(&mut self) -> Vec<f32> {
+        let Self { batch, actions, target, .. } = self;
+        let [for_target, for_online, for_before] = &mut self.scratch;
+        let (network, rule) = (&self.network.network, self.network.rule);
+        let before: &[f32] = match rule.looks_back() {
+            true => network.infer(target, &batch.observations, for_before),
+            false => &[],
+        };
+        rule.targets(&Evidence {
+            rewards: &batch.rewards,
+            discounts: &batch.discounts,
+            actions,
+            before,
+            next_target: network.infer(target, &batch.next_observations, for_target),
+            next_online: network.infer(&self.params, &batch.next_observations, for_online),
+        })
+    }
+
+    /// A step by the batch that was read.
+    fn improve(&mut self) -> Result<BatchLoss> {
+        let (bound, huber, rule) = (self.config.max_abs_reward, self.config.huber, self.network.rule);
+        self.batch.rewards.iter_mut().for_each(|reward| *reward = reward.clamp(-bound, bound));
+        let weights = losses::importance_weights(&self.batch.probabilities, self.config.importance_exponent);
+        let targets = self.targets();
+        let Self { network, params, batch, actions, optimizer, .. } = self;
+        let selected = Selected { actions, weights: &weights };
+        let (found, gradient) =
+            network.network.gradient(params, &batch.observations, |outputs, by_outputs| {
+                rule.loss(outputs, selected, (&targets, huber), by_outputs)
+            });
+        let before = optimizer.steps();
+        let norm = optimizer.step(params, &gradient);
+        // What is not finite is in the parameters now, where the next loss need not show it.
+        let is_finite = norm.is_finite() && found.loss.is_finite();
+        if !is_finite || found.rows.iter().any(|row| !row.is_finite()) {
+            return Err(RlError::Diverged { step: before + 1, loss: found.loss });
+        }
+        if before.is_multiple_of(self.config.target_update_period) {
+            self.target.copy_from(params);
+        }
+        Ok(found)
+    }
+}
+
+impl Learner for DqnLearner {
+    type Batch = SampleBatch;
+
+    fn learn(&mut self, batch: SampleBatch) -> Result<Learnt> {
+        self.batch.read(&batch)?;
+        self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
+        drop(batch);
+        let BatchLoss { loss, rows } = self.improve()?;
+        let priorities = rows.iter().map(|row| f64::from(row.abs()));
+        Ok(Learnt {
+            steps: 1,
+            samples: rows.len() as u64,
+            metrics: vec![("loss", f64::from(loss))],
+            priorities: self.batch.keys.iter().copied().zip(priorities).collect(),
+        })
+    }
+
+    fn weights(&self) -> Result<Weights> {
+        weights::published(&self.params)
+    }
+}
+
+/// Whose state it is, in messages.
+const WHAT: &str = "a learner of DQN";
+
+impl Saveable for DqnLearner {
+    fn save(&mut self) -> Vec<u8> {
+        let Self { target, params, optimizer, .. } = self;
+        saved::save(&mut [Saved::Params(target), Saved::Params(params), Saved::Optimizer(optimizer)])
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let Self { target, params, optimizer, .. } = self;
+        let parts = &mut [Saved::Params(target), Saved::Params(params), Saved::Optimizer(optimizer)];
+        saved::restore(WHAT, parts, bytes)
+    }
+}

@@ -1,0 +1,110 @@
+//! What a DQN agent learns: values, or distributions of returns.
+
+use relive_nn::losses::{self, BatchLoss, Munchausen, Selected, Support};
+use serde::{Deserialize, Serialize};
+
+use super::DqnConfig;
+
+/// What the network's outputs are, and what they are drawn to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DqnLoss {
+    /// Values, by double Q-learning (van Hasselt et al. 2016) with the Huber loss.
+    #[default]
+    DoubleQ,
+    /// Values whose targets reward actions that the policy deems likely (Vieillard et al. 2020), with the Huber loss.
+    Munchausen,
+    /// Distributions over evenly spaced atoms, C51 (Bellemare et al. 2017), with double Q's choice of the next action.
+    Categorical,
+    /// Quantiles of distributions, QR-DQN (Dabney et al. 2018), with double Q's choice of the next action.
+    Quantile,
+}
+
+/// A loss with its settings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule {
+    kind: DqnLoss,
+    support: Support,
+}
+
+/// What the targets are made of; `next` are outputs for the observations that follow, `before` of the target network for those before.
+pub(super) struct Evidence<'a> {
+    pub(super) rewards: &'a [f32],
+    pub(super) discounts: &'a [f32],
+    pub(super) actions: &'a [usize],
+    pub(super) before: &'a [f32],
+    pub(super) next_target: &'a [f32],
+    pub(super) next_online: &'a [f32],
+}
+
+impl Rule {
+    /// By settings that were checked.
+    pub(super) fn new(config: &DqnConfig) -> Rule {
+        let [least, most] = config.value_range;
+        Rule { kind: config.loss, support: Support::new(least, most, config.atoms) }
+    }
+
+    /// Outputs of the network for each action.
+    pub(super) fn atoms(self) -> usize {
+        match self.kind {
+            DqnLoss::DoubleQ | DqnLoss::Munchausen => 1,
+            DqnLoss::Categorical | DqnLoss::Quantile => self.support.atoms(),
+        }
+    }
+
+    /// Whether targets need the target network's outputs for the observations before.
+    pub(super) fn looks_back(self) -> bool {
+        self.kind == DqnLoss::Munchausen
+    }
+
+    /// The values of the actions, from the network's outputs for one observation.
+    #[expect(clippy::cast_precision_loss, reason = "atoms are few")]
+    pub(super) fn values<'a>(self, outputs: &'a [f32], values: &'a mut Vec<f32>) -> &'a [f32] {
+        let rows = outputs.chunks_exact(self.atoms());
+        values.clear();
+        match self.kind {
+            DqnLoss::DoubleQ | DqnLoss::Munchausen => return outputs,
+            DqnLoss::Categorical => values.extend(rows.map(|row| self.support.mean(row))),
+            DqnLoss::Quantile => values.extend(rows.map(|row| row.iter().sum::<f32>() / row.len() as f32)),
+        }
+        values
+    }
+
+    /// What the outputs for the actions taken should have been.
+    pub(super) fn targets(self, evidence: &Evidence<'_>) -> Vec<f32> {
+        let Evidence { rewards, discounts, actions, before, next_target, next_online } = *evidence;
+        match self.kind {
+            DqnLoss::DoubleQ => losses::double_q_targets(rewards, discounts, next_target, next_online),
+            DqnLoss::Munchausen => {
+                let numbers = (rewards, discounts);
+                losses::munchausen_targets(Munchausen::default(), numbers, actions, before, next_target)
+            }
+            DqnLoss::Categorical => {
+                let support = self.support;
+                losses::categorical_double_q_targets(support, rewards, discounts, next_target, next_online)
+            }
+            DqnLoss::Quantile => {
+                losses::quantile_targets(rewards, discounts, self.atoms(), next_target, next_online)
+            }
+        }
+    }
+
+    /// The loss, and its gradient by the outputs.
+    pub(super) fn loss(
+        self,
+        outputs: &[f32],
+        selected: Selected<'_>,
+        (targets, huber): (&[f32], f32),
+        by_outputs: &mut [f32],
+    ) -> BatchLoss {
+        match self.kind {
+            DqnLoss::DoubleQ | DqnLoss::Munchausen => {
+                losses::q_loss(outputs, selected, targets, huber, by_outputs)
+            }
+            DqnLoss::Categorical => {
+                losses::categorical_loss(self.support, outputs, selected, targets, by_outputs)
+            }
+            DqnLoss::Quantile => losses::quantile_loss(outputs, selected, targets, huber, by_outputs),
+        }
+    }
+}

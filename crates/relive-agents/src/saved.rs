@@ -1,0 +1,80 @@
+//! The states of learners: one list of parts serves saving and restoring.
+
+use std::fmt::Display;
+
+use relive_env::State;
+use relive_nn::{Optimizer, Params, Stream};
+use relive_rl::{Result, RlError};
+
+/// A part of a learner whose state is saved.
+pub(crate) enum Saved<'a> {
+    Params(&'a mut Params),
+    Optimizer(&'a mut Optimizer),
+    Stream(&'a mut Stream),
+    /// Whatever else there is.
+    Fields(&'a mut dyn FnMut(&mut State<'_>)),
+}
+
+/// The states of all parts.
+pub(crate) fn save(parts: &mut [Saved<'_>]) -> Vec<u8> {
+    let mut sections: Vec<_> = parts.iter_mut().map(Saved::to_section).collect();
+    let mut bytes = Vec::new();
+    let state = &mut State::writer(&mut bytes);
+    sections.iter_mut().for_each(|section| section.visit(state));
+    bytes
+}
+
+/// Restores as many parts as were [saved](save).
+///
+/// # Errors
+/// [`State`](RlError::State): the bytes are not of such parts.
+pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8]) -> Result<()> {
+    let refused = |reason: &dyn Display| RlError::State { what, reason: reason.to_string() };
+    let mut sections: Vec<_> = parts.iter().map(|_| Section::default()).collect();
+    let mut state = State::reader(bytes);
+    sections.iter_mut().for_each(|section| section.visit(&mut state));
+    state.finish().map_err(|error| refused(&error))?;
+    for (part, Section { version, bytes }) in parts.iter_mut().zip(&sections) {
+        match part {
+            Saved::Params(params) => params.set_bytes(bytes, *version).map_err(|error| refused(&error))?,
+            Saved::Optimizer(optimizer) => optimizer.set_bytes(bytes).map_err(|error| refused(&error))?,
+            Saved::Stream(stream) => {
+                **stream = Stream::from_bytes(bytes).map_err(|error| refused(&error))?;
+            }
+            Saved::Fields(visit) => {
+                let mut state = State::reader(bytes);
+                visit(&mut state);
+                state.finish().map_err(|error| refused(&error))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A part, as bytes.
+#[derive(Default)]
+struct Section {
+    /// Of parameters.
+    version: u64,
+    bytes: Vec<u8>,
+}
+
+impl Section {
+    fn visit(&mut self, state: &mut State<'_>) {
+        state.field(&mut self.version);
+        state.bytes(&mut self.bytes);
+    }
+}
+
+impl Saved<'_> {
+    fn to_section(&mut self) -> Section {
+        let (mut version, mut bytes) = (0, Vec::new());
+        match self {
+            Saved::Params(params) => (version, bytes) = (params.version(), params.as_bytes().to_vec()),
+            Saved::Optimizer(optimizer) => bytes = optimizer.to_bytes(),
+            Saved::Stream(stream) => bytes = stream.to_bytes(),
+            Saved::Fields(visit) => visit(&mut State::writer(&mut bytes)),
+        }
+        Section { version, bytes }
+    }
+}

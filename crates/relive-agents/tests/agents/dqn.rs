@@ -1,0 +1,85 @@
+//! DQN in environments that it can learn, and what it refuses.
+
+use std::sync::Arc;
+
+use relive_agents::{DqnConfig, DqnLoss};
+use relive_rl::run::{Report, RunOptions, Summary};
+use relive_rl::{Agent, Result, RlError};
+
+use crate::common::{options, run, small_dqn};
+
+fn summary(name: &str, config: DqnConfig, env_steps: u64, actors: usize) -> Result<Summary> {
+    let agent: Arc<dyn Agent> = Arc::new(config);
+    Ok(run(&agent, &RunOptions { actors, ..options(name, env_steps, 1) })?.0.summary)
+}
+
+#[test]
+fn catch_is_learned_in_one_thread() {
+    let summary = summary("catch/0", DqnConfig::default(), 9_000, 0).unwrap();
+    assert_eq!(summary.env_steps, 9_000);
+    assert!(summary.mean_return_last_100 >= 0.8, "{summary:?}");
+    assert!((summary.samples_per_insert - 32.0).abs() < 0.5, "{summary:?}");
+}
+
+#[test]
+fn catch_is_learned_by_actors_beside_a_learner() {
+    let summary = summary("catch/0", DqnConfig::default(), 9_000, 2).unwrap();
+    assert!(summary.mean_return_last_100 >= 0.6, "{summary:?}");
+    assert!((summary.samples_per_insert - 32.0).abs() < 3.2, "{summary:?}");
+}
+
+#[test]
+fn every_loss_learns() {
+    for loss in [DqnLoss::Munchausen, DqnLoss::Categorical, DqnLoss::Quantile] {
+        let value_range = [-1.5, 1.5];
+        let config = DqnConfig { loss, atoms: 21, value_range, duelling: true, ..DqnConfig::default() };
+        let summary = summary("catch/0", config, 9_000, 0).unwrap();
+        assert!(summary.mean_return_last_100 >= 0.7, "{loss:?}: {summary:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let of = |seed| {
+        let agent: Arc<dyn Agent> = Arc::new(small_dqn());
+        let (_, reports) = run(&agent, &options("catch/0", 900, seed)).unwrap();
+        let returns = reports.iter().filter_map(|report| match report {
+            Report::Actor(episode) => Some(episode.episode_return.to_bits()),
+            _ => None,
+        });
+        returns.collect::<Vec<_>>()
+    };
+    assert_eq!(of(7), of(7));
+    assert_ne!(of(7), of(8));
+}
+
+#[test]
+fn nests_images_and_duelling_heads_are_taken() {
+    for name in ["CartPole-v1", "deep_sea/0", "bandit/3", "umbrella_length/1"] {
+        let config = DqnConfig { duelling: true, n_step: 1, ..small_dqn() };
+        let summary = summary(name, config, 120, 0).unwrap();
+        assert!(summary.learner_steps > 0, "{name}: {summary:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let refused =
+        |name: &str, config: DqnConfig, actors| summary(name, config, 100, actors).unwrap_err().to_string();
+    assert!(refused("pong", DqnConfig::default(), 0).contains("pong"));
+    assert!(refused("Pendulum-v1", DqnConfig::default(), 1).contains("one discrete action"));
+    let without_batches = DqnConfig { batch_size: 0, ..DqnConfig::default() };
+    assert_eq!(refused("catch/0", without_batches, 0), "batch_size is 0, but it must be at least 1");
+    let huge = DqnConfig { hidden: vec![1 << 40], ..DqnConfig::default() };
+    assert!(refused("catch/0", huge, 0).contains("the number of parameters"));
+}
+
+#[test]
+fn a_learner_that_diverges_says_so() {
+    for actors in [0, 2] {
+        let wild = DqnConfig { learning_rate: 1e36, ..small_dqn() };
+        let error = summary("catch/0", wild, 2_000, actors).unwrap_err();
+        assert!(matches!(error.cause(), RlError::Diverged { .. }), "{error}");
+        assert!(error.to_string().contains("learning_rate"), "{error}");
+    }
+}

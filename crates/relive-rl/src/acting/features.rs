@@ -1,0 +1,146 @@
+//! Observations as rows of numbers.
+
+use bytemuck::pod_read_unaligned;
+use relive_client::SampleBatch;
+use relive_env::{ArraySpec, Buffer, View};
+use relive_tensor::{DType, Nest};
+
+use crate::{Result, RlError};
+
+/// Flattens observations: all elements of all leaves, in their order, as float32.
+#[derive(Debug, Clone)]
+pub struct Features {
+    leaves: Vec<Leaf>,
+    width: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Leaf {
+    dtype: DType,
+    element_bytes: usize,
+    elements: usize,
+}
+
+impl Features {
+    /// For observations of this nest.
+    ///
+    /// # Errors
+    /// There are leaves that are not numbers, or not of one size.
+    pub fn of(observations: &Nest<ArraySpec>) -> Result<Features> {
+        let mut leaves = Vec::new();
+        for (path, spec) in observations.flatten_with_paths() {
+            let dtype = spec.dtype;
+            let element_bytes = dtype.size_bytes().filter(|_| is_number(dtype)).ok_or_else(|| {
+                let path = path.to_string();
+                let place = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
+                let got = format!("one of {}{place}", dtype.numpy_name());
+                RlError::Unsuited { expected: "observations of real numbers of up to 64 bits", got }
+            })?;
+            leaves.push(Leaf { dtype, element_bytes, elements: spec.num_elements()? });
+        }
+        let width = leaves.iter().try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.elements));
+        let width = width.ok_or_else(|| RlError::setting("observations", "beyond counting", "smaller"))?;
+        Ok(Features { leaves, width })
+    }
+
+    /// Numbers of an observation.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Writes the leaves of all items of a batch, whose first is column `first`, to `out`, which becomes as many rows. `bytes` is memory that is used
+    /// again.
+    pub(crate) fn gather(
+        &self,
+        batch: &SampleBatch,
+        first: usize,
+        bytes: &mut Vec<u8>,
+        out: &mut Vec<f32>,
+    ) -> Result<()> {
+        out.resize(batch.len() * self.width, 0.0);
+        for (index, leaf_bytes) in self.leaf_bytes().enumerate() {
+            bytes.resize(batch.len() * leaf_bytes, 0);
+            batch.gather_into(first + index, bytes)?;
+            self.write_column(index, bytes, out);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a leaf in one observation.
+    pub(crate) fn leaf_bytes(&self) -> impl Iterator<Item = usize> {
+        self.leaves.iter().map(|leaf| leaf.elements * leaf.element_bytes)
+    }
+
+    /// Writes one observation to `out`, a row of [`width`](Self::width) numbers.
+    pub fn write(&self, observation: View<'_>, out: &mut [f32]) {
+        let mut rest = out;
+        for (index, leaf) in self.leaves.iter().enumerate() {
+            let (row, others) = rest.split_at_mut(leaf.elements);
+            convert(leaf.dtype, leaf.element_bytes, observation.leaf_bytes(index).unwrap_or_default(), row);
+            rest = others;
+        }
+    }
+
+    /// Writes many observations to `out`, which becomes as many rows of [`width`](Self::width) numbers.
+    pub fn write_rows(&self, observations: &Buffer, out: &mut Vec<f32>) {
+        out.resize(observations.rows() * self.width, 0.0);
+        for index in 0..self.leaves.len() {
+            self.write_column(index, observations.leaf_bytes(index).unwrap_or_default(), out);
+        }
+    }
+
+    /// Writes the elements of leaf number `index` of many observations, one after the other in `bytes`, into the rows of `out`.
+    fn write_column(&self, index: usize, bytes: &[u8], out: &mut [f32]) {
+        let Some(leaf) = self.leaves.get(index) else { return };
+        let before: usize = self.leaves.iter().take(index).map(|leaf| leaf.elements).sum();
+        if self.leaves.len() == 1 {
+            return convert(leaf.dtype, leaf.element_bytes, bytes, out);
+        }
+        let cells = bytes.chunks_exact((leaf.elements * leaf.element_bytes).max(1));
+        for (row, cell) in out.chunks_exact_mut(self.width.max(1)).zip(cells) {
+            let place = row.get_mut(before..before + leaf.elements).unwrap_or_default();
+            convert(leaf.dtype, leaf.element_bytes, cell, place);
+        }
+    }
+}
+
+fn is_number(dtype: DType) -> bool {
+    use DType as D;
+    matches!(
+        dtype,
+        D::Float32
+            | D::Float64
+            | D::Int8
+            | D::Int16
+            | D::Int32
+            | D::Int64
+            | D::UInt8
+            | D::UInt16
+            | D::UInt32
+            | D::UInt64
+            | D::Bool
+    )
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "networks take float32")]
+fn convert(dtype: DType, element_bytes: usize, bytes: &[u8], out: &mut [f32]) {
+    let elements = out.iter_mut().zip(bytes.chunks_exact(element_bytes));
+    macro_rules! each {
+        ($type:ty, $number:expr) => {
+            elements.for_each(|(out, bytes)| *out = $number(pod_read_unaligned::<$type>(bytes)))
+        };
+    }
+    match dtype {
+        DType::Float64 => each!(f64, |value| value as f32),
+        DType::Int8 => each!(i8, f32::from),
+        DType::Int16 => each!(i16, f32::from),
+        DType::Int32 => each!(i32, |value| value as f32),
+        DType::Int64 => each!(i64, |value| value as f32),
+        DType::UInt8 | DType::Bool => each!(u8, f32::from),
+        DType::UInt16 => each!(u16, f32::from),
+        DType::UInt32 => each!(u32, |value| value as f32),
+        DType::UInt64 => each!(u64, |value| value as f32),
+        _ => each!(f32, |value| value),
+    }
+}

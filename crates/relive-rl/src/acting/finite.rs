@@ -1,0 +1,85 @@
+//! Numbers that nothing can be learned from.
+
+use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
+use relive_tensor::DType;
+
+use crate::{Result, RlError};
+
+/// Looks at what an environment gives for numbers that are not finite: one of them in a batch is in all parameters of a network for good.
+pub(crate) struct FiniteCheck {
+    environment: String,
+    /// With their paths.
+    leaves: Vec<(String, ArraySpec)>,
+    episode: u64,
+    step: u64,
+}
+
+impl FiniteCheck {
+    pub(crate) fn new(spec: &EnvironmentSpec) -> FiniteCheck {
+        let leaves = spec.observations.flatten_with_paths().into_iter();
+        let leaves = leaves.map(|(path, leaf)| (path.to_string(), leaf.clone())).collect();
+        FiniteCheck { environment: "the environment".to_owned(), leaves, episode: 0, step: 0 }
+    }
+
+    pub(crate) fn name(&mut self, environment: &str) {
+        environment.clone_into(&mut self.environment);
+    }
+
+    /// An episode has begun.
+    pub(crate) fn first(&mut self, observation: View<'_>) -> Result<()> {
+        self.episode += 1;
+        self.step = 0;
+        self.observation(observation)
+    }
+
+    /// Another step was made.
+    pub(crate) fn next(&mut self, step: TimeStep, observation: View<'_>) -> Result<()> {
+        self.step += 1;
+        for (what, value) in [("reward", step.reward), ("discount", step.discount)] {
+            if !value.is_finite() {
+                return Err(self.refused(what.to_owned(), value));
+            }
+        }
+        self.observation(observation)
+    }
+
+    fn observation(&self, observation: View<'_>) -> Result<()> {
+        for (index, (path, leaf)) in self.leaves.iter().enumerate() {
+            let found = match leaf.dtype {
+                DType::Float32 => first_of(observation.leaf::<f32>(index)?, |value| f64::from(*value)),
+                DType::Float64 => first_of(observation.leaf::<f64>(index)?, |value| *value),
+                _ => None,
+            };
+            if let Some((place, value)) = found {
+                let path = if path.is_empty() { String::new() } else { format!(" of `{path}`") };
+                return Err(self.refused(format!("observation{path} at {}", index_of(leaf, place)), value));
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&self, place: String, value: f64) -> RlError {
+        let environment = self.environment.clone();
+        RlError::NotFinite { environment, episode: self.episode, step: self.step, place, value }
+    }
+}
+
+/// The first that is not finite. There is none as a rule, and whether there is one is found without branches.
+fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)> {
+    if !values.iter().fold(false, |is_found, value| is_found | !number(value).is_finite()) {
+        return None;
+    }
+    values.iter().map(number).enumerate().find(|(_, value)| !value.is_finite())
+}
+
+/// The index of an element of a leaf, as in `[2, 0]`.
+fn index_of(leaf: &ArraySpec, mut element: usize) -> String {
+    let mut index = Vec::new();
+    for dim in leaf.shape.dims().iter().rev() {
+        let dim = usize::try_from(*dim).unwrap_or(1).max(1);
+        index.push((element % dim).to_string());
+        element /= dim;
+    }
+    index.reverse();
+    format!("[{}]", index.join(", "))
+}

@@ -1,0 +1,10 @@
+//! Acting in environments, and what comes of it.
+
+mod features;
+mod finite;
+mod rollout;
+mod worker;
+
+pub use features::Features;
+pub use rollout::{Acted, Episode, Rollout};
+pub(crate) use worker::RolloutWorker;

@@ -1,0 +1,203 @@
+//! Acting in environments, fragment by fragment.
+
+use std::time::Instant;
+
+use relive_env::{BatchEnvironment, Buffer, Environment, State, TimeStep, Vectorized};
+
+use super::finite::FiniteCheck;
+use super::{Acted, Episode, Rollout};
+use crate::contracts::WeightStore;
+use crate::{ActStep, Policy, Result, Weights, state};
+
+/// Environments, the policy that acts in them, and where they stand.
+pub(crate) struct RolloutWorker {
+    environments: Vectorized<Box<dyn Environment>>,
+    policy: Box<dyn Policy>,
+    store: WeightStore,
+    weights: Option<Weights>,
+    observations: Buffer,
+    actions: Buffer,
+    extras: Buffer,
+    rows: Vec<Row>,
+    answers: Vec<TimeStep>,
+    acted: Acted,
+    is_begun: bool,
+}
+
+/// The episode of a row, as far as it has come.
+struct Row {
+    finite: FiniteCheck,
+    length: u64,
+    episode_return: f64,
+    since: Instant,
+}
+
+impl RolloutWorker {
+    /// The worker of a number, whose policy takes its weights from a store.
+    ///
+    /// # Errors
+    /// The policy's extras fit no memory.
+    pub(crate) fn new(
+        number: u32,
+        environments: Vectorized<Box<dyn Environment>>,
+        policy: Box<dyn Policy>,
+        weights: WeightStore,
+        name: &str,
+    ) -> Result<RolloutWorker> {
+        let count = environments.len();
+        let row = || {
+            let mut finite = FiniteCheck::new(environments.spec());
+            finite.name(name);
+            Row { finite, length: 0, episode_return: 0.0, since: Instant::now() }
+        };
+        Ok(RolloutWorker {
+            observations: environments.observations()?,
+            actions: environments.actions()?,
+            extras: Buffer::for_nest(&policy.extras(), count)?,
+            rows: std::iter::repeat_with(row).take(count).collect(),
+            answers: vec![TimeStep::restart(); count],
+            acted: Acted { worker: number, ..Acted::default() },
+            environments,
+            policy,
+            store: weights,
+            weights: None,
+            is_begun: false,
+        })
+    }
+
+    /// Acts for so many steps in each environment by the newest weights.
+    ///
+    /// # Errors
+    /// Those of the environments and the policy; [`NotFinite`](crate::RlError::NotFinite) if an observation, a reward or a discount is NaN or
+    /// infinite.
+    pub(crate) fn rollout(&mut self, steps: usize) -> Result<Rollout> {
+        self.begin()?;
+        let rows = self.rows.len();
+        let mut rollout = Rollout {
+            steps,
+            rows,
+            observations: self.observations.with_rows((steps + 1) * rows)?,
+            actions: self.actions.with_rows(steps * rows)?,
+            extras: self.extras.with_rows(steps * rows)?,
+            answers: Vec::with_capacity(steps * rows),
+            weights: self.weights.clone(),
+            acted: Vec::new(),
+        };
+        for time in 0..steps {
+            rollout.observations.copy_rows(time * rows, &self.observations, 0, rows)?;
+            self.step()?;
+            rollout.actions.copy_rows(time * rows, &self.actions, 0, rows)?;
+            rollout.extras.copy_rows(time * rows, &self.extras, 0, rows)?;
+            rollout.answers.extend_from_slice(&self.answers);
+        }
+        rollout.observations.copy_rows(steps * rows, &self.observations, 0, rows)?;
+        rollout.acted.push(self.take_acted());
+        Ok(rollout)
+    }
+
+    /// Plays whole episodes by the newest weights, one after the other in each environment, until there are so many.
+    ///
+    /// # Errors
+    /// As [`rollout`](Self::rollout).
+    pub(crate) fn episodes(&mut self, count: usize) -> Result<Vec<Episode>> {
+        self.is_begun = false;
+        self.begin()?;
+        while self.acted.episodes.len() < count {
+            self.step()?;
+        }
+        let mut episodes = self.take_acted().episodes;
+        episodes.truncate(count);
+        Ok(episodes)
+    }
+
+    /// Takes the newest weights, and resets the environments if that was not done yet.
+    fn begin(&mut self) -> Result<()> {
+        if let Some(weights) = self.store.newer_than(self.version()) {
+            self.policy.load(&weights)?;
+            self.weights = Some(weights);
+        }
+        if !self.is_begun {
+            self.environments.reset(&mut self.observations, &mut self.answers)?;
+            for (number, row) in self.rows.iter_mut().enumerate() {
+                row.begin();
+                row.finite.first(self.observations.row(number))?;
+            }
+            self.is_begun = true;
+        }
+        Ok(())
+    }
+
+    /// Acts once in each environment.
+    fn step(&mut self) -> Result<()> {
+        let Self { environments, policy, observations, actions, extras, answers, .. } = self;
+        policy.act(&mut ActStep { observations, actions, extras })?;
+        environments.step(actions, observations, answers)?;
+        for (number, (row, answer)) in self.rows.iter_mut().zip(&self.answers).enumerate() {
+            let observation = self.observations.row(number);
+            if answer.first() {
+                row.begin();
+                row.finite.first(observation)?;
+                continue;
+            }
+            row.finite.next(*answer, observation)?;
+            self.acted.env_steps += 1;
+            row.length += 1;
+            row.episode_return += answer.reward;
+            if answer.last() {
+                self.acted.episodes.push(row.episode());
+            }
+        }
+        Ok(())
+    }
+
+    fn version(&self) -> Option<u64> {
+        self.weights.as_ref().map(Weights::version)
+    }
+
+    fn take_acted(&mut self) -> Acted {
+        let fresh = Acted { worker: self.acted.worker, ..Acted::default() };
+        Acted { version: self.version(), ..std::mem::replace(&mut self.acted, fresh) }
+    }
+
+    /// All that its future depends on beside the weights; none if an environment cannot tell its state.
+    pub(crate) fn save(&mut self) -> Option<Vec<u8>> {
+        let mut parts = [self.environments.save()?, self.policy.save()];
+        Some(state::save(|state| self.visit(state, &mut parts)))
+    }
+
+    /// Goes on where a worker of the same environments and settings was saved.
+    ///
+    /// # Errors
+    /// [`State`](crate::RlError::State) if the bytes are not of such a one.
+    pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut parts = [Vec::new(), Vec::new()];
+        state::restore("a worker", bytes, |state| self.visit(state, &mut parts))?;
+        let [environments, policy] = parts;
+        self.environments.restore(&environments)?;
+        self.policy.restore(&policy)
+    }
+
+    fn visit(&mut self, state: &mut State<'_>, parts: &mut [Vec<u8>; 2]) {
+        parts.iter_mut().for_each(|part| state.bytes(part));
+        state.field(&mut self.is_begun);
+        for leaf in 0..self.observations.num_leaves() {
+            let place = self.observations.leaf_bytes_mut(leaf).unwrap_or_default();
+            state.fields(place);
+        }
+        for row in &mut self.rows {
+            state.field(&mut row.length);
+            state.field(&mut row.episode_return);
+        }
+        state.field(&mut self.acted.env_steps);
+    }
+}
+
+impl Row {
+    fn begin(&mut self) {
+        (self.length, self.episode_return, self.since) = (0, 0.0, Instant::now());
+    }
+
+    fn episode(&self) -> Episode {
+        Episode { length: self.length, episode_return: self.episode_return, duration: self.since.elapsed() }
+    }
+}

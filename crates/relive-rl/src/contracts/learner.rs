@@ -1,0 +1,35 @@
+//! Learning from batches.
+
+use super::{Saveable, Weights};
+use crate::Result;
+
+/// Learns from one batch after the other.
+pub trait Learner: Saveable + Send {
+    /// What it learns from: a [`Rollout`](crate::Rollout), or samples of a table.
+    type Batch;
+
+    /// Learns from a batch.
+    ///
+    /// # Errors
+    /// The batch cannot be learned from; [`Diverged`](crate::RlError::Diverged) if the loss is not finite.
+    fn learn(&mut self, batch: Self::Batch) -> Result<Learnt>;
+
+    /// What policies act by, as of now.
+    ///
+    /// # Errors
+    /// They cannot be published.
+    fn weights(&self) -> Result<Weights>;
+}
+
+/// What a learner tells of a batch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Learnt {
+    /// Gradient steps that were made.
+    pub steps: u64,
+    /// Items that they were made from, each counted as often as it was used.
+    pub samples: u64,
+    /// Numbers to be logged, by name, such as the loss.
+    pub metrics: Vec<(&'static str, f64)>,
+    /// New priorities of the items that were learned from, by their keys; none where priorities do not count.
+    pub priorities: Vec<(u64, f64)>,
+}

@@ -1,0 +1,42 @@
+//! Acting in many environments at once.
+
+use relive_env::{ArraySpec, Buffer};
+use relive_tensor::Nest;
+
+use super::{Saveable, Weights};
+use crate::Result;
+
+/// One step of a policy in all rows of a worker's environments.
+#[derive(Debug)]
+pub struct ActStep<'a> {
+    /// What is seen, `[rows, …]` for each leaf of the environment's observations.
+    pub observations: &'a Buffer,
+    /// What is done, `[rows, …]` for each leaf of its actions; to be written.
+    pub actions: &'a mut Buffer,
+    /// What else the learner gets, `[rows, …]` for each leaf of [`Policy::extras`]; to be written.
+    pub extras: &'a mut Buffer,
+}
+
+/// Acts for a number of environments at once, each in its row.
+///
+/// What a policy does in a row depends on that row and on the [seat](super::Seat) of it alone, so that the same environments give the same
+/// experience however they are shared out among workers.
+pub trait Policy: Saveable + Send {
+    /// Acts in every row. In rows whose episode has ended, the environment begins anew and the action is ignored; what is written to
+    /// `extras` is kept there, too, since it tells of the last observation.
+    ///
+    /// # Errors
+    /// The policy's own.
+    fn act(&mut self, step: &mut ActStep<'_>) -> Result<()>;
+
+    /// Takes over what a learner has published.
+    ///
+    /// # Errors
+    /// They are not of this policy.
+    fn load(&mut self, weights: &Weights) -> Result<()>;
+
+    /// What it writes beside its actions, such as values and log-probabilities; nothing unless it says so.
+    fn extras(&self) -> Nest<ArraySpec> {
+        Nest::None
+    }
+}

@@ -1,0 +1,169 @@
+//! What an agent has learned, to act by and to keep.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use relive_env::{Buffer, EnvironmentSpec, View, ViewMut};
+use relive_random::Key;
+use relive_tensor::{DType, Shape, Tensor};
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
+
+use super::described::{Described, refused};
+use super::files;
+use crate::run::Trained;
+use crate::{ActStep, Agent, Policy, Purpose, Result, RlError, Seat, Weights};
+
+/// The name of the description in a file's metadata.
+const NAME: &str = "relive.policy";
+
+/// Makes an agent by its name and its settings, a JSON object.
+pub type MakeAgent<'a> = dyn Fn(&str, &str) -> Result<Arc<dyn Agent>> + 'a;
+
+/// A trained policy that acts without exploring.
+///
+/// Saved policies are safetensors files: the weights by their names, and under the metadata's name `relive.policy` the agent, its settings
+/// and what the environment took and gave, as JSON.
+pub struct SavedPolicy {
+    described: Described,
+    spec: EnvironmentSpec,
+    weights: Weights,
+    policy: Box<dyn Policy>,
+    observations: Buffer,
+    actions: Buffer,
+    extras: Buffer,
+}
+
+impl SavedPolicy {
+    /// What a run of an agent has learned.
+    ///
+    /// # Errors
+    /// The run was one of another agent.
+    pub fn of(agent: &dyn Agent, trained: &Trained) -> Result<SavedPolicy> {
+        let settings = agent.settings().into_iter().map(|(name, text)| {
+            let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
+            (name, value)
+        });
+        let described = Described::new(agent.name(), settings.collect(), &trained.spec);
+        SavedPolicy::new(agent, described, trained.weights.clone())
+    }
+
+    fn new(agent: &dyn Agent, described: Described, weights: Weights) -> Result<SavedPolicy> {
+        let spec = described.spec()?;
+        let keys = [Key::from_seed(0)];
+        let mut policy = agent.policy(&Seat { spec: &spec, purpose: Purpose::Evaluation, keys: &keys })?;
+        policy.load(&weights)?;
+        Ok(SavedPolicy {
+            observations: Buffer::for_nest(&spec.observations, 1)?,
+            actions: Buffer::for_nest(&spec.actions, 1)?,
+            extras: Buffer::for_nest(&policy.extras(), 1)?,
+            described,
+            spec,
+            weights,
+            policy,
+        })
+    }
+
+    /// The name of its agent.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.described.agent
+    }
+
+    /// What it sees and does, each as a list of leaves, or one leaf where there is no more.
+    #[must_use]
+    pub fn spec(&self) -> &EnvironmentSpec {
+        &self.spec
+    }
+
+    /// What else the policy has written for the last observation, by its name, such as the `values` of all actions by DQN; none if it writes
+    /// nothing of the name.
+    #[must_use]
+    pub fn extra(&self, name: &str) -> Option<Tensor> {
+        let nest = self.policy.extras();
+        let leaf = nest.flatten_with_paths().into_iter().position(|(path, _)| path.to_string() == name)?;
+        let (dtype, shape) = nest.leaves().nth(leaf).map(|leaf| (leaf.dtype, leaf.shape.clone()))?;
+        let bytes = Bytes::copy_from_slice(self.extras.leaf_bytes(leaf)?);
+        Tensor::new(dtype, shape, bytes).ok()
+    }
+
+    /// Writes the action for an observation.
+    ///
+    /// # Errors
+    /// The observation is not laid out as those that were learned from, or the action as those that were taken.
+    pub fn act(&mut self, observation: View<'_>, mut action: ViewMut<'_>) -> Result<()> {
+        self.observations.row_mut(0).copy_from(observation)?;
+        let Self { policy, observations, actions, extras, .. } = self;
+        policy.act(&mut ActStep { observations, actions, extras })?;
+        Ok(action.copy_from(self.actions.row(0))?)
+    }
+
+    /// The bytes of a safetensors file.
+    ///
+    /// # Errors
+    /// The weights have tensors of another type than float32.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let views = self.weights.parts().iter().map(|(name, tensor)| {
+            let shape = tensor.shape().dims().iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX));
+            let bytes = tensor.bytes().filter(|_| tensor.dtype() == DType::Float32);
+            let bytes = bytes.ok_or_else(|| refused(&format_args!("{name} is not of float32")))?;
+            let view = TensorView::new(Dtype::F32, shape.collect(), bytes);
+            view.map(|view| (name.as_str(), view)).map_err(|error| refused(&error))
+        });
+        let views: Vec<_> = views.collect::<Result<_>>()?;
+        let text = serde_json::to_string(&self.described).map_err(|error| refused(&error))?;
+        let metadata = HashMap::from([(NAME.to_owned(), text)]);
+        safetensors::serialize(views, Some(metadata)).map_err(|error| refused(&error))
+    }
+
+    /// The policy in the bytes of a safetensors file.
+    ///
+    /// # Errors
+    /// A damaged file, one that is no policy, or one of an agent that `make` does not know.
+    pub fn from_bytes(file: &[u8], make: &MakeAgent<'_>) -> Result<SavedPolicy> {
+        let damaged = |error: SafeTensorError| RlError::DamagedPolicy { reason: error.to_string() };
+        let tensors = SafeTensors::deserialize(file).map_err(damaged)?;
+        let (_, metadata) = SafeTensors::read_metadata(file).map_err(damaged)?;
+        let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(NAME));
+        let text = text.ok_or_else(|| refused(&format_args!("its metadata has nothing under {NAME}")))?;
+        let described = Described::from_json(text)?;
+        let settings = serde_json::Value::Object(described.settings.clone()).to_string();
+        let agent = make(&described.agent, &settings)?;
+        agent.validate()?;
+        let weights = weights(&tensors)?;
+        SavedPolicy::new(agent.as_ref(), described, weights)
+    }
+
+    /// Saves it as a file, which is there whole or not at all. What is no file, as a device or a pipe, is written to as it is.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        files::write_whole(path.as_ref(), &self.to_bytes()?)
+    }
+
+    /// The policy in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or [holds no policy](Self::from_bytes).
+    pub fn load(path: impl AsRef<Path>, make: &MakeAgent<'_>) -> Result<SavedPolicy> {
+        let path = path.as_ref();
+        SavedPolicy::from_bytes(&std::fs::read(path).map_err(|error| RlError::file(path, error))?, make)
+    }
+}
+
+fn weights(file: &SafeTensors<'_>) -> Result<Weights> {
+    let mut parts = Vec::new();
+    for (name, view) in file.tensors() {
+        if view.dtype() != Dtype::F32 {
+            return Err(refused(&format_args!("its tensor {name} is of {:?}, not of float32", view.dtype())));
+        }
+        let dims: Vec<u32> = view.shape().iter().map(|dim| u32::try_from(*dim).unwrap_or(u32::MAX)).collect();
+        let data = Bytes::copy_from_slice(view.data());
+        let tensor = Tensor::new(DType::Float32, Shape::from(dims.as_slice()), data);
+        parts.push((name, tensor.map_err(|error| refused(&error))?));
+    }
+    Ok(Weights::new(0, parts))
+}

@@ -1,0 +1,112 @@
+//! What a run is of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use relive_env::{ArraySpec, EnvironmentSpec};
+use relive_tensor::Nest;
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, RlError};
+
+/// The version of what is written.
+const VERSION: u32 = 2;
+
+/// What a run is of: only one of the same may go on from it. How long it is, who acts in it, and what it tells is no part of that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    version: u32,
+    agent: String,
+    environment: String,
+    observations: String,
+    actions: String,
+    seed: u64,
+    settings: BTreeMap<String, String>,
+}
+
+impl Identity {
+    /// Of an agent by its name and its settings.
+    pub(crate) fn new(
+        (agent, settings): (&str, Vec<(String, String)>),
+        environment: &str,
+        spec: &EnvironmentSpec,
+        seed: u64,
+    ) -> Identity {
+        Identity {
+            version: VERSION,
+            agent: agent.to_owned(),
+            environment: environment.to_owned(),
+            observations: told(&spec.observations),
+            actions: told(&spec.actions),
+            seed,
+            settings: settings.into_iter().collect(),
+        }
+    }
+
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| RlError::state(WHAT, error))
+    }
+
+    /// # Errors
+    /// It is not of this version.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Identity> {
+        let identity: Identity =
+            serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
+        match identity.version {
+            VERSION => Ok(identity),
+            version => Err(RlError::state(WHAT, format_args!("it is of version {version}, not {VERSION}"))),
+        }
+    }
+
+    /// Whether `asked` may go on from this, which is at `place`.
+    ///
+    /// # Errors
+    /// [`OtherRun`](RlError::OtherRun) with all that differs.
+    pub(crate) fn expect(&self, asked: &Identity, place: &str, advice: &'static str) -> Result<()> {
+        let mut differences = Vec::new();
+        let mut compare = |name: &str, saved: Option<String>, asked: Option<String>| {
+            if saved != asked {
+                let [saved, asked] =
+                    [saved, asked].map(|value| value.unwrap_or_else(|| "nothing".to_owned()));
+                differences.push(format!("{name} is {saved} there, {asked} was asked for"));
+            }
+        };
+        for ((name, saved), (_, asked)) in self.fields().into_iter().zip(asked.fields()) {
+            compare(name, Some(saved), Some(asked));
+        }
+        let names: BTreeSet<&String> = self.settings.keys().chain(asked.settings.keys()).collect();
+        for name in names {
+            compare(name, self.settings.get(name).cloned(), asked.settings.get(name).cloned());
+        }
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(RlError::OtherRun { place: place.to_owned(), differences: differences.join("; "), advice })
+    }
+
+    /// The same run with another's seed.
+    pub(crate) fn with_seed_of(self, other: &Identity) -> Identity {
+        Identity { seed: other.seed, ..self }
+    }
+
+    fn fields(&self) -> [(&'static str, String); 5] {
+        [
+            ("agent", self.agent.clone()),
+            ("environment", self.environment.clone()),
+            ("what observations are", self.observations.clone()),
+            ("what actions are", self.actions.clone()),
+            ("seed", self.seed.to_string()),
+        ]
+    }
+}
+
+const WHAT: &str = "what a run is of";
+
+fn told(nest: &Nest<ArraySpec>) -> String {
+    let leaves = nest
+        .flatten_with_paths()
+        .into_iter()
+        .map(|(path, leaf)| format!("{path} {}{:?}", leaf.dtype, leaf.shape.dims()).trim_start().to_owned());
+    leaves.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,20 @@
+//! Runs: an agent's plan, pulled at until there were steps enough, with evaluations, reports and checkpoints on the way.
+
+pub(crate) mod identity;
+pub(crate) mod kept;
+mod options;
+mod patience;
+mod report;
+pub(crate) mod saved;
+pub(crate) mod seeds;
+mod stop;
+mod summary;
+mod tally;
+mod train;
+
+pub(crate) use options::is_due;
+pub use options::{Checkpoints, Evaluation, RunOptions, Watch};
+pub use report::{EpisodeReport, LearnerReport, Report};
+pub use stop::Stop;
+pub use summary::Summary;
+pub use train::{Trained, train};

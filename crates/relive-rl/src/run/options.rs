@@ -1,0 +1,77 @@
+//! What a run is to be.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use relive_engine::Engine;
+
+use super::Stop;
+
+/// What a run is to be.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// The environment's name, in messages and in saved runs; a run is resumed only in an environment of the same.
+    pub environment: String,
+    /// Steps in the environment, of all actors together. The run ends with the rollout that reaches the number.
+    pub env_steps: u64,
+    /// Everything random follows from it. In one thread the same seed gives the same run.
+    pub seed: u64,
+    /// Threads that act beside the one that learns; 0: one thread does both in turn.
+    pub actors: usize,
+    /// Ends the run early.
+    pub stop: Stop,
+    /// Episodes between which the agent shows what it has learned; none unless set.
+    pub evaluation: Option<Evaluation>,
+    /// Where the run is saved on its way, to be resumed from; nowhere unless set.
+    pub checkpoints: Option<Checkpoints>,
+    /// Is shown the tables before the run begins, to serve or watch them.
+    pub watch: Option<Watch>,
+}
+
+/// Is shown a run's tables.
+#[derive(Clone)]
+pub struct Watch(Arc<dyn Fn(&Engine) + Send + Sync>);
+
+impl Watch {
+    /// `watch` is called with the tables; again after each checkpoint of a run in one thread, which makes them anew.
+    #[must_use]
+    pub fn new(watch: impl Fn(&Engine) + Send + Sync + 'static) -> Watch {
+        Watch(Arc::new(watch))
+    }
+
+    pub(crate) fn show(&self, engine: &Engine) {
+        (self.0)(engine);
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
+}
+
+/// When the agent shows what it has learned, without exploring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evaluation {
+    /// Steps in the environment from one evaluation to the next; there is another one at the end.
+    pub every: u64,
+    /// Episodes of an evaluation.
+    pub episodes: u64,
+}
+
+/// Where and when a run is saved: learner, counters, random streams, environments and replay in one checkpoint.
+///
+/// A run whose folder has a checkpoint goes on from the newest. In one thread it then gives the same numbers as if it had never ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// Where they are: a folder of this machine, made if it is not there. A bucket's URL is refused.
+    pub folder: PathBuf,
+    /// Steps in the environment from one to the next, rounded up to the end of a rollout.
+    pub every: u64,
+}
+
+/// Whether what is done every so many steps is to be done now, as they have gone from `before` to `now`.
+pub(crate) fn is_due(every: u64, before: u64, now: u64) -> bool {
+    every > 0 && before / every != now / every
+}

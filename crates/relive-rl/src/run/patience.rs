@@ -1,0 +1,76 @@
+//! Waiting for what a plan gives.
+
+use std::time::{Duration, Instant};
+
+use relive_flow::{ErrorKind, Flow, Monitor};
+
+use super::Stop;
+use crate::Result;
+use crate::plan::Progress;
+
+/// How often a waiting run looks whether it is to stop.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a run waits for its plan before it logs what it waits for.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged.
+pub(super) fn next(plan: &mut Flow<Progress>, stop: &Stop) -> Result<Option<Progress>> {
+    let mut silent_until = Instant::now() + SILENCE;
+    loop {
+        if stop.is_stopped() {
+            return Ok(None);
+        }
+        match plan.next_within(PATIENCE) {
+            None => return Ok(None),
+            Some(Err(error)) if error.kind() == ErrorKind::Timeout => {}
+            Some(progress) => return Ok(Some(progress?)),
+        }
+        if Instant::now() >= silent_until {
+            silent_until += SILENCE;
+            tracing::info!("{}", waiting(&plan.monitor()));
+        }
+    }
+}
+
+/// What a plan waits for, for people.
+fn waiting(plan: &Monitor) -> String {
+    let causes = plan.waiting();
+    let told = causes.iter().map(|operator| {
+        let seconds = operator.waits.unwrap_or_default().as_secs();
+        format!("`{}`, since {seconds} s ({} items so far)", operator.name, operator.items)
+    });
+    format!("the run waits for {}", told.collect::<Vec<_>>().join(" and "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use relive_flow::{Order, Polled, Pull, Turn};
+
+    use super::*;
+
+    /// A source that has taken the waker and never calls it.
+    struct Silent;
+
+    impl Pull<Progress> for Silent {
+        fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Progress> {
+            let _never_woken = turn.waker().clone();
+            Poll::Pending
+        }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_named_and_a_stop_is_heeded() {
+        let silent = |name| Flow::from_pull(name, Silent);
+        let mut plan = Flow::union([silent("replay"), silent("workers")], Order::Ready);
+        assert!(plan.next_within(Duration::ZERO).is_some_and(|item| item.is_err()));
+        let told = waiting(&plan.monitor());
+        let expected = "the run waits for `replay`, since 0 s (0 items so far) and `workers`, since 0 s (0 items so far)";
+        assert_eq!(told, expected);
+        let stop = Stop::default();
+        stop.stop();
+        assert!(next(&mut plan, &stop).unwrap().is_none());
+    }
+}

@@ -1,0 +1,132 @@
+//! A run on disk: a checkpoint of its tables, of which one has an item with all that is no table.
+
+use std::time::Duration;
+
+use relive_checkpoint::{LoadOptions, Store};
+use relive_client::blocking::Client;
+use relive_client::{Nest, Tensor};
+use relive_engine::Engine;
+use relive_table::{CheckpointProgress, Snapshot, TableConfig};
+
+use super::identity::Identity;
+use super::options::Checkpoints;
+use crate::{Result, RlError};
+
+/// The table of saved runs.
+pub(crate) const TABLE: &str = "run";
+
+/// Checkpoints that are kept: the newest, and the one before.
+const KEPT: usize = 2;
+
+/// What to do about another run's folder.
+const ADVICE: &str = "ask for the same, or give another folder for checkpoints (--checkpoint-dir)";
+
+/// Where they are, in messages.
+const WHAT: &str = "the folder of checkpoints";
+
+/// Reading an item that is there does not wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The table whose one item is the newest state.
+pub(crate) fn table() -> TableConfig {
+    TableConfig::new(TABLE).max_size(1)
+}
+
+/// How many states a snapshot's table has seen.
+pub(crate) fn number(snapshot: &Snapshot) -> u64 {
+    let table = snapshot.tables.iter().find(|table| table.config.name == TABLE);
+    table.map_or(0, |table| u64::try_from(table.counters.inserts).unwrap_or(0))
+}
+
+/// Puts a state in the place of the one before, with what it is of.
+pub(crate) fn put(client: &Client, identity: &Identity, state: &[u8]) -> Result<()> {
+    put_into(client, TABLE, identity, state)
+}
+
+/// The same in another table of one item.
+pub(crate) fn put_into(client: &Client, table: &str, identity: &Identity, state: &[u8]) -> Result<()> {
+    let step = Nest::dict([("of", leaf(&identity.to_bytes()?)?), ("state", leaf(state)?)]);
+    Ok(client.insert(&step, &[(table, 1.0)])?)
+}
+
+pub(crate) fn leaf(bytes: &[u8]) -> Result<Nest<Tensor>> {
+    let damaged = |error: &dyn std::fmt::Display| RlError::state("a run", error);
+    let length = u32::try_from(bytes.len()).map_err(|error| damaged(&error))?;
+    Ok(Nest::Leaf(Tensor::from_slice(bytes, [length]).map_err(|error| damaged(&error))?))
+}
+
+/// The newest state, if there is one, and what it is of.
+pub(crate) fn get(client: &Client) -> Result<Option<(Identity, Vec<u8>)>> {
+    get_from(client, TABLE)
+}
+
+/// The same of another table of one item.
+pub(crate) fn get_from(client: &Client, table: &str) -> Result<Option<(Identity, Vec<u8>)>> {
+    let info = client.server_info()?;
+    if info.table(table).is_none_or(|found| found.current_size == 0) {
+        return Ok(None);
+    }
+    let samples = client.with_timeout(PATIENCE).sample(table, 1)?;
+    let Some(sample) = samples.first() else { return Ok(None) };
+    let columns = sample.columns()?;
+    let [identity, state] = columns.as_slice() else {
+        let reason = format_args!("it has {} columns, not 2; it is of another version", columns.len());
+        return Err(RlError::state("a run", reason));
+    };
+    let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state("a run", error));
+    Ok(Some((Identity::from_bytes(&bytes(identity)?)?, bytes(state)?)))
+}
+
+/// The folder with a run's checkpoints.
+pub(crate) struct Folder {
+    path: String,
+    store: Store,
+    every: u64,
+}
+
+impl Folder {
+    pub(crate) fn open(options: &Checkpoints) -> Result<Folder> {
+        let refused = |expected| RlError::setting(WHAT, options.folder.display(), expected);
+        let location = options.folder.to_str().ok_or_else(|| refused("UTF-8"))?;
+        if location.contains("://") {
+            // As a path it would be a new folder of this machine.
+            return Err(refused("the path of a folder: runs are not saved in buckets, nor at other URLs"));
+        }
+        if options.every == 0 {
+            return Err(RlError::setting("the steps from one checkpoint to the next", 0, "at least 1"));
+        }
+        std::fs::create_dir_all(&options.folder).map_err(|error| RlError::file(&options.folder, error))?;
+        let path = options.folder.display().to_string();
+        Ok(Folder { path, store: Store::open(location)?.keep(KEPT), every: options.every })
+    }
+
+    /// Whether what is saved there may be gone on from.
+    ///
+    /// # Errors
+    /// [`OtherRun`](RlError::OtherRun).
+    pub(crate) fn expect(&self, saved: &Identity, asked: &Identity) -> Result<()> {
+        saved.expect(asked, &self.path, ADVICE)
+    }
+
+    /// Says that the run goes on from there.
+    pub(crate) fn announce(&self, env_steps: u64) {
+        tracing::info!("resumed from {} at step {env_steps}", self.path);
+    }
+
+    /// Steps in the environment from one checkpoint to the next.
+    pub(crate) fn every(&self) -> u64 {
+        self.every
+    }
+
+    /// The newest checkpoint.
+    pub(crate) fn load(&self) -> Result<Option<Snapshot>> {
+        Ok(self.store.load_latest(&LoadOptions::new())?.map(|loaded| loaded.snapshot))
+    }
+
+    /// Writes one; what was written.
+    pub(crate) fn save(&self, engine: &Engine) -> Result<Snapshot> {
+        let snapshot = engine.snapshot();
+        self.store.save(snapshot.clone(), &CheckpointProgress::default())?;
+        Ok(snapshot)
+    }
+}

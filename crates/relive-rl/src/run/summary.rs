@@ -1,0 +1,21 @@
+//! What a run came to.
+
+use serde::Serialize;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Mean return of the last hundred episodes, or of all if there were fewer.
+    pub mean_return_last_100: f64,
+    /// Episodes that were played.
+    pub episodes: u64,
+    /// Steps in the environment.
+    pub env_steps: u64,
+    /// Steps of the learner.
+    pub learner_steps: u64,
+    /// Steps in the environment per second, learning included.
+    pub env_steps_per_s: f64,
+    /// How often each item was sampled, of those that came after the ones that learning waits for; without tables how often each step was
+    /// learned from.
+    pub samples_per_insert: f64,
+}

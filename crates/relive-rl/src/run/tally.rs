@@ -1,0 +1,174 @@
+//! The counters of a run.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use relive_env::State;
+
+use super::report::{EpisodeReport, LearnerReport};
+use super::summary::Summary;
+use crate::Episode;
+
+/// Episodes that the mean return is of.
+const LAST_EPISODES: usize = 100;
+
+/// Counts episodes and steps.
+#[derive(Debug)]
+pub(super) struct Tally {
+    started: Instant,
+    seconds_before: f64,
+    last_returns: VecDeque<f64>,
+    episodes: u64,
+    env_steps: u64,
+    evaluations: u64,
+    learner_steps: u64,
+    samples: u64,
+    learner_walltime_s: f64,
+    last_learner_step: Option<Instant>,
+}
+
+impl Tally {
+    pub(super) fn new() -> Tally {
+        Tally {
+            started: Instant::now(),
+            seconds_before: 0.0,
+            last_returns: VecDeque::new(),
+            episodes: 0,
+            env_steps: 0,
+            evaluations: 0,
+            learner_steps: 0,
+            samples: 0,
+            learner_walltime_s: 0.0,
+            last_learner_step: None,
+        }
+    }
+
+    pub(super) fn env_steps(&self) -> u64 {
+        self.env_steps
+    }
+
+    pub(super) fn learner_steps(&self) -> u64 {
+        self.learner_steps
+    }
+
+    /// Actors have made so many steps.
+    pub(super) fn note_env_steps(&mut self, steps: u64) {
+        self.env_steps += steps;
+    }
+
+    /// An episode has ended, whose steps have been counted.
+    pub(super) fn note_episode(&mut self, actor: usize, episode: &Episode) -> EpisodeReport {
+        self.episodes += 1;
+        self.last_returns.push_back(episode.episode_return);
+        if self.last_returns.len() > LAST_EPISODES {
+            self.last_returns.pop_front();
+        }
+        self.report(actor, self.episodes, episode)
+    }
+
+    /// The evaluator has played one.
+    pub(super) fn note_evaluation(&mut self, episode: &Episode) -> EpisodeReport {
+        self.evaluations += 1;
+        self.report(0, self.evaluations, episode)
+    }
+
+    /// The learner has made steps from so many samples. The time before its first one, in which it waits for experience, does not count.
+    pub(super) fn note_learnt(&mut self, steps: u64, samples: u64) {
+        let now = Instant::now();
+        if let Some(last) = self.last_learner_step {
+            self.learner_walltime_s += now.duration_since(last).as_secs_f64();
+        }
+        self.last_learner_step = Some(now);
+        self.learner_steps += steps;
+        self.samples += samples;
+    }
+
+    pub(super) fn learner_report(&self, metrics: Vec<(&'static str, f64)>) -> LearnerReport {
+        LearnerReport {
+            learner_steps: self.learner_steps,
+            env_steps: self.env_steps,
+            walltime_s: self.learner_walltime_s,
+            seconds: self.seconds(),
+            metrics,
+        }
+    }
+
+    fn report(&self, actor: usize, number: u64, episode: &Episode) -> EpisodeReport {
+        EpisodeReport {
+            actor,
+            episode: number,
+            episode_length: episode.length,
+            episode_return: episode.episode_return,
+            env_steps: self.env_steps,
+            learner_steps: self.learner_steps,
+            seconds: self.seconds(),
+        }
+    }
+
+    /// What the run has come to, where so many items could be learned from.
+    #[expect(clippy::cast_precision_loss, reason = "counts for people")]
+    pub(super) fn summary(&self, inserts: u64) -> Summary {
+        let returns = &self.last_returns;
+        Summary {
+            mean_return_last_100: returns.iter().sum::<f64>() / returns.len().max(1) as f64,
+            episodes: self.episodes,
+            env_steps: self.env_steps,
+            learner_steps: self.learner_steps,
+            env_steps_per_s: self.env_steps as f64 / self.seconds().max(f64::MIN_POSITIVE),
+            samples_per_insert: if inserts == 0 { 0.0 } else { self.samples as f64 / inserts as f64 },
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds_before + self.elapsed().as_secs_f64()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// What a checkpoint keeps of it.
+    pub(super) fn visit(&mut self, state: &mut State<'_>) {
+        let mut seconds = self.seconds();
+        state.field(&mut seconds);
+        (self.seconds_before, self.started) = (seconds, Instant::now());
+        let mut returns = u64::try_from(self.last_returns.len()).unwrap_or(0);
+        state.field(&mut returns);
+        let returns = usize::try_from(returns).unwrap_or(LAST_EPISODES).min(LAST_EPISODES);
+        self.last_returns.resize(returns, 0.0);
+        state.fields(self.last_returns.make_contiguous());
+        let counts = [
+            &mut self.episodes,
+            &mut self.env_steps,
+            &mut self.evaluations,
+            &mut self.learner_steps,
+            &mut self.samples,
+        ];
+        counts.into_iter().for_each(|count| state.field(count));
+        state.field(&mut self.learner_walltime_s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state;
+
+    #[test]
+    fn a_saved_tally_goes_on() {
+        let mut tally = Tally::new();
+        for number in 0..150_u32 {
+            let episode_return = f64::from(number);
+            tally.note_env_steps(3);
+            tally.note_episode(0, &Episode { length: 3, episode_return, duration: Duration::ZERO });
+            tally.note_learnt(1, 4);
+        }
+        let bytes = state::save(|state| tally.visit(state));
+        let mut resumed = Tally::new();
+        state::restore("a tally", &bytes, |state| resumed.visit(state)).unwrap();
+        let (of, resumed) = (tally.summary(450), resumed.summary(450));
+        assert_eq!(resumed.mean_return_last_100, 99.5);
+        assert_eq!((of.episodes, of.env_steps, of.learner_steps), (150, 450, 150));
+        assert_eq!(Summary { env_steps_per_s: of.env_steps_per_s, ..resumed }, of);
+    }
+}
