@@ -182,7 +182,7 @@ impl Agent for Reinforce {
         let adam = Adam { learning_rate: self.learning_rate, ..Adam::default() };
         let optimizer = Optimizer::adam(adam, &params);
         let learner = ReinforceLearner { features, network, params, optimizer, discount: self.discount };
-        Ok(crew.rollouts(128)?.sync().learn(crew.learner(learner)?))
+        Ok(crew.rollouts(128)?.sync()?.learn(crew.learner(learner)?))
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum Saved<'a> {
 
 /// The states of all parts.
 pub(crate) fn save(parts: &mut [Saved<'_>]) -> Vec<u8> {
-    let mut sections: Vec<_> = parts.iter_mut().map(Saved::to_section).collect();
+    let mut sections: Vec<_> = parts.iter_mut().map(Saved::section).collect();
     let mut bytes = Vec::new();
     let state = &mut State::writer(&mut bytes);
     sections.iter_mut().for_each(|section| section.visit(state));
@@ -67,7 +67,7 @@ impl Section {
 }
 
 impl Saved<'_> {
-    fn to_section(&mut self) -> Section {
+    fn section(&mut self) -> Section {
         let (mut version, mut bytes) = (0, Vec::new());
         match self {
             Saved::Params(params) => (version, bytes) = (params.version(), params.as_bytes().to_vec()),

@@ -106,6 +106,44 @@ impl<'a> State<'a> {
         }
     }
 
+    /// Fields of a number that may change.
+    pub fn numbers<T: Field + Default>(&mut self, values: &mut Vec<T>) {
+        let mut length = values.len() as u64;
+        self.field(&mut length);
+        if let Direction::Read { rest, short } = &mut self.0 {
+            // No more than there are bytes for.
+            let count = usize::try_from(length).ok().filter(|count| *count <= rest.len());
+            *short |= count.is_none();
+            values.clear();
+            values.resize(count.unwrap_or(0), T::default());
+        }
+        self.fields(values);
+    }
+
+    /// A list whose length may change. `empty` makes the elements that are filled in.
+    pub fn list<T>(
+        &mut self,
+        list: &mut Vec<T>,
+        empty: impl Fn() -> T,
+        visit: impl Fn(&mut State<'_>, &mut T),
+    ) {
+        let mut length = list.len() as u64;
+        self.field(&mut length);
+        if let Direction::Write(_) = self.0 {
+            return list.iter_mut().for_each(|element| visit(self, element));
+        }
+        list.clear();
+        for _ in 0..length {
+            let mut element = empty();
+            visit(self, &mut element);
+            // A damaged length makes no more elements than there are bytes for.
+            if let Direction::Read { short: true, .. } = self.0 {
+                break;
+            }
+            list.push(element);
+        }
+    }
+
     /// Whether all bytes were read, and none were missing.
     ///
     /// # Errors

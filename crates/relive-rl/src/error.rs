@@ -120,6 +120,14 @@ pub enum RlError {
         /// Which it had.
         tables: String,
     },
+    /// A worker of the run, a process, has failed.
+    #[error("worker {worker}: {text}")]
+    Worker {
+        /// Its number.
+        worker: u32,
+        /// Why, as it has told.
+        text: String,
+    },
     /// There is another learner for the run on this server.
     #[error(
         "another learner is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \

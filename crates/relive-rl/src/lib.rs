@@ -5,6 +5,7 @@ pub mod adders;
 pub mod limits;
 pub mod logging;
 pub mod plan;
+pub mod processes;
 pub mod run;
 
 mod acting;

@@ -1,25 +1,42 @@
 //! Gradients that are computed where the rollouts are made, and applied in one place.
 
+use relive_env::State;
 use relive_flow::{Async, Flow};
 use relive_rl::plan::{Batch, Crew, Learn, Progress};
+use relive_rl::processes::{Carried, Layouts};
 use relive_rl::{Acted, Learner, Learnt, Result, Saveable, Weights};
 
+use super::minibatch::Told;
 use super::{ActorCriticLearner, Settings};
 
 /// The gradient of a rollout.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Gradient {
     pub(super) numbers: Vec<f32>,
     pub(super) loss: f32,
     /// Steps that it was made of.
     pub(super) cells: u64,
-    pub(super) metrics: Vec<(&'static str, f64)>,
+    pub(super) told: Told,
     pub(super) acted: Vec<Acted>,
 }
 
 impl Batch for Gradient {
     fn take_acted(&mut self) -> Vec<Acted> {
         std::mem::take(&mut self.acted)
+    }
+}
+
+impl Carried for Gradient {
+    fn empty(_: &Layouts) -> Result<Gradient> {
+        Ok(Gradient::default())
+    }
+
+    fn visit(&mut self, state: &mut State<'_>) -> Result<()> {
+        state.numbers(&mut self.numbers);
+        state.field(&mut self.loss);
+        state.field(&mut self.cells);
+        self.told.visit(state);
+        self.acted.visit(state)
     }
 }
 
@@ -56,5 +73,5 @@ pub(crate) fn asynchronous(settings: &Settings, crew: &Crew) -> Result<Flow<Prog
         let mut learner = differentiating.clone();
         rollouts.try_for_each(move |rollout| learner.gradient(rollout))
     });
-    Ok(gradients.gather_async(Async::default()).learn(crew.learner(Applied(learner))?))
+    Ok(gradients.gather_async(Async::default())?.learn(crew.learner(Applied(learner))?))
 }

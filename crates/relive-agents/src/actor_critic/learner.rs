@@ -183,22 +183,25 @@ impl ActorCriticLearner {
         let mut told = Told::default();
         told.add(found, of_values);
         let (numbers, loss) = (self.minibatch.gradient.clone(), found.loss + of_values);
-        Ok(Gradient {
-            numbers,
-            loss,
-            cells: cells.len() as u64,
-            metrics: told.metrics(),
-            acted: rollout.acted,
-        })
+        Ok(Gradient { numbers, loss, cells: cells.len() as u64, told, acted: rollout.acted })
     }
 
     /// Learns by a gradient that was found elsewhere.
     pub(super) fn apply(&mut self, gradient: Gradient) -> Result<Learnt> {
         let left = self.left();
+        if gradient.numbers.len() != self.minibatch.gradient.len() {
+            let reason = format!("{} numbers", gradient.numbers.len());
+            return Err(RlError::state("a gradient for these networks", reason));
+        }
         self.minibatch.gradient = gradient.numbers;
         self.step(left, gradient.loss)?;
         self.env_steps += gradient.cells;
-        Ok(Learnt { steps: 1, samples: gradient.cells, metrics: gradient.metrics, ..Learnt::default() })
+        Ok(Learnt {
+            steps: 1,
+            samples: gradient.cells,
+            metrics: gradient.told.metrics(),
+            ..Learnt::default()
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Parts of a rollout, and what learning from them tells.
 
+use relive_env::State;
+
 use super::experience::Experience;
 use super::loss::PolicyFound;
 
@@ -50,6 +52,14 @@ impl Told {
         self.policy.clipped += found.clipped;
         self.value_loss += of_values;
         self.minibatches += 1;
+    }
+
+    /// All fields, on their way from a worker to the learner.
+    pub(super) fn visit(&mut self, state: &mut State<'_>) {
+        let PolicyFound { loss, entropy, divergence, clipped } = &mut self.policy;
+        [loss, entropy, divergence, clipped].into_iter().for_each(|number| state.field(number));
+        state.field(&mut self.value_loss);
+        state.field(&mut self.minibatches);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "minibatches of a rollout")]

@@ -92,5 +92,5 @@ impl Settings {
 /// Rollouts of all workers side by side, and learning from them.
 pub(crate) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let learner = crew.learner(ActorCriticLearner::new(settings, crew)?)?;
-    Ok(crew.rollouts(settings.num_steps)?.sync().learn(learner))
+    Ok(crew.rollouts(settings.num_steps)?.sync()?.learn(learner))
 }

@@ -47,7 +47,7 @@ impl Agent for DqnConfig {
         let learner = crew.learner(DqnLearner::new(self, crew)?)?;
         let (spec, n_step, discount) = (crew.spec().clone(), self.n_step, self.discount);
         let adder = move |client: &_| TransitionAdder::new(client, TABLE, &spec, n_step, discount);
-        let acting = crew.store(crew.rollouts(1)?, adder).acting();
+        let acting = crew.store(crew.rollouts(1)?, adder).acting()?;
         let learning = crew.replay(TABLE, self.batch_size)?.learn(learner).update_priorities(crew, TABLE);
         Ok(Flow::union([learning, acting], Order::weighted([Weight::All, Weight::UpTo(1)])))
     }

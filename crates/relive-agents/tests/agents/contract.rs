@@ -78,7 +78,7 @@ fn a_resumed_run_gives_the_same_numbers() {
 }
 
 /// Ends every episode after five steps; its third observation, or its third reward, is what it is told to be.
-struct Faulty {
+pub(crate) struct Faulty {
     spec: EnvironmentSpec,
     length: u32,
     observation: f32,
@@ -87,7 +87,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn new(observation: f32, reward: f64, fails: bool) -> Faulty {
+    pub(crate) fn new(observation: f32, reward: f64, fails: bool) -> Faulty {
         let actions = ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0);
         let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions);
         Faulty { spec, length: 0, observation, reward, fails }
@@ -96,7 +96,7 @@ impl Faulty {
 
 impl Faulty {
     /// With actions that the agent can take.
-    fn for_agent(mut self, agent: &str) -> Faulty {
+    pub(crate) fn for_agent(mut self, agent: &str) -> Faulty {
         if agent == "dqn" {
             self.spec.actions = Nest::Leaf(ArraySpec::discrete("", 2));
         }

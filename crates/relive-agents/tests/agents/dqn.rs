@@ -13,12 +13,21 @@ fn summary(name: &str, config: DqnConfig, env_steps: u64, actors: usize) -> Resu
     Ok(run(&agent, &RunOptions { actors, ..options(name, env_steps, 1) })?.0.summary)
 }
 
+fn of_seeds(seeds: std::ops::RangeInclusive<u64>) -> Vec<Summary> {
+    let agent: Arc<dyn Agent> = Arc::new(DqnConfig::default());
+    seeds.map(|seed| run(&agent, &options("catch/0", 9_000, seed)).unwrap().0.summary).collect()
+}
+
 #[test]
 fn catch_is_learned_in_one_thread() {
-    let summary = summary("catch/0", DqnConfig::default(), 9_000, 0).unwrap();
-    assert_eq!(summary.env_steps, 9_000);
-    assert!(summary.mean_return_last_100 >= 0.8, "{summary:?}");
-    assert!((summary.samples_per_insert - 32.0).abs() < 0.5, "{summary:?}");
+    let runs = of_seeds(1..=3);
+    for summary in &runs {
+        assert_eq!(summary.env_steps, 9_000);
+        assert!((summary.samples_per_insert - 32.0).abs() < 0.5, "{summary:?}");
+    }
+    // The mean of several, since a policy that has learned may be worse for some episodes.
+    let mean = runs.iter().map(|summary| summary.mean_return_last_100).sum::<f64>() / 3.0;
+    assert!(mean >= 0.8, "{runs:?}");
 }
 
 #[test]

@@ -9,4 +9,8 @@ mod dqn;
 #[cfg(test)]
 mod learning;
 #[cfg(test)]
+mod panics;
+#[cfg(test)]
 mod policies;
+#[cfg(test)]
+mod processes;

@@ -1,7 +1,7 @@
 use crate::kernels::math;
 use crate::network::{LinearInit, NetworkBuilder};
-use relive_random::Stream;
 use crate::tape::{Tensor, activation};
+use relive_random::Stream;
 
 /// ln √(2π).
 const HALF_LOG_TWO_PI: f32 = 0.918_938_5;

@@ -11,6 +11,8 @@ use relive_random::Key;
 use super::{SharedLearner, Workers};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
+use crate::processes::{Driver, Layouts, Serving};
+use crate::run::identity::Identity;
 use crate::run::kept::{Kept, Tell};
 use crate::run::seeds::{Who, actor_key, environment_seed, learner_key};
 use crate::{Agent, Learner, Purpose, Result, RlError, Rollout, Seat};
@@ -31,15 +33,23 @@ pub(crate) struct Inner {
     pub(crate) environment: String,
     pub(crate) spec: EnvironmentSpec,
     pub(crate) seed: u64,
-    /// Workers beside the thread that pulls; 0: that thread acts, too.
-    pub(crate) actors: usize,
+    pub(crate) place: Place,
     pub(crate) env_steps: u64,
     /// Checkpoints before this.
     pub(crate) checkpoints: u64,
     pub(crate) weights: WeightStore,
     pub(crate) kept: Kept,
-    pub(crate) engine: Engine,
     pub(crate) client: Client,
+}
+
+/// Where the workers of a run are, and what this process is in it.
+pub(crate) enum Place {
+    /// Everything is in this process. With no actors the thread that learns acts, too, in turn; otherwise each worker is a thread.
+    Here { actors: usize, engine: Engine },
+    /// This process learns, and the workers are others.
+    Driver(Arc<Driver>),
+    /// This process is one of so many workers.
+    Worker { number: u32, of: usize, serving: Arc<Serving> },
 }
 
 impl Crew {
@@ -53,8 +63,42 @@ impl Crew {
         &self.0.spec
     }
 
+    /// The worker of a number, in a process of its own, which acts by weights that are published to it.
+    pub(crate) fn of_worker(
+        (agent, make, client): (&Arc<dyn Agent>, &MakeEnvironment, &Client),
+        (identity, spec, checkpoints): (&Identity, EnvironmentSpec, u64),
+        (number, of): (u32, usize),
+        (weights, serving): (WeightStore, Arc<Serving>),
+    ) -> Crew {
+        Crew::new(Inner {
+            agent: Arc::clone(agent),
+            make: Arc::clone(make),
+            environment: identity.environment.clone(),
+            spec,
+            seed: identity.seed,
+            // Workers that there are too many for still have environments of their own.
+            place: Place::Worker { number, of: of.max(index(number) + 1), serving },
+            env_steps: u64::MAX,
+            checkpoints,
+            weights,
+            kept: Kept::default(),
+            client: client.clone(),
+        })
+    }
+
     pub(crate) fn agent(&self) -> &dyn Agent {
         self.0.agent.as_ref()
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// What rows of the workers look like.
+    pub(super) fn layouts(&self) -> Result<Layouts> {
+        let keys = [actor_key(self.0.seed, Who::Actor(0))];
+        let seat = Seat { spec: &self.0.spec, purpose: Purpose::Training, keys: &keys };
+        Ok(Layouts { spec: self.0.spec.clone(), extras: self.0.agent.policy(&seat)?.extras() })
     }
 
     /// Everything random in the learner follows from it.
@@ -83,7 +127,12 @@ impl Crew {
         if let Some(saved) = self.0.kept.saved(LEARNER) {
             learner.restore(saved)?;
         }
-        let shared = SharedLearner::new(learner, self.0.weights.clone())?;
+        // A worker's process has a learner for what it does for the driver's, which alone publishes.
+        let weights = match self.0.place {
+            Place::Worker { .. } => WeightStore::default(),
+            Place::Here { .. } | Place::Driver(_) => self.0.weights.clone(),
+        };
+        let shared = SharedLearner::new(learner, weights)?;
         let kept = shared.clone();
         self.0.kept.keep(LEARNER, Box::new(move || Some(kept.save())));
         Ok(shared)
@@ -95,9 +144,14 @@ impl Crew {
     /// An environment or a policy cannot be made; there are more workers than environments; what was saved is not of such a worker.
     pub fn rollouts(&self, steps: usize) -> Result<Workers> {
         let crew = self.clone();
-        let workers = u32::try_from(self.workers()).unwrap_or(u32::MAX);
+        let (first, workers) = match &self.0.place {
+            Place::Here { actors, .. } => (0, u32::try_from((*actors).max(1)).unwrap_or(u32::MAX)),
+            Place::Driver(_) => (0, 0),
+            Place::Worker { number, .. } => (*number, 1),
+        };
         let executor = if self.has_threads() { Executor::Threads } else { Executor::Serial };
-        let turns = ParFlow::from_states(&executor, workers, move |number| crew.worker(number), |_| Some(()));
+        let worker = move |shard| crew.worker(first + shard);
+        let turns = ParFlow::from_states(&executor, workers, worker, |_| Some(()));
         let rollouts = turns.on_each(move |turns, shard: &Shard<Result<RolloutWorker>>| {
             let shard = shard.clone();
             turns.try_for_each(move |()| shard.with(|worker| rollout(worker, steps)))
@@ -105,7 +159,7 @@ impl Crew {
         for shard in rollouts.shards() {
             self.begin(&shard)?;
         }
-        Ok(Workers::new(rollouts))
+        Ok(Workers::new(self.clone(), rollouts, first))
     }
 
     /// Restores a worker that was saved, and sees to it that it is.
@@ -122,9 +176,9 @@ impl Crew {
         Ok(())
     }
 
-    /// Saves a part of a worker with the run. Workers with threads are not where the run is when it is saved, and so begin anew.
+    /// Saves a part of a worker with the run. Workers with threads, or in processes, are not where the run is when it is saved, and so begin anew.
     pub(super) fn keep_of_worker(&self, name: &str, tell: Tell) {
-        if !self.has_threads() {
+        if let Place::Here { actors: 0, .. } = self.0.place {
             self.0.kept.keep(name, tell);
         }
     }
@@ -134,9 +188,9 @@ impl Crew {
         self.0.kept.saved(name)
     }
 
-    /// Whether each worker has a thread.
-    pub(super) fn has_threads(&self) -> bool {
-        self.0.actors > 0
+    /// Whether each worker has a thread of this process.
+    fn has_threads(&self) -> bool {
+        matches!(self.0.place, Place::Here { actors: 1.., .. })
     }
 
     /// The way to the tables.
@@ -145,13 +199,19 @@ impl Crew {
         &self.0.client
     }
 
-    pub(crate) fn table(&self, name: &str) -> Result<TableHandle> {
-        let expected = "one of the agent's tables";
-        self.0.engine.table(name).map_err(|_| RlError::setting("the table of a plan", name, expected))
+    /// The table of a name, where the thread that learns must not wait for it: it acts, too.
+    pub(super) fn table_in_turn(&self, name: &str) -> Result<Option<TableHandle>> {
+        let Place::Here { actors: 0, engine } = &self.0.place else { return Ok(None) };
+        let unknown = |_| RlError::setting("the table of a plan", name, "one of the agent's tables");
+        engine.table(name).map(Some).map_err(unknown)
     }
 
     fn workers(&self) -> usize {
-        self.0.actors.max(1)
+        match &self.0.place {
+            Place::Here { actors, .. } => (*actors).max(1),
+            Place::Driver(driver) => driver.workers(),
+            Place::Worker { of, .. } => *of,
+        }
     }
 
     /// A worker of the run, with its share of the environments.
@@ -164,7 +224,7 @@ impl Crew {
                 "at most the number of the agent's environments",
             ));
         }
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let index = index(number);
         let rows = index * total / workers..(index + 1) * total / workers;
         self.seated(number, Purpose::Training, &rows.map(Who::Actor).collect::<Vec<_>>())
     }
@@ -210,6 +270,10 @@ impl Crew {
         }
         self.0.kept.save()
     }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 fn rollout(worker: &mut Result<RolloutWorker>, steps: usize) -> Result<Rollout> {

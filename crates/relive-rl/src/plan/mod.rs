@@ -24,8 +24,8 @@ mod shared_learner;
 mod transitions;
 mod workers;
 
-pub(crate) use crew::Inner;
 pub use crew::{Crew, MakeEnvironment};
+pub(crate) use crew::{Inner, Place};
 pub use learn::{Batch, Learn, UpdatePriorities};
 pub use progress::Progress;
 pub use relive_client::SampleBatch;

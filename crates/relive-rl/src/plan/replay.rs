@@ -2,20 +2,25 @@
 
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use relive_client::blocking::{BatchSampler, Client};
-use relive_client::{BatchOptions, SampleBatch};
+use relive_client::{BatchOptions, ErrorKind, SampleBatch};
 use relive_engine::TableHandle;
 use relive_env::State;
 use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
 
+use super::crew::Place;
 use super::{Crew, Workers};
 use crate::adders::Adder;
 use crate::{Result, RlError, Rollout, Saveable, state};
 
-/// Batches that are read while one is learned from, where workers have threads.
+/// Batches that are read while one is learned from, where others act.
 const BATCHES_AHEAD: usize = 1;
+
+/// How long a batch is waited for before it is looked whether the run goes on.
+const SLICE: Duration = Duration::from_millis(50);
 
 impl Crew {
     /// Writes rollouts into tables on their way. Each row has an adder of its own, which `make` makes.
@@ -47,16 +52,19 @@ impl Crew {
     }
 
     /// Batches of a table, as its rate limiter allows them. Where one thread does everything in turn, there is one as soon as the whole batch may be
-    /// sampled; where workers have threads, a thread reads ahead.
+    /// sampled; otherwise a thread reads ahead.
     ///
     /// # Errors
     /// There is no such table.
     pub fn replay(&self, table: &str, batch_size: usize) -> Result<Flow<SampleBatch>> {
-        let handle = self.table(table)?;
+        let name = format!("replay({table})");
+        if let Place::Worker { .. } = self.place() {
+            return Ok(Flow::from_iter(&name, std::iter::empty()));
+        }
+        let in_turn = self.table_in_turn(table)?;
         let batches = self.client().batch_sampler(table, BatchOptions::new(batch_size).prefetch(0))?;
-        let count = i64::try_from(batch_size).unwrap_or(i64::MAX);
-        let waits = self.has_threads();
-        let batches = Flow::from_pull(&format!("replay({table})"), Batches { batches, handle, count, waits });
+        let (waits, count) = (in_turn.is_none(), i64::try_from(batch_size).unwrap_or(i64::MAX));
+        let batches = Flow::from_pull(&name, Batches { batches, in_turn, count });
         let batches = if waits { batches.prefetch(BATCHES_AHEAD) } else { batches };
         Ok(batches.try_for_each(|batch| batch))
     }
@@ -106,23 +114,27 @@ impl<A: Adder + Saveable> Stored<A> {
 /// Batches of a table.
 struct Batches {
     batches: BatchSampler,
-    handle: TableHandle,
+    /// The table, where a batch must not be waited for.
+    in_turn: Option<TableHandle>,
     count: i64,
-    /// Whether a batch is waited for, in a thread that has nothing else to do.
-    waits: bool,
-}
-
-impl Batches {
-    fn next(&mut self) -> Option<Result<SampleBatch>> {
-        self.batches.next_within(None).map(|batch| batch.map_err(RlError::from))
-    }
 }
 
 impl Pull<Result<SampleBatch>> for Batches {
-    fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<Result<SampleBatch>> {
-        if !self.waits && !self.handle.can_sample(self.count).unwrap_or(false) {
-            return Poll::Pending;
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<SampleBatch>> {
+        let patience = match &self.in_turn {
+            Some(table) if !table.can_sample(self.count).unwrap_or(false) => return Poll::Pending,
+            Some(_) => None,
+            None => Some(SLICE),
+        };
+        match self.batches.next_within(patience) {
+            Some(Err(error)) if error.kind() == ErrorKind::Timeout => {
+                // Whoever pulls may have been told to stop meanwhile.
+                turn.wake_at(Instant::now());
+                Poll::Pending
+            }
+            batch => Poll::Ready(
+                batch.map(|batch| Ok(Tagged { item: batch.map_err(RlError::from), source: None })),
+            ),
         }
-        Poll::Ready(self.next().map(|item| Ok(Tagged { item, source: None })))
     }
 }

@@ -2,20 +2,24 @@
 
 use relive_flow::{Async, Flow, ParFlow};
 
-use super::Progress;
+use super::crew::Place;
+use super::{Crew, Progress};
 use crate::acting::RolloutWorker;
-use crate::{Result, Rollout};
+use crate::processes::Carried;
+use crate::{Acted, Result, Rollout};
 
 /// One stream in each worker of a run: rollouts, or what is made of them there. What is done here is done by the workers, side by side if the run
-/// has several; [`sync`](Self::sync), [`acting`](Self::acting) and [`gather_async`](Self::gather_async) make one flow of them.
-#[derive(Debug)]
+/// has several, in threads or in processes; [`sync`](Self::sync), [`acting`](Self::acting) and [`gather_async`](Self::gather_async) make one flow of them.
 pub struct Workers<T = Rollout> {
+    crew: Crew,
     flow: ParFlow<T, Result<RolloutWorker>>,
+    /// The number of the first, where these are not all.
+    first: u32,
 }
 
 impl<T: Send + 'static> Workers<T> {
-    pub(super) fn new(flow: ParFlow<T, Result<RolloutWorker>>) -> Workers<T> {
-        Workers { flow }
+    pub(super) fn new(crew: Crew, flow: ParFlow<T, Result<RolloutWorker>>, first: u32) -> Workers<T> {
+        Workers { crew, flow, first }
     }
 
     /// Does the same with the stream of each worker, whose number it gets: all operators of a [`Flow`] can be had in this way.
@@ -24,27 +28,68 @@ impl<T: Send + 'static> Workers<T> {
         self,
         operators: impl Fn(Flow<T>, u32) -> Flow<U> + Send + Sync + 'static,
     ) -> Workers<U> {
-        Workers { flow: self.flow.on_each(move |flow, shard| operators(flow, shard.number())) }
+        let Workers { crew, flow, first } = self;
+        let flow = flow.on_each(move |flow, shard| operators(flow, first + shard.number()));
+        Workers { crew, flow, first }
     }
 
-    /// What the workers make, as it comes; each is up to `depth` items ahead.
-    #[must_use]
-    pub fn gather_async(self, ahead: Async) -> Flow<T> {
-        self.flow.gather_async(ahead)
+    /// What the workers make, as it comes. In this process each is up to `depth` items ahead; a process makes items until the queue on their way
+    /// is full.
+    ///
+    /// # Errors
+    /// As [`sync`](Workers::sync).
+    pub fn gather_async(self, ahead: Async) -> Result<Flow<T>>
+    where
+        T: Carried,
+    {
+        Ok(match self.crew.place() {
+            Place::Here { .. } => self.flow.gather_async(ahead),
+            Place::Driver(driver) => driver.as_they_come(self.crew.layouts()?).prefetch(RESULTS_AHEAD),
+            Place::Worker { serving, .. } => {
+                serving.as_they_come(self.flow.gather_async(ahead));
+                elsewhere()
+            }
+        })
     }
 }
 
+/// Results that are decoded while one is learned from.
+const RESULTS_AHEAD: usize = 1;
+
 impl Workers<Rollout> {
     /// A rollout of each worker, side by side, all made by the same weights: no worker begins another one before this was learned from.
-    #[must_use]
-    pub fn sync(self) -> Flow<Rollout> {
-        self.flow.batch_across_shards().try_for_each(Rollout::side_by_side)
+    ///
+    /// # Errors
+    /// There is no memory for such rollouts; the agent cannot act in the environment.
+    pub fn sync(self) -> Result<Flow<Rollout>> {
+        Ok(match self.crew.place() {
+            Place::Here { .. } => self.flow.batch_across_shards().try_for_each(Rollout::side_by_side),
+            Place::Driver(driver) => driver.rounds(self.crew.layouts()?).try_for_each(Rollout::side_by_side),
+            Place::Worker { serving, .. } => {
+                serving.rounds(self.flow.gather_sync());
+                elsewhere()
+            }
+        })
     }
 
     /// What workers have done, as it comes; the rollouts themselves are dropped, since they are in tables.
-    #[must_use]
-    pub fn acting(self) -> Flow<Progress> {
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    pub fn acting(self) -> Result<Flow<Progress>> {
         let acted = self.on_each(|rollouts, _| rollouts.for_each(|rollout| rollout.acted));
-        acted.gather_async(Async::default()).for_each(|acted| Progress { acted, learnt: None })
+        let acted: Flow<Vec<Acted>> = match acted.crew.place() {
+            Place::Worker { serving, .. } => {
+                serving.acting(acted.flow.gather_async(Async::default()));
+                elsewhere()
+            }
+            Place::Here { .. } | Place::Driver(_) => acted.gather_async(Async::default())?,
+        };
+        Ok(acted.for_each(|acted| Progress { acted, learnt: None }))
     }
+}
+
+/// What is not made in this process.
+fn elsewhere<T: Send + 'static>() -> Flow<T> {
+    Flow::from_iter("in the driver", std::iter::empty())
 }

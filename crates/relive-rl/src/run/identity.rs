@@ -15,11 +15,11 @@ const VERSION: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     version: u32,
-    agent: String,
-    environment: String,
+    pub(crate) agent: String,
+    pub(crate) environment: String,
     observations: String,
     actions: String,
-    seed: u64,
+    pub(crate) seed: u64,
     settings: BTreeMap<String, String>,
 }
 
@@ -85,9 +85,13 @@ impl Identity {
         Err(RlError::OtherRun { place: place.to_owned(), differences: differences.join("; "), advice })
     }
 
-    /// The same run with another's seed.
-    pub(crate) fn with_seed_of(self, other: &Identity) -> Identity {
-        Identity { seed: other.seed, ..self }
+    /// The settings of the agent, as a JSON object.
+    pub(crate) fn settings_json(&self) -> String {
+        let fields = self.settings.iter().map(|(name, text)| {
+            let value = serde_json::from_str(text).unwrap_or(serde_json::Value::String(text.clone()));
+            (name.clone(), value)
+        });
+        serde_json::Value::Object(fields.collect()).to_string()
     }
 
     fn fields(&self) -> [(&'static str, String); 5] {

@@ -50,18 +50,9 @@ impl Kept {
 }
 
 fn visit(state: &mut State<'_>, sections: &mut Vec<[Vec<u8>; 2]>) {
-    let mut number = sections.len() as u64;
-    state.field(&mut number);
-    for index in 0..number {
-        let index = usize::try_from(index).unwrap_or(usize::MAX);
-        let mut section = sections.get_mut(index).map(std::mem::take).unwrap_or_default();
+    state.list(sections, Default::default, |state, section| {
         section.iter_mut().for_each(|part| state.bytes(part));
-        match sections.get_mut(index) {
-            Some(place) => *place = section,
-            None if section[0].is_empty() => break,
-            None => sections.push(section),
-        }
-    }
+    });
 }
 
 #[cfg(test)]

@@ -2,19 +2,22 @@
 
 pub(crate) mod identity;
 pub(crate) mod kept;
+mod on_server;
 mod options;
 mod patience;
 mod report;
 pub(crate) mod saved;
 pub(crate) mod seeds;
+mod session;
 mod stop;
 mod summary;
 mod tally;
 mod train;
 
 pub(crate) use options::is_due;
-pub use options::{Checkpoints, Evaluation, RunOptions, Watch};
+pub use options::{Checkpoints, Evaluation, Processes, RunOptions, Watch};
 pub use report::{EpisodeReport, LearnerReport, Report};
+pub use session::Trained;
 pub use stop::Stop;
 pub use summary::Summary;
-pub use train::{Trained, train};
+pub use train::train;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use relive_client::blocking::Client;
 use relive_engine::Engine;
 
 use super::Stop;
@@ -17,16 +18,25 @@ pub struct RunOptions {
     pub env_steps: u64,
     /// Everything random follows from it. In one thread the same seed gives the same run.
     pub seed: u64,
-    /// Threads that act beside the one that learns; 0: one thread does both in turn.
+    /// Workers that act beside the thread that learns, each a thread or, with `processes`, a process; 0: one thread does both in turn.
     pub actors: usize,
+    /// The actors are processes, which call [`work`](crate::processes::work); threads unless set.
+    pub processes: Option<Processes>,
     /// Ends the run early.
     pub stop: Stop,
     /// Episodes between which the agent shows what it has learned; none unless set.
     pub evaluation: Option<Evaluation>,
-    /// Where the run is saved on its way, to be resumed from; nowhere unless set.
+    /// Where the run is saved on its way, to be resumed from; nowhere unless set. A run on a server is saved there, and with the server.
     pub checkpoints: Option<Checkpoints>,
     /// Is shown the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,
+}
+
+/// The actors of a run are processes around the server of its tables.
+#[derive(Debug, Clone, Default)]
+pub struct Processes {
+    /// The server; without one the tables are those of this process, which [`watch`](RunOptions::watch) has to serve.
+    pub server: Option<Client>,
 }
 
 /// Is shown a run's tables.

@@ -14,10 +14,15 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a run waits for its plan before it logs what it waits for.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged.
-pub(super) fn next(plan: &mut Flow<Progress>, stop: &Stop) -> Result<Option<Progress>> {
+/// The next progress of a plan; none at its end, or once the run is to stop. A long wait is logged, and ends if `check` fails.
+pub(super) fn next(
+    plan: &mut Flow<Progress>,
+    stop: &Stop,
+    check: impl Fn() -> Result<()>,
+) -> Result<Option<Progress>> {
     let mut silent_until = Instant::now() + SILENCE;
     loop {
+        check()?;
         if stop.is_stopped() {
             return Ok(None);
         }
@@ -71,6 +76,8 @@ mod tests {
         assert_eq!(told, expected);
         let stop = Stop::default();
         stop.stop();
-        assert!(next(&mut plan, &stop).unwrap().is_none());
+        assert!(next(&mut plan, &stop, || Ok(())).unwrap().is_none());
+        let failing = next(&mut plan, &Stop::default(), || Err(crate::RlError::OtherLearner));
+        assert!(matches!(failing, Err(crate::RlError::OtherLearner)));
     }
 }

@@ -7,7 +7,7 @@ use relive_env::State;
 
 use super::report::{EpisodeReport, LearnerReport};
 use super::summary::Summary;
-use crate::Episode;
+use crate::{Episode, Result, state};
 
 /// Episodes that the mean return is of.
 const LAST_EPISODES: usize = 100;
@@ -127,6 +127,16 @@ impl Tally {
         self.started.elapsed()
     }
 
+    /// Takes over what was [saved](Self::visit), if it is of later.
+    pub(super) fn take_over_newer(&mut self, counters: &[u8]) -> Result<()> {
+        let mut newest = Tally::new();
+        state::restore("a run's counters", counters, |state| newest.visit(state))?;
+        if newest.env_steps > self.env_steps {
+            *self = newest;
+        }
+        Ok(())
+    }
+
     /// What a checkpoint keeps of it.
     pub(super) fn visit(&mut self, state: &mut State<'_>) {
         let mut seconds = self.seconds();
@@ -152,7 +162,6 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state;
 
     #[test]
     fn a_saved_tally_goes_on() {

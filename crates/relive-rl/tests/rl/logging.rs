@@ -1,7 +1,7 @@
 //! What loggers leave in their folder.
 
-use relive_rl::experiment::{EpisodeReport, LearnerReport, Report};
 use relive_rl::logging::{CsvLogger, JsonLinesLogger, Logger, Loggers, TensorBoardLogger, TerminalLogger};
+use relive_rl::run::{EpisodeReport, LearnerReport, Report};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,0 +1,146 @@
+//! Panics in a run, which end it for all of its threads.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress};
+use relive_rl::run::{RunOptions, train};
+use relive_rl::{Agent, Learner, Learnt, Policy, Result, Rollout, Saveable, Seat, Weights};
+
+use crate::common::{all, options, run, run_in, small_ppo};
+
+/// Far more than a run takes that ends at once.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What comes of `run`, which must not go on for ever.
+fn in_time<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = channel();
+    std::thread::spawn(move || tell.send(run()));
+    told.recv_timeout(DEADLINE).expect("the run ends")
+}
+
+/// Far more steps than a run can make.
+fn endless(environment: &str, actors: usize) -> RunOptions {
+    RunOptions { actors, ..options(environment, u64::MAX, 1) }
+}
+
+/// An environment whose third step panics.
+struct Fragile {
+    environment: Box<dyn Environment>,
+    steps: u64,
+}
+
+impl Environment for Fragile {
+    fn spec(&self) -> &EnvironmentSpec {
+        self.environment.spec()
+    }
+
+    fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
+        self.environment.reset(observation)
+    }
+
+    fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
+        self.steps += 1;
+        assert!(self.steps < 3, "step 3 of a test's environment");
+        self.environment.step(action, observation)
+    }
+}
+
+#[test]
+fn an_environment_that_panics_ends_the_run() {
+    for (agent, environments) in all() {
+        let name = environments[0];
+        for actors in [0, 2] {
+            let make: MakeEnvironment = Arc::new(move |seed| {
+                let environment = relive_env::make(name, seed)?;
+                Ok(Box::new(Fragile { environment, steps: 0 }))
+            });
+            let (agent, options) = (Arc::clone(&agent), endless(name, actors));
+            let error = in_time(move || run_in(&agent, &options, &make)).unwrap_err().to_string();
+            assert!(error.contains("step 3 of a test's environment"), "{error}");
+            assert!(error.contains("shard "), "{error}");
+        }
+    }
+}
+
+/// PPO, whose learner panics at its first rollout.
+struct Clumsy;
+
+/// Has the weights of a short run, and panics when it is to learn.
+struct Falls(Weights);
+
+impl Learner for Falls {
+    type Batch = Rollout;
+
+    fn learn(&mut self, _: Rollout) -> Result<Learnt> {
+        panic!("the first step of a test's learner")
+    }
+
+    fn weights(&self) -> Result<Weights> {
+        Ok(self.0.clone())
+    }
+}
+
+impl Saveable for Falls {
+    fn save(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn restore(&mut self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Agent for Clumsy {
+    fn name(&self) -> &'static str {
+        "clumsy"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn validate(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn environments(&self, _: usize) -> usize {
+        8
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        small_ppo().policy(seat)
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let trained: Arc<dyn Agent> = Arc::new(small_ppo());
+        let (trained, _) = run(&trained, &options("CartPole-v1", 128, 1))?;
+        Ok(crew.rollouts(16)?.sync()?.learn(crew.learner(Falls(trained.weights))?))
+    }
+}
+
+#[test]
+fn a_learner_that_panics_ends_the_run() {
+    for actors in [0, 2] {
+        let agent: Arc<dyn Agent> = Arc::new(Clumsy);
+        let error = in_time(move || run(&agent, &endless("CartPole-v1", actors))).unwrap_err().to_string();
+        assert!(error.contains("the first step of a test's learner"), "{error}");
+    }
+}
+
+#[test]
+fn a_listener_that_panics_ends_the_run() {
+    for (agent, environments) in all() {
+        let name = environments[0];
+        let listening = move || {
+            let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(name, seed)?));
+            train(&agent, &endless(name, 2), &make, &mut |_| panic!("a test's listener"))
+        };
+        let ended = in_time(move || catch_unwind(AssertUnwindSafe(listening)).map(drop));
+        assert_eq!(ended.unwrap_err().downcast_ref(), Some(&"a test's listener"));
+    }
+}

@@ -1,0 +1,215 @@
+//! Runs whose workers are elsewhere. Here they are threads that know nothing of each other but the server; the command line's tests have processes.
+
+use std::sync::Arc;
+use std::thread::{JoinHandle, scope, spawn};
+
+use parking_lot::Mutex;
+use relive_agents::DqnConfig;
+use relive_client::blocking::Client;
+use relive_engine::Engine;
+use relive_rl::plan::MakeEnvironment;
+use relive_rl::processes::{Worked, Worker, work};
+use relive_rl::run::{Processes, RunOptions, Stop, Trained, Watch};
+use relive_rl::{Agent, Result, RlError};
+use relive_table::TableConfig;
+
+use crate::common::{all, numbers, on_policy, options, run, small_dqn};
+use crate::contract::Faulty;
+
+fn named(name: &str) -> Result<MakeEnvironment> {
+    let name = name.to_owned();
+    Ok(Arc::new(move |seed| Ok(relive_env::make(&name, seed)?)))
+}
+
+fn worker(client: &Client, number: u32) -> Result<Worked> {
+    work(&Worker { client, number, stop: &Stop::new() }, &relive_agents::from_json, &named)
+}
+
+/// A run whose tables are its own, served to so many workers; what it has come to, and what they have done.
+fn served(
+    agent: &Arc<dyn Agent>,
+    options: &RunOptions,
+    workers: u32,
+) -> (Result<Trained>, Vec<Result<Worked>>) {
+    let started: Arc<Mutex<Vec<JoinHandle<Result<Worked>>>>> = Arc::default();
+    let starting = Arc::clone(&started);
+    let watch = Watch::new(move |engine: &Engine| {
+        for number in 0..workers {
+            let client = Client::in_process(engine.clone()).unwrap();
+            // A worker that fails is seen here, also where the run waits for it.
+            starting.lock().push(spawn(move || Ok(worker(&client, number).unwrap())));
+        }
+    });
+    let (actors, processes) = (usize::try_from(workers).unwrap(), Some(Processes::default()));
+    let options = RunOptions { actors, processes, watch: Some(watch), ..options.clone() };
+    let trained = run(agent, &options).map(|(trained, _)| trained);
+    let worked = std::mem::take(&mut *started.lock());
+    // Tables that are closed are lost to workers, which would wait for them to come back.
+    let ended = if trained.is_ok() { worked } else { Vec::new() };
+    (trained, ended.into_iter().map(|worker| worker.join().unwrap()).collect())
+}
+
+#[test]
+fn rounds_of_processes_give_the_numbers_of_one_thread() {
+    for (agent, environments) in on_policy() {
+        for environment in environments {
+            let options = options(environment, 400, 3);
+            let alone = numbers(&run(&agent, &options).unwrap().0);
+            for workers in [1, 3] {
+                let (trained, worked) = served(&agent, &options, workers);
+                assert!(numbers(&trained.unwrap()) == alone, "{} in {environment}", agent.name());
+                assert!(worked.iter().all(Result::is_ok), "{worked:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_agent_learns_from_processes() {
+    for (agent, environments) in all() {
+        let (trained, worked) = served(&agent, &options(environments[0], 1_000, 1), 2);
+        let summary = trained.unwrap().summary;
+        assert!(summary.env_steps >= 1_000 && summary.learner_steps > 0, "{}: {summary:?}", agent.name());
+        for worked in worked {
+            worked.unwrap();
+        }
+    }
+}
+
+#[test]
+fn samples_per_insert_are_kept_with_processes() {
+    let agent: Arc<dyn Agent> = Arc::new(small_dqn());
+    let (trained, worked) = served(&agent, &options("catch/0", 4_000, 1), 2);
+    let summary = trained.unwrap().summary;
+    assert!((summary.samples_per_insert / 32.0 - 1.0).abs() < 0.1, "{summary:?}");
+    assert!(worked.into_iter().all(|worked| worked.unwrap().episodes > 0));
+}
+
+/// A server's tables, for clients in this process.
+fn server() -> (Engine, Client) {
+    let engine = Engine::builder().table(TableConfig::new("scratch")).build().unwrap();
+    let client = Client::in_process(engine.clone()).unwrap();
+    (engine, client)
+}
+
+fn on_server(client: &Client, agent: DqnConfig, environment: &str, env_steps: u64) -> Result<Trained> {
+    let agent: Arc<dyn Agent> = Arc::new(agent);
+    let processes = Some(Processes { server: Some(client.clone()) });
+    Ok(run(&agent, &RunOptions { actors: 1, processes, ..options(environment, env_steps, 1) })?.0)
+}
+
+#[test]
+fn a_run_on_a_server_goes_on_where_it_was() {
+    let (_engine, client) = server();
+    let first = scope(|threads| {
+        let acting = threads.spawn(|| worker(&client, 0));
+        let first = on_server(&client, small_dqn(), "catch/0", 500).unwrap();
+        assert!(acting.join().unwrap().unwrap().env_steps > 0);
+        first
+    });
+    assert!(worker(&client, 0).unwrap() == Worked::default(), "it is over");
+    let second = scope(|threads| {
+        let acting = threads.spawn(|| {
+            // The run is over until its driver is there again.
+            loop {
+                let worked = worker(&client, 0).unwrap();
+                if worked.env_steps > 0 {
+                    break worked;
+                }
+                std::thread::yield_now();
+            }
+        });
+        let second = on_server(&client, small_dqn(), "catch/0", 1_000).unwrap();
+        acting.join().unwrap();
+        second
+    });
+    assert!(second.summary.env_steps >= 1_000);
+    assert!(second.summary.learner_steps > first.summary.learner_steps);
+}
+
+#[test]
+fn runs_of_something_else_are_refused_and_change_nothing() {
+    let (_engine, client) = server();
+    // It has steps enough from the beginning, and leaves a run that is over.
+    on_server(&client, small_dqn(), "catch/0", 0).unwrap();
+    let error = on_server(&client, small_dqn(), "catch/1", 400).unwrap_err();
+    assert!(matches!(error, RlError::OtherRun { .. }), "{error}");
+    assert!(error.to_string().contains("environment is catch/0 there, catch/1 was asked for"), "{error}");
+    assert!(error.to_string().contains("relive table drop"), "{error}");
+    let other = DqnConfig { learning_rate: 0.5, ..small_dqn() };
+    let error = on_server(&client, other, "catch/0", 400).unwrap_err().to_string();
+    assert!(error.contains("learning_rate is 0.001 there, 0.5 was asked for"), "{error}");
+    let other = DqnConfig { n_step: 1, ..small_dqn() };
+    let error = on_server(&client, other, "catch/0", 400).unwrap_err();
+    assert!(matches!(error, RlError::OtherTable { .. }), "{error}");
+    assert_eq!(worker(&client, 0).unwrap(), Worked::default(), "it is over still");
+    on_server(&client, small_dqn(), "catch/0", 0).unwrap();
+}
+
+#[test]
+fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
+    let (engine, client) = server();
+    let wild = DqnConfig { learning_rate: 1e36, ..small_dqn() };
+    let stop = Stop::new();
+    scope(|threads| {
+        let acting = threads.spawn(|| {
+            work(&Worker { client: &client, number: 0, stop: &stop }, &relive_agents::from_json, &named)
+        });
+        let error = on_server(&client, wild, "catch/0", 400).unwrap_err();
+        assert!(matches!(error.cause(), RlError::Diverged { .. }), "{error}");
+        assert!(!acting.is_finished(), "it goes on, or waits");
+        stop.stop();
+        acting.join().unwrap().unwrap();
+        engine.close();
+    });
+}
+
+#[test]
+fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
+    for (agent, _) in all() {
+        let name = agent.name();
+        let (_engine, client) = server();
+        let faulty: MakeEnvironment =
+            Arc::new(move |_| Ok(Box::new(Faulty::new(f32::NAN, 1.0, false).for_agent(name))));
+        let processes = Some(Processes { server: Some(client.clone()) });
+        let options = RunOptions { actors: 1, processes, ..options("faulty", 400, 1) };
+        let make = |_: &str| Ok(Arc::clone(&faulty));
+        scope(|threads| {
+            let acting = threads.spawn(|| {
+                let worker = Worker { client: &client, number: 0, stop: &Stop::new() };
+                work(&worker, &relive_agents::from_json, &make)
+            });
+            let error = crate::common::run_in(&agent, &options, &faulty).unwrap_err();
+            assert!(matches!(error.cause(), RlError::Worker { worker: 0, .. }), "{error}");
+            assert!(error.to_string().contains("observation at [0] is NaN"), "{error}");
+            let error = acting.join().unwrap().unwrap_err();
+            assert!(matches!(error.cause(), RlError::NotFinite { .. }), "{error}");
+        });
+    }
+}
+
+#[test]
+fn a_worker_that_no_round_waits_for_is_refused() {
+    let (agent, _) = on_policy().remove(0);
+    let options = options("CartPole-v1", 400, 1);
+    let (_engine, client) = server();
+    let processes = Some(Processes { server: Some(client.clone()) });
+    scope(|threads| {
+        let refused = threads.spawn(|| worker(&client, 1));
+        let acting = threads.spawn(|| {
+            // The first fault is told to the driver, which ends: this one waits for the next.
+            let worker = Worker { client: &client, number: 0, stop: &Stop::new() };
+            work(&worker, &relive_agents::from_json, &named)
+        });
+        let first = run(&agent, &RunOptions { actors: 1, processes: processes.clone(), ..options.clone() });
+        let error = refused.join().unwrap().unwrap_err().to_string();
+        assert!(error.contains("the number of the worker is 1, but it must be below"), "{error}");
+        if first.is_err() {
+            run(&agent, &RunOptions { actors: 1, processes, ..options.clone() }).unwrap();
+        }
+        acting.join().unwrap().unwrap();
+    });
+    let none = RunOptions { processes: Some(Processes::default()), ..options };
+    let error = run(&agent, &none).unwrap_err().to_string();
+    assert_eq!(error, "actors is 0, but it must be at least 1, where they are processes");
+}

@@ -1,0 +1,315 @@
+//! The side of a run that learns, where its workers are processes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use relive_client::blocking::Client;
+use relive_flow::{Flow, Polled, Pull, Source, Tagged, Turn};
+
+use super::job::{self, Now};
+use super::lease::Lease;
+use super::orders::{self, Order};
+use super::results::{Reader, Told, What};
+use super::{Carried, Layouts, weights};
+use crate::contracts::WeightStore;
+use crate::run::identity::Identity;
+use crate::{Result, RlError, state};
+
+/// Time from one look for newer weights to the next; a look that finds some takes as long as it takes, and ten times that is waited then.
+const PUBLISH_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a pull waits for a result before it gives way to others.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// How long workers are waited for at the end, who may have been killed: they look at the job far more often.
+const GOODBYE: Duration = Duration::from_secs(3);
+
+/// When a round that was ordered is ordered again of those that have not made it: a worker that was killed has lost its order.
+const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// Publishes weights and signs of life, and gets what the workers make.
+pub(crate) struct Driver {
+    client: Client,
+    identity: Identity,
+    weights: WeightStore,
+    now: Mutex<Now>,
+    /// Rounds so far, of all drivers of the run.
+    round: AtomicU64,
+    is_over: AtomicBool,
+    /// Workers that have joined the run, and not left it.
+    members: Mutex<BTreeSet<u32>>,
+    /// Why it cannot publish any more.
+    failed: Mutex<Option<RlError>>,
+}
+
+/// Publishes until it is dropped.
+pub(crate) struct Publishing {
+    driver: Arc<Driver>,
+    thread: Option<JoinHandle<Lease>>,
+}
+
+impl Driver {
+    /// Puts the job of a run with so many workers into its table.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(crate) fn new(
+        client: &Client,
+        identity: &Identity,
+        weights: WeightStore,
+        (workers, checkpoints): (usize, u64),
+    ) -> Result<Driver> {
+        let now = Now { workers: workers as u64, checkpoints, ..Now::default() };
+        job::put(client, identity, now)?;
+        Ok(Driver {
+            client: client.clone(),
+            identity: identity.clone(),
+            weights,
+            now: Mutex::new(now),
+            // Higher than those of any driver before, which results may come of still: there is no round each nanosecond.
+            round: AtomicU64::new(rounds_from()),
+            is_over: AtomicBool::new(false),
+            members: Mutex::default(),
+            failed: Mutex::new(None),
+        })
+    }
+
+    /// Workers that the run has.
+    pub(crate) fn workers(&self) -> usize {
+        usize::try_from(self.now.lock().workers).unwrap_or(usize::MAX)
+    }
+
+    /// Puts the newest weights where workers find them, unless they are there; their version.
+    fn publish(&self) -> Result<Option<u64>> {
+        let mut now = self.now.lock();
+        if let Some(newer) = self.weights.newer_than(now.version) {
+            weights::put(&self.client, &newer)?;
+            now.version = Some(newer.version());
+            job::put(&self.client, &self.identity, *now)?;
+        }
+        Ok(now.version)
+    }
+
+    /// Tells the workers that the run is over. Where the tables are those of this process, it waits until they know.
+    ///
+    /// # Errors
+    /// The server is lost.
+    pub(crate) fn end(&self, waits: bool) -> Result<()> {
+        let mut now = self.now.lock();
+        now.is_over = true;
+        job::put(&self.client, &self.identity, *now)?;
+        drop(now);
+        let until = Instant::now() + GOODBYE;
+        let mut reader = Reader::new(&self.client)?;
+        while waits && !self.members.lock().is_empty() && Instant::now() < until {
+            if let Some(told) = reader.next_within(SLICE)? {
+                self.note(&told);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes who joins and who leaves.
+    fn note(&self, told: &Told) {
+        let mut members = self.members.lock();
+        match told.what {
+            What::Left => members.remove(&told.worker),
+            What::Joined | What::Made { .. } | What::Failed(_) => members.insert(told.worker),
+        };
+    }
+
+    /// The next item of a worker with the round that it was made for, none if there is none in time.
+    fn next<T: Carried>(
+        &self,
+        reader: &mut Option<Reader>,
+        layouts: &Layouts,
+    ) -> Result<Option<(u32, u64, T)>> {
+        let reader = match reader {
+            Some(reader) => reader,
+            place => place.insert(Reader::new(&self.client)?),
+        };
+        let Some(told) = reader.next_within(SLICE)? else { return Ok(None) };
+        self.note(&told);
+        match told.what {
+            What::Made { round, bytes } => Ok(Some((told.worker, round, filled(&bytes, layouts)?))),
+            What::Failed(text) => Err(RlError::Worker { worker: told.worker, text }),
+            What::Joined | What::Left => Ok(None),
+        }
+    }
+
+    /// # Errors
+    /// Why weights and signs of life are not published any more.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.failed.lock().take().map_or(Ok(()), Err)
+    }
+
+    /// Publishes weights and signs of life on a thread of its own.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn publishing(self: &Arc<Driver>, mut lease: Lease) -> Result<Publishing> {
+        let driver = Arc::clone(self);
+        let work = move || {
+            let mut pause = PUBLISH_EVERY;
+            while !driver.is_over.load(Ordering::Relaxed) {
+                std::thread::park_timeout(pause);
+                let since = Instant::now();
+                if let Err(error) = driver.publish().map(drop).and_then(|()| lease.renew()) {
+                    *driver.failed.lock() = Some(error);
+                    break;
+                }
+                pause = PUBLISH_EVERY.max(since.elapsed() * 10);
+            }
+            lease
+        };
+        let thread = Builder::new().name("relive-rl-publish".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| RlError::file("a thread that publishes".as_ref(), error))?;
+        Ok(Publishing { driver: Arc::clone(self), thread: Some(thread) })
+    }
+
+    /// What each worker makes in a round, in their order. A round is begun when it is asked for.
+    pub(crate) fn rounds<T: Carried>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
+        let driver = Arc::clone(self);
+        let rounds = Rounds { driver, layouts, reader: None, begun: None };
+        Flow::from_pull("rounds of workers", rounds).try_for_each(|round: Result<Vec<T>>| round)
+    }
+
+    /// What workers make, as it comes.
+    pub(crate) fn as_they_come<T: Carried>(self: &Arc<Driver>, layouts: Layouts) -> Flow<T> {
+        let driver = Arc::clone(self);
+        let results = Flow::from_pull("workers", AsTheyCome { driver, layouts, reader: None });
+        results.try_for_each(|result: Result<T>| result)
+    }
+}
+
+impl Publishing {
+    /// Ends it; the lease, which is then to be released.
+    pub(crate) fn end(mut self) -> Option<Lease> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Option<Lease> {
+        self.driver.is_over.store(true, Ordering::Relaxed);
+        let thread = self.thread.take()?;
+        thread.thread().unpark();
+        // A panic was printed; there is no lease then, and the next driver waits until it is silent.
+        thread.join().ok()
+    }
+}
+
+impl Drop for Publishing {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A round that was begun.
+struct Round<T> {
+    order: Order,
+    made: Vec<Option<T>>,
+    ordered: Instant,
+}
+
+struct Rounds<T> {
+    driver: Arc<Driver>,
+    layouts: Layouts,
+    reader: Option<Reader>,
+    begun: Option<Round<T>>,
+}
+
+impl<T: Carried> Rounds<T> {
+    fn poll(&mut self) -> Result<Option<Vec<T>>> {
+        if self.begun.is_none() {
+            self.begun = Some(self.begin()?);
+        }
+        let (Some(begun), driver) = (&mut self.begun, &self.driver) else { return Ok(None) };
+        if begun.ordered.elapsed() >= ORDER_AGAIN_AFTER {
+            begun.ordered = Instant::now();
+            driver.order(begun)?;
+        }
+        let Some((worker, round, item)) = driver.next(&mut self.reader, &self.layouts)? else {
+            return Ok(None);
+        };
+        let worker = usize::try_from(worker).unwrap_or(usize::MAX);
+        // What comes late is of a round that another has made, or of a driver before this.
+        if round == begun.order.round
+            && let Some(place @ None) = begun.made.get_mut(worker)
+        {
+            *place = Some(item);
+        }
+        if begun.made.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        Ok(self.begun.take().map(|round| round.made.into_iter().flatten().collect()))
+    }
+
+    fn begin(&self) -> Result<Round<T>> {
+        let driver = &self.driver;
+        let version = driver.publish()?;
+        let version = version
+            .ok_or(RlError::Order { call: "a round of workers", needs: "weights: a plan with a learner" })?;
+        let order = Order { round: driver.round.fetch_add(1, Ordering::Relaxed), version };
+        let made = std::iter::repeat_with(|| None).take(driver.workers()).collect();
+        let round = Round { order, made, ordered: Instant::now() };
+        driver.order(&round)?;
+        Ok(round)
+    }
+}
+
+impl Driver {
+    /// Orders a round of all workers that have not made it.
+    fn order<T>(&self, round: &Round<T>) -> Result<()> {
+        let mut missing = round.made.iter().enumerate().filter(|(_, made)| made.is_none());
+        missing.try_for_each(|(worker, _)| orders::give(&self.client, worker, round.order))
+    }
+}
+
+impl<T: Carried> Pull<Result<Vec<T>>> for Rounds<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Vec<T>>> {
+        match self.poll().transpose() {
+            Some(item) => Poll::Ready(Some(Ok(Tagged { item, source: None }))),
+            None => again(turn),
+        }
+    }
+}
+
+struct AsTheyCome {
+    driver: Arc<Driver>,
+    layouts: Layouts,
+    reader: Option<Reader>,
+}
+
+impl<T: Carried> Pull<Result<T>> for AsTheyCome {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<T>> {
+        match self.driver.next(&mut self.reader, &self.layouts) {
+            Ok(Some((worker, _, item))) => {
+                Poll::Ready(Some(Ok(Tagged { item: Ok(item), source: Some(Source(worker)) })))
+            }
+            Ok(None) => again(turn),
+            Err(error) => Poll::Ready(Some(Ok(Tagged { item: Err(error), source: None }))),
+        }
+    }
+}
+
+/// Nothing came while it was waited for: others have their turn, and then it is asked again.
+fn again<T>(turn: &mut Turn<'_>) -> Polled<T> {
+    turn.wake_at(Instant::now());
+    Poll::Pending
+}
+
+fn filled<T: Carried>(bytes: &[u8], layouts: &Layouts) -> Result<T> {
+    let (mut item, mut visited) = (T::empty(layouts)?, Ok(()));
+    state::restore("a result", bytes, |state| visited = item.visit(state))?;
+    visited.map(|()| item)
+}
+
+/// Nanoseconds since 1970.
+fn rounds_from() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(0)
+}

@@ -1,0 +1,82 @@
+//! What a run is, in a table: workers need to be told nothing but the server.
+
+use std::time::Duration;
+
+use relive_client::blocking::Client;
+use relive_client::{ErrorKind, Tensor};
+use relive_env::State;
+use relive_table::TableConfig;
+
+use crate::run::identity::Identity;
+use crate::run::saved;
+use crate::{Result, RlError, state};
+
+/// The table whose one item is the job.
+pub(super) const TABLE: &str = "job";
+
+/// Waiting for an item that is there, or is not.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What a run is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) identity: Identity,
+    pub(super) now: Now,
+}
+
+/// What changes in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Now {
+    /// Workers that the run has.
+    pub(super) workers: u64,
+    /// Checkpoints before: workers do not repeat what they did until then.
+    pub(super) checkpoints: u64,
+    /// The version of the newest weights, if there are some.
+    pub(super) version: Option<u64>,
+    /// Whether it has all steps that it was to make, or was ended.
+    pub(super) is_over: bool,
+}
+
+pub(super) fn table() -> TableConfig {
+    TableConfig::new(TABLE).max_size(1)
+}
+
+/// Puts the job in the place of the one before.
+pub(super) fn put(client: &Client, identity: &Identity, mut now: Now) -> Result<()> {
+    saved::put_into(client, TABLE, identity, &state::save(|state| now.visit(state)))
+}
+
+/// The job, if there is one.
+///
+/// # Errors
+/// The server is lost, or what is there is no job.
+pub(super) fn get(client: &Client) -> Result<Option<Job>> {
+    let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
+        // Nobody has begun a run on this server yet.
+        Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => return Ok(None),
+        samples => samples?,
+    };
+    let Some(sample) = samples.first() else { return Ok(None) };
+    let columns = sample.columns()?;
+    let [of, now_bytes] = columns.as_slice() else {
+        return Err(RlError::state(WHAT, format_args!("it has {} columns, not 2", columns.len())));
+    };
+    let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state(WHAT, error));
+    let mut now = Now::default();
+    state::restore(WHAT, &bytes(now_bytes)?, |state| now.visit(state))?;
+    Ok(Some(Job { identity: Identity::from_bytes(&bytes(of)?)?, now }))
+}
+
+const WHAT: &str = "the item of the table `job`";
+
+impl Now {
+    fn visit(&mut self, state: &mut State<'_>) {
+        let (mut is_known, mut version) = (self.version.is_some(), self.version.unwrap_or_default());
+        state.field(&mut self.workers);
+        state.field(&mut self.checkpoints);
+        state.field(&mut is_known);
+        state.field(&mut version);
+        state.field(&mut self.is_over);
+        self.version = is_known.then_some(version);
+    }
+}

@@ -1,0 +1,35 @@
+//! Runs whose workers are processes: around the server of the run's tables.
+//!
+//! [`train`](crate::run::train) with [`Processes`] learns; it is the driver of the run. Each worker is a process that calls [`work`]. They need no
+//! address but the server's. The server is the driver itself, which serves its own tables ([`RunOptions::watch`](crate::run::RunOptions::watch)), or one that
+//! is there anyway. Beside the agent's tables it has some more, which the driver adds:
+//!
+//! | Table | What it has |
+//! |---|---|
+//! | `job` | one item: what the run is of, and whether it is over |
+//! | `weights` | one item: the newest weights |
+//! | `results` | a queue: what the workers make and the driver reads |
+//! | `orders/N` | a queue: which round of a synchronous plan worker N is to make |
+//! | `learner` | one item: the driver's signs of life, so that there is one at a time |
+//! | `run` | one item: the state of the run, from which another driver goes on |
+//! | `counts` | one item: the counters of the run |
+
+mod carried;
+pub(crate) mod counts;
+mod driver;
+mod job;
+mod lease;
+mod orders;
+mod results;
+mod serving;
+pub(crate) mod tables;
+mod watch;
+mod weights;
+mod worker;
+
+pub use carried::{Carried, Layouts};
+pub(crate) use driver::{Driver, Publishing};
+pub(crate) use lease::{Lease, TIMES};
+pub(crate) use serving::Serving;
+pub(crate) use watch::{Missed, watched};
+pub use worker::{MakeNamed, Worked, Worker, work};

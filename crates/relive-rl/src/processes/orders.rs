@@ -1,0 +1,63 @@
+//! Orders to the workers of a synchronous plan: which round they are to make, and by which weights.
+
+use std::time::Duration;
+
+use relive_client::blocking::{Client, Sampler};
+use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
+use relive_table::TableConfig;
+
+use crate::{Result, RlError};
+
+/// An order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) round: u64,
+    /// The version of the weights.
+    pub(super) version: u64,
+}
+
+/// The queue of a worker's orders.
+pub(super) fn table(worker: usize) -> TableConfig {
+    TableConfig::queue(name(worker), MAX_ORDERS)
+}
+
+/// An order is given again if nothing comes of it; those that a worker finds when it comes back are few.
+const MAX_ORDERS: u32 = 1_000;
+
+fn name(worker: usize) -> String {
+    format!("orders/{worker}")
+}
+
+pub(super) fn give(client: &Client, worker: usize, order: Order) -> Result<()> {
+    let leaf = |number: u64| Nest::Leaf(Tensor::scalar(number));
+    let step = Nest::dict([("round", leaf(order.round)), ("version", leaf(order.version))]);
+    Ok(client.insert(&step, &[(name(worker).as_str(), 1.0)])?)
+}
+
+/// The orders of a worker, as they come.
+pub(super) struct Orders(Sampler);
+
+impl Orders {
+    pub(super) fn of(client: &Client, worker: usize) -> Result<Orders> {
+        let options = SamplerOptions::default().num_workers(1).max_in_flight_samples_per_worker(1);
+        Ok(Orders(client.sampler(&name(worker), options)?))
+    }
+
+    /// The next order, none if there is none in time.
+    pub(super) fn next_within(&mut self, patience: Duration) -> Result<Option<Order>> {
+        let sample = match self.0.next_with_timeout(patience) {
+            None => return Ok(None),
+            Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
+            Some(sample) => sample?,
+        };
+        let columns = sample.columns()?;
+        let number = |column: usize| {
+            let numbers = columns.get(column).map(Tensor::to_vec::<u64>).transpose();
+            let numbers = numbers.map_err(|error| RlError::state("an order", error))?;
+            numbers.and_then(|numbers| numbers.first().copied()).ok_or_else(|| {
+                RlError::state("an order", format_args!("{} columns, not 2 numbers", columns.len()))
+            })
+        };
+        Ok(Some(Order { round: number(0)?, version: number(1)? }))
+    }
+}

@@ -1,0 +1,59 @@
+//! What a worker's process makes for the driver of the run: the part of the plan before its workers come together.
+
+use parking_lot::Mutex;
+use relive_flow::Flow;
+
+use super::Carried;
+use crate::{Acted, Result, RlError, state};
+
+/// The place of a worker's process in a plan.
+#[derive(Default)]
+pub(crate) struct Serving {
+    stream: Mutex<Option<Stream>>,
+}
+
+/// What a worker makes, ready to be sent.
+pub(super) enum Stream {
+    /// An item for each round that is ordered.
+    Rounds(Flow<Vec<u8>>),
+    /// Items one after the other.
+    AsTheyCome(Flow<Vec<u8>>),
+    /// What it has done, which is told now and then.
+    Acting(Flow<Vec<Acted>>),
+}
+
+impl Serving {
+    /// An item of `flow` is made for each round.
+    pub(crate) fn rounds<T: Carried>(&self, flow: Flow<T>) {
+        self.serve(Stream::Rounds(to_bytes(flow)));
+    }
+
+    /// Items of `flow` are made one after the other.
+    pub(crate) fn as_they_come<T: Carried>(&self, flow: Flow<T>) {
+        self.serve(Stream::AsTheyCome(to_bytes(flow)));
+    }
+
+    /// `flow` acts; what it has done is told now and then.
+    pub(crate) fn acting(&self, flow: Flow<Vec<Acted>>) {
+        self.serve(Stream::Acting(flow));
+    }
+
+    fn serve(&self, stream: Stream) {
+        *self.stream.lock() = Some(stream);
+    }
+
+    /// # Errors
+    /// The plan has none.
+    pub(super) fn take(&self) -> Result<Stream> {
+        let none = RlError::Order { call: "a worker", needs: "a plan whose workers come together" };
+        self.stream.lock().take().ok_or(none)
+    }
+}
+
+fn to_bytes<T: Carried>(flow: Flow<T>) -> Flow<Vec<u8>> {
+    flow.try_for_each(|mut item| {
+        let mut visited = Ok(());
+        let bytes = state::save(|state| visited = item.visit(state));
+        visited.map(|()| bytes)
+    })
+}

@@ -1,0 +1,340 @@
+//! A worker of a run, in a process of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use relive_client::blocking::Client;
+
+use super::job::{self, Job};
+use super::orders::Orders;
+use super::results::{Results, Told, What};
+use super::serving::{Serving, Stream};
+use super::tables::is_loss;
+use super::watch::{Missed, watched};
+use super::weights;
+use crate::contracts::WeightStore;
+use crate::plan::{Crew, MakeEnvironment};
+use crate::run::Stop;
+use crate::run::identity::Identity;
+use crate::run::seeds::{Who, environment_seed};
+use crate::{Acted, Agent, MakeAgent, Result, RlError};
+
+/// Time between two looks at the job, for newer weights and for its end.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The least age of weights before newer ones are looked for between two items.
+const FRESH: Duration = Duration::from_millis(2);
+
+/// Time from one report of what was done to the next.
+const REPORT_EVERY: Duration = Duration::from_millis(50);
+
+/// How long an order is waited for before the worker looks whether the run goes on.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// For how long a worker may go on when the run is over. A table may hold it back then, which nobody ends.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Makes what makes environments of a name.
+pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
+
+/// A worker of a run.
+#[derive(Debug)]
+pub struct Worker<'a> {
+    /// The way to the server of the run.
+    pub client: &'a Client,
+    /// Tells it from the other workers; of a run with a fixed number of them, below that number.
+    pub number: u32,
+    /// Ends it early.
+    pub stop: &'a Stop,
+}
+
+/// What a worker has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Worked {
+    /// Episodes that it has ended.
+    pub episodes: u64,
+    /// Steps in its environments.
+    pub env_steps: u64,
+}
+
+/// Works for the run on a server until that is over. Agent, settings and environment are what the run says. A server or a driver that is not
+/// there is waited for, and the log says so.
+///
+/// A worker that a table holds back when the run is over is left behind on its thread.
+///
+/// # Errors
+/// The agent or the environment cannot be made here, or is not that of the run; the first error of the environment or the policy, which ends the
+/// run, too.
+pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
+    let Worker { client, number, stop } = *worker;
+    let progress = Arc::new(Progress::default());
+    watched(client, Missed::Driver, || {
+        loop {
+            let Some(job) = wait_for_job(client, stop, &progress)? else { return Ok(progress.worked()) };
+            let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
+            let make = environments(&job.identity.environment)?;
+            let shift = Shift::new(client, &job, number, &progress);
+            let ended = shift.and_then(|shift| shift.work(&agent, &make, stop));
+            match ended {
+                Ok(()) => return Ok(progress.worked()),
+                Err(error) if is_loss(&error) && progress.is_over() => return Ok(progress.worked()),
+                // It may be back in a moment, with this run or another one.
+                Err(error) if is_loss(&error) => {
+                    tracing::info!("the server is lost: {error}; waiting for it");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    })
+}
+
+/// What a worker has done so far, and whether there is more to do.
+#[derive(Default)]
+struct Progress {
+    episodes: AtomicU64,
+    env_steps: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Progress {
+    fn note(&self, acted: &[Acted]) {
+        for acted in acted {
+            self.env_steps.fetch_add(acted.env_steps, Ordering::Relaxed);
+            self.episodes.fetch_add(acted.episodes.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn worked(&self) -> Worked {
+        let [episodes, env_steps] = [&self.episodes, &self.env_steps].map(|n| n.load(Ordering::Relaxed));
+        Worked { episodes, env_steps }
+    }
+}
+
+/// The job of the server, as soon as there is one that has weights; none if it is over, or `stop` was told.
+fn wait_for_job(client: &Client, stop: &Stop, progress: &Progress) -> Result<Option<Job>> {
+    progress.is_over.store(false, Ordering::Relaxed);
+    while !stop.is_stopped() {
+        match job::get(client) {
+            Ok(Some(job)) if job.now.is_over => return Ok(None),
+            Ok(Some(job)) if job.now.version.is_some() => return Ok(Some(job)),
+            Ok(_) => {}
+            Err(error) if is_loss(&error) => {}
+            Err(error) => return Err(error),
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(None)
+}
+
+/// A worker, from the job to its end or the loss of the server.
+struct Shift {
+    client: Client,
+    job: Job,
+    number: u32,
+    weights: WeightStore,
+    progress: Arc<Progress>,
+    /// When it last looked at the job.
+    looked: Mutex<Instant>,
+}
+
+impl Shift {
+    fn new(client: &Client, job: &Job, number: u32, progress: &Arc<Progress>) -> Result<Arc<Shift>> {
+        let store = WeightStore::default();
+        store.publish(weights::get(client)?);
+        Ok(Arc::new(Shift {
+            client: client.clone(),
+            job: job.clone(),
+            number,
+            weights: store,
+            progress: Arc::clone(progress),
+            looked: Mutex::new(Instant::now()),
+        }))
+    }
+
+    /// Works on a thread of its own, and looks at the job meanwhile.
+    fn work(self: Arc<Self>, agent: &Arc<dyn Agent>, make: &MakeEnvironment, stop: &Stop) -> Result<()> {
+        let (tell, told) = channel();
+        let (shift, agent, make) = (Arc::clone(&self), Arc::clone(agent), Arc::clone(make));
+        let work = move || {
+            // Nobody listens any more where it was left behind.
+            let _ = tell.send(shift.serve(&agent, &make));
+        };
+        let thread = Builder::new().name("relive-rl-worker".to_owned()).spawn(work);
+        thread.map_err(|error| RlError::file("the thread of a worker".as_ref(), error))?;
+        let mut ends_at = None;
+        loop {
+            match told.recv_timeout(LOOK_EVERY) {
+                Ok(ended) => return ended,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(RlError::Worker {
+                        worker: self.number,
+                        text: "its thread ended with a panic".to_owned(),
+                    });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if stop.is_stopped() {
+                self.progress.is_over.store(true, Ordering::Relaxed);
+            }
+            match self.look() {
+                Err(error) if !is_loss(&error) => return Err(error),
+                _ => {}
+            }
+            match ends_at {
+                None if self.is_over() => {
+                    // At once: its thread may be held back by a table for as long as that is there.
+                    self.tell(&mut Results::new(&self.client)?, What::Left)?;
+                    ends_at = Some(Instant::now() + GRACE);
+                }
+                Some(moment) if Instant::now() >= moment => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.progress.is_over()
+    }
+
+    /// Takes newer weights, if there are some, and sees whether the run is over.
+    fn look(&self) -> Result<()> {
+        let mut looked = self.looked.lock();
+        *looked = Instant::now();
+        let Some(job) = job::get(&self.client)? else { return Ok(()) };
+        if job.now.is_over {
+            self.progress.is_over.store(true, Ordering::Relaxed);
+        }
+        self.take_version(job.now.version)
+    }
+
+    fn take_version(&self, version: Option<u64>) -> Result<()> {
+        if version.is_some() && self.weights.newest().map(|weights| weights.version()) != version {
+            self.weights.publish(weights::get(&self.client)?);
+        }
+        Ok(())
+    }
+
+    fn serve(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<()> {
+        let mut results = Results::new(&self.client)?;
+        self.tell(&mut results, What::Joined)?;
+        match self.stream(agent, make).and_then(|stream| self.send(stream, &mut results)) {
+            Err(error) if !is_loss(&error) => {
+                self.tell(&mut results, What::Failed(error.to_string()))?;
+                Err(error)
+            }
+            ended => ended,
+        }
+    }
+
+    /// The part of the plan that is made here.
+    fn stream(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<Stream> {
+        let of = &self.job.identity;
+        agent.validate()?;
+        let spec = make(environment_seed(&of.environment, of.seed, Who::Actor(0)))?.spec().clone();
+        let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
+        of.expect(&own, "the server's table `job`", "run the same version of everything everywhere")?;
+        let serving = Arc::new(Serving::default());
+        let crew = Crew::of_worker(
+            (agent, make, &self.client),
+            (of, spec, self.job.now.checkpoints),
+            (self.number, usize::try_from(self.job.now.workers).unwrap_or(usize::MAX)),
+            (self.weights.clone(), Arc::clone(&serving)),
+        );
+        // Whatever comes behind the workers is the driver's.
+        drop(agent.plan(&crew)?);
+        let stream = serving.take()?;
+        let workers = self.job.now.workers;
+        if matches!(stream, Stream::Rounds(_)) && u64::from(self.number) >= workers {
+            let expected =
+                "below the number of actors of the run, of which each makes its part of every round";
+            return Err(RlError::setting("the number of the worker", self.number, expected));
+        }
+        Ok(stream)
+    }
+
+    fn send(&self, stream: Stream, results: &mut Results) -> Result<()> {
+        match stream {
+            Stream::Rounds(mut flow) => {
+                let worker = usize::try_from(self.number).unwrap_or(usize::MAX);
+                let (mut orders, mut last) = (Orders::of(&self.client, worker)?, None);
+                while !self.is_over() {
+                    let Some(order) = orders.next_within(SLICE)? else { continue };
+                    // It was ordered again while it was made.
+                    if last.is_some_and(|last| order.round <= last) {
+                        continue;
+                    }
+                    last = Some(order.round);
+                    self.take_version(Some(order.version))?;
+                    let Some(bytes) = flow.next().transpose()? else { break };
+                    self.put(results, order.round, bytes)?;
+                }
+            }
+            Stream::AsTheyCome(mut flow) => {
+                while !self.is_over() {
+                    if self.looked.lock().elapsed() >= FRESH {
+                        self.look()?;
+                    }
+                    let Some(bytes) = flow.next().transpose()? else { break };
+                    self.put(results, 0, bytes)?;
+                }
+            }
+            Stream::Acting(mut flow) => {
+                let (mut report, mut reported) = (Report::default(), Instant::now());
+                while !self.is_over() {
+                    let Some(acted) = flow.next().transpose()? else { break };
+                    self.progress.note(&acted);
+                    report.add(acted);
+                    if reported.elapsed() >= REPORT_EVERY {
+                        reported = Instant::now();
+                        self.put(results, 0, report.take())?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, results: &mut Results, round: u64, bytes: Vec<u8>) -> Result<()> {
+        self.tell(results, What::Made { round, bytes })
+    }
+
+    fn tell(&self, results: &mut Results, what: What) -> Result<()> {
+        results.put(&Told { worker: self.number, what }, || !self.is_over()).map(drop)
+    }
+}
+
+/// What was done since the last report, as one.
+#[derive(Default)]
+struct Report(Vec<Acted>);
+
+impl Report {
+    fn add(&mut self, acted: Vec<Acted>) {
+        for more in acted {
+            match self.0.iter_mut().find(|known| known.worker == more.worker) {
+                Some(known) => {
+                    known.env_steps += more.env_steps;
+                    known.version = more.version;
+                    known.episodes.extend(more.episodes);
+                }
+                None => self.0.push(more),
+            }
+        }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        use super::Carried;
+        let mut acted = std::mem::take(&mut self.0);
+        crate::state::save(|state| {
+            // Its fields are of fixed kinds: nothing of it can be laid out otherwise.
+            let _always_fits = acted.visit(state);
+        })
+    }
+}

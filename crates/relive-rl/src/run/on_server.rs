@@ -1,0 +1,120 @@
+//! A run whose tables are on a server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use relive_client::blocking::Client;
+use relive_table::TableConfig;
+
+use super::session::{Session, Tables, Trained};
+use super::{Report, RunOptions, is_due};
+use crate::plan::MakeEnvironment;
+use crate::processes::{Lease, Missed, TIMES, tables, watched};
+use crate::{Agent, Result, RlError};
+
+/// Time from one state of the run in its table to the next.
+const SAVE_EVERY: Duration = Duration::from_secs(10);
+
+/// Time from one look for a server that was lost to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Learns until the workers have made enough steps. Adds the tables that the server does not have. Where there is the state of a run, it goes on
+/// from that. Only if it ends in order the run is over for the workers; otherwise they wait for the next driver.
+///
+/// # Errors
+/// The server is lost or does not let it add tables, or has others of these names; another driver is at work on this run
+/// ([`OtherLearner`](RlError::OtherLearner)), or the run there is of something else ([`OtherRun`](RlError::OtherRun)); those of the plan.
+pub(super) fn train(
+    server: &Client,
+    agent: &Arc<dyn Agent>,
+    options: &RunOptions,
+    make: &MakeEnvironment,
+    on_report: &mut dyn FnMut(&Report),
+) -> Result<Trained> {
+    if options.checkpoints.is_some() {
+        let expected =
+            "none for a run on a server, whose checkpoints are the server's (relive serve --checkpoint-dir)";
+        return Err(RlError::setting("checkpoints", "a folder", expected));
+    }
+    let wanted = tables::of_run(agent.as_ref(), options.actors)?;
+    watched(server, Missed::Server, || tables::add(server, &wanted))?;
+    let mut run = OnServer { server, agent, options, make, kept: None };
+    loop {
+        match run.attempt(on_report) {
+            Err(error) if tables::is_loss(&error) => come_back(server, &wanted, options, &error)?,
+            ended => return ended,
+        }
+    }
+}
+
+struct OnServer<'a> {
+    server: &'a Client,
+    agent: &'a Arc<dyn Agent>,
+    options: &'a RunOptions,
+    make: &'a MakeEnvironment,
+    /// The state of the run when the server was lost: it knows more than a checkpoint of the server.
+    kept: Option<Vec<u8>>,
+}
+
+impl OnServer<'_> {
+    /// Learns until there are steps enough, or the server is lost.
+    fn attempt(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<Trained> {
+        let OnServer { server, agent, options, make, .. } = *self;
+        let lease = watched(server, Missed::Server, || Lease::take(server, TIMES, &options.stop))?;
+        let tables = Tables::Server { client: server.clone(), lease, state: self.kept.clone() };
+        let mut session = Session::begin(agent, options, make, tables, None)?;
+        match advance(&mut session, options, on_report) {
+            Ok(()) => session.end(),
+            Err(error) => {
+                self.kept = Some(session.state());
+                session.abandon();
+                Err(error)
+            }
+        }
+    }
+}
+
+fn advance(session: &mut Session, options: &RunOptions, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
+    // From the beginning, so that a checkpoint of the server is one of a run, and everybody knows of what.
+    session.save()?;
+    let (mut saved_at, mut is_shown) = (Instant::now(), false);
+    while session.env_steps() < options.env_steps {
+        let before = session.env_steps();
+        if !session.advance(options, on_report)? {
+            break;
+        }
+        let now = session.env_steps();
+        is_shown = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
+        if is_shown {
+            session.evaluate(on_report)?;
+        }
+        if saved_at.elapsed() >= SAVE_EVERY {
+            session.save()?;
+            saved_at = Instant::now();
+        }
+    }
+    if !is_shown {
+        session.evaluate(on_report)?;
+    }
+    session.save()
+}
+
+/// Waits for a server that was lost, with its tables.
+fn come_back(server: &Client, wanted: &[TableConfig], options: &RunOptions, why: &RlError) -> Result<()> {
+    tracing::warn!("the server is lost, or has stopped: {why}; waiting for it to come back");
+    loop {
+        // A server that stops answers to the end.
+        std::thread::sleep(LOOK_EVERY);
+        if options.stop.is_stopped() {
+            return Err(RlError::Stopped);
+        }
+        match tables::expect(server, wanted) {
+            Err(error) if tables::is_loss(&error) => {}
+            looked => {
+                looked?;
+                tracing::info!("the server is back, with the run's tables: going on");
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! A run between two checkpoints, or between two losses of its server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use relive_client::blocking::Client;
+use relive_engine::{Engine, EngineBuilder, Rules};
+use relive_env::{EnvironmentSpec, State};
+use relive_flow::Flow;
+use relive_random::Key;
+use relive_table::{Snapshot, TableConfig};
+
+use super::identity::Identity;
+use super::kept::Kept;
+use super::saved::{self, Folder};
+use super::seeds::{Who, environment_seed};
+use super::tally::Tally;
+use super::{Evaluation, Report, RunOptions, Summary, is_due, patience};
+use crate::acting::RolloutWorker;
+use crate::contracts::WeightStore;
+use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress};
+use crate::processes::{Driver, Lease, Publishing, counts, tables};
+use crate::{Agent, Result, RlError, Weights, state};
+
+/// Learner steps from one report to the next.
+const LEARNER_REPORT_EVERY: u64 = 100;
+
+/// Time from one writing of counters on a server to the next.
+const COUNT_EVERY: Duration = Duration::from_millis(100);
+
+/// Where the run of a server is, and what to do if it is another one.
+const PLACE: &str = "the server's table `run`";
+const ADVICE: &str =
+    "ask for the same, use another server, or drop the tables of that run (relive table drop)";
+
+/// What a run has come to.
+#[derive(Debug)]
+pub struct Trained {
+    /// In figures.
+    pub summary: Summary,
+    /// What was learned.
+    pub weights: Weights,
+    /// What the environment takes and gives.
+    pub spec: EnvironmentSpec,
+}
+
+/// Where the tables of a run are.
+pub(super) enum Tables {
+    /// In this process; with what was saved, if it is resumed.
+    Own(Option<Snapshot>),
+    /// On a server, for this driver alone; with a state that is newer than that in the server's table, if there is one.
+    Server { client: Client, lease: Lease, state: Option<Vec<u8>> },
+}
+
+/// A run between two checkpoints.
+pub(super) struct Session {
+    /// Of the run's own tables.
+    engine: Option<Engine>,
+    client: Client,
+    identity: Identity,
+    crew: Crew,
+    plan: Flow<Progress>,
+    evaluator: Option<(Evaluation, RolloutWorker)>,
+    tally: Tally,
+    /// What workers in processes are told.
+    published: Option<(Arc<Driver>, Publishing)>,
+    counted: Instant,
+}
+
+impl Session {
+    pub(super) fn begin(
+        agent: &Arc<dyn Agent>,
+        options: &RunOptions,
+        make: &MakeEnvironment,
+        tables: Tables,
+        folder: Option<&Folder>,
+    ) -> Result<Session> {
+        let (environment, seed) = (options.environment.clone(), options.seed);
+        let first = make(environment_seed(&environment, seed, Who::Actor(0)))?;
+        let spec = first.spec().clone();
+        let identity = Identity::new((agent.name(), agent.settings()), &environment, &spec, seed);
+        let (engine, client, lease, newer, checkpoints) = opened(agent, options, tables)?;
+        // Before anything is changed in tables that may be of another run.
+        let state = saved_state(&client, &identity, folder, newer)?;
+        let weights = WeightStore::default();
+        let driver = options.processes.as_ref().map(|_| {
+            Driver::new(&client, &identity, weights.clone(), (options.actors, checkpoints)).map(Arc::new)
+        });
+        let driver = driver.transpose()?;
+        if let Some((watch, engine)) = options.watch.as_ref().zip(engine.as_ref()) {
+            watch.show(engine);
+        }
+        let (mut tally, mut kept) = (Tally::new(), Kept::default());
+        if let Some(bytes) = state {
+            let mut parts = Vec::new();
+            state::restore("a run", &bytes, |state| visit(state, &mut tally, &mut parts))?;
+            kept = Kept::from_bytes(&parts)?;
+        }
+        if engine.is_none()
+            && let Some(counters) = counts::get(&client)?
+        {
+            tally.take_over_newer(&counters)?;
+            tracing::info!("resumed from {PLACE} at step {}", tally.env_steps());
+        }
+        let place = match (&driver, &engine) {
+            (None, Some(engine)) => Place::Here { actors: options.actors, engine: engine.clone() },
+            (Some(driver), _) => Place::Driver(Arc::clone(driver)),
+            (None, None) => return Err(RlError::Order { call: "a run on a server", needs: "processes" }),
+        };
+        let crew = Crew::new(Inner {
+            agent: Arc::clone(agent),
+            make: Arc::clone(make),
+            environment,
+            spec,
+            seed,
+            place,
+            env_steps: options.env_steps,
+            checkpoints,
+            weights,
+            kept,
+            client: client.clone(),
+        });
+        let plan = agent.plan(&crew)?;
+        if folder.is_some() && options.actors == 0 {
+            crew.expect_saveable()?;
+        }
+        let evaluator =
+            options.evaluation.map(|evaluation| Ok::<_, RlError>((evaluation, crew.evaluator()?)));
+        let evaluator = evaluator.transpose()?;
+        let published = driver.map(|driver| {
+            let lease = lease.map_or_else(|| Lease::take_own(&client), Ok)?;
+            let publishing = driver.publishing(lease)?;
+            Ok::<_, RlError>((driver, publishing))
+        });
+        let published = published.transpose()?;
+        let counted = Instant::now();
+        Ok(Session { engine, client, identity, crew, plan, evaluator, tally, published, counted })
+    }
+
+    /// Steps that were made in the environment.
+    pub(super) fn env_steps(&self) -> u64 {
+        self.tally.env_steps()
+    }
+
+    /// Pulls at the plan once; whether the run goes on.
+    pub(super) fn advance(
+        &mut self,
+        options: &RunOptions,
+        on_report: &mut dyn FnMut(&Report),
+    ) -> Result<bool> {
+        let Session { plan, published, .. } = self;
+        let check = || published.as_ref().map_or(Ok(()), |(driver, _)| driver.check());
+        let Some(progress) = patience::next(plan, &options.stop, check)? else { return Ok(false) };
+        for acted in &progress.acted {
+            self.tally.note_env_steps(acted.env_steps);
+        }
+        for (acted, episode) in
+            progress.acted.iter().flat_map(|acted| acted.episodes.iter().map(move |e| (acted, e)))
+        {
+            let worker = usize::try_from(acted.worker).unwrap_or(usize::MAX);
+            on_report(&Report::Actor(self.tally.note_episode(worker, episode)));
+        }
+        if let Some(learnt) = progress.learnt {
+            let before = self.tally.learner_steps();
+            self.tally.note_learnt(learnt.steps, learnt.samples);
+            if is_due(LEARNER_REPORT_EVERY, before, self.tally.learner_steps()) {
+                on_report(&Report::Learner(self.tally.learner_report(learnt.metrics)));
+            }
+        }
+        if self.engine.is_none() && !progress.acted.is_empty() && self.counted.elapsed() >= COUNT_EVERY {
+            // Nobody else will read these results.
+            self.count()?;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn evaluate(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
+        let Some((evaluation, worker)) = &mut self.evaluator else { return Ok(()) };
+        let count = usize::try_from(evaluation.episodes).unwrap_or(usize::MAX);
+        for episode in worker.episodes(count)? {
+            on_report(&Report::Evaluator(self.tally.note_evaluation(&episode)));
+        }
+        Ok(())
+    }
+
+    /// Writes the counters into their table on a server.
+    fn count(&mut self) -> Result<()> {
+        self.counted = Instant::now();
+        let counters = state::save(|state| self.tally.visit(state));
+        counts::put(&self.client, &self.identity, &counters)
+    }
+
+    /// All that it is resumed from, beside the tables.
+    pub(super) fn state(&mut self) -> Vec<u8> {
+        let evaluator = self.evaluator.as_mut().and_then(|(_, worker)| worker.save());
+        let mut parts = self.crew.save(evaluator);
+        state::save(|state| visit(state, &mut self.tally, &mut parts))
+    }
+
+    /// Puts its state into its table.
+    pub(super) fn save(&mut self) -> Result<()> {
+        let state = self.state();
+        saved::put(&self.client, &self.identity, &state)
+    }
+
+    /// Writes a checkpoint; what it holds.
+    pub(super) fn checkpoint(&mut self, folder: &Folder) -> Result<Snapshot> {
+        self.save()?;
+        let own = self.engine.as_ref();
+        folder.save(own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?)
+    }
+
+    /// Items that could be learned from: of tables those after the ones that learning waited for, otherwise steps.
+    fn inserts(&self) -> Result<u64> {
+        let own = self.crew.agent().tables()?;
+        if own.is_empty() {
+            return Ok(self.tally.env_steps());
+        }
+        let info = self.client.server_info()?;
+        let of_table = |table: &TableConfig| {
+            let inserts = info.table(&table.name).map_or(0, |found| found.inserts);
+            u64::try_from(inserts - table.rate_limiter.min_size_to_sample).unwrap_or(0)
+        };
+        Ok(own.iter().map(of_table).sum())
+    }
+
+    /// Ends the run for everybody; what it has come to.
+    pub(super) fn end(mut self) -> Result<Trained> {
+        let weights = self.crew.weights().newest();
+        let weights =
+            weights.ok_or(RlError::Order { call: "the end of a run", needs: "a plan with a learner" })?;
+        let summary = self.tally.summary(self.inserts()?);
+        if self.engine.is_none() {
+            self.count()?;
+        }
+        let is_own = self.engine.is_some();
+        // Whatever reads results for the plan ends before the last of them are read.
+        self.plan = Flow::from_iter("nothing", std::iter::empty());
+        if let Some((driver, publishing)) = self.published.take() {
+            let lease = publishing.end();
+            driver.end(is_own)?;
+            // The next driver need not wait.
+            lease.map_or(Ok(()), Lease::release)?;
+        }
+        Ok(Trained { summary, weights, spec: self.crew.spec().clone() })
+    }
+
+    /// Leaves the run to the next driver, who need not wait; workers do.
+    pub(super) fn abandon(mut self) {
+        let lease = self.published.take().and_then(|(_, publishing)| publishing.end());
+        if let Some(Err(error)) = lease.map(Lease::release) {
+            // Why it was abandoned is told already: as a rule the same.
+            tracing::debug!("the lease is not released: {error}");
+        }
+    }
+}
+
+impl Drop for Session {
+    /// Ends the waits of the plan's threads at the tables, so that the plan can end them.
+    fn drop(&mut self) {
+        self.engine.iter().for_each(Engine::close);
+    }
+}
+
+/// The tables of a run: its own engine if it has one, the way to them, the lease on a server, a state that is newer than that of the table `run`, and
+/// checkpoints before.
+type Opened = (Option<Engine>, Client, Option<Lease>, Option<Vec<u8>>, u64);
+
+fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Result<Opened> {
+    let snapshot = match tables {
+        Tables::Server { client, lease, state } => return Ok((None, client, Some(lease), state, 0)),
+        Tables::Own(snapshot) => snapshot,
+    };
+    let configs = match options.processes {
+        Some(_) => tables::of_run(agent.as_ref(), options.actors)?,
+        None => agent.tables()?.into_iter().chain([saved::table()]).collect(),
+    };
+    let checkpoints = snapshot.as_ref().map_or(0, saved::number);
+    let engine = engine(options.seed, checkpoints, configs, snapshot)?;
+    let client = Client::in_process(engine.clone())?;
+    Ok((Some(engine), client, None, None, checkpoints))
+}
+
+fn engine(
+    seed: u64,
+    checkpoints: u64,
+    tables: Vec<TableConfig>,
+    snapshot: Option<Snapshot>,
+) -> Result<Engine> {
+    let key = Key::from_seed(seed).child("replay").nth(checkpoints);
+    let builder = Engine::builder().seed(key.stream().bits());
+    let builder = tables.into_iter().fold(builder, EngineBuilder::table);
+    Ok(match snapshot {
+        Some(snapshot) => builder.build_from(snapshot, Rules::Given)?.engine,
+        None => builder.build()?,
+    })
+}
+
+/// The state that a run goes on from, if there is one: `newer`, or what is in the table `run`.
+fn saved_state(
+    client: &Client,
+    identity: &Identity,
+    folder: Option<&Folder>,
+    newer: Option<Vec<u8>>,
+) -> Result<Option<Vec<u8>>> {
+    let Some((saved, bytes)) = saved::get(client)? else { return Ok(newer) };
+    match folder {
+        Some(folder) => folder.expect(&saved, identity)?,
+        None => saved.expect(identity, PLACE, ADVICE)?,
+    }
+    Ok(Some(newer.unwrap_or(bytes)))
+}
+
+fn visit(state: &mut State<'_>, tally: &mut Tally, parts: &mut Vec<u8>) {
+    tally.visit(state);
+    state.bytes(parts);
+}
