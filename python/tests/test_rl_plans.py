@@ -18,7 +18,7 @@ from relive import _native, rl
 SMALL = rl.PPOConfig(num_envs=2, num_steps=16, minibatch_size=8, epochs=2, hidden=(16,))
 
 
-def returned(policy: rl.SavedPolicy, name: str, seed: int) -> float:
+def returned(policy: rl.Policy, name: str, seed: int) -> float:
     environment, total = rl.make(name, seed=seed), 0.0
     step = environment.reset()
     while not step.last():
@@ -27,7 +27,7 @@ def returned(policy: rl.SavedPolicy, name: str, seed: int) -> float:
     return total
 
 
-def weights(policy: rl.SavedPolicy) -> bytes:
+def weights(policy: rl.Policy) -> bytes:
     """The numbers of its file, without what describes them."""
     file = policy.to_bytes()
     return file[8 + int.from_bytes(file[:8], "little") :]
@@ -47,10 +47,10 @@ def test_cart_pole_is_learned_and_kept(tmp_path: pathlib.Path) -> None:
     assert result.is_complete and result.env_steps >= 20_000 and result.mean_return_last_100 > 60.0
     path = tmp_path / "policy.safetensors"
     result.policy.save(path)
-    loaded = rl.SavedPolicy.load(path)
-    assert loaded.agent == "ppo" and repr(loaded) == "SavedPolicy(agent='ppo')"
+    loaded = rl.Policy.load(path)
+    assert loaded.agent == "ppo" and repr(loaded) == "Policy(agent='ppo', observations=(float32[4]), actions=2)"
     observation = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
-    for copy in (loaded, pickle.loads(pickle.dumps(result.policy)), rl.SavedPolicy.from_bytes(path.read_bytes())):
+    for copy in (loaded, pickle.loads(pickle.dumps(result.policy)), rl.Policy.from_bytes(path.read_bytes())):
         assert isinstance(copy(observation), int) and copy(observation) == result.policy(observation)
         assert returned(copy, "CartPole-v1", 3) == returned(result.policy, "CartPole-v1", 3)
 
@@ -166,16 +166,9 @@ def test_a_deadline_ends_the_run_with_what_there_is() -> None:
     assert not result.is_complete and result.env_steps > 0
 
 
-def test_files_that_are_no_policies_are_refused(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "policy.safetensors"
-    with pytest.raises(FileNotFoundError, match=str(path)):
-        rl.SavedPolicy.load(path)
-    path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="policy"):
-        rl.SavedPolicy.load(path)
+def test_only_agents_of_values_have_values() -> None:
     policy = rl.A2C(num_envs=1).train("CartPole-v1", steps=20).policy
+    with pytest.raises(ValueError, match="a policy of a2c has no values of actions"):
+        policy.values(np.zeros(4, np.float32))
     with pytest.raises(ValueError, match=r"observation: expected float32 \(4,\), got"):
         policy(np.zeros(3, np.float32))
-    rl.DQN(batch_size=8, min_replay_size=8).train("catch/0", steps=20).policy.save(path)
-    with pytest.raises(ValueError, match="version"):
-        rl.SavedPolicy.load(path)

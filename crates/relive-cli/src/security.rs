@@ -1,5 +1,6 @@
 //! TLS and tokens, as the command line and the configuration give them.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -171,6 +172,20 @@ pub(crate) struct ClientSecurity {
 }
 
 impl ClientSecurity {
+    /// The options again, for a process that is to reach the same server.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let ClientSecurity { token_file, tls_ca, tls_cert, tls_key, tls_server_name } = self;
+        let files = [
+            ("--token-file", token_file),
+            ("--tls-ca", tls_ca),
+            ("--tls-cert", tls_cert),
+            ("--tls-key", tls_key),
+        ];
+        let files = files.into_iter().filter_map(|(option, file)| Some((option, file.clone()?.into())));
+        let name = tls_server_name.iter().map(|name| ("--tls-server-name", OsString::from(name)));
+        files.chain(name).flat_map(|(option, value)| [option.into(), value]).collect()
+    }
+
     /// Whether the options ask for TLS.
     pub(crate) fn has_tls(&self) -> bool {
         self.tls_ca.is_some() || self.tls_cert.is_some() || self.tls_server_name.is_some()

@@ -21,8 +21,7 @@ pub(crate) mod _native {
     use crate::process::{after_fork, before_fork};
     #[pymodule_export]
     use crate::rl::{
-        NativeEnvironment, Policy, SavedPolicy, agent_for_environment, check_agent, check_environment,
-        train_agent,
+        NativeEnvironment, Policy, agent_for_environment, check_agent, check_environment, train_agent,
     };
     #[pymodule_export]
     use crate::sampler::Sampler;

@@ -21,7 +21,7 @@ from relive.rl.dqn import DQN, DQNConfig
 from relive.rl.environments import Environment, NativeEnvironment, make
 from relive.rl.gymnasium_adapters import GymEnvironment, as_gymnasium
 from relive.rl.on_policy import A2C, A2CConfig, A3C, A3CConfig, PPO, PPOConfig
-from relive.rl.policy import Policy, SavedPolicy
+from relive.rl.policy import Policy
 from relive.rl.sac import SAC, SACConfig
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec, make_environment_spec
 from relive.rl.timestep import StepType, TimeStep, restart, termination, transition, truncation
@@ -52,7 +52,6 @@ __all__ = [
     "Policy",
     "SAC",
     "SACConfig",
-    "SavedPolicy",
     "SinglePrecision",
     "StepLimit",
     "StepType",

@@ -11,12 +11,12 @@ from relive.rl import _bridge
 from relive.rl._progress import Line
 from relive.rl._settings import Settings, count
 from relive.rl._training import Progress, TrainingResult
+from relive.rl.policy import Policy
 
 C = TypeVar("C", bound=Settings)
-P = TypeVar("P")
 
 
-class Agent(Generic[C, P]):
+class Agent(Generic[C]):
     """An agent with its settings.
 
     Args:
@@ -40,10 +40,6 @@ class Agent(Generic[C, P]):
         """How many environments a run acts in."""
         raise NotImplementedError
 
-    def _policy(self, native: Any) -> P:
-        """What was learned, from what the extension gives."""
-        raise NotImplementedError
-
     def train(
         self,
         environment: Any,
@@ -57,7 +53,7 @@ class Agent(Generic[C, P]):
         checkpoint_dir: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 10_000,
         progress: bool | Progress | None = None,
-    ) -> TrainingResult[P]:
+    ) -> TrainingResult:
         """Learns by acting in an environment.
 
         A named environment runs in Rust, beside the interpreter. One of Gymnasium, or with dm_env's interface, is called from a
@@ -67,8 +63,7 @@ class Agent(Generic[C, P]):
           environment: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; or a function from
             a seed to one of these. A single environment is not closed, and serves a run of one environment without evaluations:
             for the others there is the function.
-          steps: steps in the environment, of all actors together. DQN plays the episodes that then go on to their end; the other agents end with
-            the rollout that reaches the number.
+          steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number.
           seed: everything random follows from it, but for what a given environment has begun with. With no actors, the same seed gives the same run.
           actors: threads that act beside the one that learns; 0: one thread does both in turn.
           timeout: seconds after which the run ends early, with what it has by then.
@@ -110,4 +105,4 @@ class Agent(Generic[C, P]):
         finally:
             if line is not None:
                 line.close()
-        return TrainingResult.of(self._policy(result["policy"]), result)
+        return TrainingResult.of(Policy(result["policy"]), result)

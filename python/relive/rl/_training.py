@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-P = TypeVar("P")
+from relive.rl.policy import Policy
 
 Progress = Callable[[dict[str, Any]], object]
 """Gets an episode: ``episode``, ``episode_return``, ``episode_length``, ``env_steps``, ``learner_steps``, ``actor``, ``seconds``."""
@@ -38,14 +38,14 @@ class EpisodeLog:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingResult(Generic[P]):
+class TrainingResult:
     """What a run came to.
 
     ``samples_per_insert`` is measured from when learning may begin. ``is_complete`` is false if the time ran out before all
     steps were made.
     """
 
-    policy: P
+    policy: Policy
     episodes: EpisodeLog
     evaluation: EpisodeLog
     mean_return_last_100: float
@@ -56,7 +56,7 @@ class TrainingResult(Generic[P]):
     is_complete: bool
 
     @classmethod
-    def of(cls, policy: P, result: dict[str, Any]) -> TrainingResult[P]:
+    def of(cls, policy: Policy, result: dict[str, Any]) -> TrainingResult:
         """What the extension gives of a run."""
         episodes, evaluation = EpisodeLog(**result["train"]), EpisodeLog(**result["evaluation"])
         names = [field.name for field in dataclasses.fields(cls)][3:]

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 from relive.rl._agent import Agent
 from relive.rl._settings import Settings
-from relive.rl.policy import Policy
 
 # The greatest float32, to which nothing is clipped.
 _UNCLIPPED = 3.4028234663852886e38
@@ -84,7 +83,7 @@ class DQNConfig(Settings):
         return values
 
 
-class DQN(Agent[DQNConfig, Policy]):
+class DQN(Agent[DQNConfig]):
     """Deep Q-learning with double Q, transitions over several steps and prioritised replay.
 
     >>> result = DQN(DQNConfig(batch_size=32)).train("CartPole-v1", steps=20_000, seed=1)  # doctest: +SKIP
@@ -92,11 +91,7 @@ class DQN(Agent[DQNConfig, Policy]):
     The settings are Acme's, whatever the environment, unless given.
     """
 
-
     _config_type = DQNConfig
 
     def _num_environments(self, actors: int) -> int:
         return max(1, actors)
-
-    def _policy(self, native: Any) -> Policy:
-        return Policy(native)

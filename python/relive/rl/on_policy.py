@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from relive.rl._agent import Agent, C
 from relive.rl._settings import Settings
-from relive.rl.policy import SavedPolicy
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,14 +132,11 @@ class A3CConfig(Settings):
     agent: ClassVar[str] = "a3c"
 
 
-class _OnPolicy(Agent[C, SavedPolicy]):
+class _OnPolicy(Agent[C]):
     """What acts in several environments at once, however many actors there are, and learns from each rollout when it is whole."""
 
     def _num_environments(self, actors: int) -> int:
         return int(getattr(self.config, "num_envs"))
-
-    def _policy(self, native: Any) -> SavedPolicy:
-        return SavedPolicy(native)
 
 
 class PPO(_OnPolicy[PPOConfig]):

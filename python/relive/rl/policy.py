@@ -13,10 +13,11 @@ from relive import _native, nest
 
 @final
 class Policy:
-    """The greedy policy of a trained network. ``policy(observation)`` is the number of the action, counted from 0.
+    """What an agent has learned, which acts without exploring. ``policy(observation)`` is the likeliest action, or that of the greatest value: a number
+    where actions are discrete, otherwise an array.
 
-    Saved policies are safetensors files, which Rust programs read, too (``relive_rl::dqn::Policy``). The metadata
-    ``relive.policy`` says in JSON what the network is made for and of. Policies can be pickled.
+    Saved policies are safetensors files, which Rust programs read, too (``relive_rl::SavedPolicy``). The metadata ``relive.policy`` says in JSON
+    which agent it is of, with which settings, and what the environment gave and took. Policies can be pickled.
     """
 
     __slots__ = ("_native",)
@@ -24,8 +25,8 @@ class Policy:
     def __init__(self, native: _native.Policy) -> None:
         self._native = native
 
-    def __call__(self, observation: Any) -> int:
-        """The action of the greatest value, the first of them if there are several.
+    def __call__(self, observation: Any) -> Any:
+        """The action. Of several that are equally good it is the first.
 
         Args:
           observation: as in training: arrays of the same shapes, in any structure with the same order of leaves.
@@ -34,17 +35,21 @@ class Policy:
           ValueError: other shapes, or another number of leaves.
           TypeError: values that are not of the same kind.
         """
-        return self._native.act(observation)
+        action = self._native.act(observation)
+        is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
+        return int(action) if is_number else action
 
     def values(self, observation: Any) -> npt.NDArray[np.float32]:
-        """The value of each action, of one observation, ``[actions]``, or of a batch of them, ``[batch, actions]``.
+        """The value of each action by an agent that learns such values, as DQN does: of one observation, ``[actions]``, or of a batch of them,
+        ``[batch, actions]``.
 
         The observations of a batch are one nest of arrays, whose leading dimension they are.
 
         Raises:
-          As :meth:`__call__`.
+          ValueError: the agent has no values of actions; as :meth:`__call__`.
+          TypeError: as :meth:`__call__`.
         """
-        shapes = [tuple(shape) for _, _, shape in self._native.shape()["observations"]]
+        shapes = [tuple(shape) for _, _, shape in self._native.observations()]
         leaves = nest.flatten(observation)
         if len(leaves) != len(shapes) or any(np.ndim(leaf) != len(shape) + 1 for leaf, shape in zip(leaves, shapes)):
             return self._native.values(observation)
@@ -54,12 +59,17 @@ class Policy:
         (count,) = counts
         one = [nest.unflatten_as(observation, [leaf[number] for leaf in leaves]) for number in range(count)]
         values = [self._native.values(each) for each in one]
-        return np.stack(values) if values else np.zeros((0, self.num_actions), np.float32)
+        return np.stack(values) if values else np.zeros((0, self.num_actions or 0), np.float32)
 
     @property
-    def num_actions(self) -> int:
-        """How many actions there are."""
-        return int(self._native.shape()["actions"])
+    def agent(self) -> str:
+        """The name of its agent."""
+        return self._native.agent()
+
+    @property
+    def num_actions(self) -> int | None:
+        """How many actions there are; ``None`` where they are no numbers."""
+        return self._native.num_actions()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file, which is there whole or not at all.
@@ -93,75 +103,8 @@ class Policy:
         return Policy.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
-        shape = self._native.shape()
         leaves = ", ".join(
-            f"{path + ': ' if path else ''}{dtype}{list(dims)}" for path, dtype, dims in shape["observations"]
+            f"{path + ': ' if path else ''}{dtype}{list(dims)}" for path, dtype, dims in self._native.observations()
         )
-        return f"Policy(observations=({leaves}), actions={shape['actions']}, hidden={shape['hidden']})"
-
-
-@final
-class SavedPolicy:
-    """What an agent other than DQN has learned. ``policy(observation)`` is the likeliest action: a number where actions are discrete, otherwise
-    an array.
-
-    Saved policies are safetensors files, which Rust programs read, too (``relive_rl::plan::SavedPolicy``). The metadata
-    ``relive.policy`` says in JSON which agent it is of, with which settings. Policies can be pickled.
-    """
-
-    __slots__ = ("_native",)
-
-    def __init__(self, native: _native.SavedPolicy) -> None:
-        self._native = native
-
-    def __call__(self, observation: Any) -> Any:
-        """The action.
-
-        Args:
-          observation: as in training: arrays of the same shapes, in any structure with the same order of leaves.
-
-        Raises:
-          ValueError: other shapes, or another number of leaves.
-          TypeError: values that are not of the same kind.
-        """
-        action = self._native.act(observation)
-        is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
-        return int(action) if is_number else action
-
-    @property
-    def agent(self) -> str:
-        """The name of its agent."""
-        return self._native.agent()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file, which is there whole or not at all.
-
-        Raises:
-          OSError: it cannot be written.
-        """
-        self._native.save(os.fspath(path))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SavedPolicy:
-        """The policy in a file.
-
-        Raises:
-          OSError: it cannot be read.
-          ValueError: it is damaged, or no policy of such an agent.
-        """
-        return cls(_native.SavedPolicy.load(os.fspath(path)))
-
-    def to_bytes(self) -> bytes:
-        """What :meth:`save` writes."""
-        return self._native.to_bytes()
-
-    @classmethod
-    def from_bytes(cls, file: bytes) -> SavedPolicy:
-        """What :meth:`load` reads."""
-        return cls(_native.SavedPolicy.from_bytes(file))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SavedPolicy.from_bytes, (self.to_bytes(),)
-
-    def __repr__(self) -> str:
-        return f"SavedPolicy(agent={self.agent!r})"
+        actions = "" if self.num_actions is None else f", actions={self.num_actions}"
+        return f"Policy(agent={self.agent!r}, observations=({leaves}){actions})"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from relive.rl._agent import Agent
 from relive.rl._settings import Settings
-from relive.rl.policy import SavedPolicy
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +47,7 @@ class SACConfig(Settings):
     agent: ClassVar[str] = "sac"
 
 
-class SAC(Agent[SACConfig, SavedPolicy]):
+class SAC(Agent[SACConfig]):
     """Soft actor-critic (Haarnoja et al. 2018), for one array of float32 between bounds.
 
     >>> result = SAC(SACConfig.for_environment("Pendulum-v1")).train("Pendulum-v1", steps=6_000)  # doctest: +SKIP
@@ -58,6 +57,3 @@ class SAC(Agent[SACConfig, SavedPolicy]):
 
     def _num_environments(self, actors: int) -> int:
         return max(1, actors)
-
-    def _policy(self, native: Any) -> SavedPolicy:
-        return SavedPolicy(native)

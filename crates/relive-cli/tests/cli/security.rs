@@ -32,8 +32,8 @@ fn commands_show_tokens_over_tls() {
     let (code, stderr) = with_token("token-of-the-eye-1", &reset);
     assert_eq!(code, Some(6), "{stderr}");
     assert!(stderr.contains("Reset needs the role admin; the token \"eye\" has the role read"), "{stderr}");
-    let actor = ["rl", "actor", "dqn", "--env", "catch/0", "--server", &served.address, "--timeout", "5"];
-    let (code, stderr) = with_token("", &actor);
+    let worker = ["rl", "worker", "--join", &served.address, "--timeout", "5"];
+    let (code, stderr) = with_token("", &worker);
     assert_eq!(code, Some(3), "{stderr}");
     assert!(stderr.contains("TLS"), "{stderr}");
     let (code, stderr) = with_token("", &["info", &served.address, "--tls-ca", text(&cert)]);

@@ -3,7 +3,6 @@
 //! What is native runs without the interpreter. Environments of Python are stepped through [`foreign`].
 
 mod check;
-mod chosen;
 mod foreign;
 mod leaves;
 mod native;
@@ -11,7 +10,6 @@ mod policy;
 mod raise;
 mod report;
 mod run;
-mod saved_policy;
 mod settings;
 mod source;
 mod spec;
@@ -20,5 +18,4 @@ pub(crate) use check::check_environment;
 pub(crate) use native::NativeEnvironment;
 pub(crate) use policy::Policy;
 pub(crate) use run::train_agent;
-pub(crate) use saved_policy::SavedPolicy;
 pub(crate) use settings::{agent_for_environment, check_agent};

@@ -3,45 +3,55 @@
 use std::path::PathBuf;
 
 use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyBytes;
 use relive_env::Buffer;
-use relive_rl::dqn::Policy as RustPolicy;
+use relive_rl::SavedPolicy;
 
 use super::leaves::Leaves;
 use super::raise::{raise, raise_env};
 use crate::array;
 
+/// Path, dtype and shape of a leaf.
+type Described<'py> = (String, Bound<'py, PyAny>, Vec<u32>);
+
 /// A trained policy; `relive.rl.Policy` is its face.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct Policy {
-    acting: Mutex<Acting>,
+    policy: Mutex<SavedPolicy>,
+    empty: [Buffer; 2],
     observations: Leaves,
-}
-
-struct Acting {
-    policy: RustPolicy,
-    observation: Buffer,
+    actions: Leaves,
 }
 
 impl Policy {
-    pub(super) fn new(policy: RustPolicy) -> PyResult<Policy> {
-        let nest = policy.shape().observation_nest();
-        let observation = Buffer::for_nest(&nest, 1).map_err(|error| raise_env(&error))?;
-        let names: Vec<_> = policy.shape().observations.iter().map(|leaf| leaf.path.clone()).collect();
-        let observations = Leaves::new("observation", nest).named(names.into_iter());
-        Ok(Policy { acting: Mutex::new(Acting { policy, observation }), observations })
+    pub(super) fn new(policy: SavedPolicy) -> PyResult<Policy> {
+        let spec = policy.spec().clone();
+        let buffer = |nest| Buffer::for_nest(nest, 1).map_err(|error| raise_env(&error));
+        let empty = [buffer(&spec.observations)?, buffer(&spec.actions)?];
+        let leaves = |what, nest: relive_tensor::Nest<relive_env::ArraySpec>| {
+            let names: Vec<_> = nest.leaves().map(|leaf| leaf.name.clone()).collect();
+            Leaves::new(what, nest).named(names.into_iter())
+        };
+        let (observations, actions) =
+            (leaves("observation", spec.observations), leaves("action", spec.actions));
+        Ok(Policy { policy: Mutex::new(policy), empty, observations, actions })
     }
 
-    fn observed<T>(
+    /// Acts once; what is made of the policy and its action then.
+    fn acted<'py, T>(
         &self,
-        observation: &Bound<'_, PyAny>,
-        then: impl FnOnce(&mut RustPolicy, &Buffer) -> relive_rl::Result<T>,
+        observation: &Bound<'py, PyAny>,
+        then: impl FnOnce(Python<'py>, &SavedPolicy, &Buffer) -> PyResult<T>,
     ) -> PyResult<T> {
+        let py = observation.py();
         // Written before the lock is taken: what converts the observation may be Python code.
-        let mut buffer = self.acting.lock().observation.clone();
-        self.observations.write(observation, &mut buffer.view_mut())?;
-        then(&mut self.acting.lock().policy, &buffer).map_err(|error| raise(observation.py(), &error))
+        let [mut seen, mut action] = self.empty.clone();
+        self.observations.write(observation, &mut seen.view_mut())?;
+        let mut policy = self.policy.lock();
+        policy.act(seen.view(), action.view_mut()).map_err(|error| raise(py, &error))?;
+        then(py, &policy, &action)
     }
 }
 
@@ -50,50 +60,60 @@ impl Policy {
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands paths over by value")]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Policy> {
-        let loaded = py.detach(|| RustPolicy::load(&path));
+        let loaded = py.detach(|| SavedPolicy::load(&path, &relive_agents::from_json));
         Policy::new(loaded.map_err(|error| raise(py, &error))?)
     }
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, file: &[u8]) -> PyResult<Policy> {
-        Policy::new(RustPolicy::from_bytes(file).map_err(|error| raise(py, &error))?)
+        let policy = SavedPolicy::from_bytes(file, &relive_agents::from_json);
+        Policy::new(policy.map_err(|error| raise(py, &error))?)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands paths over by value")]
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let policy = self.acting.lock().policy.clone();
-        py.detach(|| policy.save(&path)).map_err(|error| raise(py, &error))
+        py.detach(|| self.policy.lock().save(&path)).map_err(|error| raise(py, &error))
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.acting.lock().policy.to_bytes();
+        let bytes = self.policy.lock().to_bytes();
         Ok(PyBytes::new(py, &bytes.map_err(|error| raise(py, &error))?))
     }
 
-    /// The action of the greatest value.
-    fn act(&self, observation: &Bound<'_, PyAny>) -> PyResult<usize> {
-        self.observed(observation, |policy, buffer| policy.act(buffer.view()))
+    /// The action for an observation, as an array.
+    fn act<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.acted(observation, |py, _, action| self.actions.read(py, action.view()))
     }
 
     /// The value of each action.
     fn values<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let values =
-            self.observed(observation, |policy, buffer| Ok(policy.values(buffer.view())?.to_vec()))?;
-        array::from_elements(observation.py(), &values)
+        self.acted(observation, |py, policy, _| {
+            let values = policy.extra("values").and_then(|values| values.to_vec::<f32>().ok());
+            let none =
+                || PyValueError::new_err(format!("a policy of {} has no values of actions", policy.agent()));
+            array::from_elements(py, &values.ok_or_else(none)?)
+        })
     }
 
-    /// What the network is made for and of.
-    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let shape = self.acting.lock().policy.shape().clone();
-        let dict = PyDict::new(py);
-        let mut observations = Vec::with_capacity(shape.observations.len());
-        for leaf in &shape.observations {
-            observations.push((leaf.path.clone(), array::descr_of(py, leaf.dtype)?, leaf.dims.clone()));
-        }
-        dict.set_item("observations", observations)?;
-        dict.set_item("actions", shape.actions)?;
-        dict.set_item("hidden", shape.hidden)?;
-        dict.set_item("duelling", shape.duelling)?;
-        Ok(dict)
+    /// The name of its agent.
+    fn agent(&self) -> String {
+        self.policy.lock().agent().to_owned()
+    }
+
+    /// Path, dtype and shape of each leaf of an observation.
+    fn observations<'py>(&self, py: Python<'py>) -> PyResult<Vec<Described<'py>>> {
+        let spec = self.policy.lock().spec().clone();
+        let leaves = spec.observations.leaves();
+        leaves
+            .map(|leaf| {
+                let dtype = array::descr_of(py, leaf.dtype)?.into_any();
+                Ok((leaf.name.clone(), dtype, leaf.shape.dims().to_vec()))
+            })
+            .collect()
+    }
+
+    /// How many actions there are, if they are numbers.
+    fn num_actions(&self) -> Option<u32> {
+        self.policy.lock().spec().num_actions()
     }
 }

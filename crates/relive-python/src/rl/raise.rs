@@ -18,15 +18,12 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
             let reason = error.kind().to_string();
             PyOSError::new_err((error.raw_os_error().unwrap_or(0), reason, path.clone()))
         }
-        RlError::Parameters(damaged) if damaged.kind() == relive_nn::ErrorKind::Damaged => {
-            error::raise_kind(py, ErrorKind::DataLoss, failed.to_string())
-        }
+        RlError::DamagedPolicy { .. } => error::raise_kind(py, ErrorKind::DataLoss, failed.to_string()),
         RlError::Setting { .. }
         | RlError::Unsuited { .. }
         | RlError::NotFinite { .. }
         | RlError::OtherRun { .. }
         | RlError::Policy { .. }
-        | RlError::Parameters(_)
         | RlError::Tables(_) => PyValueError::new_err(failed.to_string()),
         _ => PyRuntimeError::new_err(failed.to_string()),
     }

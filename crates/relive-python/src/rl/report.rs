@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relive_rl::experiment::{EpisodeReport, Report, Summary};
+use relive_rl::run::{EpisodeReport, Report, Summary};
 
 use crate::array;
 

@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relive_rl::experiment::{Checkpoints, Evaluation, RunOptions, Stop, Summary};
 use relive_rl::plan::MakeEnvironment;
+use relive_rl::run::{Checkpoints, Evaluation, RunOptions, Stop, Summary, train};
+use relive_rl::{RlError, SavedPolicy};
 
-use super::chosen::{Chosen, Trained};
 use super::foreign::Raised;
 use super::policy::Policy;
 use super::raise::raise;
 use super::report::{Told, episode_dict, summary_dict};
-use super::saved_policy::SavedPolicy;
 use super::source::Source;
 
 /// How often signals and deadlines are looked at, and progress is told of at most.
@@ -40,7 +39,7 @@ pub(crate) fn train_agent<'py>(
     checkpoints: Option<(PathBuf, u64)>,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let agent = Chosen::new(py, agent, config)?;
+    let agent = relive_agents::from_json(agent, config).map_err(|error| raise(py, &error))?;
     let options = RunOptions {
         environment: name,
         env_steps: steps,
@@ -60,13 +59,17 @@ pub(crate) fn train_agent<'py>(
         failed: None,
     };
     let (raised, told, source) = (Raised::default(), watch.told.clone(), Source::of(environment)?);
-    let (chosen, run_raised) = (agent.clone(), raised.clone());
+    let run_raised = raised.clone();
     let (done, ended) = sync_channel(1);
     let work = move || {
         let source = Arc::new(source);
         let environments = Arc::clone(&source);
         let make: MakeEnvironment = Arc::new(move |seed| environments.make(seed, &run_raised));
-        let trained = source.within(|| chosen.train(&options, &make, &mut |report| told.note(report)));
+        let trained = source.within(|| {
+            let trained = train(&agent, &options, &make, &mut |report| told.note(report))?;
+            let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
+            Ok::<_, RlError>((trained.summary, policy))
+        });
         // Nobody listens after a second Ctrl-C.
         let _ = done.send(trained);
     };
@@ -87,17 +90,14 @@ fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
 fn result<'py>(
     py: Python<'py>,
     watch: &Watch<'py>,
-    (summary, policy): (Summary, Trained),
+    (summary, policy): (Summary, SavedPolicy),
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = summary_dict(py, &summary)?;
     let [actors, evaluator] = watch.told.columns(py)?;
     dict.set_item("train", actors)?;
     dict.set_item("evaluation", evaluator)?;
     dict.set_item("is_complete", !watch.stop.is_stopped())?;
-    match policy {
-        Trained::Dqn(policy) => dict.set_item("policy", Policy::new(*policy)?)?,
-        Trained::Planned(policy) => dict.set_item("policy", SavedPolicy::new(py, *policy)?)?,
-    }
+    dict.set_item("policy", Policy::new(policy)?)?;
     Ok(dict)
 }
 

@@ -234,9 +234,10 @@ impl Session {
             self.count()?;
         }
         let is_own = self.engine.is_some();
-        // Whatever reads results for the plan ends before the last of them are read.
-        self.plan = Flow::from_iter("nothing", std::iter::empty());
         if let Some((driver, publishing)) = self.published.take() {
+            // Whatever reads results for the plan ends before the last of them are read. None of its threads waits at a table for long, as those of
+            // workers in this process do until the tables are closed.
+            self.plan = Flow::from_iter("nothing", std::iter::empty());
             let lease = publishing.end();
             driver.end(is_own)?;
             // The next driver need not wait.

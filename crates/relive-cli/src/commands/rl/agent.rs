@@ -4,11 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use relive_rl::dqn::{DqnConfig, Policy};
-use relive_rl::experiment::{self, Report, RunOptions, Summary};
-use relive_rl::plan::{self, Agent, MakeEnvironment, SavedPolicy};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use relive_rl::run::Trained;
+use relive_rl::{Agent, SavedPolicy};
 
 use crate::failure::{Failure, Kind, Result};
 
@@ -54,27 +51,6 @@ enum Preset {
     Default,
 }
 
-/// An agent with its settings.
-#[derive(Clone)]
-pub(super) enum Chosen {
-    /// DQN.
-    Dqn(Box<DqnConfig>),
-    /// One that is a plan.
-    Planned(Arc<dyn Agent>),
-}
-
-/// What a run has come to.
-pub(super) struct Outcome {
-    pub(super) summary: Summary,
-    pub(super) policy: TrainedPolicy,
-}
-
-/// What was learned.
-pub(super) enum TrainedPolicy {
-    Dqn(Box<Policy>),
-    Planned(Box<SavedPolicy>),
-}
-
 impl AgentOptions {
     pub(super) fn name(&self) -> &'static str {
         match self.agent {
@@ -87,10 +63,7 @@ impl AgentOptions {
     }
 
     /// The agent with its settings for an environment.
-    pub(super) fn chosen(&self, environment: &str) -> Result<Chosen> {
-        if self.agent == AgentName::Dqn {
-            return Ok(Chosen::Dqn(Box::new(self.dqn(environment)?)));
-        }
+    pub(super) fn made(&self, environment: &str) -> Result<Arc<dyn Agent>> {
         let of = if self.preset == Preset::Auto { environment } else { "" };
         let preset: serde_json::Value = serde_json::from_str(&relive_agents::preset(self.name(), of)?)
             .map_err(|error| Failure::text(Kind::Runtime, error))?;
@@ -104,25 +77,7 @@ impl AgentOptions {
             of_json(&json(&changes)?).map_err(told)?;
             settings.extend(changes);
         }
-        Ok(Chosen::Planned(of_json(&json(&settings)?)?))
-    }
-
-    /// DQN's settings, which agents in several processes have as well.
-    pub(super) fn dqn(&self, environment: &str) -> Result<DqnConfig> {
-        if self.agent != AgentName::Dqn {
-            return Err(Failure::usage(format!(
-                "{} runs in one process: use relive rl train; dqn runs in several",
-                self.name()
-            )));
-        }
-        let mut config = match self.preset {
-            Preset::Auto => DqnConfig::for_environment(environment),
-            Preset::Default => DqnConfig::default(),
-        };
-        for (whose, changes) in self.changes()? {
-            config = changed(&config, &whose, changes)?;
-        }
-        Ok(config)
+        Ok(of_json(&json(&settings)?)?)
     }
 
     /// What is to be changed, and the option that says so.
@@ -138,37 +93,10 @@ impl AgentOptions {
     }
 }
 
-impl Chosen {
-    pub(super) fn train(
-        &self,
-        run: &RunOptions,
-        make: &MakeEnvironment,
-        on_report: &mut dyn FnMut(&Report),
-    ) -> relive_rl::Result<Outcome> {
-        match self {
-            Chosen::Dqn(config) => {
-                let trained = experiment::train(config.as_ref(), run, make.as_ref(), on_report)?;
-                let policy = TrainedPolicy::Dqn(Box::new(Policy::of(&trained, config)?));
-                Ok(Outcome { summary: trained.summary, policy })
-            }
-            Chosen::Planned(agent) => {
-                let trained = plan::train(agent, run, make, on_report)?;
-                let policy = TrainedPolicy::Planned(Box::new(SavedPolicy::of(agent.as_ref(), &trained)?));
-                Ok(Outcome { summary: trained.summary, policy })
-            }
-        }
-    }
-}
-
-impl TrainedPolicy {
-    /// Writes the policy to where it was asked for.
-    pub(super) fn save(&self, path: &Path) -> Result {
-        let saved = match self {
-            TrainedPolicy::Dqn(policy) => policy.save(path),
-            TrainedPolicy::Planned(policy) => policy.save(path),
-        };
-        saved.map_err(|error| Failure::from(error).of("--policy"))
-    }
+/// Writes what a run has learned to where it was asked for.
+pub(super) fn save_policy(agent: &dyn Agent, trained: &Trained, path: &Path) -> Result {
+    let saved = SavedPolicy::of(agent, trained).and_then(|policy| policy.save(path));
+    saved.map_err(|error| Failure::from(error).of("--policy"))
 }
 
 fn read(path: &Path) -> Result<toml::Table> {
@@ -190,15 +118,6 @@ fn key_and_value(text: &str) -> std::result::Result<(String, String), String> {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
         _ => Err("it must be KEY=VALUE, as in learning_rate=0.001".to_owned()),
     }
-}
-
-fn changed<C: Serialize + DeserializeOwned>(settings: &C, whose: &str, changes: toml::Table) -> Result<C> {
-    let told = |error: toml::de::Error| Failure::usage(format!("{whose}: {}", error.message()));
-    // Alone, for an error that names it.
-    changes.clone().try_into::<C>().map_err(told)?;
-    let mut table = toml::Table::try_from(settings).map_err(|error| Failure::text(Kind::Runtime, error))?;
-    table.extend(changes);
-    table.try_into().map_err(told)
 }
 
 fn json(settings: &toml::Table) -> Result<serde_json::Value> {

@@ -1,23 +1,29 @@
-//! The dashboard of a run whose tables are in this process.
+//! A run's own tables, served to the workers of the run and to the dashboard.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
-use relive_rl::experiment::Watch;
+use parking_lot::Mutex;
+use relive_rl::run::Watch;
 use relive_server::{Entrances, HttpServer, Monitor, ServerOptions};
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 
-/// Serves a run's tables and shows them, for as long as it lives.
+/// Serves a run's tables, and shows them if there is a dashboard, for as long as it lives.
 pub(super) struct Board {
-    http: HttpServer,
+    http: Option<HttpServer>,
     runtime: Runtime,
     monitor: Monitor,
+    listener: Arc<Mutex<Option<TcpListener>>>,
+    address: SocketAddr,
 }
 
 impl Board {
-    pub(super) fn start(address: SocketAddr) -> Result<Board> {
+    /// A dashboard at `http`, if there is to be one, and tables at `listen`.
+    pub(super) fn start(http: Option<SocketAddr>, listen: Option<SocketAddr>) -> Result<Board> {
         let broken = |error: std::io::Error| Failure::new(Kind::Runtime, error);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -25,36 +31,63 @@ impl Board {
             .build()
             .map_err(broken)?;
         let monitor = Monitor::new();
-        let http = runtime.block_on(async {
-            let listener =
-                relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))?;
-            HttpServer::start(listener, monitor.clone()).map_err(broken)
+        let (http, listener) = runtime.block_on(async {
+            let http = match http {
+                Some(address) => {
+                    Some(HttpServer::start(bind(address).await?, monitor.clone()).map_err(broken)?)
+                }
+                None => None,
+            };
+            Ok::<_, Failure>((http, bind(listen.unwrap_or(anywhere())).await?))
         })?;
-        Ok(Board { http, runtime, monitor })
+        let address = listener.local_addr().map_err(broken)?;
+        Ok(Board { http, runtime, monitor, listener: Arc::new(Mutex::new(Some(listener))), address })
     }
 
-    /// Says where it is.
+    /// Where the tables are served.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Says where the dashboard is.
     pub(super) fn announce(&self) {
-        output::complain(&format!("dashboard at http://{}/", self.http.address()));
+        if let Some(http) = &self.http {
+            output::complain(&format!("dashboard at http://{}/", http.address()));
+        }
     }
 
-    /// Serves the tables on a free port of this machine, which is what the dashboard shows.
+    /// Serves the tables that it is shown; those of a run that makes them anew with each checkpoint on another port each time.
     pub(super) fn watch(&self) -> Watch {
         let (handle, monitor) = (self.runtime.handle().clone(), self.monitor.clone());
+        let bound = Arc::clone(&self.listener);
         Watch::new(move |engine| {
             let (engine, monitor) = (engine.clone(), monitor.clone());
+            let bound = bound.lock().take();
             handle.spawn(async move {
-                let listener = match relive_server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await {
+                let listener = match bound {
+                    Some(listener) => Ok(listener),
+                    None => relive_server::bind(anywhere()).await,
+                };
+                let listener = match listener {
                     Ok(listener) => listener,
-                    Err(error) => return tracing::warn!(%error, "the dashboard shows no tables"),
+                    Err(error) => return tracing::warn!(%error, "the run's tables are not served"),
                 };
                 let options = ServerOptions::default().monitor(monitor);
                 let served =
                     relive_server::serve(Entrances::from(listener), engine, options, std::future::pending());
                 if let Err(error) = served.await {
-                    tracing::warn!(%error, "the dashboard shows no tables any more");
+                    tracing::warn!(%error, "the run's tables are not served any more");
                 }
             });
         })
     }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    relive_server::bind(address).await.map_err(|error| Failure::text(Kind::Bind, error))
+}
+
+/// A free port of this machine.
+fn anywhere() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }

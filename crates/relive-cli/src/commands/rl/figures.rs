@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use relive_rl::experiment::{Report, Stop, Summary};
+use relive_rl::run::{Report, Stop, Summary};
 use serde::Serialize;
 
 use crate::failure::{Failure, Kind, Result};

@@ -11,7 +11,9 @@ mod reach;
 mod records;
 mod runs;
 mod shown;
+mod supervisor;
 mod sweep;
 mod train;
+mod worker;
 
 pub(crate) use options::{Options, run};

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{plot, processes, sweep, train};
+use super::{plot, sweep, train, worker};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -17,15 +17,11 @@ pub(crate) struct Options {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Train an agent in an environment
-    Train(train::Options),
+    Train(Box<train::Options>),
     /// Train an agent in several environments with several seeds, some runs at a time
     Sweep(sweep::Options),
-    /// Learn from what the actors of a server write to it
-    Learner(processes::LearnerOptions),
-    /// Act in an environment for a learner elsewhere
-    Actor(processes::ActorOptions),
-    /// Show what a learner elsewhere has learned so far
-    Evaluator(processes::EvaluatorOptions),
+    /// Act for a run that learns elsewhere
+    Worker(worker::Options),
     /// Draw the learning curves of runs, or bsuite's radar
     Plot(plot::Options),
 }
@@ -34,9 +30,7 @@ pub(crate) fn run(options: &Options) -> Result {
     match &options.what {
         What::Train(options) => train::run(options),
         What::Sweep(options) => sweep::run(options),
-        What::Learner(options) => processes::learner(options),
-        What::Actor(options) => processes::actor(options),
-        What::Evaluator(options) => processes::evaluator(options),
+        What::Worker(options) => worker::run(options),
         What::Plot(options) => plot::run(options),
     }
 }

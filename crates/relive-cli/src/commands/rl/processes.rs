@@ -1,48 +1,59 @@
-//! `relive rl learner`, `actor` and `evaluator`: a run as several processes around a server.
+//! Where the workers of a run are: `--on` of `relive rl train`.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use relive_client::ClientOptions;
 use relive_client::blocking::Client;
-use relive_rl::dqn::{DqnConfig, Policy};
-use relive_rl::experiment::{Report, Stop};
-use relive_rl::logging::Logger;
-use relive_rl::remote::{RemoteActor, RemoteLearner, act, evaluate, is_over, learn};
+use relive_rl::run::Processes;
 
-use super::agent::AgentOptions;
-use super::agent::TrainedPolicy;
-use super::figures::Watcher;
+use super::board::Board;
 use super::reach::reach;
-use super::records::Records;
-use super::runs::About;
-use super::shown::Shown;
-use super::train::Length;
-use crate::failure::{Failure, Kind, Result};
+use super::supervisor::Supervisor;
+use crate::config;
+use crate::failure::{Failure, Result};
 use crate::output;
 use crate::security::ClientSecurity;
 use crate::server::Target;
 use crate::units::parse_seconds;
 
-/// What all processes of a run must be told alike.
+/// Where the workers of a run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// One thread acts and learns in turn: the same seed gives the same run
+    Serial,
+    /// Each worker is a thread beside the one that learns
+    Threads,
+    /// Each worker is a process, around the server of the run's tables
+    Processes,
+}
+
+/// Where a run's workers are, and how many there are.
 #[derive(Debug, Clone, Args)]
-struct Common {
-    #[command(flatten)]
-    agent: AgentOptions,
-    /// Address of the server with the run's tables, host:port
+pub(super) struct Executor {
+    /// Where the workers are [default: threads if there are --actors, otherwise serial]
+    #[arg(long, value_enum)]
+    on: Option<On>,
+    /// Workers that act beside the thread that learns; 0: that thread acts, too, in turn [default: 0, and 2 on threads and processes]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=64))]
+    actors: Option<u8>,
+    /// Serves the run's tables at this IP address and port, where workers may join [default: a free port of this machine]; on processes
+    #[arg(long, value_name = "ADDR", value_parser = config::parse_socket, conflicts_with = "server")]
+    listen: Option<SocketAddr>,
+    /// Keeps the run's tables on a server that is there already, host:port; on processes
     #[arg(long, value_name = "ADDR")]
-    server: String,
-    /// The environment: an identifier of bsuite, such as catch/0, or a classic control task, such as CartPole-v1
-    #[arg(long, value_name = "NAME")]
-    env: String,
-    /// Everything random follows from it
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
-    seed: u64,
+    server: Option<String>,
+    /// Starts no workers: they join by `relive rl worker`; on processes
+    #[arg(long)]
+    no_spawn: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Reach {
     /// How long to wait for a server that is not there yet
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
@@ -50,174 +61,99 @@ struct Common {
     security: ClientSecurity,
 }
 
-impl Common {
-    /// A client of the server, once it is there.
-    fn client(&self) -> Result<Client> {
+impl Reach {
+    /// A client of the server at an address, once it is there; errors name the option that the address is from.
+    pub(super) fn client(&self, address: &str, option: &str) -> Result<Client> {
         reach(&Target {
-            address: self.server.clone(),
+            address: address.to_owned(),
             timeout: self.timeout,
             security: self.security.clone(),
         })?;
         let options = self.security.apply(ClientOptions::default())?;
-        Client::connect_with(&self.server, options)
-            .map_err(|error| Failure::usage(format!("--server {}: {error}", self.server)))
-    }
-
-    fn settings(&self) -> Result<DqnConfig> {
-        self.agent.dqn(&self.env)
+        Client::connect_with(address, options)
+            .map_err(|error| Failure::usage(format!("{option} {address}: {error}")))
     }
 }
 
-/// Options of `relive rl learner`.
-#[derive(Debug, Args)]
-pub(crate) struct LearnerOptions {
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    length: Length,
-    #[command(flatten)]
-    records: Records,
-    /// Where the trained policy goes (safetensors)
-    #[arg(long, value_name = "FILE")]
-    policy: Option<PathBuf>,
-}
-
-/// Learns, and prints the final figures.
-pub(crate) fn learner(options: &LearnerOptions) -> Result {
-    let LearnerOptions { common, length, .. } = options;
-    let (config, client, stop) = (common.settings()?, common.client()?, Stop::new());
-    let (agent, environment) = (common.agent.name().to_owned(), common.env.clone());
-    let about = About { agent, environment, seed: common.seed, actors: 0 };
-    let mut loggers = options.records.begin(&about, true)?;
-    let make = |seed| Ok(relive_env::make(&common.env, seed)?);
-    let run = RemoteLearner {
-        agent: &config,
-        client: &client,
-        environment: &common.env,
-        seed: common.seed,
-        env_steps: length.steps,
-        stop: &stop,
-    };
-    let shown = Shown::new(length.steps);
-    let mut watcher = Watcher::new(length.until, length.episodes, stop.clone());
-    let mut unlogged = None;
-    let trained = learn(&run, &make, &mut |report: &Report| {
-        watcher.note(report);
-        shown.note(report, &watcher);
-        if let Err(error) = loggers.write(report) {
-            unlogged.get_or_insert(error);
-            stop.stop();
-        }
-    });
-    shown.finish();
-    let trained = trained?;
-    unlogged.map_or(Ok(()), Err)?;
-    loggers.flush()?;
-    if let Some(path) = &options.policy {
-        TrainedPolicy::Dqn(Box::new(Policy::of(&trained, &config)?)).save(path)?;
+impl Executor {
+    /// Workers beside the thread that learns.
+    pub(super) fn actors(&self) -> usize {
+        let default = match self.on {
+            Some(On::Threads | On::Processes) => 2,
+            Some(On::Serial) | None => 0,
+        };
+        self.actors.map_or(default, usize::from)
     }
-    let figures = watcher.figures(trained.summary);
-    options.records.end(&about, &figures)?;
-    output::line(&figures.told(&common.env))?;
-    Ok(())
-}
 
-/// Options of `relive rl actor`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ActorOptions {
-    #[command(flatten)]
-    common: Common,
-    /// Tells it from the other actors of the run
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    number: u16,
-}
+    fn is_processes(&self) -> bool {
+        self.on == Some(On::Processes)
+    }
 
-/// Plays until the learner has enough.
-pub(crate) fn actor(options: &ActorOptions) -> Result {
-    let (client, config) = (options.common.client()?, options.common.settings()?);
-    let (tell, told) = channel();
-    let played = Arc::new(Played::default());
-    let acting = (client.clone(), options.clone(), Arc::clone(&played));
-    thread::spawn(move || {
-        let (client, options, played) = acting;
-        // Nobody listens any more when the run is over.
-        let _ = tell.send(play(&options, &config, &client, &played));
-    });
-    // The table may hold the actor back when the learner has ended: it does not wait for that.
-    loop {
-        match told.recv_timeout(LOOK_EVERY) {
-            Ok(ended) => break ended?,
-            Err(RecvTimeoutError::Timeout) if has_ended(&client)? => {
-                break told.recv_timeout(PATIENCE).unwrap_or(Ok(()))?;
+    /// # Errors
+    /// Options that do not go together.
+    pub(super) fn validate(&self) -> Result {
+        let told = |text: &str| Err(Failure::usage(text.to_owned()));
+        match (self.on, self.actors()) {
+            (Some(On::Serial), 1..) => {
+                return told("--on serial has no --actors: one thread does everything");
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Failure::text(Kind::Runtime, "the actor ended with a panic"));
+            (Some(On::Threads | On::Processes), 0) => {
+                return told("--on threads and --on processes need --actors of at least 1");
             }
+            _ => {}
+        }
+        let only = [
+            ("--listen", self.listen.is_some()),
+            ("--server", self.server.is_some()),
+            ("--no-spawn", self.no_spawn),
+        ];
+        match only.iter().find(|(_, is_given)| *is_given && !self.is_processes()) {
+            Some((option, _)) => told(&format!("{option} needs --on processes")),
+            None => Ok(()),
         }
     }
-    let [episodes, steps] = [&played.episodes, &played.steps].map(|count| count.load(Ordering::Relaxed));
-    output::line(&format!("{}: {episodes} episodes, {steps} steps", options.common.env))?;
-    Ok(())
-}
 
-/// Time between two looks whether the learner has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// For how long an actor may go on when it has.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-fn has_ended(client: &Client) -> Result<bool> {
-    // Without a learner yet there is nothing to be over.
-    let tables = client.server_info().map_err(Failure::from)?.tables;
-    let is_there = tables.iter().any(|table| table.config.name == "variables" && table.current_size > 0);
-    Ok(is_there && is_over(client)?)
-}
-
-/// Episodes that were played to their end, and their steps.
-#[derive(Default)]
-struct Played {
-    episodes: AtomicU64,
-    steps: AtomicU64,
-}
-
-fn play(options: &ActorOptions, config: &DqnConfig, client: &Client, played: &Played) -> Result {
-    let common = &options.common;
-    let stop = Stop::new();
-    let run = RemoteActor { agent: config, client, environment: &common.env, seed: common.seed, stop: &stop };
-    let make = |seed| Ok(relive_env::make(&common.env, seed)?);
-    act(&run, usize::from(options.number), &make, &mut |episode| {
-        played.episodes.fetch_add(1, Ordering::Relaxed);
-        played.steps.fetch_add(episode.length, Ordering::Relaxed);
-    })?;
-    Ok(())
-}
-
-/// Options of `relive rl evaluator`.
-#[derive(Debug, Args)]
-pub(crate) struct EvaluatorOptions {
-    #[command(flatten)]
-    common: Common,
-    /// Episodes that show in the end what was learned
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    episodes: u64,
-}
-
-/// Plays without exploring until the learner has ended, and then shows what was learned.
-pub(crate) fn evaluator(options: &EvaluatorOptions) -> Result {
-    let EvaluatorOptions { common, episodes } = options;
-    let (config, client, stop) = (common.settings()?, common.client()?, Stop::new());
-    let environment = common.env.as_str();
-    let run = RemoteActor { agent: &config, client: &client, environment, seed: common.seed, stop: &stop };
-    let make = |seed| Ok(relive_env::make(&common.env, seed)?);
-    let (mut last, mut sum) = (0_u32, 0.0);
-    evaluate(&run, *episodes, &make, &mut |episode, is_last| {
-        if is_last {
-            last += 1;
-            sum += episode.episode_return;
+    /// The way to a dashboard at `http`, if there is to be one, and to the run's own tables, if others need them.
+    pub(super) fn board(&self, http: Option<SocketAddr>) -> Result<Option<Board>> {
+        let serves = self.is_processes() && self.server.is_none();
+        if http.is_some() && self.actors() == 0 {
+            return Err(Failure::usage("--http needs --actors: one thread alone has nothing to wait for"));
         }
-    })?;
-    let mean = sum / f64::from(last.max(1));
-    output::line(&format!("{}: mean return {mean:.3} over {last} episodes without exploring", common.env))?;
-    Ok(())
+        if http.is_some() && self.server.is_some() {
+            let text =
+                "--http shows tables of this process; the dashboard of those on a --server is the server's";
+            return Err(Failure::usage(text));
+        }
+        if http.is_none() && !serves {
+            return Ok(None);
+        }
+        let board = Board::start(http, self.listen)?;
+        board.announce();
+        if self.listen.is_some() || self.no_spawn {
+            output::complain(&format!("workers join by: relive rl worker --join {}", board.address()));
+        }
+        Ok(Some(board))
+    }
+
+    /// What makes the actors of a run processes, if they are to be.
+    pub(super) fn processes(&self) -> Result<Option<Processes>> {
+        if !self.is_processes() {
+            return Ok(None);
+        }
+        let server = self.server.as_ref().map(|server| self.reach.client(server, "--server")).transpose()?;
+        Ok(Some(Processes { server }))
+    }
+
+    /// Starts the workers that are to be started by this process.
+    pub(super) fn supervisor(&self, board: Option<&Board>) -> Result<Option<Supervisor>> {
+        if !self.is_processes() || self.no_spawn {
+            return Ok(None);
+        }
+        let address = match (&self.server, board) {
+            (Some(server), _) => server.clone(),
+            (None, Some(board)) => board.address().to_string(),
+            (None, None) => return Ok(None),
+        };
+        Supervisor::start(self.actors(), &address, &self.reach.security).map(Some)
+    }
 }

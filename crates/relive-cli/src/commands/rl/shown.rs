@@ -1,7 +1,7 @@
 //! How a run goes, on stderr if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use relive_rl::experiment::Report;
+use relive_rl::run::Report;
 
 use super::figures::Watcher;
 

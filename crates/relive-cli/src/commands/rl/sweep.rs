@@ -10,12 +10,12 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use relive_env::Environment;
 use relive_env::bsuite::BsuiteId;
-use relive_rl::RlError;
-use relive_rl::experiment::{Report, RunOptions, Stop};
 use relive_rl::logging::Logger;
 use relive_rl::plan::MakeEnvironment;
+use relive_rl::run::{Report, RunOptions, Stop, train};
+use relive_rl::{Agent, RlError};
 
-use super::agent::{AgentOptions, Chosen};
+use super::agent::AgentOptions;
 use super::bsuite_log::Kept;
 use super::figures::{Figures, Watcher};
 use super::runs::{self, About, LogFormat};
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result {
 /// A run.
 struct Plan {
     about: About,
-    agent: Chosen,
+    agent: Arc<dyn Agent>,
 }
 
 fn work(options: &Options, plans: &[Plan], next: &AtomicUsize, tell: &Sender<Result<String>>) {
@@ -114,7 +114,7 @@ fn one(options: &Options, plan: &Plan) -> Result<Figures> {
         Ok(id) => Ok(Box::new(watching.watch(id, seed)?) as Box<dyn Environment>),
         Err(_) => Ok::<_, RlError>(relive_env::make(&name, seed)?),
     });
-    let trained = agent.train(&run, &make, &mut |report: &Report| {
+    let trained = train(agent, &run, &make, &mut |report: &Report| {
         watcher.note(report);
         if let Err(error) = loggers.write(report) {
             unlogged.get_or_insert(error);
@@ -153,11 +153,11 @@ impl Options {
                 names.push(name.clone());
             }
             for environment in names {
-                let chosen = self.agent.chosen(&environment)?;
+                let made = self.agent.made(&environment)?;
                 for seed in 1..=self.seeds {
                     let (agent, environment) = (self.agent.name().to_owned(), environment.clone());
                     let about = About { agent, environment, seed, actors: 0 };
-                    plans.push(Plan { about, agent: chosen.clone() });
+                    plans.push(Plan { about, agent: Arc::clone(&made) });
                 }
             }
         }

@@ -6,18 +6,20 @@ use std::sync::Arc;
 
 use clap::Args;
 use relive_env::EnvError;
-use relive_rl::RlError;
-use relive_rl::experiment::{Checkpoints, Evaluation, Report, RunOptions, Stop};
 use relive_rl::logging::{Logger, Loggers};
 use relive_rl::plan::MakeEnvironment;
+use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions, Stop, train};
+use relive_rl::{Agent, RlError};
 
-use super::agent::{AgentOptions, Chosen};
+use super::agent::{AgentOptions, save_policy};
 use super::board::Board;
 use super::figures::{Figures, Watcher};
 use super::plot;
+use super::processes::Executor;
 use super::records::Records;
 use super::runs::About;
 use super::shown::Shown;
+use super::supervisor::Supervisor;
 use crate::config;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
@@ -33,9 +35,8 @@ pub(crate) struct Options {
     /// Everything random follows from it
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// Threads that act beside the one that learns; 0: one thread does both in turn
-    #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=64))]
-    actors: u8,
+    #[command(flatten)]
+    executor: Executor,
     #[command(flatten)]
     length: Length,
     #[command(flatten)]
@@ -99,11 +100,20 @@ struct Saved {
 
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
-    let agent = options.agent.chosen(&options.env)?;
-    let board = options.board()?;
-    let (run, about) = (options.run(board.as_ref()), options.about());
-    let loggers = options.records.begin(&about, options.saved.checkpoint_dir.is_some())?;
-    let figures = options.train(&agent, &run, loggers)?;
+    options.executor.validate()?;
+    let agent = options.agent.made(&options.env)?;
+    // Before anything is served or started for a run that cannot be.
+    agent.validate()?;
+    let board = options.executor.board(options.http)?;
+    let (mut run, about) = (options.run(board.as_ref())?, options.about());
+    let is_resumed = options.saved.checkpoint_dir.is_some() || run.processes.is_some();
+    let loggers = options.records.begin(&about, is_resumed)?;
+    let workers = options.executor.supervisor(board.as_ref())?;
+    run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
+    let trained = options.train(&agent, &run, loggers);
+    let ended = workers.map_or(Ok(()), Supervisor::end);
+    // A worker that cannot go on ends the run, which then tells what it has.
+    let figures = trained.and_then(|figures| ended.map(|()| figures))?;
     options.records.end(&about, &figures)?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
         plot::curves(&[folder.to_owned()], file).map_err(|failure| failure.of("--plot"))?;
@@ -113,16 +123,6 @@ pub(crate) fn run(options: &Options) -> Result {
 }
 
 impl Options {
-    fn board(&self) -> Result<Option<Board>> {
-        let Some(address) = self.http else { return Ok(None) };
-        if self.actors == 0 {
-            return Err(Failure::usage("--http needs --actors: one thread alone has nothing to wait for"));
-        }
-        let board = Board::start(address)?;
-        board.announce();
-        Ok(Some(board))
-    }
-
     /// Names the option if the error is of its folder.
     fn of_checkpoints(&self, error: RlError) -> Failure {
         let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
@@ -134,30 +134,31 @@ impl Options {
 
     fn about(&self) -> About {
         let (agent, environment) = (self.agent.name().to_owned(), self.env.clone());
-        About { agent, environment, seed: self.seed, actors: usize::from(self.actors) }
+        About { agent, environment, seed: self.seed, actors: self.executor.actors() }
     }
 
-    fn run(&self, board: Option<&Board>) -> RunOptions {
+    fn run(&self, board: Option<&Board>) -> Result<RunOptions> {
         let checkpoints = self.saved.checkpoint_dir.clone();
-        RunOptions {
+        Ok(RunOptions {
             environment: self.env.clone(),
             env_steps: self.length.steps,
             seed: self.seed,
-            actors: usize::from(self.actors),
+            actors: self.executor.actors(),
+            processes: self.executor.processes()?,
             stop: Stop::new(),
             evaluation: self.evaluate.options(),
             checkpoints: checkpoints.map(|folder| Checkpoints { folder, every: self.saved.checkpoint_every }),
             watch: board.map(Board::watch),
-        }
+        })
     }
 
-    fn train(&self, agent: &Chosen, run: &RunOptions, mut loggers: Loggers) -> Result<Figures> {
+    fn train(&self, agent: &Arc<dyn Agent>, run: &RunOptions, mut loggers: Loggers) -> Result<Figures> {
         let name = self.env.clone();
         let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
         let shown = Shown::new(self.length.steps);
         let mut watcher = Watcher::new(self.length.until, self.length.episodes, run.stop.clone());
         let mut unlogged = None;
-        let trained = agent.train(run, &make, &mut |report: &Report| {
+        let trained = train(agent, run, &make, &mut |report: &Report| {
             watcher.note(report);
             shown.note(report, &watcher);
             if let Err(error) = loggers.write(report) {
@@ -171,7 +172,7 @@ impl Options {
         unlogged.map_or(Ok(()), Err)?;
         loggers.flush()?;
         if let Some(path) = &self.saved.policy {
-            trained.policy.save(path)?;
+            save_policy(agent.as_ref(), &trained, path)?;
         }
         Ok(watcher.figures(trained.summary))
     }

@@ -1,0 +1,169 @@
+//! Workers that `relive rl train` starts on this machine.
+
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use relive_rl::run::Stop;
+
+use crate::failure::{Failure, Kind, Result};
+use crate::security::ClientSecurity;
+
+/// Time between two looks whether a worker has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A worker that ends more often than this within [`WITHIN`] will not go well the next time, either.
+const MOST_ENDS: usize = 5;
+const WITHIN: Duration = Duration::from_mins(1);
+
+/// Time for workers to end by themselves when the run is over.
+const GRACE: Duration = Duration::from_secs(4);
+
+/// Starts workers, and starts those anew that end before the run does. When it is dropped, they end.
+pub(super) struct Supervisor {
+    is_over: Arc<AtomicBool>,
+    failure: Arc<Mutex<Option<String>>>,
+    stop: Stop,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Supervisor {
+    /// Starts so many workers of the run on the server at an address.
+    pub(super) fn start(actors: usize, address: &str, security: &ClientSecurity) -> Result<Supervisor> {
+        let broken = |error: std::io::Error| {
+            Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
+        };
+        let program = std::env::current_exe().map_err(broken)?;
+        let (is_over, failure, stop) = (Arc::default(), Arc::default(), Stop::new());
+        let mut supervisor = Supervisor { is_over, failure, stop, threads: Vec::new() };
+        for number in 0..actors {
+            let mut command = Command::new(&program);
+            command.args([
+                "rl",
+                "worker",
+                "--supervised",
+                "--join",
+                address,
+                "--number",
+                &number.to_string(),
+            ]);
+            command.args(security.arguments()).stdin(Stdio::piped()).stdout(Stdio::null());
+            let first = Running::start(&mut command).map_err(broken)?;
+            let (is_over, failure) = (Arc::clone(&supervisor.is_over), Arc::clone(&supervisor.failure));
+            let stop = supervisor.stop.clone();
+            supervisor.threads.push(std::thread::spawn(move || {
+                if let Err(text) = watch(number, first, &mut command, &is_over) {
+                    failure.lock().get_or_insert(text);
+                    stop.stop();
+                }
+            }));
+        }
+        Ok(supervisor)
+    }
+
+    /// What ends the run early, which is told when a worker cannot go on.
+    pub(super) fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Ends the workers, when the run is over.
+    ///
+    /// # Errors
+    /// Why a worker could not go on.
+    pub(super) fn end(mut self) -> Result {
+        self.join();
+        let failure = self.failure.lock().take();
+        failure.map_or(Ok(()), |text| Err(Failure::text(Kind::Runtime, text)))
+    }
+
+    fn join(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic was printed, and the child ends with its standard input.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// A worker's process, which ends when its standard input does: also if this process is killed.
+struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> std::io::Result<Running> {
+        let mut child = command.spawn()?;
+        let input = child.stdin.take();
+        Ok(Running { child, input })
+    }
+
+    /// Ends it, after it had time to end by itself.
+    fn end(mut self) {
+        let until = Instant::now() + GRACE;
+        while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        drop(self.input.take());
+        // It is gone already, as a rule.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a worker anew whenever it ends before the run does; why it cannot be.
+fn watch(
+    number: usize,
+    mut running: Running,
+    command: &mut Command,
+    is_over: &AtomicBool,
+) -> std::result::Result<(), String> {
+    let mut ends: Vec<Instant> = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let ended = running.child.try_wait().map_err(|error| format!("worker {number}: {error}"))?;
+        let Some(status) = ended else {
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        };
+        // The run that it has worked for is over, which this process will see in a moment.
+        if status.success() {
+            std::thread::sleep(LOOK_EVERY);
+            if !is_over.load(Ordering::Relaxed) {
+                running = Running::start(command).map_err(|error| format!("worker {number}: {error}"))?;
+            }
+            continue;
+        }
+        ends.retain(|end| end.elapsed() < WITHIN);
+        ends.push(Instant::now());
+        if ends.len() > MOST_ENDS {
+            let seconds = WITHIN.as_secs();
+            return Err(format!(
+                "worker {number} has ended {} times within {seconds} s, at last by {}; what it says is above",
+                ends.len(),
+                told(status)
+            ));
+        }
+        tracing::warn!("worker {number} has ended by {}: starting it anew", told(status));
+        running = Running::start(command).map_err(|error| format!("worker {number}: {error}"))?;
+    }
+    running.end();
+    Ok(())
+}
+
+fn told(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (_, Some(signal)) => format!("signal {signal}"),
+        (Some(code), None) => format!("exit code {code}"),
+        (None, None) => status.to_string(),
+    }
+}

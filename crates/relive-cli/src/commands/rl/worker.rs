@@ -1,0 +1,58 @@
+//! `relive rl worker`: acts for a run that learns elsewhere.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use clap::Args;
+use relive_rl::plan::MakeEnvironment;
+use relive_rl::processes::{Worker, work};
+use relive_rl::run::Stop;
+
+use super::processes::Reach;
+use crate::failure::Result;
+use crate::output;
+
+/// Options of `relive rl worker`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Address of the server with the run's tables, host:port; agent, settings and environment are what the run says
+    #[arg(long, value_name = "ADDR")]
+    join: String,
+    /// Tells it from the other workers of the run, from 0 on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    number: u32,
+    /// Ends with its standard input, which is that of the process that has started it
+    #[arg(long, hide = true)]
+    supervised: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Acts until the run is over.
+pub(crate) fn run(options: &Options) -> Result {
+    let stop = Stop::new();
+    if options.supervised {
+        end_with_input();
+    }
+    let client = options.reach.client(&options.join, "--join")?;
+    let make = |name: &str| {
+        let name = name.to_owned();
+        let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
+        Ok(make)
+    };
+    let worker = Worker { client: &client, number: options.number, stop: &stop };
+    let worked = work(&worker, &relive_agents::from_json, &make)?;
+    let (number, episodes, steps) = (options.number, worked.episodes, worked.env_steps);
+    output::line(&format!("worker {number}: {episodes} episodes, {steps} steps"))?;
+    Ok(())
+}
+
+/// Ends the process when nobody holds its standard input any more.
+fn end_with_input() {
+    std::thread::spawn(|| {
+        let mut input = std::io::stdin();
+        let mut byte = [0];
+        while !matches!(input.read(&mut byte), Ok(0) | Err(_)) {}
+        std::process::exit(0);
+    });
+}

@@ -1,0 +1,253 @@
+//! Runs whose workers are processes.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::rl::{folder, json, small, text};
+use crate::support::{Served, command, free_address, outcome, signal};
+
+const SCRATCH: &str = "[[table]]\nname = \"scratch\"\n";
+
+fn spawn(args: &[&str]) -> Child {
+    command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a process has printed, which must have succeeded.
+fn ended(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Trains with these options; the figures, and the trained policy.
+fn trained(agent: &str, more: &[&str]) -> (Value, Vec<u8>) {
+    let folder = folder();
+    let [figures, policy] = ["json", "safetensors"].map(|extension| folder.with_extension(extension));
+    let train = ["rl", "train", agent, "--json", text(&figures), "--policy", text(&policy)];
+    let (code, _, stderr) = outcome(&[&train, more].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    (json(&figures), std::fs::read(policy).unwrap())
+}
+
+#[test]
+fn processes_give_the_numbers_of_one_thread() {
+    let small = ["--set", "hidden=[8]", "--set", "num_envs=4", "--set", "num_steps=16"];
+    let of =
+        |on: &[&str]| trained("ppo", &[&["--env", "CartPole-v1", "--steps", "600"], &small[..], on].concat());
+    let (figures, policy) = of(&["--on", "serial"]);
+    for actors in ["1", "2"] {
+        let (other, same) = of(&["--on", "processes", "--actors", actors]);
+        assert!(policy == same && figures["mean_return_last_100"] == other["mean_return_last_100"]);
+    }
+}
+
+#[test]
+fn agents_with_tables_are_trained_by_processes() {
+    let config = small();
+    let run = ["--env", "catch/0", "--steps", "4000", "--config", text(&config), "--on", "processes"];
+    let (figures, _) = trained("dqn", &run);
+    assert!(figures["env_steps"].as_u64() >= Some(4_000), "{figures}");
+    let ratio = figures["samples_per_insert"].as_f64().unwrap();
+    assert!((ratio - 32.0).abs() < 3.2, "{figures}");
+}
+
+#[test]
+fn workers_join_a_run_on_a_server() {
+    let server = Served::start(".toml", SCRATCH);
+    let (config, figures) = (small(), folder());
+    let workers =
+        ["0", "1"].map(|number| spawn(&["rl", "worker", "--join", &server.address, "--number", number]));
+    let driver = spawn(&[
+        "rl",
+        "train",
+        "dqn",
+        "--env",
+        "catch/0",
+        "--steps",
+        "4000",
+        "--config",
+        text(&config),
+        "--on",
+        "processes",
+        "--server",
+        &server.address,
+        "--no-spawn",
+        "--json",
+        text(&figures),
+    ]);
+    ended(driver);
+    assert!(json(&figures)["env_steps"].as_u64() >= Some(4_000));
+    for worker in workers {
+        let told = ended(worker);
+        assert!(told.starts_with("worker ") && told.contains("episodes"), "{told}");
+    }
+}
+
+/// The processes whose parent is a child of this one.
+fn children(parent: &Child) -> Vec<u32> {
+    let tasks = format!("/proc/{0}/task", parent.id());
+    let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>()).collect()
+}
+
+fn kill(process: u32) {
+    assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
+}
+
+fn is_running(process: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    !state.is_empty() && !state.contains(") Z ")
+}
+
+#[test]
+fn a_worker_that_is_killed_is_started_anew_and_ends_with_its_driver() {
+    for agent in ["ppo", "dqn"] {
+        let mut driver = command(&[
+            "rl",
+            "train",
+            agent,
+            "--env",
+            "CartPole-v1",
+            "--steps",
+            "100000000",
+            "--on",
+            "processes",
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+        let mut lines = BufReader::new(driver.stderr.take().unwrap()).lines().map(Result::unwrap);
+        while children(&driver).len() < 2 {
+            std::thread::yield_now();
+        }
+        kill(children(&driver)[0]);
+        let told = lines.find(|line| line.contains("starting it anew")).expect("it is told");
+        assert!(told.contains("has ended by signal 9"), "{told}");
+        while children(&driver).iter().filter(|child| is_running(**child)).count() < 2 {
+            std::thread::yield_now();
+        }
+        let workers = children(&driver);
+        signal(&driver, "KILL");
+        driver.wait().unwrap();
+        while workers.iter().any(|worker| is_running(*worker)) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_killed_driver_goes_on_from_its_checkpoint() {
+    let saved = folder();
+    let config = small();
+    let run = |steps: &str| {
+        let args = [
+            "rl",
+            "train",
+            "dqn",
+            "--env",
+            "catch/0",
+            "--on",
+            "processes",
+            "--actors",
+            "1",
+            "--steps",
+            steps,
+        ];
+        let more = ["--config", text(&config), "--checkpoint-dir", text(&saved), "--checkpoint-every", "300"];
+        [&args[..], &more].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let endless = run("100000000");
+    let endless: Vec<&str> = endless.iter().map(String::as_str).collect();
+    let mut driver = command(&endless).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !has_checkpoint(&saved) {
+        assert!(driver.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    signal(&driver, "KILL");
+    driver.wait().unwrap();
+    let again = run("1000");
+    let (code, _, stderr) = outcome(&again.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains(&format!("resumed from {} at step ", text(&saved))), "{stderr}");
+}
+
+fn has_checkpoint(folder: &Path) -> bool {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("checkpoint-")).count() > 0
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told() {
+    let address = free_address();
+    let train = ["rl", "train", "dqn", "--env", "catch/0", "--on", "processes", "--server"];
+    for begin in [&train[..], &["rl", "worker", "--join"]] {
+        let (code, _, stderr) = outcome(&[begin, &[&address, "--timeout", "1.5"]].concat());
+        assert_eq!(code, Some(3), "{stderr}");
+        assert!(stderr.contains("waiting for it, up to 1.5 s"), "{stderr}");
+        assert!(stderr.contains(&format!("relive: error: cannot connect to {address}")), "{stderr}");
+    }
+}
+
+#[test]
+fn a_table_of_others_is_refused() {
+    let server = Served::start(".toml", "[[table]]\nname = \"replay\"\nsampler = \"fifo\"\nmax_size = 50\n");
+    let train = ["rl", "train", "dqn", "--env", "catch/0", "--on", "processes", "--no-spawn"];
+    let (code, _, stderr) = outcome(&[&train[..], &["--server", &server.address]].concat());
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("table `replay`") && stderr.contains("max_size is 50, not 1000000"), "{stderr}");
+}
+
+#[test]
+fn who_waits_says_so_and_there_is_one_learner() {
+    let server = Served::start(".toml", SCRATCH);
+    let worker = ["rl", "worker", "--join", &server.address];
+    let train = [
+        "rl",
+        "train",
+        "dqn",
+        "--env",
+        "catch/0",
+        "--on",
+        "processes",
+        "--no-spawn",
+        "--server",
+        &server.address,
+    ];
+    let waiting = |args: &[&str], expected: &str| {
+        let mut child = command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let told = lines.map(Result::unwrap).any(|line| line.contains(expected));
+        assert!(told, "{args:?} has ended without {expected}");
+        child
+    };
+    let mut worker = waiting(&worker, "no learner is at work: waiting for one");
+    worker.kill().unwrap();
+    let mut driver = waiting(&train, "`workers`, since 5 s");
+    let (code, _, stderr) = outcome(&train);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("another learner is at work on this server's run"), "{stderr}");
+    driver.kill().unwrap();
+    for mut child in [worker, driver] {
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_worker_that_cannot_act_ends_the_run_with_its_reason() {
+    let server = Served::start(".toml", SCRATCH);
+    let train =
+        ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1", "--no-spawn"];
+    let driver = spawn(&[&train[..], &["--server", &server.address]].concat());
+    let (code, _, stderr) = outcome(&["rl", "worker", "--join", &server.address, "--number", "3"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("the number of the worker is 3, but it must be below"), "{stderr}");
+    let output = driver.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("worker 3: the number of the worker is 3"), "{told}");
+}
