@@ -79,7 +79,7 @@ impl<T: Clone> Shared<T> {
         let waker = if self.copies.iter().filter(is_behind).all(elsewhere) {
             turn.waker().clone()
         } else {
-            turn.copy_waker(&|| node.name().to_owned()).clone()
+            turn.copy_waker(&|| node.name().to_string()).clone()
         };
         if let Some(own) = self.copies.get_mut(number) {
             own.waker = Some(waker);

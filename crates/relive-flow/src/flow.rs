@@ -95,14 +95,14 @@ impl<T: 'static> Flow<T> {
 
     /// A flow of nothing but the error that it makes no sense.
     pub(crate) fn refused(node: Arc<Node>, metrics: Metrics, fault: &str) -> Self {
-        struct Refused(Option<FlowError>);
+        struct Refused(Arc<Node>, Option<String>);
         impl<T> Pull<T> for Refused {
             fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<T> {
-                Poll::Ready(self.0.take().map(Err))
+                let fault = self.1.take().map(|fault| format!("{}: {fault}", self.0.name()));
+                Poll::Ready(fault.map(|text| Err(FlowError::new(ErrorKind::Invalid, text))))
             }
         }
-        let text = format!("{}: {fault}", node.name());
-        Self::new(Refused(Some(FlowError::new(ErrorKind::Invalid, text))), node, metrics)
+        Self::new(Refused(Arc::clone(&node), Some(fault.to_owned())), node, metrics)
     }
 
     /// An operator over this flow.
@@ -127,6 +127,30 @@ impl<T: 'static> Flow<T> {
             Some(fault) => Flow::refused(Node::new(name, vec![self.node]), self.metrics, fault),
             None => self.then(name, |upstream, _| operator(upstream)),
         }
+    }
+
+    /// Does something with what is pulled that is no operator of its own.
+    pub(crate) fn within<P: Pull<T> + 'static>(self, pull: impl FnOnce(Box<dyn Pull<T>>) -> P) -> Flow<T> {
+        Flow { pull: Box::new(pull(self.pull)), ..self }
+    }
+
+    /// Gives the operator that was added last a name, by which [`show`](Self::show), [`mermaid`](Self::mermaid), [`monitor`](Self::monitor) and errors
+    /// call it from now on.
+    ///
+    /// ```
+    /// use relive_flow::Flow;
+    ///
+    /// let words = Flow::from_iter("words", ["7", "x"]);
+    /// let mut numbers = words.try_for_each(str::parse::<u32>).named("parse");
+    /// assert_eq!(numbers.next().transpose()?, Some(7));
+    /// let error = numbers.next().unwrap().unwrap_err();
+    /// assert_eq!(error.to_string(), "parse failed at item 1: invalid digit found in string");
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn named(self, name: &str) -> Flow<T> {
+        self.node.rename(name);
+        self
     }
 
     /// The next item, waiting for it. None at the end, after which it must not be called again.
@@ -244,7 +268,7 @@ fn deadlock(operator: &str) -> FlowError {
 impl<T> fmt::Debug for Flow<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flow")
-            .field("operator", &self.node.name())
+            .field("operator", &&*self.node.name())
             .field("items", &self.node.items())
             .finish_non_exhaustive()
     }

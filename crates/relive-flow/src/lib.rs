@@ -3,6 +3,7 @@
 mod duplicate;
 mod error;
 mod flow;
+mod graph;
 mod metrics;
 mod monitor;
 mod node;

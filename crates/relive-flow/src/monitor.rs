@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Flow;
+use crate::graph::{self, Operator};
 use crate::node::Node;
-use crate::show::{number, order};
 
 /// Looks into a graph, also while another thread pulls at it. Cheap to clone.
 ///
@@ -34,27 +34,28 @@ use crate::show::{number, order};
 #[derive(Clone)]
 pub struct Monitor(Arc<Node>);
 
-/// An operator of a graph.
+/// An operator of a graph. An operator of shards is one for all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
     /// Its name.
     pub name: String,
     /// Which operators it pulls from, by their numbers in [`Monitor::operators`].
     pub inputs: Vec<usize>,
+    /// In how many shards it is; none if it is in the thread that pulls.
+    pub shards: Option<usize>,
     /// Items that it has given.
     pub items: u64,
     /// Errors that it has given.
     pub errors: u64,
-    /// For how long it has been asked for an item and had none; none if it is not so.
+    /// For how long it has been asked for an item and had none, in the shard that has waited longest; none if it is not so.
     pub waits: Option<Duration>,
 }
 
 impl Monitor {
-    /// All operators, each behind those that it pulls from.
+    /// All operators, each behind those that it pulls from. Those of a shard are there once it has begun, with the first pull.
     #[must_use]
     pub fn operators(&self) -> Vec<OperatorStatus> {
-        let nodes = order(&self.0);
-        nodes.iter().map(|node| status(node, &nodes)).collect()
+        graph::operators(&self.0).into_iter().map(status).collect()
     }
 
     /// The operators that the graph waits for: those that have no item, and pull from none that has no item either.
@@ -68,13 +69,14 @@ impl Monitor {
     }
 }
 
-fn status(node: &Node, nodes: &[Arc<Node>]) -> OperatorStatus {
+fn status(operator: Operator) -> OperatorStatus {
     OperatorStatus {
-        name: node.name().to_owned(),
-        inputs: node.inputs().iter().filter_map(|input| number(input, nodes)).collect(),
-        items: node.items(),
-        errors: node.errors(),
-        waits: node.waits(),
+        name: operator.name().to_string(),
+        shards: operator.shards(),
+        items: operator.items(),
+        errors: operator.errors(),
+        waits: operator.waits(),
+        inputs: operator.inputs,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The operators of a graph, as they are shown and counted.
+//! An operator of a graph, as it is shown and counted.
 
 use std::any::Any;
 use std::error::Error;
@@ -8,6 +8,8 @@ use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, RwLock};
+
 use crate::error::Place;
 use crate::pull::{Polled, Pull, Source, Turn};
 use crate::{ErrorKind, FlowError, Result};
@@ -15,13 +17,37 @@ use crate::{ErrorKind, FlowError, Result};
 /// An operator and what it pulls from.
 #[derive(Debug)]
 pub(crate) struct Node {
-    name: String,
+    name: RwLock<Arc<str>>,
     inputs: Vec<Arc<Node>>,
+    /// The shards that it pulls from, if it does.
+    shards: Option<Arc<ShardNodes>>,
     /// Items that have left it. Only who pulls writes.
     items: AtomicU64,
     errors: AtomicU64,
     /// Since when it has been asked for an item and had none, in nanoseconds since the program's first wait; 0 if it is not so.
     waits_since: AtomicU64,
+}
+
+/// The last operators of shards, by the places of the shards. An operator of a shard is known once the shard has begun.
+#[derive(Debug)]
+pub(crate) struct ShardNodes(Mutex<Vec<Option<Arc<Node>>>>);
+
+impl ShardNodes {
+    pub(crate) fn new(shards: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(vec![None; shards])))
+    }
+
+    /// From now on the shard at this place ends with this operator.
+    pub(crate) fn set(&self, place: usize, end: &Arc<Node>) {
+        if let Some(slot) = self.0.lock().get_mut(place) {
+            *slot = Some(Arc::clone(end));
+        }
+    }
+
+    /// The last operators of those shards that have begun.
+    pub(crate) fn ends(&self) -> Vec<Arc<Node>> {
+        self.0.lock().iter().flatten().cloned().collect()
+    }
 }
 
 /// The moment that waits are counted from.
@@ -34,16 +60,34 @@ fn now() -> u64 {
 
 impl Node {
     pub(crate) fn new(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
-        let [items, errors, waits_since] = [const { AtomicU64::new(0) }; 3];
-        Arc::new(Self { name: name.into(), inputs, items, errors, waits_since })
+        Self::over(name, inputs, None)
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// An operator that pulls from shards.
+    pub(crate) fn of_shards(name: impl Into<String>, shards: Arc<ShardNodes>) -> Arc<Self> {
+        Self::over(name, Vec::new(), Some(shards))
+    }
+
+    fn over(name: impl Into<String>, inputs: Vec<Arc<Node>>, shards: Option<Arc<ShardNodes>>) -> Arc<Self> {
+        let [items, errors, waits_since] = [const { AtomicU64::new(0) }; 3];
+        let name = RwLock::new(Arc::from(name.into()));
+        Arc::new(Self { name, inputs, shards, items, errors, waits_since })
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.read())
+    }
+
+    pub(crate) fn rename(&self, name: &str) {
+        *self.name.write() = Arc::from(name);
     }
 
     pub(crate) fn inputs(&self) -> &[Arc<Node>] {
         &self.inputs
+    }
+
+    pub(crate) fn shards(&self) -> Option<&Arc<ShardNodes>> {
+        self.shards.as_ref()
     }
 
     pub(crate) fn items(&self) -> u64 {
@@ -86,7 +130,7 @@ impl Node {
         item: u64,
         function: impl FnOnce() -> R,
     ) -> Result<R> {
-        caught(&self.name, source, item, function)
+        caught(|| self.place(source, item), function)
     }
 
     /// [`call`](Self::call) for a function that may fail.
@@ -103,22 +147,15 @@ impl Node {
         done.map_err(|error| FlowError::caused(self.place(source, item), error.into()))
     }
 
-    fn place(&self, source: Option<Source>, item: u64) -> Place {
-        Place { operator: self.name.clone(), source, item }
+    pub(crate) fn place(&self, source: Option<Source>, item: u64) -> Place {
+        Place { operator: self.name().to_string(), source, item }
     }
 }
 
-/// Calls a function of an operator; a panic becomes an error.
-pub(crate) fn caught<R>(
-    operator: &str,
-    source: Option<Source>,
-    item: u64,
-    function: impl FnOnce() -> R,
-) -> Result<R> {
-    catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
-        let place = Place { operator: operator.to_owned(), source, item };
-        FlowError::at(ErrorKind::Panicked, place, panic_text(&*panic))
-    })
+/// Calls a function of an operator; a panic becomes an error of the operator's place.
+pub(crate) fn caught<R>(place: impl FnOnce() -> Place, function: impl FnOnce() -> R) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(function))
+        .map_err(|panic| FlowError::at(ErrorKind::Panicked, place(), panic_text(&*panic)))
 }
 
 /// What a panic said.

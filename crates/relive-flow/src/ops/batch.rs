@@ -2,6 +2,7 @@
 
 use std::task::Poll;
 
+use super::each::each_of;
 use crate::Flow;
 use crate::pull::{Polled, Pull, Source, Tagged, Turn};
 
@@ -48,12 +49,12 @@ impl<T: Send> Pull<Vec<T>> for Batch<T> {
 }
 
 /// Gives the items of lists.
-struct Flatten<C: IntoIterator> {
-    upstream: Box<dyn Pull<C>>,
+struct Flatten<C: IntoIterator, P> {
+    upstream: P,
     open: Option<(C::IntoIter, Option<Source>)>,
 }
 
-impl<C> Pull<C::Item> for Flatten<C>
+impl<C, P: Pull<C>> Pull<C::Item> for Flatten<C, P>
 where
     C: IntoIterator,
     C::IntoIter: Send,
@@ -116,6 +117,9 @@ impl<T: 'static> Flow<T> {
         C::IntoIter: Send + 'static,
         C::Item: 'static,
     {
-        self.for_each(function).flatten()
+        self.then("combine", |upstream, node| Flatten {
+            upstream: each_of(upstream, node, function),
+            open: None,
+        })
     }
 }

@@ -52,6 +52,25 @@ where
     }
 }
 
+/// What a function makes of an item, as [`Each`] wants it.
+fn calling<T, U>(
+    mut function: impl FnMut(T) -> U + Send,
+) -> impl FnMut(&Node, u64, Tagged<T>) -> Result<Option<Tagged<U>>> + Send {
+    move |node, number, Tagged { item, source }| {
+        let item = node.call(source, number, || function(item))?;
+        Ok(Some(Tagged { item, source }))
+    }
+}
+
+/// What `function` makes of each item of `upstream`, as a part of an operator.
+pub(super) fn each_of<T, U>(
+    upstream: Box<dyn Pull<T>>,
+    node: Arc<Node>,
+    function: impl FnMut(T) -> U + Send,
+) -> impl Pull<U> {
+    Each { upstream, function: calling(function), node, seen: 0 }
+}
+
 impl<T: 'static> Flow<T> {
     fn each<U: 'static>(
         self,
@@ -63,11 +82,8 @@ impl<T: 'static> Flow<T> {
 
     /// What `function` makes of each item.
     #[must_use]
-    pub fn for_each<U: 'static>(self, mut function: impl FnMut(T) -> U + Send + 'static) -> Flow<U> {
-        self.each("for_each", move |node, number, Tagged { item, source }| {
-            let item = node.call(source, number, || function(item))?;
-            Ok(Some(Tagged { item, source }))
-        })
+    pub fn for_each<U: 'static>(self, function: impl FnMut(T) -> U + Send + 'static) -> Flow<U> {
+        self.each("for_each", calling(function))
     }
 
     /// [`for_each`](Self::for_each) of a function that may fail.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::error::Place;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{ErrorKind, Flow, FlowError};
@@ -33,7 +32,7 @@ impl<T> Pull<T> for Timeout<T> {
             return Poll::Pending;
         }
         self.until = None;
-        let place = Place { operator: self.node.name().to_owned(), source: None, item: self.node.items() };
+        let place = self.node.place(None, self.node.items());
         let text = format!("it did not come within {:?}", self.within);
         Poll::Ready(Some(Err(FlowError::at(ErrorKind::Late, place, text))))
     }

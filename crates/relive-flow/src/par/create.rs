@@ -53,7 +53,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let state = Arc::new(state);
         let make: Make<T, S> = Arc::new(move |shard: &Shard<S>| {
             let source = shard.source();
-            flow(shard).then("shard", move |upstream, _| OfShard { upstream, source })
+            flow(shard).within(|upstream| OfShard { upstream, source })
         });
         let plans = (0..shards).map(|number| {
             let state = Arc::clone(&state);

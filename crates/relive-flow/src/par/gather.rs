@@ -1,11 +1,12 @@
 //! From shards to one stream.
 
+use std::sync::Arc;
 use std::task::Poll;
 
 use super::parflow::ParFlow;
 use super::runner::{Executor, OnFailure, Runner, ShardFlow};
 use crate::metrics::Metrics;
-use crate::node::Node;
+use crate::node::{Node, ShardNodes};
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::{Flow, Result};
 
@@ -38,6 +39,8 @@ pub enum Resubmit {
 struct Crew<T> {
     executor: Executor,
     on_failure: OnFailure,
+    /// The operators of the shards.
+    nodes: Arc<ShardNodes>,
     waiting: Vec<ShardFlow<T>>,
     runners: Vec<Runner<T>>,
 }
@@ -45,8 +48,10 @@ struct Crew<T> {
 impl<T: Send + 'static> Crew<T> {
     fn of<S: Send + 'static>(par: ParFlow<T, S>) -> Self {
         let ParFlow { plans, executor, on_failure } = par;
-        let waiting = plans.into_iter().map(|plan| ShardFlow::of(plan, on_failure)).collect();
-        Self { executor, on_failure, waiting, runners: Vec::new() }
+        let nodes = ShardNodes::new(plans.len());
+        let waiting = plans.into_iter().enumerate();
+        let waiting = waiting.map(|(place, plan)| ShardFlow::of(plan, on_failure, (&nodes, place))).collect();
+        Self { executor, on_failure, nodes, waiting, runners: Vec::new() }
     }
 
     /// Starts the shards, if they are not, and asks each for so many items.
@@ -223,8 +228,10 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         name: &str,
         pull: impl FnOnce(Crew<T>) -> P,
     ) -> Flow<U> {
-        let node = Node::new(format!("{name} of {} shards", self.plans.len()), Vec::new());
-        Flow::new(pull(Crew::of(self)), node, Metrics::default())
+        let name = format!("{name} of {} shards", self.plans.len());
+        let crew = Crew::of(self);
+        let node = Node::of_shards(name, Arc::clone(&crew.nodes));
+        Flow::new(pull(crew), node, Metrics::default())
     }
 
     /// One item of each shard in turn, in their order. The shards make all of a round before any is given, and nothing of the next one before all are

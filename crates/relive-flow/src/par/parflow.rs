@@ -142,6 +142,13 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, shard| flow.shuffle(buffer, seed.wrapping_add(u64::from(shard.source().0))))
     }
 
+    /// Gives the operator that was added last a name in each shard, see [`Flow::named`].
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        let name = name.to_owned();
+        self.on_each(move |flow, _| flow.named(&name))
+    }
+
     /// The shards of both, those of `other` behind these; each keeps what is done in it.
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {

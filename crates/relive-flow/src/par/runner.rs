@@ -1,10 +1,12 @@
 //! Where the streams of shards run.
 
+use std::sync::Arc;
 use std::task::Poll;
 
 use super::parflow::Plan;
 use super::worker::Worker;
-use crate::node::caught;
+use crate::error::Place;
+use crate::node::{ShardNodes, caught};
 use crate::pull::{Polled, Tagged, Turn};
 use crate::{Flow, Result};
 
@@ -44,15 +46,22 @@ pub(crate) struct ShardFlow<T> {
 }
 
 impl<T: Send + 'static> ShardFlow<T> {
-    pub(super) fn of<S: Send + 'static>(plan: Plan<T, S>, on_failure: OnFailure) -> Self {
+    /// The shard of a plan, whose operators are made known in `nodes` as those of the shard at this place.
+    pub(super) fn of<S: Send + 'static>(
+        plan: Plan<T, S>,
+        on_failure: OnFailure,
+        (nodes, place): (&Arc<ShardNodes>, usize),
+    ) -> Self {
         let Plan { shard, state, make } = plan;
-        let (name, mut is_first) = (shard.source().to_string(), true);
+        let (name, mut is_first, nodes) = (shard.source().to_string(), true, Arc::clone(nodes));
         let make = move || {
             if !std::mem::take(&mut is_first) {
                 let state = state();
                 shard.with(|old| *old = state);
             }
-            Some(make(&shard))
+            let flow = make(&shard);
+            nodes.set(place, &flow.node);
+            Some(flow)
         };
         Self { name, flow: None, make: Box::new(make), on_failure, is_over: false }
     }
@@ -73,7 +82,8 @@ impl<T: Send + 'static> ShardFlow<T> {
     /// The function that makes it panics.
     pub(super) fn flow(&mut self) -> Result<Option<&mut Flow<T>>> {
         if self.flow.is_none() && !self.is_over {
-            self.flow = caught(&self.name, None, 0, &mut self.make)?;
+            let place = || Place { operator: self.name.clone(), source: None, item: 0 };
+            self.flow = caught(place, &mut self.make)?;
         }
         Ok(self.flow.as_mut())
     }

@@ -4,6 +4,7 @@
 
 mod faults;
 mod golden;
+mod inside;
 mod metrics;
 mod plain;
 mod threads;
