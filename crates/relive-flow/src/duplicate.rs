@@ -79,7 +79,7 @@ impl<T: Clone> Shared<T> {
         let waker = if self.copies.iter().filter(is_behind).all(elsewhere) {
             turn.waker().clone()
         } else {
-            turn.copy_waker(&|| node.name().to_string()).clone()
+            turn.other_waker(|| no_one_behind(&node.name())).clone()
         };
         if let Some(own) = self.copies.get_mut(number) {
             own.waker = Some(waker);
@@ -90,6 +90,13 @@ impl<T: Clone> Shared<T> {
         let others = self.copies.iter_mut().enumerate().filter(|(other, _)| *other != number);
         others.filter_map(|(_, copy)| copy.waker.take()).for_each(Waker::wake);
     }
+}
+
+fn no_one_behind(copy: &str) -> String {
+    format!(
+        "{copy}: this copy is as far ahead as it may be, and the copy behind it is not pulled by anybody else; pull both, or \
+         allow a larger lead"
+    )
 }
 
 /// One of the copies.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::metrics::Metrics;
 use crate::node::{Counted, Node};
+use crate::par::Taken;
 use crate::pull::{Polled, Pull, Tagged, Turn, Waits};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 use crate::{ErrorKind, FlowError, Result};
@@ -18,6 +19,8 @@ pub struct Flow<T> {
     pub(crate) pull: Box<dyn Pull<T>>,
     pub(crate) node: Arc<Node>,
     pub(crate) metrics: Metrics,
+    /// How it is pulled, if it is the stream of a shard.
+    pub(crate) taken: Taken,
     signal: Arc<Signal>,
     waker: Waker,
 }
@@ -90,7 +93,8 @@ impl<T: 'static> Flow<T> {
     pub(crate) fn new(pull: impl Pull<T> + 'static, node: Arc<Node>, metrics: Metrics) -> Self {
         let signal = Arc::<Signal>::default();
         let waker = Waker::from(Arc::clone(&signal));
-        Self { pull: Box::new(Counted { pull, node: Arc::clone(&node) }), node, metrics, signal, waker }
+        let pull = Box::new(Counted { pull, node: Arc::clone(&node) });
+        Self { pull, node, metrics, taken: Taken::AsTheyCome, signal, waker }
     }
 
     /// A flow of nothing but the error that it makes no sense.
@@ -181,8 +185,10 @@ impl<T: 'static> Flow<T> {
             }
             match (waits, until) {
                 (Waits::ForNothing, _) => return Some(Err(self.asleep())),
-                (Waits::ForCopy { operator }, None) => return Some(Err(deadlock(&operator))),
-                (Waits::ForCopy { .. } | Waits::Outside, until) => {
+                (Waits::ForOther { text }, None) => {
+                    return Some(Err(FlowError::new(ErrorKind::Deadlock, text)));
+                }
+                (Waits::ForOther { .. } | Waits::Outside, until) => {
                     let moment = until.into_iter().chain(again).min();
                     let is_late = !self.signal.wait(moment) && moment == until;
                     if is_late {
@@ -207,14 +213,17 @@ impl<T: 'static> Flow<T> {
     }
 
     fn poll(&mut self) -> (Polled<T>, (Waits, Option<Instant>)) {
-        let mut turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr());
+        let mut turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr(), self.taken);
         let polled = self.pull.poll_next(&mut turn);
         (polled, turn.into_waits())
     }
 
     /// A pull as a part of another one.
     pub(crate) fn poll_in(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        self.pull.poll_next(turn)
+        let outer = turn.set_taken(self.taken);
+        let polled = self.pull.poll_next(turn);
+        turn.set_taken(outer);
+        polled
     }
 
     /// Waits for the next item and returns it with its source; none once `stops` is set. A change of `stops` takes effect when the waker is called;
@@ -230,7 +239,9 @@ impl<T: 'static> Flow<T> {
             match (polled, waits) {
                 (Poll::Ready(item), _) => return Some(item),
                 (Poll::Pending, Waits::ForNothing) => return Some(Some(Err(self.asleep()))),
-                (Poll::Pending, Waits::ForCopy { operator }) => return Some(Some(Err(deadlock(&operator)))),
+                (Poll::Pending, Waits::ForOther { text }) => {
+                    return Some(Some(Err(FlowError::new(ErrorKind::Deadlock, text))));
+                }
                 (Poll::Pending, Waits::Outside) => {
                     register.take().into_iter().for_each(|register| register(&self.waker));
                     if !stops.load(Ordering::Relaxed) {
@@ -255,14 +266,6 @@ impl<T: 'static> Flow<T> {
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
-}
-
-fn deadlock(operator: &str) -> FlowError {
-    let text = format!(
-        "{operator}: this copy is as far ahead as it may be, and the copy behind it is not pulled by anybody else; pull both, or \
-         allow a larger lead"
-    );
-    FlowError::new(ErrorKind::Deadlock, text)
 }
 
 impl<T> fmt::Debug for Flow<T> {

@@ -8,7 +8,11 @@ use super::runner::{Executor, OnFailure};
 use crate::Flow;
 use crate::pull::{Polled, Pull, Source, Tagged, Turn};
 
-/// Gives all items the source of their shard.
+/// Gives all items of a shard its source.
+pub(super) fn of_shard<T: 'static>(flow: Flow<T>, source: Source) -> Flow<T> {
+    flow.within(|upstream| OfShard { upstream, source })
+}
+
 struct OfShard<T> {
     upstream: Box<dyn Pull<T>>,
     source: Source,
@@ -53,7 +57,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let state = Arc::new(state);
         let make: Make<T, S> = Arc::new(move |shard: &Shard<S>| {
             let source = shard.source();
-            flow(shard).within(|upstream| OfShard { upstream, source })
+            of_shard(flow(shard), source)
         });
         let plans = (0..shards).map(|number| {
             let state = Arc::clone(&state);

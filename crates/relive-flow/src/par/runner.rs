@@ -1,12 +1,12 @@
 //! Where the streams of shards run.
 
-use std::sync::Arc;
 use std::task::Poll;
 
+use super::crew::Taken;
 use super::parflow::Plan;
 use super::worker::Worker;
 use crate::error::Place;
-use crate::node::{ShardNodes, caught};
+use crate::node::caught;
 use crate::pull::{Polled, Tagged, Turn};
 use crate::{Flow, Result};
 
@@ -42,34 +42,40 @@ pub(crate) struct ShardFlow<T> {
     flow: Option<Flow<T>>,
     make: Box<dyn FnMut() -> Option<Flow<T>> + Send>,
     on_failure: OnFailure,
+    taken: Taken,
     is_over: bool,
 }
 
 impl<T: Send + 'static> ShardFlow<T> {
-    /// The shard of a plan, whose operators are made known in `nodes` as those of the shard at this place.
+    /// The shard of a plan; `begun` is called each time that its stream was made.
     pub(super) fn of<S: Send + 'static>(
         plan: Plan<T, S>,
         on_failure: OnFailure,
-        (nodes, place): (&Arc<ShardNodes>, usize),
+        begun: impl Fn(&Flow<T>) + Send + 'static,
     ) -> Self {
         let Plan { shard, state, make } = plan;
-        let (name, mut is_first, nodes) = (shard.source().to_string(), true, Arc::clone(nodes));
+        let (name, mut is_first) = (shard.source().to_string(), true);
         let make = move || {
             if !std::mem::take(&mut is_first) {
                 let state = state();
                 shard.with(|old| *old = state);
             }
             let flow = make(&shard);
-            nodes.set(place, &flow.node);
+            begun(&flow);
             Some(flow)
         };
-        Self { name, flow: None, make: Box::new(make), on_failure, is_over: false }
+        Self { name, flow: None, make: Box::new(make), on_failure, taken: Taken::AsTheyCome, is_over: false }
     }
 
     /// One that is there already.
     pub(crate) fn one(name: &str, flow: Flow<T>) -> Self {
         let (name, make, on_failure) = (name.to_owned(), Box::new(|| None), OnFailure::GiveOn);
-        Self { name, flow: Some(flow), make, on_failure, is_over: false }
+        Self { name, flow: Some(flow), make, on_failure, taken: Taken::AsTheyCome, is_over: false }
+    }
+
+    /// The same, pulled like this.
+    pub(crate) fn taken(self, taken: Taken) -> Self {
+        Self { taken, ..self }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -85,6 +91,7 @@ impl<T: Send + 'static> ShardFlow<T> {
             let place = || Place { operator: self.name.clone(), source: None, item: 0 };
             self.flow = caught(place, &mut self.make)?;
         }
+        self.flow.iter_mut().for_each(|flow| flow.taken = self.taken);
         Ok(self.flow.as_mut())
     }
 

@@ -7,4 +7,5 @@ mod golden;
 mod inside;
 mod metrics;
 mod plain;
+mod repartition;
 mod threads;
