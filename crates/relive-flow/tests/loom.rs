@@ -77,7 +77,7 @@ fn copies_in_two_threads_wait_for_each_other_and_go_on() {
 
 #[test]
 fn items_that_are_dealt_out_to_other_shards_wake_those_that_wait() {
-    model_with(2, || {
+    model_with(1, || {
         let dealt = ParFlow::from_range(&Executor::Threads, 2, 1).repartition(2);
         let mut found: Vec<u64> =
             dealt.gather_async(Async::default()).into_iter().map(Result::unwrap).collect();
@@ -88,7 +88,7 @@ fn items_that_are_dealt_out_to_other_shards_wake_those_that_wait() {
 
 #[test]
 fn shards_that_items_are_dealt_out_to_stop_wherever_they_are() {
-    model_with(2, || {
+    model_with(1, || {
         let mut flow = ParFlow::from_range(&Executor::Threads, 3, 1).repartition(2).gather_sync();
         assert_eq!(flow.next().unwrap().unwrap(), 0);
     });
