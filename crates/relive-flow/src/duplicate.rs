@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::sync::Mutex;
+use crate::{Flow, Result};
 
 /// What the copies have in common.
 struct Shared<T> {
@@ -109,6 +110,16 @@ struct Duplicate<T> {
 impl<T: Clone + Send> Pull<T> for Duplicate<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         self.shared.lock().poll_next(self.number, &self.node, turn)
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        if !checkpoint.is_first_at(Arc::as_ptr(&self.shared).addr()) {
+            return Ok(());
+        }
+        let mut shared = self.shared.lock();
+        checkpoint.holds(shared.copies.iter().map(|copy| copy.queue.len()).sum());
+        checkpoint.flag(&mut shared.is_over);
+        shared.upstream.checkpoint(checkpoint)
     }
 }
 

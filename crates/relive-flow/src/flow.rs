@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::{Counted, Node};
 use crate::par::Taken;
@@ -76,13 +77,26 @@ impl<T: 'static> Flow<T> {
         I: IntoIterator<Item = T>,
         I::IntoIter: Send + 'static,
     {
-        struct Items<I>(I);
+        struct Items<I> {
+            items: I,
+            taken: u64,
+        }
         impl<I: Iterator + Send> Pull<I::Item> for Items<I> {
             fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<I::Item> {
-                Poll::Ready(self.0.next().map(|item| Ok(Tagged { item, source: None })))
+                self.taken += 1;
+                Poll::Ready(self.items.next().map(|item| Ok(Tagged { item, source: None })))
+            }
+
+            fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+                let before = self.taken;
+                checkpoint.number(&mut self.taken);
+                for _ in before..self.taken {
+                    drop(self.items.next());
+                }
+                Ok(())
             }
         }
-        Self::from_pull(name, Items(items.into_iter()))
+        Self::from_pull(name, Items { items: items.into_iter(), taken: 0 })
     }
 
     /// The items of a source of one's own.
@@ -104,6 +118,10 @@ impl<T: 'static> Flow<T> {
             fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<T> {
                 let fault = self.1.take().map(|fault| format!("{}: {fault}", self.0.name()));
                 Poll::Ready(fault.map(|text| Err(FlowError::new(ErrorKind::Invalid, text))))
+            }
+
+            fn checkpoint(&mut self, _: &mut Checkpoint) -> Result<()> {
+                Ok(())
             }
         }
         Self::new(Refused(Arc::clone(&node), Some(fault.to_owned())), node, metrics)

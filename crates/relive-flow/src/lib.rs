@@ -1,5 +1,6 @@
 #![doc = include_str!("../docs/lib.md")]
 
+mod checkpoint;
 mod duplicate;
 mod error;
 mod flow;
@@ -15,6 +16,7 @@ mod show;
 mod sync;
 mod union;
 
+pub use checkpoint::{Checkpoint, GraphState, OperatorState};
 pub use error::{ErrorKind, FlowError, Result};
 pub use flow::{Flow, IntoIter, Stepped};
 pub use metrics::{Metrics, Timer};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::checkpoint::Checkpoint;
 use crate::error::Place;
 use crate::pull::{Polled, Pull, Source, Turn};
 use crate::{ErrorKind, FlowError, Result};
@@ -123,6 +124,14 @@ impl Node {
         }
     }
 
+    fn checkpoint(&self, checkpoint: &mut Checkpoint) {
+        for count in [&self.items, &self.errors] {
+            let mut number = count.load(Ordering::Relaxed);
+            checkpoint.number(&mut number);
+            count.store(number, Ordering::Relaxed);
+        }
+    }
+
     /// Calls the function of the operator for an item; a panic becomes an error.
     pub(crate) fn call<R>(
         &self,
@@ -177,5 +186,13 @@ impl<T, P: Pull<T>> Pull<T> for Counted<P> {
         let polled = pulled.unwrap_or_else(|error| Poll::Ready(Some(Err(error))));
         self.node.note(&polled);
         polled
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let name = self.node.name();
+        checkpoint.operator(&name, |checkpoint| {
+            self.node.checkpoint(checkpoint);
+            self.node.call(None, self.node.items(), || self.pull.checkpoint(checkpoint))?
+        })
     }
 }

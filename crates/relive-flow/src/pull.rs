@@ -5,6 +5,7 @@ use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use crate::Result;
+use crate::checkpoint::Checkpoint;
 use crate::par::Taken;
 
 /// Where an item comes from: the number of a shard.
@@ -44,11 +45,23 @@ pub trait Pull<T>: Send {
     /// The next item. Who has none yet says so by [`Poll::Pending`], after having taken the [`waker`](Turn::waker) that is called once it
     /// has.
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T>;
+
+    /// Writes to a checkpoint where the stream is, or reads it from one, before the first pull; see [`Flow::checkpoint`](crate::Flow::checkpoint).
+    ///
+    /// # Errors
+    /// The stream cannot be saved: so it is if this is not implemented.
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        Err(checkpoint.refusal("it does not say where it is (Pull::checkpoint), and so cannot be saved"))
+    }
 }
 
 impl<T> Pull<T> for Box<dyn Pull<T>> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         (**self).poll_next(turn)
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        (**self).checkpoint(checkpoint)
     }
 }
 

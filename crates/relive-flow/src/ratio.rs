@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
+use crate::{Flow, Result};
 
 /// How many items are sampled for each that is inserted, and how far it may be off.
 ///
@@ -108,6 +109,15 @@ impl<T> Pull<T> for InStep<T> {
         }
         // Neither may go on without the other, or neither has an item yet.
         if self.may_insert() || self.may_sample() { Poll::Pending } else { Poll::Ready(None) }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        for side in [&mut self.inserts, &mut self.samples] {
+            checkpoint.number(&mut side.count);
+            checkpoint.flag(&mut side.is_over);
+            side.pull.checkpoint(checkpoint)?;
+        }
+        Ok(())
     }
 }
 

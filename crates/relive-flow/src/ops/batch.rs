@@ -3,8 +3,9 @@
 use std::task::Poll;
 
 use super::each::each_of;
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+use crate::{Flow, Result};
 
 /// Collects items to lists.
 struct Batch<T> {
@@ -46,6 +47,12 @@ impl<T: Send> Pull<Vec<T>> for Batch<T> {
         }
         self.emit()
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.holds(self.collected.len());
+        checkpoint.flag(&mut self.is_over);
+        self.upstream.checkpoint(checkpoint)
+    }
 }
 
 /// Gives the items of lists.
@@ -76,6 +83,13 @@ where
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let left = self.open.as_ref().map(|(items, _)| items.size_hint().1);
+        // Where the list does not say that it is at its end, there may be another item.
+        checkpoint.holds(left.map_or(0, |left| left.unwrap_or(1)));
+        self.upstream.checkpoint(checkpoint)
     }
 }
 

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::task::Poll;
 
+use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Source, Tagged, Turn};
@@ -49,6 +50,11 @@ where
                 Err(error) => return Poll::Ready(Some(Err(error))),
             }
         }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.number(&mut self.seen);
+        self.upstream.checkpoint(checkpoint)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::task::Poll;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::par::{ShardFlow, Worker};
 use crate::pull::{Polled, Pull, Turn};
+use crate::{Flow, Result};
 
 /// A stream in a thread, which starts with the first pull.
 enum Prefetch<T> {
@@ -42,6 +43,10 @@ impl<T: Send + 'static> Pull<T> for Ahead<T> {
                 }
             }
         }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        Err(checkpoint.refusal("what a thread has made ahead cannot be saved"))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::task::Poll;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::pull::{Polled, Pull, Turn};
+use crate::{Flow, Result};
 
 struct Take<T> {
     upstream: Box<dyn Pull<T>>,
@@ -20,6 +21,11 @@ impl<T> Pull<T> for Take<T> {
             self.left -= 1;
         }
         polled
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.count(&mut self.left);
+        self.upstream.checkpoint(checkpoint)
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
-use crate::{ErrorKind, Flow, FlowError};
+use crate::{ErrorKind, Flow, FlowError, Result};
 
 struct Timeout<T> {
     upstream: Box<dyn Pull<T>>,
@@ -36,6 +37,10 @@ impl<T> Pull<T> for Timeout<T> {
         let text = format!("it did not come within {:?}", self.within);
         Poll::Ready(Some(Err(FlowError::at(ErrorKind::Late, place, text))))
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        self.upstream.checkpoint(checkpoint)
+    }
 }
 
 struct Retry<T> {
@@ -58,6 +63,13 @@ impl<T> Pull<T> for Retry<T> {
                 Poll::Pending => return polled,
             }
         }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let mut failed = u64::from(self.failed);
+        checkpoint.number(&mut failed);
+        self.failed = u32::try_from(failed).unwrap_or(u32::MAX);
+        self.upstream.checkpoint(checkpoint)
     }
 }
 

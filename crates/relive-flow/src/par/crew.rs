@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::parflow::ParFlow;
 use super::runner::{Executor, OnFailure, Runner, ShardFlow};
+use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::ShardNodes;
 use crate::{Flow, Result};
@@ -27,6 +28,8 @@ pub(super) struct Crew<T> {
     pub(super) metrics: Metrics,
     pub(super) waiting: Vec<ShardFlow<T>>,
     pub(super) runners: Vec<Runner<T>>,
+    /// The places of those runners among the shards.
+    places: Vec<usize>,
 }
 
 impl<T: Send + 'static> Crew<T> {
@@ -42,7 +45,7 @@ impl<T: Send + 'static> Crew<T> {
             ShardFlow::of(plan, on_failure, begun)
         });
         let waiting = shards.collect();
-        Self { executor, on_failure, nodes, metrics, waiting, runners: Vec::new() }
+        Self { executor, on_failure, nodes, metrics, waiting, runners: Vec::new(), places: Vec::new() }
     }
 
     /// Starts the shards, if they are not, to be pulled like this, and asks each for so many items.
@@ -50,6 +53,7 @@ impl<T: Send + 'static> Crew<T> {
         for shard in std::mem::take(&mut self.waiting) {
             let mut runner = Runner::start(&self.executor, shard.taken(taken))?;
             runner.ask(ahead);
+            self.places.push(self.runners.len());
             self.runners.push(runner);
         }
         Ok(())
@@ -58,5 +62,30 @@ impl<T: Send + 'static> Crew<T> {
     /// Whether errors are given on while `live` other shards go on.
     pub(super) fn gives_errors_on(&self, live: usize) -> bool {
         self.on_failure != OnFailure::DropShard || live == 0
+    }
+
+    /// Ends a shard.
+    pub(super) fn remove(&mut self, number: usize) {
+        drop(self.runners.remove(number));
+        self.places.remove(number);
+    }
+
+    /// # Errors
+    /// Shards in threads have begun.
+    pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint, taken: Taken) -> Result<()> {
+        let mut is_begun = self.waiting.is_empty();
+        checkpoint.flag(&mut is_begun);
+        if !is_begun {
+            return Ok(());
+        }
+        self.start(0, taken)?;
+        let mut live = self.places.clone();
+        checkpoint.places(&mut live);
+        for number in (0..self.places.len()).rev() {
+            if self.places.get(number).is_some_and(|place| !live.contains(place)) {
+                self.remove(number);
+            }
+        }
+        self.runners.iter_mut().try_for_each(|runner| runner.checkpoint(checkpoint))
     }
 }

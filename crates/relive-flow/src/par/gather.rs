@@ -5,6 +5,7 @@ use std::task::Poll;
 
 use super::crew::{Crew, Taken};
 use super::parflow::ParFlow;
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::{Flow, Result};
@@ -63,7 +64,7 @@ impl<T: Send + 'static> Rounds<T> {
             }
         }
         for place in ended.into_iter().rev() {
-            drop(self.crew.runners.remove(place));
+            self.crew.remove(place);
             self.round.remove(place);
         }
         if !is_complete {
@@ -76,6 +77,16 @@ impl<T: Send + 'static> Rounds<T> {
             round.retain(Result::is_ok);
         }
         Poll::Ready(Ok(round))
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.holds(self.round.iter().flatten().count());
+        checkpoint.flag(&mut self.is_asked);
+        self.crew.checkpoint(checkpoint, Taken::InTurn)?;
+        if self.is_asked {
+            self.round.resize_with(self.crew.runners.len(), || None);
+        }
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
@@ -105,6 +116,11 @@ impl<T: Send + 'static> Pull<T> for GatherSync<T> {
             }
         }
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.holds(self.ready.len());
+        self.rounds.checkpoint(checkpoint)
+    }
 }
 
 /// Gives rounds whole.
@@ -124,6 +140,10 @@ impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
             }
         }
         Poll::Ready(None)
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        self.0.checkpoint(checkpoint)
     }
 }
 
@@ -177,7 +197,7 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
                     idle = 0;
                 }
                 Poll::Ready(None) => {
-                    drop(self.crew.runners.remove(place));
+                    self.crew.remove(place);
                     self.at = place;
                     idle = 0;
                 }
@@ -188,6 +208,15 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
             }
         }
         if self.crew.runners.is_empty() { Poll::Ready(None) } else { Poll::Pending }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let (mut is_owed, mut owed) = (self.owed.is_some(), self.owed.unwrap_or(0));
+        checkpoint.count(&mut self.at);
+        checkpoint.flag(&mut is_owed);
+        checkpoint.count(&mut owed);
+        self.owed = is_owed.then_some(owed);
+        self.crew.checkpoint(checkpoint, self.taken)
     }
 }
 

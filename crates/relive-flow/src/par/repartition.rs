@@ -8,6 +8,7 @@ use super::create::of_shard;
 use super::crew::{Crew, Taken};
 use super::parflow::{Make, ParFlow, Plan, Shard};
 use super::runner::OnFailure;
+use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
@@ -95,7 +96,7 @@ impl<T: Send + 'static> Exchange<T> {
     fn came(&mut self, place: usize, to: usize, item: Option<Result<Tagged<T>>>) {
         self.rings = true;
         let Some(item) = item else {
-            drop(self.old.runners.remove(place));
+            self.old.remove(place);
             self.next.remove(place);
             self.at = place;
             return;
@@ -230,6 +231,17 @@ struct NewShard<T>(Arc<Place<T>>);
 impl<T: Send + 'static> Pull<T> for NewShard<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         self.0.poll_next(turn)
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        if !checkpoint.is_first_at(Arc::as_ptr(&self.0.exchange).addr()) {
+            return Ok(());
+        }
+        let mut exchange = self.0.exchange.lock();
+        checkpoint.holds(exchange.new.iter().map(|new| new.items.len()).sum());
+        checkpoint.count(&mut exchange.at);
+        checkpoint.places(&mut exchange.next);
+        exchange.old.checkpoint(checkpoint, Taken::InTurn)
     }
 }
 

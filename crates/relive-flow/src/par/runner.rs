@@ -5,6 +5,7 @@ use std::task::Poll;
 use super::crew::Taken;
 use super::parflow::Plan;
 use super::worker::Worker;
+use crate::checkpoint::Checkpoint;
 use crate::error::Place;
 use crate::node::caught;
 use crate::pull::{Polled, Tagged, Turn};
@@ -116,6 +117,17 @@ impl<T: Send + 'static> ShardFlow<T> {
         Some(item)
     }
 
+    /// # Errors
+    /// The stream cannot be made, or not be saved.
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        if let OnFailure::Restart { times } = &mut self.on_failure {
+            let mut left = u64::from(*times);
+            checkpoint.number(&mut left);
+            *times = u32::try_from(left).unwrap_or(u32::MAX);
+        }
+        self.flow()?.map_or(Ok(()), |flow| flow.pull.checkpoint(checkpoint))
+    }
+
     fn end(&mut self) {
         self.is_over = true;
         self.flow = None;
@@ -136,6 +148,16 @@ impl<T: Send + 'static> Runner<T> {
             Executor::Serial => Runner::Here { flow, wanted: 0 },
             Executor::Threads => Runner::Thread(Worker::start(flow)?),
         })
+    }
+
+    pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        match self {
+            Runner::Here { flow, wanted } => {
+                checkpoint.count(wanted);
+                flow.checkpoint(checkpoint)
+            }
+            Runner::Thread(_) => Err(checkpoint.refusal("shards in threads cannot be saved")),
+        }
     }
 
     /// Asks for so many more items.

@@ -171,7 +171,7 @@ fn a_source_is_known_of_what_comes_from_a_shard() {
 }
 
 /// Has no items, and says that it will be woken.
-struct Silent;
+pub(crate) struct Silent;
 
 impl Pull<u32> for Silent {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<u32> {
