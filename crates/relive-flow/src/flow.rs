@@ -9,7 +9,7 @@ use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::{Counted, Node};
 use crate::par::Taken;
-use crate::pull::{Polled, Pull, Tagged, Turn, Waits};
+use crate::pull::{Polled, Pull, Stop, Tagged, Turn, Waits};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 use crate::{ErrorKind, FlowError, Result};
 
@@ -24,17 +24,6 @@ pub struct Flow<T> {
     pub(crate) taken: Taken,
     signal: Arc<Signal>,
     waker: Waker,
-}
-
-/// What one pull without waiting gave.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Stepped<T> {
-    /// An item.
-    Item(T),
-    /// Nothing yet.
-    Waiting,
-    /// There are no more items.
-    End,
 }
 
 /// Wakes the thread that waits for an item.
@@ -70,7 +59,7 @@ impl Signal {
     }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The items of an iterator.
     pub fn from_iter<I>(name: &str, items: I) -> Self
     where
@@ -107,7 +96,7 @@ impl<T: 'static> Flow<T> {
     pub(crate) fn new(pull: impl Pull<T> + 'static, node: Arc<Node>, metrics: Metrics) -> Self {
         let signal = Arc::<Signal>::default();
         let waker = Waker::from(Arc::clone(&signal));
-        let pull = Box::new(Counted { pull, node: Arc::clone(&node) });
+        let pull = Box::new(Counted::new(pull, Arc::clone(&node)));
         Self { pull, node, metrics, taken: Taken::AsTheyCome, signal, waker }
     }
 
@@ -126,9 +115,11 @@ impl<T: 'static> Flow<T> {
         }
         Self::new(Refused(Arc::clone(&node), Some(fault.to_owned())), node, metrics)
     }
+}
 
+impl<T: 'static> Flow<T> {
     /// An operator over this flow.
-    pub(crate) fn then<U: 'static, P: Pull<U> + 'static>(
+    pub(crate) fn then<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         name: impl Into<String>,
         operator: impl FnOnce(Box<dyn Pull<T>>, Arc<Node>) -> P,
@@ -139,7 +130,7 @@ impl<T: 'static> Flow<T> {
     }
 
     /// An operator over this flow, unless there is a `fault` in what it was given.
-    pub(crate) fn then_unless<U: 'static, P: Pull<U> + 'static>(
+    pub(crate) fn then_unless<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         fault: Option<&str>,
         name: impl Into<String>,
@@ -218,16 +209,12 @@ impl<T: 'static> Flow<T> {
         }
     }
 
-    /// Pulls once, and waits for nothing: for looking into a graph step by step.
-    ///
-    /// # Errors
-    /// Those of the operators.
-    pub fn step(&mut self) -> Result<Stepped<T>> {
-        Ok(match self.poll().0 {
-            Poll::Pending => Stepped::Waiting,
-            Poll::Ready(None) => Stepped::End,
-            Poll::Ready(Some(item)) => Stepped::Item(item?.item),
-        })
+    /// Pulls once; what it gave, and whether it stopped there.
+    pub(crate) fn poll_to(&mut self, stop: Stop<'_>) -> (Polled<T>, bool) {
+        let turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr(), self.taken);
+        let mut turn = turn.stopping(stop);
+        let polled = self.pull.poll_next(&mut turn);
+        (polled, turn.is_stopped())
     }
 
     fn poll(&mut self) -> (Polled<T>, (Waits, Option<Instant>)) {

@@ -26,6 +26,11 @@ impl Operator {
         self.nodes.first().map_or_else(|| Arc::from(""), |node| node.name())
     }
 
+    /// Whether it pulls from shards that have no operators yet.
+    pub(crate) fn has_shards_to_begin(&self) -> bool {
+        self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_some_to_begin())
+    }
+
     /// In how many shards it is; none if it is in the thread that pulls.
     pub(crate) fn shards(&self) -> Option<usize> {
         self.is_in_shards.then_some(self.nodes.len())

@@ -58,6 +58,25 @@ impl Monitor {
         graph::operators(&self.0).into_iter().map(status).collect()
     }
 
+    /// All operators as JSON, for programs: a list of objects with the fields of [`OperatorStatus`], times in seconds, `null` for none.
+    ///
+    /// ```
+    /// use relive_flow::Flow;
+    ///
+    /// let mut flow = Flow::from_iter("numbers", 0..9).batch(2);
+    /// flow.step()?;
+    /// assert_eq!(flow.monitor().to_json(), r#"[
+    /// {"name":"numbers","inputs":[],"shards":null,"items":2,"errors":0,"waits_s":null},
+    /// {"name":"batch(2)","inputs":[0],"shards":null,"items":1,"errors":0,"waits_s":null}
+    /// ]"#);
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let operators: Vec<String> = self.operators().iter().map(json).collect();
+        format!("[\n{}\n]", operators.join(",\n"))
+    }
+
     /// The operators that the graph waits for: those that have no item, and pull from none that has no item either.
     #[must_use]
     pub fn waiting(&self) -> Vec<OperatorStatus> {
@@ -78,6 +97,37 @@ fn status(operator: Operator) -> OperatorStatus {
         waits: operator.waits(),
         inputs: operator.inputs,
     }
+}
+
+fn json(status: &OperatorStatus) -> String {
+    let OperatorStatus { name, inputs, shards, items, errors, waits } = status;
+    let name = quoted(name);
+    let shards = shards.map_or("null".to_owned(), |shards| shards.to_string());
+    let waits = waits.map_or("null".to_owned(), |waits| waits.as_secs_f64().to_string());
+    let inputs: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+    let inputs = inputs.join(",");
+    format!(
+        r#"{{"name":{name},"inputs":[{inputs}],"shards":{shards},"items":{items},"errors":{errors},"waits_s":{waits}}}"#
+    )
+}
+
+/// A text as JSON writes it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            letter if letter.is_control() => {
+                let mut units = [0; 2];
+                let units = letter.encode_utf16(&mut units).iter();
+                units.for_each(|unit| quoted.push_str(&format!("\\u{unit:04x}")));
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 impl fmt::Debug for Monitor {

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::Place;
-use crate::pull::{Polled, Pull, Source, Turn};
+use crate::pull::{Polled, Pull, Source, Stop, Tagged, Turn};
 use crate::{ErrorKind, FlowError, Result};
 
 /// An operator and what it pulls from.
@@ -43,6 +43,11 @@ impl ShardNodes {
         if let Some(slot) = self.0.lock().get_mut(place) {
             *slot = Some(Arc::clone(end));
         }
+    }
+
+    /// Whether a shard has not begun.
+    pub(crate) fn has_some_to_begin(&self) -> bool {
+        self.0.lock().iter().any(Option::is_none)
     }
 
     /// The last operators of those shards that have begun.
@@ -174,24 +179,59 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// An operator whose items are counted, and whose panics are errors.
-pub(crate) struct Counted<P> {
-    pub(crate) pull: P,
-    pub(crate) node: Arc<Node>,
+pub(crate) struct Counted<T, P> {
+    pull: P,
+    node: Arc<Node>,
+    /// What it had made when a pull stopped here.
+    kept: Option<Result<Tagged<T>>>,
 }
 
-impl<T, P: Pull<T>> Pull<T> for Counted<P> {
+impl<T, P: Pull<T>> Counted<T, P> {
+    pub(crate) fn new(pull: P, node: Arc<Node>) -> Self {
+        Self { pull, node, kept: None }
+    }
+
     #[inline]
-    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+    fn poll_counted(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         let pulled = self.node.call(None, self.node.items(), || self.pull.poll_next(turn));
         let polled = pulled.unwrap_or_else(|error| Poll::Ready(Some(Err(error))));
-        self.node.note(&polled);
+        if !(turn.is_stopped() && polled.is_pending()) {
+            self.node.note(&polled);
+        }
         polled
+    }
+
+    /// A pull that looks into the graph: it keeps what the operator that it stops at has made.
+    fn poll_watched(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        if turn.is_stopped() {
+            return Poll::Pending;
+        }
+        let polled = self.poll_counted(turn);
+        match (polled, turn.stop()) {
+            (Poll::Ready(Some(item)), Stop::At(name)) if *self.node.name() == *name => {
+                self.kept = Some(item);
+                turn.set_stopped();
+                Poll::Pending
+            }
+            (polled, _) => polled,
+        }
+    }
+}
+
+impl<T: Send, P: Pull<T>> Pull<T> for Counted<T, P> {
+    #[inline]
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        if self.kept.is_some() && !turn.is_stopped() {
+            return Poll::Ready(self.kept.take());
+        }
+        if turn.stop() == Stop::Never { self.poll_counted(turn) } else { self.poll_watched(turn) }
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         let name = self.node.name();
         checkpoint.operator(&name, |checkpoint| {
             self.node.checkpoint(checkpoint);
+            checkpoint.holds(usize::from(self.kept.is_some()));
             self.node.call(None, self.node.items(), || self.pull.checkpoint(checkpoint))?
         })
     }

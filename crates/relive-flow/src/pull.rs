@@ -71,9 +71,22 @@ pub struct Turn<'a> {
     waker: &'a Waker,
     puller: usize,
     taken: Taken,
+    stop: Stop<'a>,
     waits: Waits,
     /// When it is to be pulled again at the latest.
     again: Option<Instant>,
+}
+
+/// Where a pull stops that looks into the graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stop<'a> {
+    /// Nowhere.
+    #[default]
+    Never,
+    /// Once the operator of this name has made something.
+    At(&'a str),
+    /// It has stopped: nothing else is done in this pull.
+    Stopped,
 }
 
 /// What a pull that gave nothing waits for.
@@ -93,16 +106,44 @@ pub(crate) enum Waits {
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(waker: &'a Waker, puller: usize, taken: Taken) -> Self {
-        Self { waker, puller, taken, waits: Waits::default(), again: None }
+        Self { waker, puller, taken, stop: Stop::Never, waits: Waits::default(), again: None }
+    }
+
+    /// The same pull, which stops there.
+    pub(crate) fn stopping(self, stop: Stop<'a>) -> Self {
+        Self { stop, ..self }
+    }
+
+    /// Where it stops.
+    #[inline]
+    pub(crate) fn stop(&self) -> Stop<'a> {
+        self.stop
+    }
+
+    /// Nothing else is done in this pull.
+    pub(crate) fn set_stopped(&mut self) {
+        self.stop = Stop::Stopped;
+    }
+
+    /// Whether nothing else is to be done in this pull: what pulls in a part of the graph that has stopped keeps everything as it is.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop == Stop::Stopped
     }
 
     /// A pull at a part of the graph that wakes somebody else. What it waits for goes into this one by [`follow`](Self::follow).
-    pub(crate) fn over<'b>(&self, waker: &'b Waker) -> Turn<'b> {
-        Turn::new(waker, self.puller, self.taken)
+    pub(crate) fn over<'b>(&self, waker: &'b Waker) -> Turn<'b>
+    where
+        'a: 'b,
+    {
+        Turn::new(waker, self.puller, self.taken).stopping(self.stop)
     }
 
     /// Waits for what a pull at a part of the graph waits for.
     pub(crate) fn follow(&mut self, part: Turn<'_>) {
+        if part.is_stopped() {
+            self.set_stopped();
+        }
         match part.waits {
             Waits::ForNothing => {}
             Waits::ForOther { text } => drop(self.other_waker(|| text)),

@@ -121,7 +121,7 @@ impl<T> Pull<T> for InStep<T> {
     }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The items of both flows, `samples_per_insert` of `samples` for each of `inserts`, within the tolerance; whoever is ready goes on as far as that allows. It
     /// ends when neither may go on: what is left of a flow that was not kept up with is not pulled. Errors do not count as items.
     ///

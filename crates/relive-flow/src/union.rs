@@ -164,7 +164,7 @@ impl<T> Pull<T> for Union<T> {
                     return Poll::Ready(Some(item));
                 }
                 Poll::Ready(None) => self.remove(),
-                Poll::Pending if left.waits => {
+                Poll::Pending if left.waits || turn.is_stopped() => {
                     self.left = Some(left);
                     return Poll::Pending;
                 }
@@ -196,7 +196,7 @@ impl<T> Pull<T> for Union<T> {
     }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The items of all flows, in this order; it ends when all have ended. The flows have their [`Metrics`](crate::Metrics) in common from now on.
     ///
     /// No flows, and weights that make no sense, are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.

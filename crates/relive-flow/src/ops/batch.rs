@@ -113,7 +113,7 @@ impl<C> Flow<C>
 where
     C: IntoIterator + 'static,
     C::IntoIter: Send + 'static,
-    C::Item: 'static,
+    C::Item: Send + 'static,
 {
     /// The items of each item.
     #[must_use]
@@ -129,7 +129,7 @@ impl<T: 'static> Flow<T> {
     where
         C: IntoIterator + 'static,
         C::IntoIter: Send + 'static,
-        C::Item: 'static,
+        C::Item: Send + 'static,
     {
         self.then("combine", |upstream, node| Flatten {
             upstream: each_of(upstream, node, function),

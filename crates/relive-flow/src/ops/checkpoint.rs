@@ -84,7 +84,7 @@ where
     }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// Calls `save` with where the graph up to here is, after every `every` items: when the next one is asked for, so that all that is done with the items
     /// before is done. Operators behind this one are not part of it. What it gives goes into [`restore`](Self::restore) of the same graph, in another process
     /// or later.

@@ -78,7 +78,7 @@ pub(super) fn each_of<T, U>(
 }
 
 impl<T: 'static> Flow<T> {
-    fn each<U: 'static>(
+    fn each<U: Send + 'static>(
         self,
         name: &str,
         function: impl FnMut(&Node, u64, Tagged<T>) -> Result<Option<Tagged<U>>> + Send + 'static,
@@ -88,13 +88,13 @@ impl<T: 'static> Flow<T> {
 
     /// What `function` makes of each item.
     #[must_use]
-    pub fn for_each<U: 'static>(self, function: impl FnMut(T) -> U + Send + 'static) -> Flow<U> {
+    pub fn for_each<U: Send + 'static>(self, function: impl FnMut(T) -> U + Send + 'static) -> Flow<U> {
         self.each("for_each", calling(function))
     }
 
     /// [`for_each`](Self::for_each) of a function that may fail.
     #[must_use]
-    pub fn try_for_each<U: 'static, E>(
+    pub fn try_for_each<U: Send + 'static, E>(
         self,
         mut function: impl FnMut(T) -> Result<U, E> + Send + 'static,
     ) -> Flow<U>
@@ -109,7 +109,7 @@ impl<T: 'static> Flow<T> {
 
     /// [`for_each`](Self::for_each) of a function that looks at more than the item.
     #[must_use]
-    pub fn for_each_with<U: 'static>(
+    pub fn for_each_with<U: Send + 'static>(
         self,
         mut function: impl FnMut(Context<'_>, T) -> U + Send + 'static,
     ) -> Flow<U> {
@@ -120,7 +120,9 @@ impl<T: 'static> Flow<T> {
             Ok(Some(Tagged { item, source }))
         })
     }
+}
 
+impl<T: Send + 'static> Flow<T> {
     /// Looks at each item and lets it go on.
     #[must_use]
     pub fn inspect_with(self, mut look: impl FnMut(Context<'_>, &T) + Send + 'static) -> Flow<T> {

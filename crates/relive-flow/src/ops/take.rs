@@ -29,7 +29,7 @@ impl<T> Pull<T> for Take<T> {
     }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The first `count` items; what is behind them is not asked for.
     #[must_use]
     pub fn take(self, count: usize) -> Flow<T> {

@@ -20,7 +20,7 @@ struct Timeout<T> {
 impl<T> Pull<T> for Timeout<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         let polled = self.upstream.poll_next(turn);
-        if polled.is_ready() {
+        if polled.is_ready() || turn.is_stopped() {
             self.until = None;
             return polled;
         }
@@ -73,7 +73,7 @@ impl<T> Pull<T> for Retry<T> {
     }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The same items; one that has not come within this time of being asked for is an [`ErrorKind::Late`] error, and may still come with the next
     /// pull.
     #[must_use]

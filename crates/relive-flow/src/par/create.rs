@@ -10,7 +10,7 @@ use crate::pull::{Polled, Pull, Source, Tagged, Turn};
 use crate::{Flow, Result};
 
 /// Gives all items of a shard its source.
-pub(super) fn of_shard<T: 'static>(flow: Flow<T>, source: Source) -> Flow<T> {
+pub(super) fn of_shard<T: Send + 'static>(flow: Flow<T>, source: Source) -> Flow<T> {
     flow.within(|upstream| OfShard { upstream, source })
 }
 

@@ -201,6 +201,10 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
                     self.at = place;
                     idle = 0;
                 }
+                Poll::Pending if turn.is_stopped() => {
+                    self.at = place;
+                    return Poll::Pending;
+                }
                 Poll::Pending => {
                     self.at = place + 1;
                     idle += 1;
@@ -221,7 +225,7 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    fn gathered<U: 'static, P: Pull<U> + 'static>(
+    fn gathered<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         name: &str,
         pull: impl FnOnce(Crew<T>) -> P,

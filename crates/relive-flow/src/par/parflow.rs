@@ -76,7 +76,7 @@ pub(super) type Make<T, S> = Arc<dyn Fn(&Shard<S>) -> Flow<T> + Send + Sync>;
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Does the same with the stream of each shard: all operators of a [`Flow`] can be had in this way.
     #[must_use]
-    pub fn on_each<U: 'static>(
+    pub fn on_each<U: Send + 'static>(
         self,
         operators: impl Fn(Flow<T>, &Shard<S>) -> Flow<U> + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
@@ -91,7 +91,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
 
     /// What `function` makes of each item. Each shard has a copy of the function.
     #[must_use]
-    pub fn for_each<U: 'static>(
+    pub fn for_each<U: Send + 'static>(
         self,
         function: impl FnMut(T) -> U + Clone + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
@@ -100,7 +100,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
 
     /// What `function` makes of each item and the state of its shard.
     #[must_use]
-    pub fn for_each_in<U: 'static>(
+    pub fn for_each_in<U: Send + 'static>(
         self,
         function: impl FnMut(&mut S, T) -> U + Clone + Send + Sync + 'static,
     ) -> ParFlow<U, S> {

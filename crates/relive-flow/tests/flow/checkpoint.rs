@@ -11,7 +11,7 @@ use crate::plain::{Step, flowing, steps};
 
 /// Where the chains of random operators come from.
 #[derive(Clone, Copy, Debug)]
-enum Joined {
+pub(crate) enum Joined {
     Copies,
     Weighted,
     Ready,
@@ -22,7 +22,7 @@ enum Joined {
     Repartition,
 }
 
-fn joined() -> impl Strategy<Value = Joined> {
+pub(crate) fn joined() -> impl Strategy<Value = Joined> {
     prop::sample::select(vec![
         Joined::Copies,
         Joined::Weighted,
@@ -36,7 +36,7 @@ fn joined() -> impl Strategy<Value = Joined> {
     ])
 }
 
-fn graph(joined: Joined, items: &[i64], steps: &[Step]) -> Flow<i64> {
+pub(crate) fn graph(joined: Joined, items: &[i64], steps: &[Step]) -> Flow<i64> {
     let chain = |flow| steps.iter().fold(flow, flowing);
     let source = || Flow::from_iter("items", items.to_vec());
     let weights = vec![Weight::Times(1.5), Weight::Times(0.3), Weight::All];

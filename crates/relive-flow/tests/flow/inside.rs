@@ -1,6 +1,13 @@
 //! Looking into graphs: operators with names, and those of shards.
 
-use relive_flow::{Async, Executor, Flow, Order, ParFlow};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use relive_flow::{Async, ErrorKind, Executor, Flow, Order, ParFlow, Stepped};
+
+use crate::checkpoint::{graph, joined};
+use crate::faults::Silent;
+use crate::plain::steps;
 
 const EXECUTORS: [Executor; 2] = [Executor::Serial, Executor::Threads];
 
@@ -95,4 +102,99 @@ fn errors_call_operators_by_their_names() {
     }
     let fault = Flow::from_iter("numbers", 0..3).batch(0).named("pairs").next().unwrap().unwrap_err();
     assert_eq!(fault.to_string(), "pairs: a batch has at least one item");
+}
+
+proptest! {
+    #[test]
+    fn a_graph_that_is_stopped_in_gives_what_it_would_have_given(
+        joined in joined(),
+        items in prop::collection::vec(-20..20_i64, 0..30),
+        steps in steps(),
+        stops in prop::collection::vec(prop::option::of(any::<prop::sample::Index>()), 1..20),
+    ) {
+        let whole: Vec<i64> = graph(joined, &items, &steps).into_iter().collect::<Result<_, _>>().unwrap();
+        let mut flow = graph(joined, &items, &steps);
+        let mut found = Vec::new();
+        for stop in stops.iter().cycle() {
+            let known = flow.monitor().operators();
+            let before = known.iter().map(|status| status.items).collect::<Vec<_>>();
+            let place = stop.map(|stop| stop.index(known.len()));
+            let stepped = match place {
+                Some(place) => flow.step_to(&known[place].name),
+                None => flow.step(),
+            };
+            let stepped = stepped.unwrap();
+            match stepped {
+                Stepped::Item(item) => found.push(item),
+                Stepped::End => break,
+                Stepped::Stopped => {
+                    let name = &known[place.unwrap()].name;
+                    let made = |place: usize| flow.monitor().operators()[place].items > before[place];
+                    prop_assert!((0..known.len()).filter(|place| known[*place].name == *name).any(made));
+                }
+                Stepped::Waiting => prop_assert!(false, "nothing waits here"),
+            }
+        }
+        prop_assert_eq!(found, whole);
+    }
+}
+
+#[test]
+fn a_stop_keeps_what_was_made_and_tells_who_holds_what() {
+    let mut flow = Flow::from_iter("numbers", 0..9).batch(2).shuffle(3, 1);
+    assert_eq!(flow.step_to("numbers").unwrap(), Stepped::Stopped);
+    assert_eq!(flow.step_to("numbers").unwrap(), Stepped::Stopped);
+    let held = |held: &[(&str, usize)]| {
+        held.iter().map(|(name, items)| ((*name).to_owned(), *items)).collect::<Vec<_>>()
+    };
+    assert_eq!(flow.held().unwrap(), held(&[("batch(2)", 1), ("numbers", 1)]));
+    assert_eq!(flow.step_to("batch(2)").unwrap(), Stepped::Stopped);
+    assert_eq!(flow.step_to("batch(2)").unwrap(), Stepped::Stopped);
+    assert_eq!(flow.held().unwrap(), held(&[("shuffle(3)", 1), ("batch(2)", 1)]));
+    assert_eq!(flow.next().unwrap().unwrap().len(), 2);
+    assert_eq!(flow.held().unwrap(), held(&[("shuffle(3)", 2)]));
+}
+
+#[test]
+fn a_stop_at_an_error_keeps_the_error() {
+    let odd = |number: u32| if number % 2 == 1 { Err("it is odd") } else { Ok(number) };
+    let mut flow = Flow::from_iter("numbers", 1..4).try_for_each(odd).named("halve").batch(1);
+    assert_eq!(flow.step_to("halve").unwrap(), Stepped::Stopped);
+    assert_eq!(flow.step().unwrap_err().to_string(), "halve failed at item 0: it is odd");
+    assert_eq!(flow.step_to("batch(1)").unwrap(), Stepped::Stopped);
+    assert_eq!(flow.step_to("batch(1)").unwrap(), Stepped::Item(vec![2]));
+    assert_eq!(flow.step_to("halve").unwrap(), Stepped::Stopped);
+    assert!(flow.step().is_err());
+    assert_eq!(flow.step_to("halve").unwrap(), Stepped::End);
+}
+
+#[test]
+fn operators_that_are_not_there_or_elsewhere_are_not_stopped_at() {
+    let mut flow = Flow::from_iter("numbers", 0..9).batch(2);
+    let error = flow.step_to("double").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.to_string(), "the graph has no operator `double`; it has `numbers`, `batch(2)`");
+    let mut serial = ParFlow::from_range(&Executor::Serial, 4, 2).gather_sync();
+    assert_eq!(serial.step_to("range").unwrap(), Stepped::Stopped);
+    assert_eq!(serial.step_to("none").unwrap_err().kind(), ErrorKind::Invalid);
+    let mut threads = ParFlow::from_range(&Executor::Threads, 4, 2).gather_sync();
+    assert_eq!(threads.next().unwrap().unwrap(), 0);
+    assert_eq!(threads.step_to("range").unwrap(), Stepped::Item(2));
+}
+
+#[test]
+fn a_monitor_is_told_as_json() {
+    let late = Flow::from_pull("a \"table\"\n\\", Silent);
+    let mut flow = ParFlow::from_items(&Executor::Serial, [1, 2], 2).gather_sync();
+    flow.next().unwrap().unwrap();
+    let mut joined = Flow::union([flow, late.timeout(Duration::from_hours(1))], Order::Ready);
+    joined.step().unwrap();
+    joined.step().unwrap();
+    let told = joined.monitor().to_json();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[1], r#"{"name":"items","inputs":[],"shards":2,"items":2,"errors":0,"waits_s":null},"#);
+    let waiting =
+        r#"{"name":"a \"table\"\u000a\\","inputs":[],"shards":null,"items":0,"errors":0,"waits_s":0."#;
+    assert!(lines[3].starts_with(waiting), "{told}");
+    assert_eq!((lines.len(), lines[0], lines[6]), (7, "[", "]"));
 }
