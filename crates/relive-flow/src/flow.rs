@@ -57,6 +57,11 @@ impl Signal {
         }
         std::mem::take(&mut *is_woken)
     }
+
+    /// Whether it was woken since the last time.
+    fn take(&self) -> bool {
+        std::mem::take(&mut *self.is_woken.lock())
+    }
 }
 
 impl<T: Send + 'static> Flow<T> {
@@ -193,6 +198,8 @@ impl<T: 'static> Flow<T> {
                 return item.map(|item| item.map(|tagged| tagged.item));
             }
             match (waits, until) {
+                // A part of the graph that had nothing was woken by one that was pulled after it.
+                (Waits::ForNothing | Waits::ForOther { .. }, _) if self.signal.take() => {}
                 (Waits::ForNothing, _) => return Some(Err(self.asleep())),
                 (Waits::ForOther { text }, None) => {
                     return Some(Err(FlowError::new(ErrorKind::Deadlock, text)));
@@ -243,6 +250,7 @@ impl<T: 'static> Flow<T> {
             let (polled, (waits, again)) = self.poll();
             match (polled, waits) {
                 (Poll::Ready(item), _) => return Some(item),
+                (Poll::Pending, Waits::ForNothing | Waits::ForOther { .. }) if self.signal.take() => {}
                 (Poll::Pending, Waits::ForNothing) => return Some(Some(Err(self.asleep()))),
                 (Poll::Pending, Waits::ForOther { text }) => {
                     return Some(Some(Err(FlowError::new(ErrorKind::Deadlock, text))));
