@@ -9,4 +9,5 @@ mod inside;
 mod metrics;
 mod plain;
 mod repartition;
+mod skew;
 mod threads;
