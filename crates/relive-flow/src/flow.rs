@@ -84,9 +84,8 @@ impl<T: Send + 'static> Flow<T> {
             fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
                 let before = self.taken;
                 checkpoint.number(&mut self.taken);
-                for _ in before..self.taken {
-                    drop(self.items.next());
-                }
+                let mut left = before..self.taken;
+                while left.next().is_some() && self.items.next().is_some() {}
                 Ok(())
             }
         }

@@ -34,7 +34,7 @@ use crate::node::Node;
 #[derive(Clone)]
 pub struct Monitor(Arc<Node>);
 
-/// An operator of a graph. An operator of shards is one for all of them.
+/// An operator of a graph. An operator of shards is one for all of them; a shard that was made anew counts from 0 again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
     /// Its name.

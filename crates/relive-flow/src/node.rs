@@ -224,7 +224,7 @@ impl<T: Send, P: Pull<T>> Pull<T> for Counted<T, P> {
         if self.kept.is_some() && !turn.is_stopped() {
             return Poll::Ready(self.kept.take());
         }
-        if turn.stop() == Stop::Never { self.poll_counted(turn) } else { self.poll_watched(turn) }
+        if matches!(turn.stop(), Stop::Never) { self.poll_counted(turn) } else { self.poll_watched(turn) }
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {

@@ -184,6 +184,9 @@ impl<T> Pull<T> for Union<T> {
         checkpoint.places(&mut live);
         self.children.retain(|child| live.contains(&child.place));
         checkpoint.count(&mut self.at);
+        if self.children.len() != live.len() || self.at >= self.children.len().max(1) {
+            return Err(checkpoint.refusal("it was saved with other flows"));
+        }
         checkpoint.number(&mut self.drawn);
         let Left { items, waits } = self.left.unwrap_or(Left { items: 0, waits: false });
         let (mut is_begun, mut items, mut waits) = (self.left.is_some(), u64::from(items), waits);

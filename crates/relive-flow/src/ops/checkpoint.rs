@@ -86,7 +86,7 @@ where
 
 impl<T: Send + 'static> Flow<T> {
     /// Calls `save` with where the graph up to here is, after every `every` items: when the next one is asked for, so that all that is done with the items
-    /// before is done. Operators behind this one are not part of it. What it gives goes into [`restore`](Self::restore) of the same graph, in another process
+    /// before is done. Operators behind this one are not part of it, nor are other copies of the flow. What it gives goes into [`restore`](Self::restore) of the same graph, in another process
     /// or later.
     ///
     /// Saved are the positions of sources that are iterators, the counts of operators, and the counters of the [`Metrics`]. Not saved are items: while an operator holds

@@ -70,6 +70,11 @@ impl<T: Send + 'static> Crew<T> {
         self.places.remove(number);
     }
 
+    /// Shards that have not ended.
+    pub(super) fn live(&self) -> usize {
+        self.waiting.len() + self.runners.len()
+    }
+
     /// # Errors
     /// Shards in threads have begun.
     pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint, taken: Taken) -> Result<()> {

@@ -26,8 +26,8 @@ struct Exchange<T> {
     /// The old shard that is asked next.
     at: usize,
     new: Vec<Waiting<T>>,
-    /// Whether there is news for new shards that wait.
-    rings: bool,
+    /// New shards that have news, if they wait.
+    news: Vec<usize>,
 }
 
 /// What waits for a new shard.
@@ -88,14 +88,22 @@ impl<T: Send + 'static> Exchange<T> {
 
     fn take(&mut self, number: usize) -> Option<Result<Tagged<T>>> {
         let own = self.new.get_mut(number)?;
-        self.rings |= own.is_full();
-        own.items.pop_front()
+        let was_full = own.is_full();
+        let item = own.items.pop_front();
+        if was_full {
+            self.tell_all();
+        }
+        item
+    }
+
+    fn tell_all(&mut self) {
+        self.news.extend(0..self.new.len());
     }
 
     /// Takes in what an old shard gave.
     fn came(&mut self, place: usize, to: usize, item: Option<Result<Tagged<T>>>) {
-        self.rings = true;
         let Some(item) = item else {
+            self.tell_all();
             self.old.remove(place);
             self.next.remove(place);
             self.at = place;
@@ -108,6 +116,7 @@ impl<T: Send + 'static> Exchange<T> {
         let is_given_on = item.is_ok() || self.old.gives_errors_on(self.old.runners.len() - 1);
         if let Some(new) = self.new.get_mut(to).filter(|new| is_given_on && !new.is_gone) {
             new.items.push_back(item);
+            self.news.push(to);
         }
     }
 
@@ -154,21 +163,20 @@ impl Bell {
         }
     }
 
-    /// Rings for all but this one, which stays where others find it all the time.
-    fn ring_for_others(&self, number: usize) {
+    /// Rings for those that `news` chooses. The others stay where they are found all the time.
+    fn ring_for(&self, news: impl Fn(usize) -> bool) {
         let mut waiting = self.0.lock();
-        let (own, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *waiting).into_iter().partition(|(other, _)| *other == number);
-        *waiting = own;
+        let (chosen, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *waiting).into_iter().partition(|(number, _)| news(*number));
+        *waiting = others;
         drop(waiting);
-        others.into_iter().for_each(|(_, waker)| waker.wake());
+        chosen.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        let waiting = std::mem::take(&mut *self.0.lock());
-        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        self.ring_for(|_| true);
     }
 }
 
@@ -194,10 +202,10 @@ impl<T: Send + 'static> Place<T> {
         let mut part = turn.over(&self.waker);
         let polled = exchange.poll_next(self.number, &mut part);
         turn.follow(part);
-        let rings = std::mem::take(&mut exchange.rings);
+        let news = std::mem::take(&mut exchange.news);
         drop(exchange);
-        if rings {
-            self.bell.ring_for_others(self.number);
+        if news.iter().any(|number| *number != self.number) {
+            self.bell.ring_for(|number| number != self.number && news.contains(&number));
         }
         polled
     }
@@ -221,7 +229,7 @@ impl<T> Drop for Place<T> {
         });
         drop(exchange);
         drop(left);
-        self.bell.ring_for_others(self.number);
+        self.bell.ring_for(|number| number != self.number);
     }
 }
 
@@ -241,7 +249,12 @@ impl<T: Send + 'static> Pull<T> for NewShard<T> {
         checkpoint.holds(exchange.new.iter().map(|new| new.items.len()).sum());
         checkpoint.count(&mut exchange.at);
         checkpoint.places(&mut exchange.next);
-        exchange.old.checkpoint(checkpoint, Taken::InTurn)
+        exchange.old.checkpoint(checkpoint, Taken::InTurn)?;
+        let (old, new) = (exchange.old.live(), exchange.new.len());
+        if exchange.next.len() != old || exchange.next.iter().any(|to| *to >= new) {
+            return Err(checkpoint.refusal("it was saved with other shards"));
+        }
+        Ok(())
     }
 }
 
@@ -276,7 +289,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let old = Crew::of(self);
         let waiting = |_| Waiting { items: VecDeque::new(), puller: None, is_gone: false };
         let new = (0..shards).map(waiting).collect();
-        let exchange = Arc::new(Mutex::new(Exchange { old, next, at: 0, new, rings: false }));
+        let exchange = Arc::new(Mutex::new(Exchange { old, next, at: 0, new, news: Vec::new() }));
         let bell = Arc::<Bell>::default();
         let plans = (0..shards).map(|number| {
             let (exchange, bell) = (Arc::clone(&exchange), Arc::clone(&bell));
