@@ -263,7 +263,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// depend on nothing else, and those of one old shard keep their order; how the items of different old shards are mixed is left open, but for
     /// [`Executor::Serial`](super::Executor::Serial), where it is always the same. An error takes the place of an item.
     ///
-    /// Up to 1,000 items wait for a new shard. Then the old shards go on when it is pulled. Where shards are pulled in turn
+    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard. Then the old shards go on when it is pulled. Where shards are pulled in turn
     /// ([`gather_sync`](Self::gather_sync), [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), one that is pulled so much more often than another
     /// gets an [`ErrorKind::Deadlock`] error, since nobody may ever pull the other. No shards are an [`ErrorKind::Invalid`] error of the first pull.
     ///
