@@ -255,7 +255,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// Items of all shards as they come; those of one shard keep their order. On [`Executor::Serial`] the shards have their turns.
+    /// Items of all shards as they come; those of one shard keep their order. On [`Executor::Serial`](super::Executor::Serial) the shards have their turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
         self.gathered("gather_async", |crew| GatherAsync::new(crew, mode, Taken::AsTheyCome))
