@@ -1,7 +1,9 @@
 //! What a dataflow costs beside the functions of its operators. Criterion's elements per second are items per second.
 
+use std::task::Poll;
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use relive_flow::{Async, Executor, Flow, Order, ParFlow, Ratio, Resubmit};
+use relive_flow::{Async, Executor, Flow, Order, ParFlow, Polled, Pull, Ratio, Resubmit, Tagged, Turn};
 
 /// Operators of the chain.
 const OPERATORS: u64 = 10;
@@ -60,10 +62,46 @@ fn gathered(c: &mut Criterion) {
     let mut fragments = shards().batch(100).gather_async(AHEAD);
     group.bench_function("fragments of 100", |b| b.iter(|| pull(&mut fragments, ITEMS)));
     group.throughput(Throughput::Elements(ITEMS));
+    let mut dealt = shards().repartition(2).gather_async(AHEAD);
+    group.bench_function("items, dealt out to 2 other threads", |b| b.iter(|| pull(&mut dealt, ITEMS)));
     let mut alone = ParFlow::from_states(&Executor::Serial, 2, |_| 0, count).gather_async(Async::default());
     group.bench_function("items, Serial", |b| b.iter(|| pull(&mut alone, ITEMS)));
     group.finish();
 }
 
-criterion_group!(benches, chain, joined, gathered);
+/// Has an item every so many pulls.
+struct Slow {
+    every: u64,
+    pulls: u64,
+}
+
+impl Pull<u64> for Slow {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<u64> {
+        self.pulls += 1;
+        if self.pulls.is_multiple_of(self.every) {
+            return Poll::Ready(Some(Ok(Tagged { item: self.pulls, source: None })));
+        }
+        turn.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Of 64, one is a hundred times slower than the others.
+fn skewed(c: &mut Criterion) {
+    let mut group = c.benchmark_group("64 of which one is slow");
+    group.throughput(Throughput::Elements(ITEMS));
+    let flow =
+        |number| Flow::from_pull("numbers", Slow { every: if number == 0 { 100 } else { 1 }, pulls: 0 });
+    let mut union = Flow::union((0..64).map(flow), Order::Ready);
+    group.bench_function("union", |b| b.iter(|| pull(&mut union, ITEMS)));
+    let shards = ParFlow::from_flows(&Executor::Serial, 64, |_| (), move |shard| flow(shard.number()));
+    let mut serial = shards.gather_async(Async::default());
+    group.bench_function("gather_async, Serial", |b| b.iter(|| pull(&mut serial, ITEMS)));
+    let shards = ParFlow::from_flows(&Executor::Threads, 64, |_| (), move |shard| flow(shard.number()));
+    let mut threads = shards.gather_async(AHEAD);
+    group.bench_function("gather_async, 64 threads", |b| b.iter(|| pull(&mut threads, ITEMS)));
+    group.finish();
+}
+
+criterion_group!(benches, chain, joined, gathered, skewed);
 criterion_main!(benches);

@@ -1,4 +1,5 @@
-//! `cargo xtask interop`: both sides against dm-reverb's own, over the wire, and programs written for dm-reverb on ours.
+//! `cargo xtask interop`: both sides against dm-reverb's own, over the wire, programs written for dm-reverb on ours, and
+//! flows against Ray's iterators.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use crate::{process, python, wheel};
 
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// One of the suites; by default both, or `wire` alone where pytest is given something
+    /// One of the suites; by default all, or `wire` alone where pytest is given something
     #[arg(long)]
     suite: Option<Suite>,
     /// What pytest is given beyond the suite, for example `-k sampler -x`
@@ -25,17 +26,21 @@ enum Suite {
     Wire,
     /// Programs that import `reverb`, on dm-reverb and on the stand-in
     Programs,
+    /// Random dataflows, on Ray's iterators and on relive-flow
+    Flow,
 }
 
 /// Builds what is under test and runs the suites of `interop/`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let python = python::INTEROP.python(root)?;
     let chosen = options.suite.or((!options.pytest.is_empty()).then_some(Suite::Wire));
     if chosen.is_none_or(|suite| suite == Suite::Wire) {
-        wire(root, &python, &options.pytest)?;
+        wire(root, &python::INTEROP.python(root)?, &options.pytest)?;
     }
     if chosen.is_none_or(|suite| suite == Suite::Programs) {
-        programs(root, &python, &options.pytest)?;
+        programs(root, &python::INTEROP.python(root)?, &options.pytest)?;
+    }
+    if chosen.is_none_or(|suite| suite == Suite::Flow) {
+        flow(root, &python::RAY.python(root)?, &options.pytest)?;
     }
     Ok(())
 }
@@ -48,6 +53,14 @@ fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     // As one word: pytest looks for its folder in words without dashes, before it knows our options.
     command.arg(format!("--relive={}", server.display()));
     command.arg(format!("--our-client={}", client.display()));
+    process::run(command.args(arguments))
+}
+
+fn flow(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
+    let program = binary::build(root, "relive-interop", "relive-flow-programs", Profile::Dev)?;
+    let mut command = Command::new(python);
+    command.current_dir(root.join("interop/flow")).args(["-m", "pytest"]);
+    command.arg(format!("--relive-flow={}", program.display()));
     process::run(command.args(arguments))
 }
 

@@ -1,5 +1,5 @@
-//! The virtual environments: one with dm-reverb, which pins its companions to old versions, others for our own package
-//! and for the buffers that it is compared with.
+//! The virtual environments: one with dm-reverb, which pins its companions to old versions, others for our own package,
+//! for the buffers that it is compared with, and for Ray.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -23,6 +23,10 @@ pub(crate) struct Environment {
 /// dm-reverb with its TensorFlow: for the interop suite and the peer benchmarks.
 pub(crate) const INTEROP: Environment =
     Environment { folder: ".venv", requirements: "interop/requirements.txt", size: "2.5 GB" };
+
+/// Ray, whose iterators are what flows are compared with.
+pub(crate) const RAY: Environment =
+    Environment { folder: ".venv-ray", requirements: "interop/flow/requirements.txt", size: "300 MB" };
 
 /// What the Python package needs to be built: for the comparison with others.
 pub(crate) const PACKAGE: Environment =

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::sync::Mutex;
+use crate::{Flow, Result};
 
 /// What the copies have in common.
 struct Shared<T> {
@@ -79,7 +80,7 @@ impl<T: Clone> Shared<T> {
         let waker = if self.copies.iter().filter(is_behind).all(elsewhere) {
             turn.waker().clone()
         } else {
-            turn.copy_waker(&|| node.name().to_owned()).clone()
+            turn.other_waker(|| no_one_behind(&node.name())).clone()
         };
         if let Some(own) = self.copies.get_mut(number) {
             own.waker = Some(waker);
@@ -92,6 +93,13 @@ impl<T: Clone> Shared<T> {
     }
 }
 
+fn no_one_behind(copy: &str) -> String {
+    format!(
+        "{copy}: this copy is as far ahead as it may be, and the copy behind it is not pulled by anybody else; pull both, or \
+         allow a larger lead"
+    )
+}
+
 /// One of the copies.
 struct Duplicate<T> {
     shared: Arc<Mutex<Shared<T>>>,
@@ -102,6 +110,16 @@ struct Duplicate<T> {
 impl<T: Clone + Send> Pull<T> for Duplicate<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         self.shared.lock().poll_next(self.number, &self.node, turn)
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        if !checkpoint.is_first_at(Arc::as_ptr(&self.shared).addr()) {
+            return Ok(());
+        }
+        let mut shared = self.shared.lock();
+        checkpoint.holds(shared.copies.iter().map(|copy| copy.queue.len()).sum());
+        checkpoint.flag(&mut shared.is_over);
+        shared.upstream.checkpoint(checkpoint)
     }
 }
 

@@ -36,6 +36,8 @@ pub enum ErrorKind {
     Panicked,
     /// The graph waits for itself.
     Deadlock,
+    /// The graph cannot be saved, or what was saved is of another graph.
+    Unsaved,
     /// There was no item in time for who pulls.
     Timeout,
     /// There was no item in the time that [`Flow::timeout`](crate::Flow::timeout) allows.

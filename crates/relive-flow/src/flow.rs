@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::{Counted, Node};
-use crate::pull::{Polled, Pull, Tagged, Turn, Waits};
+use crate::par::Taken;
+use crate::pull::{Polled, Pull, Stop, Tagged, Turn, Waits};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 use crate::{ErrorKind, FlowError, Result};
 
@@ -18,19 +20,10 @@ pub struct Flow<T> {
     pub(crate) pull: Box<dyn Pull<T>>,
     pub(crate) node: Arc<Node>,
     pub(crate) metrics: Metrics,
+    /// How it is pulled, if it is the stream of a shard.
+    pub(crate) taken: Taken,
     signal: Arc<Signal>,
     waker: Waker,
-}
-
-/// What one pull without waiting gave.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Stepped<T> {
-    /// An item.
-    Item(T),
-    /// Nothing yet.
-    Waiting,
-    /// There are no more items.
-    End,
 }
 
 /// Wakes the thread that waits for an item.
@@ -64,22 +57,39 @@ impl Signal {
         }
         std::mem::take(&mut *is_woken)
     }
+
+    /// Whether it was woken since the last time.
+    fn take(&self) -> bool {
+        std::mem::take(&mut *self.is_woken.lock())
+    }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The items of an iterator.
     pub fn from_iter<I>(name: &str, items: I) -> Self
     where
         I: IntoIterator<Item = T>,
         I::IntoIter: Send + 'static,
     {
-        struct Items<I>(I);
+        struct Items<I> {
+            items: I,
+            taken: u64,
+        }
         impl<I: Iterator + Send> Pull<I::Item> for Items<I> {
             fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<I::Item> {
-                Poll::Ready(self.0.next().map(|item| Ok(Tagged { item, source: None })))
+                self.taken += 1;
+                Poll::Ready(self.items.next().map(|item| Ok(Tagged { item, source: None })))
+            }
+
+            fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+                let before = self.taken;
+                checkpoint.number(&mut self.taken);
+                let mut left = before..self.taken;
+                while left.next().is_some() && self.items.next().is_some() {}
+                Ok(())
             }
         }
-        Self::from_pull(name, Items(items.into_iter()))
+        Self::from_pull(name, Items { items: items.into_iter(), taken: 0 })
     }
 
     /// The items of a source of one's own.
@@ -90,23 +100,30 @@ impl<T: 'static> Flow<T> {
     pub(crate) fn new(pull: impl Pull<T> + 'static, node: Arc<Node>, metrics: Metrics) -> Self {
         let signal = Arc::<Signal>::default();
         let waker = Waker::from(Arc::clone(&signal));
-        Self { pull: Box::new(Counted { pull, node: Arc::clone(&node) }), node, metrics, signal, waker }
+        let pull = Box::new(Counted::new(pull, Arc::clone(&node)));
+        Self { pull, node, metrics, taken: Taken::AsTheyCome, signal, waker }
     }
 
     /// A flow of nothing but the error that it makes no sense.
     pub(crate) fn refused(node: Arc<Node>, metrics: Metrics, fault: &str) -> Self {
-        struct Refused(Option<FlowError>);
+        struct Refused(Arc<Node>, Option<String>);
         impl<T> Pull<T> for Refused {
             fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<T> {
-                Poll::Ready(self.0.take().map(Err))
+                let fault = self.1.take().map(|fault| format!("{}: {fault}", self.0.name()));
+                Poll::Ready(fault.map(|text| Err(FlowError::new(ErrorKind::Invalid, text))))
+            }
+
+            fn checkpoint(&mut self, _: &mut Checkpoint) -> Result<()> {
+                Ok(())
             }
         }
-        let text = format!("{}: {fault}", node.name());
-        Self::new(Refused(Some(FlowError::new(ErrorKind::Invalid, text))), node, metrics)
+        Self::new(Refused(Arc::clone(&node), Some(fault.to_owned())), node, metrics)
     }
+}
 
+impl<T: 'static> Flow<T> {
     /// An operator over this flow.
-    pub(crate) fn then<U: 'static, P: Pull<U> + 'static>(
+    pub(crate) fn then<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         name: impl Into<String>,
         operator: impl FnOnce(Box<dyn Pull<T>>, Arc<Node>) -> P,
@@ -117,7 +134,7 @@ impl<T: 'static> Flow<T> {
     }
 
     /// An operator over this flow, unless there is a `fault` in what it was given.
-    pub(crate) fn then_unless<U: 'static, P: Pull<U> + 'static>(
+    pub(crate) fn then_unless<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         fault: Option<&str>,
         name: impl Into<String>,
@@ -127,6 +144,30 @@ impl<T: 'static> Flow<T> {
             Some(fault) => Flow::refused(Node::new(name, vec![self.node]), self.metrics, fault),
             None => self.then(name, |upstream, _| operator(upstream)),
         }
+    }
+
+    /// Does something with what is pulled that is no operator of its own.
+    pub(crate) fn within<P: Pull<T> + 'static>(self, pull: impl FnOnce(Box<dyn Pull<T>>) -> P) -> Flow<T> {
+        Flow { pull: Box::new(pull(self.pull)), ..self }
+    }
+
+    /// Gives the operator that was added last a name, by which [`show`](Self::show), [`mermaid`](Self::mermaid), [`monitor`](Self::monitor) and errors
+    /// call it from now on.
+    ///
+    /// ```
+    /// use relive_flow::Flow;
+    ///
+    /// let words = Flow::from_iter("words", ["7", "x"]);
+    /// let mut numbers = words.try_for_each(str::parse::<u32>).named("parse");
+    /// assert_eq!(numbers.next().transpose()?, Some(7));
+    /// let error = numbers.next().unwrap().unwrap_err();
+    /// assert_eq!(error.to_string(), "parse failed at item 1: invalid digit found in string");
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn named(self, name: &str) -> Flow<T> {
+        self.node.rename(name);
+        self
     }
 
     /// The next item, waiting for it. None at the end, after which it must not be called again.
@@ -156,9 +197,13 @@ impl<T: 'static> Flow<T> {
                 return item.map(|item| item.map(|tagged| tagged.item));
             }
             match (waits, until) {
+                // A part of the graph that had nothing was woken by one that was pulled after it.
+                (Waits::ForNothing | Waits::ForOther { .. }, _) if self.signal.take() => {}
                 (Waits::ForNothing, _) => return Some(Err(self.asleep())),
-                (Waits::ForCopy { operator }, None) => return Some(Err(deadlock(&operator))),
-                (Waits::ForCopy { .. } | Waits::Outside, until) => {
+                (Waits::ForOther { text }, None) => {
+                    return Some(Err(FlowError::new(ErrorKind::Deadlock, text)));
+                }
+                (Waits::ForOther { .. } | Waits::Outside, until) => {
                     let moment = until.into_iter().chain(again).min();
                     let is_late = !self.signal.wait(moment) && moment == until;
                     if is_late {
@@ -170,27 +215,26 @@ impl<T: 'static> Flow<T> {
         }
     }
 
-    /// Pulls once, and waits for nothing: for looking into a graph step by step.
-    ///
-    /// # Errors
-    /// Those of the operators.
-    pub fn step(&mut self) -> Result<Stepped<T>> {
-        Ok(match self.poll().0 {
-            Poll::Pending => Stepped::Waiting,
-            Poll::Ready(None) => Stepped::End,
-            Poll::Ready(Some(item)) => Stepped::Item(item?.item),
-        })
+    /// Pulls once; what it gave, and whether it stopped there.
+    pub(crate) fn poll_to(&mut self, stop: Stop<'_>) -> (Polled<T>, bool) {
+        let turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr(), self.taken);
+        let mut turn = turn.stopping(stop);
+        let polled = self.pull.poll_next(&mut turn);
+        (polled, turn.is_stopped())
     }
 
     fn poll(&mut self) -> (Polled<T>, (Waits, Option<Instant>)) {
-        let mut turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr());
+        let mut turn = Turn::new(&self.waker, Arc::as_ptr(&self.signal).addr(), self.taken);
         let polled = self.pull.poll_next(&mut turn);
         (polled, turn.into_waits())
     }
 
     /// A pull as a part of another one.
     pub(crate) fn poll_in(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        self.pull.poll_next(turn)
+        let outer = turn.set_taken(self.taken);
+        let polled = self.pull.poll_next(turn);
+        turn.set_taken(outer);
+        polled
     }
 
     /// Waits for the next item and returns it with its source; none once `stops` is set. A change of `stops` takes effect when the waker is called;
@@ -205,8 +249,11 @@ impl<T: 'static> Flow<T> {
             let (polled, (waits, again)) = self.poll();
             match (polled, waits) {
                 (Poll::Ready(item), _) => return Some(item),
+                (Poll::Pending, Waits::ForNothing | Waits::ForOther { .. }) if self.signal.take() => {}
                 (Poll::Pending, Waits::ForNothing) => return Some(Some(Err(self.asleep()))),
-                (Poll::Pending, Waits::ForCopy { operator }) => return Some(Some(Err(deadlock(&operator)))),
+                (Poll::Pending, Waits::ForOther { text }) => {
+                    return Some(Some(Err(FlowError::new(ErrorKind::Deadlock, text))));
+                }
                 (Poll::Pending, Waits::Outside) => {
                     register.take().into_iter().for_each(|register| register(&self.waker));
                     if !stops.load(Ordering::Relaxed) {
@@ -233,18 +280,10 @@ impl<T: 'static> Flow<T> {
     }
 }
 
-fn deadlock(operator: &str) -> FlowError {
-    let text = format!(
-        "{operator}: this copy is as far ahead as it may be, and the copy behind it is not pulled by anybody else; pull both, or \
-         allow a larger lead"
-    );
-    FlowError::new(ErrorKind::Deadlock, text)
-}
-
 impl<T> fmt::Debug for Flow<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flow")
-            .field("operator", &self.node.name())
+            .field("operator", &&*self.node.name())
             .field("items", &self.node.items())
             .finish_non_exhaustive()
     }

@@ -1,8 +1,10 @@
 #![doc = include_str!("../docs/lib.md")]
 
+mod checkpoint;
 mod duplicate;
 mod error;
 mod flow;
+mod graph;
 mod metrics;
 mod monitor;
 mod node;
@@ -11,15 +13,18 @@ mod par;
 mod pull;
 mod ratio;
 mod show;
+mod step;
 mod sync;
 mod union;
 
+pub use checkpoint::{Checkpoint, GraphState, OperatorState};
 pub use error::{ErrorKind, FlowError, Result};
-pub use flow::{Flow, IntoIter, Stepped};
+pub use flow::{Flow, IntoIter};
 pub use metrics::{Metrics, Timer};
 pub use monitor::{Monitor, OperatorStatus};
 pub use ops::Context;
 pub use par::{Async, Executor, OnFailure, ParFlow, Resubmit, Shard};
 pub use pull::{Polled, Pull, Source, Tagged, Turn};
 pub use ratio::Ratio;
+pub use step::Stepped;
 pub use union::{Order, Weight};

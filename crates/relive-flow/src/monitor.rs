@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Flow;
+use crate::graph::{self, Operator};
 use crate::node::Node;
-use crate::show::{number, order};
 
 /// Looks into a graph, also while another thread pulls at it. Cheap to clone.
 ///
@@ -34,27 +34,47 @@ use crate::show::{number, order};
 #[derive(Clone)]
 pub struct Monitor(Arc<Node>);
 
-/// An operator of a graph.
+/// An operator of a graph. An operator of shards is one for all of them; a shard that was made anew counts from 0 again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
     /// Its name.
     pub name: String,
     /// Which operators it pulls from, by their numbers in [`Monitor::operators`].
     pub inputs: Vec<usize>,
+    /// In how many shards it is; none if it is in the thread that pulls.
+    pub shards: Option<usize>,
     /// Items that it has given.
     pub items: u64,
     /// Errors that it has given.
     pub errors: u64,
-    /// For how long it has been asked for an item and had none; none if it is not so.
+    /// For how long it has been asked for an item and had none, in the shard that has waited longest; none if it is not so.
     pub waits: Option<Duration>,
 }
 
 impl Monitor {
-    /// All operators, each behind those that it pulls from.
+    /// All operators, each behind those that it pulls from. Those of a shard are there once it has begun, with the first pull.
     #[must_use]
     pub fn operators(&self) -> Vec<OperatorStatus> {
-        let nodes = order(&self.0);
-        nodes.iter().map(|node| status(node, &nodes)).collect()
+        graph::operators(&self.0).into_iter().map(status).collect()
+    }
+
+    /// All operators as JSON, for programs: a list of objects with the fields of [`OperatorStatus`], times in seconds, `null` for none.
+    ///
+    /// ```
+    /// use relive_flow::Flow;
+    ///
+    /// let mut flow = Flow::from_iter("numbers", 0..9).batch(2);
+    /// flow.step()?;
+    /// assert_eq!(flow.monitor().to_json(), r#"[
+    /// {"name":"numbers","inputs":[],"shards":null,"items":2,"errors":0,"waits_s":null},
+    /// {"name":"batch(2)","inputs":[0],"shards":null,"items":1,"errors":0,"waits_s":null}
+    /// ]"#);
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let operators: Vec<String> = self.operators().iter().map(json).collect();
+        format!("[\n{}\n]", operators.join(",\n"))
     }
 
     /// The operators that the graph waits for: those that have no item, and pull from none that has no item either.
@@ -68,14 +88,46 @@ impl Monitor {
     }
 }
 
-fn status(node: &Node, nodes: &[Arc<Node>]) -> OperatorStatus {
+fn status(operator: Operator) -> OperatorStatus {
     OperatorStatus {
-        name: node.name().to_owned(),
-        inputs: node.inputs().iter().filter_map(|input| number(input, nodes)).collect(),
-        items: node.items(),
-        errors: node.errors(),
-        waits: node.waits(),
+        name: operator.name().to_string(),
+        shards: operator.shards(),
+        items: operator.items(),
+        errors: operator.errors(),
+        waits: operator.waits(),
+        inputs: operator.inputs,
     }
+}
+
+fn json(status: &OperatorStatus) -> String {
+    let OperatorStatus { name, inputs, shards, items, errors, waits } = status;
+    let name = quoted(name);
+    let shards = shards.map_or("null".to_owned(), |shards| shards.to_string());
+    let waits = waits.map_or("null".to_owned(), |waits| waits.as_secs_f64().to_string());
+    let inputs: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+    let inputs = inputs.join(",");
+    format!(
+        r#"{{"name":{name},"inputs":[{inputs}],"shards":{shards},"items":{items},"errors":{errors},"waits_s":{waits}}}"#
+    )
+}
+
+/// A text as JSON writes it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            letter if letter.is_control() => {
+                let mut units = [0; 2];
+                let units = letter.encode_utf16(&mut units).iter();
+                units.for_each(|unit| quoted.push_str(&format!("\\u{unit:04x}")));
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 impl fmt::Debug for Monitor {

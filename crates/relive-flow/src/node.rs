@@ -1,4 +1,4 @@
-//! The operators of a graph, as they are shown and counted.
+//! An operator of a graph, as it is shown and counted.
 
 use std::any::Any;
 use std::error::Error;
@@ -8,20 +8,52 @@ use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, RwLock};
+
+use crate::checkpoint::Checkpoint;
 use crate::error::Place;
-use crate::pull::{Polled, Pull, Source, Turn};
+use crate::pull::{Polled, Pull, Source, Stop, Tagged, Turn};
 use crate::{ErrorKind, FlowError, Result};
 
 /// An operator and what it pulls from.
 #[derive(Debug)]
 pub(crate) struct Node {
-    name: String,
+    name: RwLock<Arc<str>>,
     inputs: Vec<Arc<Node>>,
+    /// The shards that it pulls from, if it does.
+    shards: Option<Arc<ShardNodes>>,
     /// Items that have left it. Only who pulls writes.
     items: AtomicU64,
     errors: AtomicU64,
     /// Since when it has been asked for an item and had none, in nanoseconds since the program's first wait; 0 if it is not so.
     waits_since: AtomicU64,
+}
+
+/// The last operators of shards, by the places of the shards. An operator of a shard is known once the shard has begun.
+#[derive(Debug)]
+pub(crate) struct ShardNodes(Mutex<Vec<Option<Arc<Node>>>>);
+
+impl ShardNodes {
+    pub(crate) fn new(shards: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(vec![None; shards])))
+    }
+
+    /// From now on the shard at this place ends with this operator.
+    pub(crate) fn set(&self, place: usize, end: &Arc<Node>) {
+        if let Some(slot) = self.0.lock().get_mut(place) {
+            *slot = Some(Arc::clone(end));
+        }
+    }
+
+    /// Whether a shard has not begun.
+    pub(crate) fn has_some_to_begin(&self) -> bool {
+        self.0.lock().iter().any(Option::is_none)
+    }
+
+    /// The last operators of those shards that have begun.
+    pub(crate) fn ends(&self) -> Vec<Arc<Node>> {
+        self.0.lock().iter().flatten().cloned().collect()
+    }
 }
 
 /// The moment that waits are counted from.
@@ -34,16 +66,34 @@ fn now() -> u64 {
 
 impl Node {
     pub(crate) fn new(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
-        let [items, errors, waits_since] = [const { AtomicU64::new(0) }; 3];
-        Arc::new(Self { name: name.into(), inputs, items, errors, waits_since })
+        Self::over(name, inputs, None)
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// An operator that pulls from shards.
+    pub(crate) fn of_shards(name: impl Into<String>, shards: Arc<ShardNodes>) -> Arc<Self> {
+        Self::over(name, Vec::new(), Some(shards))
+    }
+
+    fn over(name: impl Into<String>, inputs: Vec<Arc<Node>>, shards: Option<Arc<ShardNodes>>) -> Arc<Self> {
+        let [items, errors, waits_since] = [const { AtomicU64::new(0) }; 3];
+        let name = RwLock::new(Arc::from(name.into()));
+        Arc::new(Self { name, inputs, shards, items, errors, waits_since })
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.read())
+    }
+
+    pub(crate) fn rename(&self, name: &str) {
+        *self.name.write() = Arc::from(name);
     }
 
     pub(crate) fn inputs(&self) -> &[Arc<Node>] {
         &self.inputs
+    }
+
+    pub(crate) fn shards(&self) -> Option<&Arc<ShardNodes>> {
+        self.shards.as_ref()
     }
 
     pub(crate) fn items(&self) -> u64 {
@@ -79,6 +129,14 @@ impl Node {
         }
     }
 
+    fn checkpoint(&self, checkpoint: &mut Checkpoint) {
+        for count in [&self.items, &self.errors] {
+            let mut number = count.load(Ordering::Relaxed);
+            checkpoint.number(&mut number);
+            count.store(number, Ordering::Relaxed);
+        }
+    }
+
     /// Calls the function of the operator for an item; a panic becomes an error.
     pub(crate) fn call<R>(
         &self,
@@ -86,7 +144,7 @@ impl Node {
         item: u64,
         function: impl FnOnce() -> R,
     ) -> Result<R> {
-        caught(&self.name, source, item, function)
+        caught(|| self.place(source, item), function)
     }
 
     /// [`call`](Self::call) for a function that may fail.
@@ -103,22 +161,15 @@ impl Node {
         done.map_err(|error| FlowError::caused(self.place(source, item), error.into()))
     }
 
-    fn place(&self, source: Option<Source>, item: u64) -> Place {
-        Place { operator: self.name.clone(), source, item }
+    pub(crate) fn place(&self, source: Option<Source>, item: u64) -> Place {
+        Place { operator: self.name().to_string(), source, item }
     }
 }
 
-/// Calls a function of an operator; a panic becomes an error.
-pub(crate) fn caught<R>(
-    operator: &str,
-    source: Option<Source>,
-    item: u64,
-    function: impl FnOnce() -> R,
-) -> Result<R> {
-    catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
-        let place = Place { operator: operator.to_owned(), source, item };
-        FlowError::at(ErrorKind::Panicked, place, panic_text(&*panic))
-    })
+/// Calls a function of an operator; a panic becomes an error of the operator's place.
+pub(crate) fn caught<R>(place: impl FnOnce() -> Place, function: impl FnOnce() -> R) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(function))
+        .map_err(|panic| FlowError::at(ErrorKind::Panicked, place(), panic_text(&*panic)))
 }
 
 /// What a panic said.
@@ -128,17 +179,60 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// An operator whose items are counted, and whose panics are errors.
-pub(crate) struct Counted<P> {
-    pub(crate) pull: P,
-    pub(crate) node: Arc<Node>,
+pub(crate) struct Counted<T, P> {
+    pull: P,
+    node: Arc<Node>,
+    /// What it had made when a pull stopped here.
+    kept: Option<Result<Tagged<T>>>,
 }
 
-impl<T, P: Pull<T>> Pull<T> for Counted<P> {
+impl<T, P: Pull<T>> Counted<T, P> {
+    pub(crate) fn new(pull: P, node: Arc<Node>) -> Self {
+        Self { pull, node, kept: None }
+    }
+
     #[inline]
-    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+    fn poll_counted(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         let pulled = self.node.call(None, self.node.items(), || self.pull.poll_next(turn));
         let polled = pulled.unwrap_or_else(|error| Poll::Ready(Some(Err(error))));
-        self.node.note(&polled);
+        if !(turn.is_stopped() && polled.is_pending()) {
+            self.node.note(&polled);
+        }
         polled
+    }
+
+    /// A pull that looks into the graph: it keeps what the operator that it stops at has made.
+    fn poll_watched(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        if turn.is_stopped() {
+            return Poll::Pending;
+        }
+        let polled = self.poll_counted(turn);
+        match (polled, turn.stop()) {
+            (Poll::Ready(Some(item)), Stop::At(name)) if *self.node.name() == *name => {
+                self.kept = Some(item);
+                turn.set_stopped();
+                Poll::Pending
+            }
+            (polled, _) => polled,
+        }
+    }
+}
+
+impl<T: Send, P: Pull<T>> Pull<T> for Counted<T, P> {
+    #[inline]
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        if self.kept.is_some() && !turn.is_stopped() {
+            return Poll::Ready(self.kept.take());
+        }
+        if matches!(turn.stop(), Stop::Never) { self.poll_counted(turn) } else { self.poll_watched(turn) }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let name = self.node.name();
+        checkpoint.operator(&name, |checkpoint| {
+            self.node.checkpoint(checkpoint);
+            checkpoint.holds(usize::from(self.kept.is_some()));
+            self.node.call(None, self.node.items(), || self.pull.checkpoint(checkpoint))?
+        })
     }
 }

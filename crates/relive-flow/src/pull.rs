@@ -5,6 +5,8 @@ use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use crate::Result;
+use crate::checkpoint::Checkpoint;
+use crate::par::Taken;
 
 /// Where an item comes from: the number of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,11 +45,23 @@ pub trait Pull<T>: Send {
     /// The next item. Who has none yet says so by [`Poll::Pending`], after having taken the [`waker`](Turn::waker) that is called once it
     /// has.
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T>;
+
+    /// Writes to a checkpoint where the stream is, or reads it from one, before the first pull; see [`Flow::checkpoint`](crate::Flow::checkpoint).
+    ///
+    /// # Errors
+    /// The stream cannot be saved: so it is if this is not implemented.
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        Err(checkpoint.refusal("it does not say where it is (Pull::checkpoint), and so cannot be saved"))
+    }
 }
 
 impl<T> Pull<T> for Box<dyn Pull<T>> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         (**self).poll_next(turn)
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        (**self).checkpoint(checkpoint)
     }
 }
 
@@ -56,9 +70,23 @@ impl<T> Pull<T> for Box<dyn Pull<T>> {
 pub struct Turn<'a> {
     waker: &'a Waker,
     puller: usize,
+    taken: Taken,
+    stop: Stop<'a>,
     waits: Waits,
     /// When it is to be pulled again at the latest.
     again: Option<Instant>,
+}
+
+/// Where a pull stops that looks into the graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stop<'a> {
+    /// Nowhere.
+    #[default]
+    Never,
+    /// Once the operator of this name has made something.
+    At(&'a str),
+    /// It has stopped: nothing else is done in this pull.
+    Stopped,
 }
 
 /// What a pull that gave nothing waits for.
@@ -67,18 +95,61 @@ pub(crate) enum Waits {
     /// Nothing that it has told of.
     #[default]
     ForNothing,
-    /// A copy of a stream, which somebody else has to pull.
-    ForCopy {
-        /// The operator that made the copies.
-        operator: String,
+    /// Another part of the graph, which somebody else has to pull.
+    ForOther {
+        /// What the error says if nobody does.
+        text: String,
     },
     /// Somebody who has taken the waker.
     Outside,
 }
 
 impl<'a> Turn<'a> {
-    pub(crate) fn new(waker: &'a Waker, puller: usize) -> Self {
-        Self { waker, puller, waits: Waits::default(), again: None }
+    pub(crate) fn new(waker: &'a Waker, puller: usize, taken: Taken) -> Self {
+        Self { waker, puller, taken, stop: Stop::Never, waits: Waits::default(), again: None }
+    }
+
+    /// The same pull, which stops there.
+    pub(crate) fn stopping(self, stop: Stop<'a>) -> Self {
+        Self { stop, ..self }
+    }
+
+    /// Where it stops.
+    #[inline]
+    pub(crate) fn stop(&self) -> Stop<'a> {
+        self.stop
+    }
+
+    /// Nothing else is done in this pull.
+    pub(crate) fn set_stopped(&mut self) {
+        self.stop = Stop::Stopped;
+    }
+
+    /// Whether nothing else is to be done in this pull: what pulls in a part of the graph that has stopped keeps everything as it is.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop == Stop::Stopped
+    }
+
+    /// A pull at a part of the graph that wakes somebody else. What it waits for goes into this one by [`follow`](Self::follow).
+    pub(crate) fn over<'b>(&self, waker: &'b Waker) -> Turn<'b>
+    where
+        'a: 'b,
+    {
+        Turn::new(waker, self.puller, self.taken).stopping(self.stop)
+    }
+
+    /// Waits for what a pull at a part of the graph waits for.
+    pub(crate) fn follow(&mut self, part: Turn<'_>) {
+        if part.is_stopped() {
+            self.set_stopped();
+        }
+        match part.waits {
+            Waits::ForNothing => {}
+            Waits::ForOther { text } => drop(self.other_waker(|| text)),
+            Waits::Outside => drop(self.waker()),
+        }
+        part.again.into_iter().for_each(|moment| self.wake_at(moment));
     }
 
     /// Who is to be woken once there is an item.
@@ -93,12 +164,27 @@ impl<'a> Turn<'a> {
         self.again = Some(self.again.map_or(moment, |again| again.min(moment)));
     }
 
-    /// As [`waker`](Self::waker), by an operator whose copies of a stream wait for each other; the waker is called once another copy was pulled.
-    pub(crate) fn copy_waker(&mut self, operator: &dyn Fn() -> String) -> &'a Waker {
+    /// As [`waker`](Self::waker), by an operator that goes on once another part of the graph was pulled; `text` says so where nobody else pulls it.
+    pub(crate) fn other_waker(&mut self, text: impl FnOnce() -> String) -> &'a Waker {
         if self.waits == Waits::ForNothing {
-            self.waits = Waits::ForCopy { operator: operator() };
+            self.waits = Waits::ForOther { text: text() };
         }
         self.waker
+    }
+
+    /// The waker of who pulls, for a waker that is taken elsewhere.
+    pub(crate) fn outer_waker(&self) -> &'a Waker {
+        self.waker
+    }
+
+    /// How the shard is pulled whose stream this pull is in.
+    pub(crate) fn taken(&self) -> Taken {
+        self.taken
+    }
+
+    /// Pulls are in another shard from now on; how the one before is pulled.
+    pub(crate) fn set_taken(&mut self, taken: Taken) -> Taken {
+        std::mem::replace(&mut self.taken, taken)
     }
 
     /// Who pulls; no two that live at the same time are the same.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
+use crate::{Flow, Result};
 
 /// How many items are sampled for each that is inserted, and how far it may be off.
 ///
@@ -109,9 +110,18 @@ impl<T> Pull<T> for InStep<T> {
         // Neither may go on without the other, or neither has an item yet.
         if self.may_insert() || self.may_sample() { Poll::Pending } else { Poll::Ready(None) }
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        for side in [&mut self.inserts, &mut self.samples] {
+            checkpoint.number(&mut side.count);
+            checkpoint.flag(&mut side.is_over);
+            side.pull.checkpoint(checkpoint)?;
+        }
+        Ok(())
+    }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The items of both flows, `samples_per_insert` of `samples` for each of `inserts`, within the tolerance; whoever is ready goes on as far as that allows. It
     /// ends when neither may go on: what is left of a flow that was not kept up with is not pulled. Errors do not count as items.
     ///

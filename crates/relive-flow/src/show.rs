@@ -1,30 +1,14 @@
 //! A graph for people.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
 use crate::Flow;
-use crate::node::Node;
-
-/// The operators of a graph, each before those that pull from it.
-pub(crate) fn order(end: &Arc<Node>) -> Vec<Arc<Node>> {
-    fn visit(node: &Arc<Node>, found: &mut Vec<Arc<Node>>) {
-        if number(node, found).is_none() {
-            node.inputs().iter().for_each(|input| visit(input, found));
-            found.push(Arc::clone(node));
-        }
-    }
-    let mut found = Vec::new();
-    visit(end, &mut found);
-    found
-}
-
-pub(crate) fn number(node: &Arc<Node>, order: &[Arc<Node>]) -> Option<usize> {
-    order.iter().position(|other| Arc::ptr_eq(other, node))
-}
+use crate::graph::{Operator, operators};
 
 impl<T> Flow<T> {
-    /// The graph as text, an operator a line: its number, its name, whom it pulls from, and how many items it has given so far.
+    /// The graph as text, an operator a line: its number, its name, which operators it pulls from, and how many items it has given so far. An operator
+    /// of shards has one line for all of them, which counts their items together. A shard makes its operators when it begins, with the first pull;
+    /// they are not shown before.
     ///
     /// ```
     /// use relive_flow::{Flow, Order};
@@ -43,29 +27,30 @@ impl<T> Flow<T> {
     /// ```
     #[must_use]
     pub fn show(&self) -> String {
-        let nodes = order(&self.node);
-        let inputs: Vec<String> = nodes.iter().map(|node| input_numbers(node, &nodes)).collect();
+        let operators = operators(&self.node);
+        let inputs: Vec<String> = operators.iter().map(input_numbers).collect();
         let width = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0) + 4;
-        let names = width(&mut nodes.iter().map(|node| node.name().chars().count()));
+        let names = width(&mut operators.iter().map(|operator| operator.name().chars().count()));
         let froms = width(&mut inputs.iter().map(|from| from.chars().count()));
         let mut text = String::new();
-        for (number, (node, from)) in nodes.iter().zip(&inputs).enumerate() {
-            let items = node.items();
+        for (number, (operator, from)) in operators.iter().zip(&inputs).enumerate() {
+            let items = operator.items();
             let unit = if items == 1 { "item" } else { "items" };
+            let (name, place) = (operator.name(), place(operator));
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{number}  {:names$}{from:froms$}{items} {unit}", node.name());
+            let _ = writeln!(text, "{number}  {name:names$}{from:froms$}{items} {unit}{place}");
         }
         text
     }
 
-    /// The graph in the language of Mermaid, which notebooks and GitHub draw.
+    /// The graph in the language of Mermaid, which notebooks and GitHub draw. What [`show`](Self::show) says of shards holds here, too.
     #[must_use]
     pub fn mermaid(&self) -> String {
-        let nodes = order(&self.node);
         let mut text = "flowchart LR\n".to_owned();
-        for (at, node) in nodes.iter().enumerate() {
-            let _ = writeln!(text, "    n{at}[\"{}\"]", node.name().replace('"', "#quot;"));
-            for input in node.inputs().iter().filter_map(|input| number(input, &nodes)) {
+        for (at, operator) in operators(&self.node).iter().enumerate() {
+            let (name, place) = (operator.name().replace('"', "#quot;"), place(operator));
+            let _ = writeln!(text, "    n{at}[\"{name}{place}\"]");
+            for input in &operator.inputs {
                 let _ = writeln!(text, "    n{input} --> n{at}");
             }
         }
@@ -73,8 +58,16 @@ impl<T> Flow<T> {
     }
 }
 
-fn input_numbers(node: &Node, nodes: &[Arc<Node>]) -> String {
-    let numbers = node.inputs().iter().filter_map(|input| number(input, nodes));
-    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+/// Says in how many shards an operator is.
+fn place(operator: &Operator) -> String {
+    match operator.shards() {
+        None => String::new(),
+        Some(1) => " in 1 shard".to_owned(),
+        Some(shards) => format!(" in {shards} shards"),
+    }
+}
+
+fn input_numbers(operator: &Operator) -> String {
+    let numbers: Vec<String> = operator.inputs.iter().map(ToString::to_string).collect();
     if numbers.is_empty() { String::new() } else { format!("← {}", numbers.join(", ")) }
 }

@@ -6,9 +6,10 @@ use std::task::Poll;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
+use crate::{Flow, Result};
 
 /// Most items that are taken in a row of a flow of weight [`Weight::All`], so that the others have their turn.
 const MAX_IN_A_ROW: u32 = 100;
@@ -75,7 +76,9 @@ impl Order {
 struct Union<T> {
     children: Vec<Child<T>>,
     order: Order,
-    rng: Xoshiro256PlusPlus,
+    seed: u64,
+    /// Random numbers that were drawn.
+    drawn: u64,
     /// Whose turn it is, …
     at: usize,
     /// … and how many more items it may give in it; none if its turn has not begun.
@@ -87,6 +90,8 @@ struct Union<T> {
 struct Child<T> {
     pull: Box<dyn Pull<T>>,
     weight: Option<Weight>,
+    /// Its place among the flows that were joined.
+    place: usize,
 }
 
 /// What is left of a turn.
@@ -103,7 +108,7 @@ impl<T> Union<T> {
             (Some(Weight::All), _) => Left { items: MAX_IN_A_ROW, waits: false },
             (Some(Weight::UpTo(items)), _) => Left { items, waits: false },
             (Some(Weight::Times(times)), _) => {
-                let more = self.rng.random_bool(times.fract().clamp(0.0, 1.0));
+                let more = times.fract() > 0.0 && self.draw(times.fract());
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -114,6 +119,13 @@ impl<T> Union<T> {
             }
             (None, order) => Left { items: 1, waits: *order == Order::RoundRobin },
         }
+    }
+
+    /// True with this chance. A number depends on how many were drawn before and on nothing else, so that the count is all that a checkpoint needs.
+    fn draw(&mut self, chance: f64) -> bool {
+        self.drawn = self.drawn.wrapping_add(1);
+        let seed = self.seed ^ self.drawn.wrapping_mul(0xd134_2543_de82_ef95);
+        Xoshiro256PlusPlus::seed_from_u64(seed).random_bool(chance.clamp(0.0, 1.0))
     }
 
     fn end_turn(&mut self) {
@@ -152,7 +164,7 @@ impl<T> Pull<T> for Union<T> {
                     return Poll::Ready(Some(item));
                 }
                 Poll::Ready(None) => self.remove(),
-                Poll::Pending if left.waits => {
+                Poll::Pending if left.waits || turn.is_stopped() => {
                     self.left = Some(left);
                     return Poll::Pending;
                 }
@@ -166,9 +178,28 @@ impl<T> Pull<T> for Union<T> {
             }
         }
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let mut live = self.children.iter().map(|child| child.place).collect();
+        checkpoint.places(&mut live);
+        self.children.retain(|child| live.contains(&child.place));
+        checkpoint.count(&mut self.at);
+        if self.children.len() != live.len() || self.at >= self.children.len().max(1) {
+            return Err(checkpoint.refusal("it was saved with other flows"));
+        }
+        checkpoint.number(&mut self.drawn);
+        let Left { items, waits } = self.left.unwrap_or(Left { items: 0, waits: false });
+        let (mut is_begun, mut items, mut waits) = (self.left.is_some(), u64::from(items), waits);
+        checkpoint.flag(&mut is_begun);
+        checkpoint.number(&mut items);
+        checkpoint.flag(&mut waits);
+        let items = u32::try_from(items).unwrap_or(u32::MAX);
+        self.left = is_begun.then_some(Left { items, waits });
+        self.children.iter_mut().try_for_each(|child| child.pull.checkpoint(checkpoint))
+    }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The items of all flows, in this order; it ends when all have ended. The flows have their [`Metrics`](crate::Metrics) in common from now on.
     ///
     /// No flows, and weights that make no sense, are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error of the first pull.
@@ -195,13 +226,13 @@ impl<T: 'static> Flow<T> {
             Order::Weighted { weights, .. } => weights.get(number).copied(),
             Order::RoundRobin | Order::Ready => None,
         };
-        let children = flows
-            .into_iter()
-            .enumerate()
-            .map(|(number, flow)| Child { pull: flow.pull, weight: weights(number) });
+        let children = flows.into_iter().enumerate().map(|(place, flow)| Child {
+            pull: flow.pull,
+            weight: weights(place),
+            place,
+        });
         let children = children.collect();
         let seed = if let Order::Weighted { seed, .. } = order { seed } else { 0 };
-        let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Flow::new(Union { children, order, rng, at: 0, left: None, idle: 0 }, node, metrics)
+        Flow::new(Union { children, order, seed, drawn: 0, at: 0, left: None, idle: 0 }, node, metrics)
     }
 }

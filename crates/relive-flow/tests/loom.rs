@@ -4,10 +4,15 @@
 use loom::thread;
 use relive_flow::{Async, Executor, Flow, Order, ParFlow, Resubmit, Stepped};
 
-/// Interleavings with up to so many switches that nothing makes necessary.
+/// Interleavings with up to three switches that nothing makes necessary.
 fn model(run: impl Fn() + Send + Sync + 'static) {
+    model_with(3, run);
+}
+
+/// Interleavings with up to so many switches that nothing makes necessary.
+fn model_with(switches: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(switches);
     builder.check(run);
 }
 
@@ -67,5 +72,24 @@ fn copies_in_two_threads_wait_for_each_other_and_go_on() {
         let reader = thread::spawn(move || assert_eq!(items(one), [1, 2]));
         assert_eq!(items(other), [1, 2]);
         reader.join().unwrap();
+    });
+}
+
+#[test]
+fn items_that_are_dealt_out_to_other_shards_wake_those_that_wait() {
+    model_with(1, || {
+        let dealt = ParFlow::from_range(&Executor::Threads, 2, 1).repartition(2);
+        let mut found: Vec<u64> =
+            dealt.gather_async(Async::default()).into_iter().map(Result::unwrap).collect();
+        found.sort_unstable();
+        assert_eq!(found, [0, 1]);
+    });
+}
+
+#[test]
+fn shards_that_items_are_dealt_out_to_stop_wherever_they_are() {
+    model_with(1, || {
+        let mut flow = ParFlow::from_range(&Executor::Threads, 3, 1).repartition(2).gather_sync();
+        assert_eq!(flow.next().unwrap().unwrap(), 0);
     });
 }

@@ -104,7 +104,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-tensor",
         ],
     ),
-    ("relive-interop", &["relive"]),
+    ("relive-interop", &["relive", "relive-flow"]),
     (
         "relive-benches",
         &[

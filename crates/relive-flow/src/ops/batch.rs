@@ -2,8 +2,10 @@
 
 use std::task::Poll;
 
-use crate::Flow;
+use super::each::each_of;
+use crate::checkpoint::Checkpoint;
 use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+use crate::{Flow, Result};
 
 /// Collects items to lists.
 struct Batch<T> {
@@ -45,15 +47,21 @@ impl<T: Send> Pull<Vec<T>> for Batch<T> {
         }
         self.emit()
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.holds(self.collected.len());
+        checkpoint.flag(&mut self.is_over);
+        self.upstream.checkpoint(checkpoint)
+    }
 }
 
 /// Gives the items of lists.
-struct Flatten<C: IntoIterator> {
-    upstream: Box<dyn Pull<C>>,
+struct Flatten<C: IntoIterator, P> {
+    upstream: P,
     open: Option<(C::IntoIter, Option<Source>)>,
 }
 
-impl<C> Pull<C::Item> for Flatten<C>
+impl<C, P: Pull<C>> Pull<C::Item> for Flatten<C, P>
 where
     C: IntoIterator,
     C::IntoIter: Send,
@@ -75,6 +83,13 @@ where
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let left = self.open.as_ref().map(|(items, _)| items.size_hint().1);
+        // Where the list does not say that it is at its end, there may be another item.
+        checkpoint.holds(left.map_or(0, |left| left.unwrap_or(1)));
+        self.upstream.checkpoint(checkpoint)
     }
 }
 
@@ -98,7 +113,7 @@ impl<C> Flow<C>
 where
     C: IntoIterator + 'static,
     C::IntoIter: Send + 'static,
-    C::Item: 'static,
+    C::Item: Send + 'static,
 {
     /// The items of each item.
     #[must_use]
@@ -114,8 +129,11 @@ impl<T: 'static> Flow<T> {
     where
         C: IntoIterator + 'static,
         C::IntoIter: Send + 'static,
-        C::Item: 'static,
+        C::Item: Send + 'static,
     {
-        self.for_each(function).flatten()
+        self.then("combine", |upstream, node| Flatten {
+            upstream: each_of(upstream, node, function),
+            open: None,
+        })
     }
 }

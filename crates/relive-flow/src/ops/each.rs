@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::task::Poll;
 
+use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Source, Tagged, Turn};
@@ -50,10 +51,34 @@ where
             }
         }
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.number(&mut self.seen);
+        self.upstream.checkpoint(checkpoint)
+    }
+}
+
+/// What a function makes of an item, as [`Each`] wants it.
+fn calling<T, U>(
+    mut function: impl FnMut(T) -> U + Send,
+) -> impl FnMut(&Node, u64, Tagged<T>) -> Result<Option<Tagged<U>>> + Send {
+    move |node, number, Tagged { item, source }| {
+        let item = node.call(source, number, || function(item))?;
+        Ok(Some(Tagged { item, source }))
+    }
+}
+
+/// What `function` makes of each item of `upstream`, as a part of an operator.
+pub(super) fn each_of<T, U>(
+    upstream: Box<dyn Pull<T>>,
+    node: Arc<Node>,
+    function: impl FnMut(T) -> U + Send,
+) -> impl Pull<U> {
+    Each { upstream, function: calling(function), node, seen: 0 }
 }
 
 impl<T: 'static> Flow<T> {
-    fn each<U: 'static>(
+    fn each<U: Send + 'static>(
         self,
         name: &str,
         function: impl FnMut(&Node, u64, Tagged<T>) -> Result<Option<Tagged<U>>> + Send + 'static,
@@ -63,16 +88,13 @@ impl<T: 'static> Flow<T> {
 
     /// What `function` makes of each item.
     #[must_use]
-    pub fn for_each<U: 'static>(self, mut function: impl FnMut(T) -> U + Send + 'static) -> Flow<U> {
-        self.each("for_each", move |node, number, Tagged { item, source }| {
-            let item = node.call(source, number, || function(item))?;
-            Ok(Some(Tagged { item, source }))
-        })
+    pub fn for_each<U: Send + 'static>(self, function: impl FnMut(T) -> U + Send + 'static) -> Flow<U> {
+        self.each("for_each", calling(function))
     }
 
     /// [`for_each`](Self::for_each) of a function that may fail.
     #[must_use]
-    pub fn try_for_each<U: 'static, E>(
+    pub fn try_for_each<U: Send + 'static, E>(
         self,
         mut function: impl FnMut(T) -> Result<U, E> + Send + 'static,
     ) -> Flow<U>
@@ -87,7 +109,7 @@ impl<T: 'static> Flow<T> {
 
     /// [`for_each`](Self::for_each) of a function that looks at more than the item.
     #[must_use]
-    pub fn for_each_with<U: 'static>(
+    pub fn for_each_with<U: Send + 'static>(
         self,
         mut function: impl FnMut(Context<'_>, T) -> U + Send + 'static,
     ) -> Flow<U> {
@@ -98,7 +120,9 @@ impl<T: 'static> Flow<T> {
             Ok(Some(Tagged { item, source }))
         })
     }
+}
 
+impl<T: Send + 'static> Flow<T> {
     /// Looks at each item and lets it go on.
     #[must_use]
     pub fn inspect_with(self, mut look: impl FnMut(Context<'_>, &T) + Send + 'static) -> Flow<T> {

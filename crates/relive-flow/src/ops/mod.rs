@@ -1,6 +1,7 @@
 //! The operators of one flow.
 
 mod batch;
+mod checkpoint;
 mod each;
 mod prefetch;
 mod shuffle;

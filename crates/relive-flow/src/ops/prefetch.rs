@@ -2,9 +2,10 @@
 
 use std::task::Poll;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::par::{ShardFlow, Worker};
 use crate::pull::{Polled, Pull, Turn};
+use crate::{Flow, Result};
 
 /// A stream in a thread, which starts with the first pull.
 enum Prefetch<T> {
@@ -23,7 +24,7 @@ impl<T: Send + 'static> Pull<T> for Ahead<T> {
         loop {
             match std::mem::replace(&mut self.stream, Prefetch::Over) {
                 Prefetch::Over => return Poll::Ready(None),
-                Prefetch::Waits(flow) => match Worker::start(flow) {
+                Prefetch::Waits(flow) => match Worker::start(flow.taken(turn.taken())) {
                     Ok(worker) => {
                         worker.ask(self.depth);
                         self.stream = Prefetch::Works(worker);
@@ -42,6 +43,10 @@ impl<T: Send + 'static> Pull<T> for Ahead<T> {
                 }
             }
         }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        Err(checkpoint.refusal("what a thread has made ahead cannot be saved"))
     }
 }
 

@@ -5,8 +5,9 @@ use std::task::Poll;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::{Flow, Result};
 
 struct Shuffle<T> {
     upstream: Box<dyn Pull<T>>,
@@ -31,6 +32,13 @@ impl<T: Send> Pull<T> for Shuffle<T> {
         }
         let chosen = self.rng.random_range(0..self.buffer.len());
         Poll::Ready(Some(Ok(self.buffer.swap_remove(chosen))))
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        // With an empty buffer it has not begun or is over, or the buffer is of one item, and what was drawn says nothing.
+        checkpoint.holds(self.buffer.len());
+        checkpoint.flag(&mut self.is_over);
+        self.upstream.checkpoint(checkpoint)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::task::Poll;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::pull::{Polled, Pull, Turn};
+use crate::{Flow, Result};
 
 struct Take<T> {
     upstream: Box<dyn Pull<T>>,
@@ -21,9 +22,14 @@ impl<T> Pull<T> for Take<T> {
         }
         polled
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.count(&mut self.left);
+        self.upstream.checkpoint(checkpoint)
+    }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The first `count` items; what is behind them is not asked for.
     #[must_use]
     pub fn take(self, count: usize) -> Flow<T> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::error::Place;
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
-use crate::{ErrorKind, Flow, FlowError};
+use crate::{ErrorKind, Flow, FlowError, Result};
 
 struct Timeout<T> {
     upstream: Box<dyn Pull<T>>,
@@ -20,7 +20,7 @@ struct Timeout<T> {
 impl<T> Pull<T> for Timeout<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         let polled = self.upstream.poll_next(turn);
-        if polled.is_ready() {
+        if polled.is_ready() || turn.is_stopped() {
             self.until = None;
             return polled;
         }
@@ -33,9 +33,13 @@ impl<T> Pull<T> for Timeout<T> {
             return Poll::Pending;
         }
         self.until = None;
-        let place = Place { operator: self.node.name().to_owned(), source: None, item: self.node.items() };
+        let place = self.node.place(None, self.node.items());
         let text = format!("it did not come within {:?}", self.within);
         Poll::Ready(Some(Err(FlowError::at(ErrorKind::Late, place, text))))
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        self.upstream.checkpoint(checkpoint)
     }
 }
 
@@ -60,9 +64,16 @@ impl<T> Pull<T> for Retry<T> {
             }
         }
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let mut failed = u64::from(self.failed);
+        checkpoint.number(&mut failed);
+        self.failed = u32::try_from(failed).unwrap_or(u32::MAX);
+        self.upstream.checkpoint(checkpoint)
+    }
 }
 
-impl<T: 'static> Flow<T> {
+impl<T: Send + 'static> Flow<T> {
     /// The same items; one that has not come within this time of being asked for is an [`ErrorKind::Late`] error, and may still come with the next
     /// pull.
     #[must_use]

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::task::Poll;
 
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::{Flow, Result};
 
 struct Window<T> {
     upstream: Box<dyn Pull<T>>,
@@ -39,6 +40,12 @@ impl<T: Clone + Send> Pull<Vec<T>> for Window<T> {
             }
         }
         Poll::Ready(Some(Ok(self.emit())))
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.holds(self.open.len());
+        checkpoint.count(&mut self.left_out);
+        self.upstream.checkpoint(checkpoint)
     }
 }
 

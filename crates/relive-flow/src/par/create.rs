@@ -5,10 +5,15 @@ use std::task::Poll;
 
 use super::parflow::{Make, ParFlow, Plan, Shard};
 use super::runner::{Executor, OnFailure};
-use crate::Flow;
+use crate::checkpoint::Checkpoint;
 use crate::pull::{Polled, Pull, Source, Tagged, Turn};
+use crate::{Flow, Result};
 
-/// Gives all items the source of their shard.
+/// Gives all items of a shard its source.
+pub(super) fn of_shard<T: Send + 'static>(flow: Flow<T>, source: Source) -> Flow<T> {
+    flow.within(|upstream| OfShard { upstream, source })
+}
+
 struct OfShard<T> {
     upstream: Box<dyn Pull<T>>,
     source: Source,
@@ -23,6 +28,27 @@ impl<T> Pull<T> for OfShard<T> {
             other => other,
         }
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        self.upstream.checkpoint(checkpoint)
+    }
+}
+
+/// Gives what a function makes of the state of a shard. Where it is, is in that state.
+struct OfState<S, F> {
+    shard: Shard<S>,
+    items: F,
+}
+
+impl<T, S: Send, F: FnMut(&mut S) -> Option<T> + Send> Pull<T> for OfState<S, F> {
+    fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<T> {
+        let item = self.shard.with(|state| (self.items)(state));
+        Poll::Ready(item.map(|item| Ok(Tagged { item, source: None })))
+    }
+
+    fn checkpoint(&mut self, _: &mut Checkpoint) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
@@ -36,9 +62,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         items: impl FnMut(&mut S) -> Option<T> + Clone + Send + Sync + 'static,
     ) -> Self {
         Self::from_flows(executor, shards, state, move |shard| {
-            let (shard, mut items) = (shard.clone(), items.clone());
-            let item = move || shard.with(|state| items(state));
-            Flow::from_iter("items", std::iter::from_fn(item))
+            Flow::from_pull("items", OfState { shard: shard.clone(), items: items.clone() })
         })
     }
 
@@ -53,7 +77,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let state = Arc::new(state);
         let make: Make<T, S> = Arc::new(move |shard: &Shard<S>| {
             let source = shard.source();
-            flow(shard).then("shard", move |upstream, _| OfShard { upstream, source })
+            of_shard(flow(shard), source)
         });
         let plans = (0..shards).map(|number| {
             let state = Arc::clone(&state);

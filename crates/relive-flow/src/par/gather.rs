@@ -1,10 +1,11 @@
 //! From shards to one stream.
 
+use std::sync::Arc;
 use std::task::Poll;
 
+use super::crew::{Crew, Taken};
 use super::parflow::ParFlow;
-use super::runner::{Executor, OnFailure, Runner, ShardFlow};
-use crate::metrics::Metrics;
+use crate::checkpoint::Checkpoint;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::{Flow, Result};
@@ -34,37 +35,6 @@ pub enum Resubmit {
     After,
 }
 
-/// The shards of a gathering operator, which start with the first pull.
-struct Crew<T> {
-    executor: Executor,
-    on_failure: OnFailure,
-    waiting: Vec<ShardFlow<T>>,
-    runners: Vec<Runner<T>>,
-}
-
-impl<T: Send + 'static> Crew<T> {
-    fn of<S: Send + 'static>(par: ParFlow<T, S>) -> Self {
-        let ParFlow { plans, executor, on_failure } = par;
-        let waiting = plans.into_iter().map(|plan| ShardFlow::of(plan, on_failure)).collect();
-        Self { executor, on_failure, waiting, runners: Vec::new() }
-    }
-
-    /// Starts the shards, if they are not, and asks each for so many items.
-    fn start(&mut self, ahead: usize) -> Result<()> {
-        for shard in std::mem::take(&mut self.waiting) {
-            let mut runner = Runner::start(&self.executor, shard)?;
-            runner.ask(ahead);
-            self.runners.push(runner);
-        }
-        Ok(())
-    }
-
-    /// Whether errors are given on while `live` other shards go on.
-    fn gives_errors_on(&self, live: usize) -> bool {
-        self.on_failure != OnFailure::DropShard || live == 0
-    }
-}
-
 /// One item of each shard at a time.
 struct Rounds<T> {
     crew: Crew<T>,
@@ -76,7 +46,7 @@ struct Rounds<T> {
 impl<T: Send + 'static> Rounds<T> {
     /// The next round: of each shard that has not ended one item, in their order.
     fn poll_round(&mut self, turn: &mut Turn<'_>) -> Poll<Result<Vec<Result<Tagged<T>>>>> {
-        if let Err(error) = self.crew.start(0) {
+        if let Err(error) = self.crew.start(0, Taken::InTurn) {
             return Poll::Ready(Err(error));
         }
         if !std::mem::replace(&mut self.is_asked, true) {
@@ -94,7 +64,7 @@ impl<T: Send + 'static> Rounds<T> {
             }
         }
         for place in ended.into_iter().rev() {
-            drop(self.crew.runners.remove(place));
+            self.crew.remove(place);
             self.round.remove(place);
         }
         if !is_complete {
@@ -107,6 +77,16 @@ impl<T: Send + 'static> Rounds<T> {
             round.retain(Result::is_ok);
         }
         Poll::Ready(Ok(round))
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.holds(self.round.iter().flatten().count());
+        checkpoint.flag(&mut self.is_asked);
+        self.crew.checkpoint(checkpoint, Taken::InTurn)?;
+        if self.is_asked {
+            self.round.resize_with(self.crew.runners.len(), || None);
+        }
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
@@ -136,6 +116,11 @@ impl<T: Send + 'static> Pull<T> for GatherSync<T> {
             }
         }
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        checkpoint.holds(self.ready.len());
+        self.rounds.checkpoint(checkpoint)
+    }
 }
 
 /// Gives rounds whole.
@@ -156,18 +141,27 @@ impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
         }
         Poll::Ready(None)
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        self.0.checkpoint(checkpoint)
+    }
 }
 
 /// Gives what is there, of one shard after the other.
 struct GatherAsync<T> {
     crew: Crew<T>,
     mode: Async,
+    taken: Taken,
     at: usize,
     /// The shard that is to be asked for another item.
     owed: Option<usize>,
 }
 
 impl<T: Send + 'static> GatherAsync<T> {
+    fn new(crew: Crew<T>, mode: Async, taken: Taken) -> Self {
+        Self { crew, mode, taken, at: 0, owed: None }
+    }
+
     fn settle(&mut self) {
         if let Some(runner) = self.owed.take().and_then(|place| self.crew.runners.get_mut(place)) {
             runner.ask(1);
@@ -185,7 +179,7 @@ impl<T: Send + 'static> GatherAsync<T> {
 
 impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        if let Err(error) = self.crew.start(self.mode.depth.max(1)) {
+        if let Err(error) = self.crew.start(self.mode.depth.max(1), self.taken) {
             return Poll::Ready(Some(Err(error)));
         }
         self.settle();
@@ -203,9 +197,13 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
                     idle = 0;
                 }
                 Poll::Ready(None) => {
-                    drop(self.crew.runners.remove(place));
+                    self.crew.remove(place);
                     self.at = place;
                     idle = 0;
+                }
+                Poll::Pending if turn.is_stopped() => {
+                    self.at = place;
+                    return Poll::Pending;
                 }
                 Poll::Pending => {
                     self.at = place + 1;
@@ -215,16 +213,28 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
         }
         if self.crew.runners.is_empty() { Poll::Ready(None) } else { Poll::Pending }
     }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        let (mut is_owed, mut owed) = (self.owed.is_some(), self.owed.unwrap_or(0));
+        checkpoint.count(&mut self.at);
+        checkpoint.flag(&mut is_owed);
+        checkpoint.count(&mut owed);
+        self.owed = is_owed.then_some(owed);
+        self.crew.checkpoint(checkpoint, self.taken)
+    }
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    fn gathered<U: 'static, P: Pull<U> + 'static>(
+    fn gathered<U: Send + 'static, P: Pull<U> + 'static>(
         self,
         name: &str,
         pull: impl FnOnce(Crew<T>) -> P,
     ) -> Flow<U> {
-        let node = Node::new(format!("{name} of {} shards", self.plans.len()), Vec::new());
-        Flow::new(pull(Crew::of(self)), node, Metrics::default())
+        let name = format!("{name} of {} shards", self.plans.len());
+        let crew = Crew::of(self);
+        let node = Node::of_shards(name, Arc::clone(&crew.nodes));
+        let metrics = crew.metrics.clone();
+        Flow::new(pull(crew), node, metrics)
     }
 
     /// One item of each shard in turn, in their order. The shards make all of a round before any is given, and nothing of the next one before all are
@@ -245,10 +255,10 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// Items of all shards as they come; those of one shard keep their order. On [`Executor::Serial`] the shards have their turns.
+    /// Items of all shards as they come; those of one shard keep their order. On [`Executor::Serial`](super::Executor::Serial) the shards have their turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
-        self.gathered("gather_async", |crew| GatherAsync { crew, mode, at: 0, owed: None })
+        self.gathered("gather_async", |crew| GatherAsync::new(crew, mode, Taken::AsTheyCome))
     }
 
     /// Each shard as a flow of its own, which works up to `depth` items ahead.
@@ -257,7 +267,10 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let ParFlow { plans, executor, on_failure } = self;
         let alone = |plan| ParFlow { plans: vec![plan], executor: executor.clone(), on_failure };
         let mode = Async { depth, resubmit: Resubmit::Before };
-        plans.into_iter().map(|plan| alone(plan).gather_async(mode)).collect()
+        let flow = |shard: ParFlow<T, S>| {
+            shard.gathered("gather_async", |crew| GatherAsync::new(crew, mode, Taken::InTurn))
+        };
+        plans.into_iter().map(|plan| flow(alone(plan))).collect()
     }
 
     /// The first `count` items of [`gather_sync`](Self::gather_sync).

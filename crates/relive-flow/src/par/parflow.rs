@@ -76,7 +76,7 @@ pub(super) type Make<T, S> = Arc<dyn Fn(&Shard<S>) -> Flow<T> + Send + Sync>;
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Does the same with the stream of each shard: all operators of a [`Flow`] can be had in this way.
     #[must_use]
-    pub fn on_each<U: 'static>(
+    pub fn on_each<U: Send + 'static>(
         self,
         operators: impl Fn(Flow<T>, &Shard<S>) -> Flow<U> + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
@@ -91,7 +91,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
 
     /// What `function` makes of each item. Each shard has a copy of the function.
     #[must_use]
-    pub fn for_each<U: 'static>(
+    pub fn for_each<U: Send + 'static>(
         self,
         function: impl FnMut(T) -> U + Clone + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
@@ -100,7 +100,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
 
     /// What `function` makes of each item and the state of its shard.
     #[must_use]
-    pub fn for_each_in<U: 'static>(
+    pub fn for_each_in<U: Send + 'static>(
         self,
         function: impl FnMut(&mut S, T) -> U + Clone + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
@@ -140,6 +140,13 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     #[must_use]
     pub fn local_shuffle(self, buffer: usize, seed: u64) -> Self {
         self.on_each(move |flow, shard| flow.shuffle(buffer, seed.wrapping_add(u64::from(shard.source().0))))
+    }
+
+    /// Gives the operator that was added last a name in each shard, see [`Flow::named`].
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        let name = name.to_owned();
+        self.on_each(move |flow, _| flow.named(&name))
     }
 
     /// The shards of both, those of `other` behind these; each keeps what is done in it.

@@ -2,8 +2,11 @@
 
 use std::task::Poll;
 
+use super::crew::Taken;
 use super::parflow::Plan;
 use super::worker::Worker;
+use crate::checkpoint::Checkpoint;
+use crate::error::Place;
 use crate::node::caught;
 use crate::pull::{Polled, Tagged, Turn};
 use crate::{Flow, Result};
@@ -40,11 +43,17 @@ pub(crate) struct ShardFlow<T> {
     flow: Option<Flow<T>>,
     make: Box<dyn FnMut() -> Option<Flow<T>> + Send>,
     on_failure: OnFailure,
+    taken: Taken,
     is_over: bool,
 }
 
 impl<T: Send + 'static> ShardFlow<T> {
-    pub(super) fn of<S: Send + 'static>(plan: Plan<T, S>, on_failure: OnFailure) -> Self {
+    /// The shard of a plan; `begun` is called each time that its stream was made.
+    pub(super) fn of<S: Send + 'static>(
+        plan: Plan<T, S>,
+        on_failure: OnFailure,
+        begun: impl Fn(&Flow<T>) + Send + 'static,
+    ) -> Self {
         let Plan { shard, state, make } = plan;
         let (name, mut is_first) = (shard.source().to_string(), true);
         let make = move || {
@@ -52,15 +61,22 @@ impl<T: Send + 'static> ShardFlow<T> {
                 let state = state();
                 shard.with(|old| *old = state);
             }
-            Some(make(&shard))
+            let flow = make(&shard);
+            begun(&flow);
+            Some(flow)
         };
-        Self { name, flow: None, make: Box::new(make), on_failure, is_over: false }
+        Self { name, flow: None, make: Box::new(make), on_failure, taken: Taken::AsTheyCome, is_over: false }
     }
 
     /// One that is there already.
     pub(crate) fn one(name: &str, flow: Flow<T>) -> Self {
         let (name, make, on_failure) = (name.to_owned(), Box::new(|| None), OnFailure::GiveOn);
-        Self { name, flow: Some(flow), make, on_failure, is_over: false }
+        Self { name, flow: Some(flow), make, on_failure, taken: Taken::AsTheyCome, is_over: false }
+    }
+
+    /// The same, pulled like this.
+    pub(crate) fn taken(self, taken: Taken) -> Self {
+        Self { taken, ..self }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -73,8 +89,10 @@ impl<T: Send + 'static> ShardFlow<T> {
     /// The function that makes it panics.
     pub(super) fn flow(&mut self) -> Result<Option<&mut Flow<T>>> {
         if self.flow.is_none() && !self.is_over {
-            self.flow = caught(&self.name, None, 0, &mut self.make)?;
+            let place = || Place { operator: self.name.clone(), source: None, item: 0 };
+            self.flow = caught(place, &mut self.make)?;
         }
+        self.flow.iter_mut().for_each(|flow| flow.taken = self.taken);
         Ok(self.flow.as_mut())
     }
 
@@ -99,6 +117,17 @@ impl<T: Send + 'static> ShardFlow<T> {
         Some(item)
     }
 
+    /// # Errors
+    /// The stream cannot be made, or not be saved.
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        if let OnFailure::Restart { times } = &mut self.on_failure {
+            let mut left = u64::from(*times);
+            checkpoint.number(&mut left);
+            *times = u32::try_from(left).unwrap_or(u32::MAX);
+        }
+        self.flow()?.map_or(Ok(()), |flow| flow.pull.checkpoint(checkpoint))
+    }
+
     fn end(&mut self) {
         self.is_over = true;
         self.flow = None;
@@ -119,6 +148,16 @@ impl<T: Send + 'static> Runner<T> {
             Executor::Serial => Runner::Here { flow, wanted: 0 },
             Executor::Threads => Runner::Thread(Worker::start(flow)?),
         })
+    }
+
+    pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        match self {
+            Runner::Here { flow, wanted } => {
+                checkpoint.count(wanted);
+                flow.checkpoint(checkpoint)
+            }
+            Runner::Thread(_) => Err(checkpoint.refusal("shards in threads cannot be saved")),
+        }
     }
 
     /// Asks for so many more items.

@@ -157,6 +157,16 @@ fn a_graph_that_waits_for_itself_says_so() {
 }
 
 #[test]
+fn a_copy_that_waited_before_the_other_went_on_is_no_deadlock() {
+    // The second copy takes all of the first one's lead, and then is as far ahead itself, in one pull.
+    let [one, other] = Flow::from_iter("numbers", 0..8).duplicate(3);
+    let repeated = other.combine(|number| vec![number; 4]).filter(|number| *number == 0);
+    let joined = Flow::union([one, repeated], Order::Ready);
+    let items = joined.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
+    assert_eq!(items.iter().filter(|item| **item > 0).count(), 7, "{items:?}");
+}
+
+#[test]
 fn a_source_is_known_of_what_comes_from_a_shard() {
     assert_eq!(
         fault(numbers().zip_with_source()).1,
@@ -171,7 +181,7 @@ fn a_source_is_known_of_what_comes_from_a_shard() {
 }
 
 /// Has no items, and says that it will be woken.
-struct Silent;
+pub(crate) struct Silent;
 
 impl Pull<u32> for Silent {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<u32> {

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod checkpoint;
 mod faults;
 mod golden;
+mod inside;
 mod metrics;
 mod plain;
+mod repartition;
+mod skew;
 mod threads;

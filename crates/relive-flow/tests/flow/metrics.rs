@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relive_flow::{Flow, Order};
+use relive_flow::{Executor, Flow, Order, ParFlow};
 
 fn counting(name: &str, steps: i64) -> Flow<i32> {
     Flow::from_iter(name, 0..3).inspect_with(move |context, _| context.metrics.add("steps", steps))
@@ -39,4 +39,17 @@ fn a_graph_is_drawn() {
         "flowchart LR\n    n0[\"#quot;one#quot;\"]\n    n1[\"inspect\"]\n    n0 --> n1\n    n2[\"two\"]\n    n3[\"inspect\"]\n    \
          n2 --> n3\n    n4[\"union\"]\n    n1 --> n4\n    n3 --> n4\n"
     );
+}
+
+#[test]
+fn what_functions_of_shards_count_is_in_the_numbers_of_the_graph() {
+    for executor in [Executor::Serial, Executor::Threads] {
+        let counted = |flow: Flow<u64>| flow.inspect_with(|context, _| context.metrics.add("steps", 1));
+        let shards = ParFlow::from_range(&executor, 10, 2).on_each(move |flow, _| counted(flow));
+        let dealt = shards.repartition(3).on_each(move |flow, _| counted(flow));
+        let flow = counted(dealt.gather_sync());
+        let metrics = flow.metrics().clone();
+        assert_eq!(flow.into_iter().filter(Result::is_ok).count(), 10);
+        assert_eq!(metrics.counter("steps"), 30);
+    }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use relive_flow::{Executor, Flow, ParFlow, Polled, Pull, Ratio, Tagged, Turn};
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     Add(i64),
     Keep(i64),
     Repeat(usize),
@@ -15,7 +15,7 @@ enum Step {
     Windows(usize, usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         (-5..5_i64).prop_map(Step::Add),
         (1..4_i64).prop_map(Step::Keep),
@@ -27,7 +27,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..8)
 }
 
-fn flowing(flow: Flow<i64>, step: &Step) -> Flow<i64> {
+pub(crate) fn flowing(flow: Flow<i64>, step: &Step) -> Flow<i64> {
     match *step {
         Step::Add(more) => flow.for_each(move |item| item + more),
         Step::Keep(divisor) => flow.filter(move |item| item % divisor == 0),

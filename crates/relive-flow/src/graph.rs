@@ -1,0 +1,97 @@
+//! The operators of a graph in a list, those of its shards once for all shards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::node::Node;
+
+/// An operator of a graph, or the operators that do the same in several shards.
+pub(crate) struct Operator {
+    /// At least one.
+    nodes: Vec<Arc<Node>>,
+    /// Numbers of the operators that it pulls from.
+    pub(crate) inputs: Vec<usize>,
+    is_in_shards: bool,
+}
+
+/// The operators of the graph that ends with `end`, each behind those that it pulls from.
+pub(crate) fn operators(end: &Arc<Node>) -> Vec<Operator> {
+    let mut list = Vec::new();
+    add(vec![Arc::clone(end)], false, &mut list);
+    list
+}
+
+impl Operator {
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.nodes.first().map_or_else(|| Arc::from(""), |node| node.name())
+    }
+
+    /// Whether it pulls from shards that have no operators yet.
+    pub(crate) fn has_shards_to_begin(&self) -> bool {
+        self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_some_to_begin())
+    }
+
+    /// In how many shards it is; none if it is in the thread that pulls.
+    pub(crate) fn shards(&self) -> Option<usize> {
+        self.is_in_shards.then_some(self.nodes.len())
+    }
+
+    /// Items that it has given, in all shards together.
+    pub(crate) fn items(&self) -> u64 {
+        self.nodes.iter().map(|node| node.items()).sum()
+    }
+
+    pub(crate) fn errors(&self) -> u64 {
+        self.nodes.iter().map(|node| node.errors()).sum()
+    }
+
+    /// For how long it has been asked for an item and had none, in the shard that has waited longest.
+    pub(crate) fn waits(&self) -> Option<Duration> {
+        self.nodes.iter().filter_map(|node| node.waits()).max()
+    }
+}
+
+/// Adds operators that do the same in different shards, or one, behind all that they pull from. Their number.
+fn add(nodes: Vec<Arc<Node>>, is_in_shards: bool, list: &mut Vec<Operator>) -> usize {
+    let same = |(one, other): (&Arc<Node>, &Arc<Node>)| Arc::ptr_eq(one, other);
+    let known = list.iter().position(|operator| operator.nodes.first().zip(nodes.first()).is_some_and(same));
+    if let Some(number) = known {
+        return number;
+    }
+    let mut inputs = Vec::new();
+    for place in 0..nodes.first().map_or(0, |node| node.inputs().len()) {
+        let input = distinct(nodes.iter().filter_map(|node| node.inputs().get(place)));
+        inputs.push(add(input, is_in_shards, list));
+    }
+    let shards = distinct(nodes.iter().filter_map(|node| node.shards()));
+    for ends in alike(shards.iter().flat_map(|shards| shards.ends())) {
+        inputs.push(add(ends, true, list));
+    }
+    list.push(Operator { nodes, inputs, is_in_shards });
+    list.len() - 1
+}
+
+/// Each once.
+fn distinct<'a, N: 'a>(all: impl Iterator<Item = &'a Arc<N>>) -> Vec<Arc<N>> {
+    let mut found: Vec<Arc<N>> = Vec::new();
+    for one in all {
+        if !found.iter().any(|other| Arc::ptr_eq(one, other)) {
+            found.push(Arc::clone(one));
+        }
+    }
+    found
+}
+
+/// The last operators of shards, those together whose shards have the same operators.
+fn alike(ends: impl Iterator<Item = Arc<Node>>) -> Vec<Vec<Arc<Node>>> {
+    let mut groups: Vec<(Vec<_>, Vec<Arc<Node>>)> = Vec::new();
+    for end in ends {
+        let shape =
+            operators(&end).iter().map(|operator| (operator.name(), operator.inputs.clone())).collect();
+        match groups.iter_mut().find(|(known, _)| *known == shape) {
+            Some((_, group)) => group.push(end),
+            None => groups.push((shape, vec![end])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}

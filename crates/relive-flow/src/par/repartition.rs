@@ -1,0 +1,303 @@
+//! Items of shards, dealt out to other shards.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+
+use super::create::of_shard;
+use super::crew::{Crew, Taken};
+use super::parflow::{Make, ParFlow, Plan, Shard};
+use super::runner::OnFailure;
+use crate::checkpoint::Checkpoint;
+use crate::metrics::Metrics;
+use crate::node::Node;
+use crate::pull::{Polled, Pull, Tagged, Turn};
+use crate::sync::Mutex;
+use crate::{ErrorKind, Flow, FlowError, Result};
+
+/// Most items that wait for one new shard. Beyond that the old shards wait for it.
+const MAX_WAITING: usize = 1_000;
+
+/// Between the old shards and the new ones.
+struct Exchange<T> {
+    old: Crew<T>,
+    /// For each old shard that has not ended: the new shard that its next item goes to.
+    next: Vec<usize>,
+    /// The old shard that is asked next.
+    at: usize,
+    new: Vec<Waiting<T>>,
+    /// New shards that have news, if they wait.
+    news: Vec<usize>,
+}
+
+/// What waits for a new shard.
+struct Waiting<T> {
+    items: VecDeque<Result<Tagged<T>>>,
+    /// Who pulled it last.
+    puller: Option<usize>,
+    /// Nobody will pull it any more.
+    is_gone: bool,
+}
+
+impl<T> Waiting<T> {
+    fn is_full(&self) -> bool {
+        self.items.len() >= MAX_WAITING
+    }
+}
+
+/// Why no item could be had.
+#[derive(Default)]
+struct Idle {
+    /// Old shards that have no item yet.
+    pending: usize,
+    /// Old shards whose next item is for another new shard, for which enough items wait, and the last of those new shards.
+    blocked: usize,
+    by: usize,
+}
+
+impl<T: Send + 'static> Exchange<T> {
+    /// The next item of a new shard.
+    fn poll_next(&mut self, number: usize, turn: &mut Turn<'_>) -> Polled<T> {
+        if let Err(error) = self.old.start(1, turn.taken()) {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let mut idle = Idle::default();
+        loop {
+            if let Some(item) = self.take(number) {
+                return Poll::Ready(Some(item));
+            }
+            if idle.pending + idle.blocked >= self.old.runners.len() {
+                return self.nothing(number, &idle, turn);
+            }
+            let place = self.at % self.old.runners.len();
+            let to = self.next.get(place).copied().unwrap_or(0);
+            self.at = place + 1;
+            if to != number && self.new.get(to).is_some_and(Waiting::is_full) {
+                (idle.blocked, idle.by) = (idle.blocked + 1, to);
+                continue;
+            }
+            match self.old.runners.get_mut(place).map_or(Poll::Ready(None), |old| old.poll_next(turn)) {
+                Poll::Pending => idle.pending += 1,
+                Poll::Ready(item) => {
+                    idle = Idle::default();
+                    self.came(place, to, item);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, number: usize) -> Option<Result<Tagged<T>>> {
+        let own = self.new.get_mut(number)?;
+        let was_full = own.is_full();
+        let item = own.items.pop_front();
+        if was_full {
+            self.tell_all();
+        }
+        item
+    }
+
+    fn tell_all(&mut self) {
+        self.news.extend(0..self.new.len());
+    }
+
+    /// Takes in what an old shard gave.
+    fn came(&mut self, place: usize, to: usize, item: Option<Result<Tagged<T>>>) {
+        let Some(item) = item else {
+            self.tell_all();
+            self.old.remove(place);
+            self.next.remove(place);
+            self.at = place;
+            return;
+        };
+        if let (Some(old), Some(next)) = (self.old.runners.get_mut(place), self.next.get_mut(place)) {
+            old.ask(1);
+            *next = (to + 1) % self.new.len();
+        }
+        let is_given_on = item.is_ok() || self.old.gives_errors_on(self.old.runners.len() - 1);
+        if let Some(new) = self.new.get_mut(to).filter(|new| is_given_on && !new.is_gone) {
+            new.items.push_back(item);
+            self.news.push(to);
+        }
+    }
+
+    /// No old shard has an item for this new one.
+    fn nothing(&mut self, number: usize, idle: &Idle, turn: &mut Turn<'_>) -> Polled<T> {
+        if self.old.runners.is_empty() {
+            return Poll::Ready(None);
+        }
+        if idle.blocked > 0 {
+            let text = || {
+                format!(
+                    "repartition({}): {MAX_WAITING} items wait for new shard {} and nobody pulls it, while new shard {number} waits for its \
+                     next; pull both evenly, or gather them with gather_async",
+                    self.new.len(),
+                    idle.by
+                )
+            };
+            if idle.pending == 0 && turn.taken() == Taken::InTurn {
+                return Poll::Ready(Some(Err(FlowError::new(ErrorKind::Deadlock, text()))));
+            }
+            let other = self.new.get(idle.by).and_then(|new| new.puller);
+            if other == Some(turn.puller()) {
+                turn.other_waker(text);
+            } else {
+                // A thread pulls it, or will once it has begun.
+                turn.waker();
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Wakes the new shards that wait.
+#[derive(Default)]
+struct Bell(Mutex<Vec<(usize, Waker)>>);
+
+impl Bell {
+    /// Wakes this one, too, when it rings.
+    fn add(&self, number: usize, waker: &Waker) {
+        let mut waiting = self.0.lock();
+        match waiting.iter_mut().find(|(other, _)| *other == number) {
+            Some((_, known)) => known.clone_from(waker),
+            None => waiting.push((number, waker.clone())),
+        }
+    }
+
+    /// Rings for those that `news` chooses. The others stay where they are found all the time.
+    fn ring_for(&self, news: impl Fn(usize) -> bool) {
+        let mut waiting = self.0.lock();
+        let (chosen, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *waiting).into_iter().partition(|(number, _)| news(*number));
+        *waiting = others;
+        drop(waiting);
+        chosen.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ring_for(|_| true);
+    }
+}
+
+/// The place of a new shard at the exchange. Once it is dropped, what would come to it is dropped, too.
+struct Place<T> {
+    exchange: Arc<Mutex<Exchange<T>>>,
+    bell: Arc<Bell>,
+    /// Rings the bell.
+    waker: Waker,
+    number: usize,
+}
+
+impl<T: Send + 'static> Place<T> {
+    fn poll_next(&self, turn: &mut Turn<'_>) -> Polled<T> {
+        let mut exchange = self.exchange.lock();
+        if let Some(own) = exchange.new.get_mut(self.number) {
+            own.puller = Some(turn.puller());
+            if own.items.is_empty() {
+                // Before it is looked for: what comes after that rings.
+                self.bell.add(self.number, turn.outer_waker());
+            }
+        }
+        let mut part = turn.over(&self.waker);
+        let polled = exchange.poll_next(self.number, &mut part);
+        turn.follow(part);
+        let news = std::mem::take(&mut exchange.news);
+        drop(exchange);
+        if news.iter().any(|number| *number != self.number) {
+            self.bell.ring_for(|number| number != self.number && news.contains(&number));
+        }
+        polled
+    }
+
+    fn flow(self: &Arc<Self>) -> Flow<T> {
+        let (node, metrics) = {
+            let exchange = self.exchange.lock();
+            let name = format!("repartition({})", exchange.new.len());
+            (Node::of_shards(name, Arc::clone(&exchange.old.nodes)), exchange.old.metrics.clone())
+        };
+        Flow::new(NewShard(Arc::clone(self)), node, metrics)
+    }
+}
+
+impl<T> Drop for Place<T> {
+    fn drop(&mut self) {
+        let mut exchange = self.exchange.lock();
+        let left = exchange.new.get_mut(self.number).map(|own| {
+            own.is_gone = true;
+            std::mem::take(&mut own.items)
+        });
+        drop(exchange);
+        drop(left);
+        self.bell.ring_for(|number| number != self.number);
+    }
+}
+
+/// The items that are dealt out to a new shard.
+struct NewShard<T>(Arc<Place<T>>);
+
+impl<T: Send + 'static> Pull<T> for NewShard<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        self.0.poll_next(turn)
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        if !checkpoint.is_first_at(Arc::as_ptr(&self.0.exchange).addr()) {
+            return Ok(());
+        }
+        let mut exchange = self.0.exchange.lock();
+        checkpoint.holds(exchange.new.iter().map(|new| new.items.len()).sum());
+        checkpoint.count(&mut exchange.at);
+        checkpoint.places(&mut exchange.next);
+        exchange.old.checkpoint(checkpoint, Taken::InTurn)?;
+        let (old, new) = (exchange.old.live(), exchange.new.len());
+        if exchange.next.len() != old || exchange.next.iter().any(|to| *to >= new) {
+            return Err(checkpoint.refusal("it was saved with other shards"));
+        }
+        Ok(())
+    }
+}
+
+impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
+    /// Deals the items out to `shards` new shards: item j of each old shard, counted from 0, goes to new shard j mod `shards`. So the items of a new shard
+    /// depend on nothing else, and those of one old shard keep their order; how the items of different old shards are mixed is left open, but for
+    /// [`Executor::Serial`](super::Executor::Serial), where it is always the same. An error takes the place of an item.
+    ///
+    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard. Then the old shards go on when it is pulled. Where shards are pulled in turn
+    /// ([`gather_sync`](Self::gather_sync), [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), one that is pulled so much more often than another
+    /// gets an [`ErrorKind::Deadlock`] error, since nobody may ever pull the other. No shards are an [`ErrorKind::Invalid`] error of the first pull.
+    ///
+    /// ```
+    /// use relive_flow::{Executor, ParFlow};
+    ///
+    /// let dealt = ParFlow::from_items(&Executor::Threads, 0..7, 1).repartition(3).batch_across_shards();
+    /// assert_eq!(dealt.into_iter().collect::<Result<Vec<_>, _>>()?, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn repartition(self, shards: u32) -> ParFlow<T> {
+        let executor = self.executor.clone();
+        let plan = |number, make| Plan { shard: Shard::new(number, ()), state: Arc::new(|| ()), make };
+        if shards == 0 {
+            let refused: Make<T, ()> = Arc::new(|_| {
+                let node = Node::new("repartition(0)", Vec::new());
+                Flow::refused(node, Metrics::default(), "there must be at least one new shard")
+            });
+            return ParFlow { plans: vec![plan(0, refused)], executor, on_failure: OnFailure::default() };
+        }
+        let next = vec![0; self.plans.len()];
+        let old = Crew::of(self);
+        let waiting = |_| Waiting { items: VecDeque::new(), puller: None, is_gone: false };
+        let new = (0..shards).map(waiting).collect();
+        let exchange = Arc::new(Mutex::new(Exchange { old, next, at: 0, new, news: Vec::new() }));
+        let bell = Arc::<Bell>::default();
+        let plans = (0..shards).map(|number| {
+            let (exchange, bell) = (Arc::clone(&exchange), Arc::clone(&bell));
+            let waker = Waker::from(Arc::clone(&bell));
+            let place = Arc::new(Place { exchange, bell, waker, number: number as usize });
+            let make: Make<T, ()> = Arc::new(move |shard| of_shard(place.flow(), shard.source()));
+            plan(number, make)
+        });
+        ParFlow { plans: plans.collect(), executor, on_failure: OnFailure::default() }
+    }
+}

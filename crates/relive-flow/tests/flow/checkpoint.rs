@@ -1,0 +1,216 @@
+//! Graphs that are saved and go on elsewhere.
+
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use relive_flow::{
+    Async, ErrorKind, Executor, Flow, GraphState, OnFailure, Order, ParFlow, Ratio, Resubmit, Weight,
+};
+
+use crate::plain::{Step, flowing, steps};
+
+/// Where the chains of random operators come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Joined {
+    Copies,
+    Weighted,
+    Ready,
+    Ratio,
+    Sync,
+    Across,
+    Async(Resubmit),
+    Repartition,
+}
+
+pub(crate) fn joined() -> impl Strategy<Value = Joined> {
+    prop::sample::select(vec![
+        Joined::Copies,
+        Joined::Weighted,
+        Joined::Ready,
+        Joined::Ratio,
+        Joined::Sync,
+        Joined::Across,
+        Joined::Async(Resubmit::Before),
+        Joined::Async(Resubmit::After),
+        Joined::Repartition,
+    ])
+}
+
+pub(crate) fn graph(joined: Joined, items: &[i64], steps: &[Step]) -> Flow<i64> {
+    let chain = |flow| steps.iter().fold(flow, flowing);
+    let source = || Flow::from_iter("items", items.to_vec());
+    let weights = vec![Weight::Times(1.5), Weight::Times(0.3), Weight::All];
+    let shards = || {
+        let steps = steps.to_vec();
+        ParFlow::from_items(&Executor::Serial, items.to_vec(), 3)
+            .on_each(move |flow, _| steps.iter().fold(flow, flowing))
+    };
+    let ahead = |resubmit| Async { depth: 2, resubmit };
+    match joined {
+        Joined::Copies => {
+            let [one, other] = source().duplicate(3);
+            Flow::union([one.for_each(|item| item + 1), chain(other)], Order::Ready)
+        }
+        Joined::Weighted => {
+            let flows = [chain(source()), source().take(5), source()];
+            Flow::union(flows, Order::Weighted { weights, seed: 3 })
+        }
+        Joined::Ready => Flow::union([chain(source()), source()], Order::Ready).retry(1),
+        Joined::Ratio => Flow::in_ratio(chain(source()), source(), Ratio::exact(1.5, 3)),
+        Joined::Sync => shards().on_failure(OnFailure::Restart { times: 2 }).gather_sync(),
+        Joined::Across => shards().batch_across_shards().for_each(|items| items.iter().sum()),
+        Joined::Async(resubmit) => shards().gather_async(ahead(resubmit)).for_each_with(|context, item| {
+            context.metrics.add("items", 1);
+            item * 100 + i64::try_from(context.item).unwrap()
+        }),
+        Joined::Repartition => shards().repartition(2).gather_async(ahead(Resubmit::Before)),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_graph_that_is_restored_gives_what_the_one_that_was_saved_gives(
+        joined in joined(),
+        items in prop::collection::vec(-20..20_i64, 0..40),
+        steps in steps(),
+    ) {
+        let make = || graph(joined, &items, &steps);
+        let whole: Vec<i64> = make().into_iter().collect::<Result<_, _>>().unwrap();
+        let mut flow = make();
+        for given in 0..=whole.len() {
+            match flow.save() {
+                Ok(state) => {
+                    let mut resumed = make();
+                    resumed.restore(&state).unwrap();
+                    prop_assert_eq!(resumed.save().unwrap(), state);
+                    let rest: Vec<i64> = resumed.into_iter().collect::<Result<_, _>>().unwrap();
+                    prop_assert_eq!(&rest, &whole[given..], "after {} items", given);
+                }
+                Err(error) => {
+                    prop_assert_eq!(error.kind(), ErrorKind::Unsaved);
+                    prop_assert!(given > 0, "nothing is held before the first pull: {}", error);
+                }
+            }
+            let item = flow.next().transpose().unwrap();
+            prop_assert_eq!(item, whole.get(given).copied());
+        }
+    }
+}
+
+#[test]
+fn checkpoints_wait_for_moments_without_items_in_hand() {
+    let saved = Arc::new(Mutex::new(Vec::<GraphState>::new()));
+    let file = Arc::clone(&saved);
+    // Lists of 3 are taken apart and put together to pairs: nothing is held after each 6 items.
+    let graph = || Flow::from_iter("items", 0..24).batch(3).flatten().batch(2);
+    let mut flow = graph().checkpoint(2, move |state| {
+        file.lock().unwrap().push(state.clone());
+        Ok::<_, String>(())
+    });
+    while flow.next().transpose().unwrap().is_some() {}
+    let saved = saved.lock().unwrap();
+    let resumed = saved.iter().map(|state| {
+        let mut flow = graph();
+        flow.restore(state).unwrap();
+        flow.into_iter().map(Result::unwrap).next()
+    });
+    assert_eq!(resumed.collect::<Vec<_>>(), [Some(vec![6, 7]), Some(vec![12, 13]), Some(vec![18, 19]), None]);
+}
+
+#[test]
+fn states_of_shards_are_the_callers_to_save() {
+    let count = |count: &mut u64| {
+        *count += 1;
+        Some(*count)
+    };
+    let shards = |states: [u64; 2]| {
+        let of = move |shard: u32| states[shard as usize];
+        ParFlow::from_states(&Executor::Serial, 2, of, count)
+    };
+    let par = shards([0, 100]);
+    let states = par.shards();
+    let mut flow = par.gather_sync();
+    assert_eq!((flow.next().unwrap().unwrap(), flow.next().unwrap().unwrap()), (1, 101));
+    let (state, kept) = (flow.save().unwrap(), [0, 1].map(|shard: usize| states[shard].with(|state| *state)));
+    let mut resumed = shards(kept).gather_sync();
+    resumed.restore(&state).unwrap();
+    assert_eq!((resumed.next().unwrap().unwrap(), resumed.next().unwrap().unwrap()), (2, 102));
+}
+
+fn unsaved<T: 'static>(result: Result<T, relive_flow::FlowError>) -> String {
+    let error = result.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsaved);
+    error.to_string()
+}
+
+#[test]
+fn what_cannot_be_saved_is_named() {
+    let numbers = || Flow::from_iter("numbers", 0..100);
+    let kept = |_: &GraphState| Ok::<_, String>(());
+    let mut ahead = numbers().prefetch(2);
+    assert_eq!(unsaved(ahead.save()), "prefetch(2): what a thread has made ahead cannot be saved");
+    let mut threads = ParFlow::from_range(&Executor::Threads, 10, 2).gather_sync();
+    threads.save().unwrap();
+    threads.next().unwrap().unwrap();
+    threads.next().unwrap().unwrap();
+    assert_eq!(unsaved(threads.save()), "gather_sync of 2 shards: shards in threads cannot be saved");
+    let mut silent = Flow::from_pull("table", crate::faults::Silent);
+    assert_eq!(
+        unsaved(silent.save()),
+        "table: it does not say where it is (Pull::checkpoint), and so cannot be saved"
+    );
+    let mut shuffled = numbers().shuffle(4, 1);
+    shuffled.next().unwrap().unwrap();
+    assert_eq!(unsaved(shuffled.save()), "items in the hands of operators are not saved: shuffle(4) has 3");
+    let mut told = numbers().shuffle(4, 1).checkpoint(5, kept);
+    let places: Vec<_> = (0..12).filter(|_| told.next().unwrap().is_err()).collect();
+    assert_eq!(places, [10]);
+    let mut told = numbers().shuffle(4, 1).checkpoint(5, kept).into_iter().filter_map(Result::err);
+    assert_eq!(
+        unsaved(Err::<(), _>(told.next().unwrap())),
+        "checkpoint(5) failed at item 10: for 5 items there was no moment without items in the hands of operators (shuffle(4) has 3); these \
+         are not saved"
+    );
+    let refused = numbers().checkpoint(0, kept).next().unwrap().unwrap_err();
+    assert_eq!(refused.to_string(), "checkpoint(0): there is at least one item between two checkpoints");
+    let mut full = numbers().checkpoint(2, |_| Err("the disk is full"));
+    let told = std::iter::from_fn(|| full.next()).find_map(Result::err).unwrap();
+    assert_eq!(
+        (told.kind(), told.to_string().as_str()),
+        (ErrorKind::Operator, "checkpoint(2) failed at item 2: the disk is full")
+    );
+    assert_eq!(full.next().unwrap().unwrap(), 2);
+}
+
+#[test]
+fn what_was_saved_of_another_graph_is_refused() {
+    let numbers = || Flow::from_iter("numbers", 0..100);
+    let other = "what was saved is of another graph: ";
+    let state = numbers().filter(|_| true).take(5).save().unwrap();
+    let told = unsaved(numbers().for_each(|number| number).take(5).restore(&state));
+    assert_eq!(told, format!("{other}it has `filter` where this one has `for_each`"));
+    assert_eq!(
+        unsaved(numbers().restore(&GraphState::default())),
+        format!("{other}it has nothing where this one has `numbers`")
+    );
+    let mut cut = numbers().save().unwrap();
+    cut.operators[0].numbers.pop();
+    assert_eq!(unsaved(numbers().restore(&cut)), format!("{other}numbers was saved with other numbers"));
+    let mut more = numbers().save().unwrap();
+    more.operators[0].numbers.push(1);
+    assert_eq!(unsaved(numbers().restore(&more)), format!("{other}numbers was saved with other numbers"));
+    more = numbers().save().unwrap();
+    more.operators.push(more.operators[0].clone());
+    assert_eq!(unsaved(numbers().restore(&more)), format!("{other}there is `numbers` left over"));
+    let union = || Flow::union([numbers(), numbers()], Order::RoundRobin);
+    let mut many = union().save().unwrap();
+    many.operators[0].numbers[2] = u64::MAX;
+    assert_eq!(unsaved(union().restore(&many)), "union: it was saved with other flows");
+    let dealt = || ParFlow::from_range(&Executor::Serial, 9, 2).repartition(2).gather_async(Async::default());
+    let mut flow = dealt();
+    flow.next().unwrap().unwrap();
+    let mut far = flow.save().unwrap();
+    // Items, errors, the shard that is asked next, how many there are, and where the next item of the first one goes.
+    far.operators[1].numbers[4] = 7;
+    assert_eq!(unsaved(dealt().restore(&far)), "repartition(2): it was saved with other shards");
+}

@@ -1,0 +1,48 @@
+"""Fixtures: Ray with few resources, and what our side gives for all programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import programs
+
+PROGRAMS = 60
+
+
+def pytest_addoption(parser):
+    parser.addoption("--relive-flow", type=pathlib.Path, help="the program `relive-flow-programs`")
+    parser.addoption("--seed", type=int, default=0, help="of the first program")
+
+
+def pytest_generate_tests(metafunc):
+    if "seed" in metafunc.fixturenames:
+        first = metafunc.config.getoption("--seed")
+        metafunc.parametrize("seed", range(first, first + PROGRAMS))
+
+
+@pytest.fixture(scope="session")
+def relive_flow(pytestconfig):
+    """What relive-flow gives for the program of each seed, on each executor."""
+    binary = pytestconfig.getoption("--relive-flow")
+    assert binary, "name the program with --relive-flow=PATH, or run `cargo xtask interop --suite flow`"
+    first = pytestconfig.getoption("--seed")
+    seeds = range(first, first + PROGRAMS)
+    asked = json.dumps([programs.program(seed) for seed in seeds])
+    answer = subprocess.run([binary.resolve()], input=asked, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0, answer.stderr
+    return dict(zip(seeds, json.loads(answer.stdout), strict=True))
+
+
+@pytest.fixture(scope="session")
+def ray_session():
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False, logging_level="ERROR")
+    yield
+    ray.shutdown()

@@ -1,0 +1,149 @@
+"""Random programs of the operators that ray.util.iter and relive-flow both have.
+
+A program is a tree of operators as JSON: {"name of the operator": {"of": what it pulls from, ...}}. An item is a whole number or a list
+of items; `depth` says how many lists are around the numbers. `is_ordered` says whether the order of the items is the same in every run:
+behind operators that leave it open, no operator follows whose items depend on it, and the items are compared without their order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+MAX_SHARDS = 3
+
+
+@dataclasses.dataclass
+class Part:
+    """A part of a program, and what is known of its items."""
+
+    tree: dict
+    depth: int = 0
+    is_ordered: bool = True
+    shards: int = 0
+    # Whether the shards still have the numbers from 0 on, by which some can be selected.
+    is_numbered: bool = True
+
+    def then(self, operator: str, depth: int | None = None, is_ordered: bool | None = None, **arguments) -> Part:
+        tree = {operator: {"of": self.tree, **arguments}}
+        depth = self.depth if depth is None else depth
+        is_ordered = self.is_ordered if is_ordered is None else self.is_ordered and is_ordered
+        return dataclasses.replace(self, tree=tree, depth=depth, is_ordered=is_ordered)
+
+
+def program(seed: int) -> dict:
+    """The program of a seed: its operators, how many of its items are taken, and whether their order is compared."""
+    rng = random.Random(seed)
+    part = _joined(rng) if rng.random() < 0.5 else _flow(rng)
+    if rng.random() < 0.15 and not part.tree.keys() & {"round_robin", "ready", "weighted", "copies"}:
+        sources = _shards(rng)
+        return {"flow": {"sources": {"of": sources.tree}}, "take": None, "is_ordered": False}
+    # `take(0)` of ray.util.iter gives one item.
+    take = rng.randint(1, 12) if part.is_ordered and rng.random() < 0.3 else None
+    return {"flow": part.tree, "take": take, "is_ordered": part.is_ordered}
+
+
+def _shards(rng: random.Random) -> Part:
+    shards = rng.randint(1, MAX_SHARDS)
+    if rng.random() < 0.5:
+        items = [rng.randrange(50) for _ in range(rng.randrange(25))]
+        part = Part({"items": {"items": items, "shards": shards}}, shards=shards)
+    else:
+        part = Part({"range": {"count": rng.randrange(25), "shards": shards}}, shards=shards)
+    for _ in range(rng.randrange(4)):
+        part = _operator(rng, part)
+        if rng.random() < 0.35:
+            part = _of_shards(rng, part)
+    return part
+
+
+def _of_shards(rng: random.Random, part: Part) -> Part:
+    choice = rng.choice(["shuffle", "repartition", "select", "union"])
+    if choice == "shuffle":
+        return part.then("local_shuffle", is_ordered=False, buffer=rng.randint(1, 5))
+    # Which item goes where would depend on the order.
+    if choice == "repartition" and part.is_ordered:
+        shards = rng.randint(1, MAX_SHARDS)
+        part = part.then("repartition", is_ordered=False, shards=shards)
+        return dataclasses.replace(part, shards=shards, is_numbered=True)
+    if choice == "select" and part.is_numbered:
+        numbers = sorted(rng.sample(range(part.shards), rng.randint(1, part.shards)))
+        part = part.then("select", numbers=numbers)
+        # ray.util.iter counts the shards that are left from 0 on, and relive-flow keeps their numbers.
+        return dataclasses.replace(part, shards=len(numbers), is_numbered=False)
+    if choice == "union" and part.depth == 0:
+        other = Part({"range": {"count": rng.randrange(9), "shards": 1}}, shards=1)
+        part = part.then("union", other=other.tree)
+        return dataclasses.replace(part, shards=part.shards + 1, is_numbered=False)
+    return part
+
+
+def _flow(rng: random.Random) -> Part:
+    shards = _shards(rng)
+    choice = rng.choice(["sync", "sync", "async", "across"])
+    if choice == "sync":
+        part = shards.then("gather_sync")
+    elif choice == "async":
+        part = shards.then("gather_async", is_ordered=False, ahead=rng.randint(1, 3))
+    elif shards.is_ordered:
+        part = shards.then("batch_across_shards", depth=shards.depth + 1)
+    else:
+        # Which items meet in a list would depend on the order.
+        part = shards.then("gather_sync")
+    for _ in range(rng.randrange(4)):
+        part = _operator(rng, part)
+    if rng.random() < 0.1:
+        part = part.then("shuffle", is_ordered=False, buffer=rng.randint(1, 5))
+    return part
+
+
+def _joined(rng: random.Random) -> Part:
+    choice = rng.choice(["round_robin", "ready", "weighted", "copies"])
+    if choice == "copies":
+        part = _flow(rng)
+        functions = [_function(rng, part.depth)[0] for _ in range(rng.randint(2, 3))]
+        joined = part.then("copies", functions=functions, depth=0)
+    else:
+        flows = [_numbers(_flow(rng)) for _ in range(rng.randint(2, 3))]
+        is_ordered = all(flow.is_ordered for flow in flows) and choice != "ready"
+        tree: dict = {"of": [flow.tree for flow in flows]}
+        if choice == "weighted":
+            tree["weights"] = [rng.randint(1, 3) for _ in flows]
+            if rng.random() < 0.3:
+                tree["weights"][rng.randrange(len(flows))] = None
+                is_ordered = False
+        joined = Part({choice: tree}, is_ordered=is_ordered)
+    joined = _numbers(joined)
+    for _ in range(rng.randrange(3)):
+        joined = _operator(rng, joined)
+    return joined
+
+
+def _numbers(part: Part) -> Part:
+    return part.then("for_each", depth=0, function={"sum": None})
+
+
+def _function(rng: random.Random, depth: int) -> tuple[dict, int]:
+    """A function of items, and the depth of what it gives."""
+    choice = rng.choice(["add", "sum", "pair"])
+    if choice == "add" and depth == 0:
+        return {"add": rng.randrange(9)}, 0
+    if choice == "pair" and depth < 2:
+        return {"pair": None}, depth + 1
+    return {"sum": None}, 0
+
+
+def _operator(rng: random.Random, part: Part) -> Part:
+    """One of the operators that shards and flows have."""
+    choice = rng.choice(["for_each", "filter", "batch", "flatten", "combine"])
+    if choice == "filter":
+        modulus = rng.randint(1, 4)
+        return part.then("filter", modulus=modulus, remainder=rng.randrange(modulus))
+    if choice == "batch" and part.is_ordered and part.depth < 3:
+        return part.then("batch", depth=part.depth + 1, size=rng.randint(1, 4))
+    if choice == "flatten" and part.depth > 0:
+        return part.then("flatten", depth=part.depth - 1)
+    if choice == "combine":
+        return part.then("combine", modulus=rng.randint(2, 4))
+    function, depth = _function(rng, part.depth)
+    return part.then("for_each", depth=depth, function=function)

@@ -1,0 +1,30 @@
+"""Random programs give on relive-flow what they give on ray.util.iter."""
+
+from __future__ import annotations
+
+import json
+
+import programs
+
+
+def test_random_program(seed, ray_session, relive_flow):
+    import on_ray
+
+    program = programs.program(seed)
+    expected = on_ray.run(program)
+    for executor, items in relive_flow[seed].items():
+        found, wanted = (_comparable(program, items) for items in (items, expected))
+        assert found == wanted, f"on {executor}, seed {seed}: {json.dumps(program)}"
+
+
+def _comparable(program: dict, items: list) -> list:
+    """The items, sorted where their order is left open."""
+    if program["is_ordered"]:
+        return items
+    if "sources" in program["flow"]:
+        items = [_sorted(of_source) for of_source in items]
+    return _sorted(items)
+
+
+def _sorted(items: list) -> list:
+    return sorted(items, key=json.dumps)
