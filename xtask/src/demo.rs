@@ -42,6 +42,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     command.current_dir(root).args(["rl", "train", "dqn", "--env", ENVIRONMENT, "--http", "127.0.0.1:0"]);
     command.args(["--seed", &options.seed.to_string(), "--actors", &options.actors.to_string()]);
     command.args(["--steps", &options.steps.to_string(), "--until", "450", "--evaluate-every", "5000"]);
+    command.args(["--graph", "text"]);
     // The bar needs a terminal.
     let logs = if stderr().is_terminal() { "jsonl" } else { "jsonl,terminal" };
     command.args(["--logs", logs]);

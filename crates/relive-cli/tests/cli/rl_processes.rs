@@ -86,6 +86,41 @@ fn workers_join_a_run_on_a_server() {
     }
 }
 
+#[test]
+fn the_plan_of_a_run_is_shown_while_it_works() {
+    let server = Served::start(".toml", SCRATCH);
+    let (code, _, stderr) = outcome(&["rl", "top", &server.address, "--once"]);
+    assert!(code == Some(1) && stderr.contains("has no run of an agent"), "{stderr}");
+    let train = ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1"];
+    let endless = [&train[..], &["--server", &server.address, "--steps", "100000000"]].concat();
+    let mut driver = command(&endless).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let shown = loop {
+        let (code, stdout, _) = outcome(&["rl", "top", &server.address, "--once", "--json"]);
+        if code == Some(0) {
+            break serde_json::from_str::<Value>(&stdout).unwrap();
+        }
+    };
+    assert_eq!((&shown["agent"], &shown["environment"]), (&"ppo".into(), &"CartPole-v1".into()));
+    assert_eq!(shown["operators"][0]["name"], "rounds of workers");
+    assert!(shown["env_steps"].as_u64() > Some(0) && shown["version_lag"].is_number(), "{shown}");
+    let (_, stdout, _) = outcome(&["rl", "top", &server.address, "--once"]);
+    assert!(stdout.starts_with("ppo in CartPole-v1: ") && stdout.contains("rounds of workers"), "{stdout}");
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+}
+
+#[test]
+fn the_graph_of_a_plan_is_printed() {
+    for (format, expected) in
+        [("text", "replay(replay)"), ("mermaid", "flowchart"), ("json", "{\"name\":\"replay(replay)\"")]
+    {
+        let train = ["rl", "train", "dqn", "--env", "catch/0", "--steps", "100", "--graph", format];
+        let (code, stdout, stderr) = outcome(&train);
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(stdout.starts_with("catch/0: ") && stdout.contains(expected), "{stdout}");
+    }
+}
+
 /// The processes whose parent is a child of this one.
 fn children(parent: &Child) -> Vec<u32> {
     let tasks = format!("/proc/{0}/task", parent.id());
@@ -227,7 +262,7 @@ fn who_waits_says_so_and_there_is_one_learner() {
     };
     let mut worker = waiting(&worker, "no learner is at work: waiting for one");
     worker.kill().unwrap();
-    let mut driver = waiting(&train, "`workers`, since 5 s");
+    let mut driver = waiting(&train, "the run waits for ");
     let (code, _, stderr) = outcome(&train);
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("another learner is at work on this server's run"), "{stderr}");

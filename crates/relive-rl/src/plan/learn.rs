@@ -24,6 +24,13 @@ impl Batch for SampleBatch {
     }
 }
 
+/// A batch of each of several tables, for a learner of a mixture.
+impl Batch for Vec<SampleBatch> {
+    fn take_acted(&mut self) -> Vec<Acted> {
+        Vec::new()
+    }
+}
+
 /// Learning from batches.
 pub trait Learn<B> {
     /// Learns from each batch, once or as often as the learner does, and publishes the weights.

@@ -9,7 +9,7 @@ use relive_client::blocking::{BatchSampler, Client};
 use relive_client::{BatchOptions, ErrorKind, SampleBatch};
 use relive_engine::TableHandle;
 use relive_env::State;
-use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
+use relive_flow::{Flow, Order, Polled, Pull, Tagged, Turn};
 
 use super::crew::Place;
 use super::{Crew, Workers};
@@ -67,6 +67,19 @@ impl Crew {
         let batches = Flow::from_pull(&name, Batches { batches, in_turn, count });
         let batches = if waits { batches.prefetch(BATCHES_AHEAD) } else { batches };
         Ok(batches.try_for_each(|batch| batch))
+    }
+}
+
+impl Crew {
+    /// A batch of each of these tables, side by side: a mixture in which each table has its number of items, as of demonstrations and of what the
+    /// agent has seen itself.
+    ///
+    /// # Errors
+    /// There is no such table.
+    pub fn replay_mixture(&self, tables: &[(&str, usize)]) -> Result<Flow<Vec<SampleBatch>>> {
+        let batches = tables.iter().map(|(table, batch_size)| self.replay(table, *batch_size));
+        let batches = batches.collect::<Result<Vec<_>>>()?;
+        Ok(Flow::union(batches, Order::RoundRobin).batch(tables.len()))
     }
 }
 

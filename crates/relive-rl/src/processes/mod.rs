@@ -13,6 +13,7 @@
 //! | `learner` | one item: the driver's signs of life, so that there is one at a time |
 //! | `run` | one item: the state of the run, from which another driver goes on |
 //! | `counts` | one item: the counters of the run |
+//! | `plan` | one item: what each operator of the plan has given and waits for, for [`look`](crate::run::look) |
 
 mod carried;
 pub(crate) mod counts;

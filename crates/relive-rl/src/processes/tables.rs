@@ -5,7 +5,7 @@ use relive_client::blocking::Client;
 use relive_table::{RateLimiterConfig, TableConfig};
 
 use super::{counts, job, lease, orders, results, weights};
-use crate::run::saved;
+use crate::run::{saved, shown};
 use crate::{Agent, Result, RlError};
 
 /// All that a run of so many workers needs.
@@ -20,8 +20,15 @@ pub(crate) fn of_run(agent: &dyn Agent, workers: usize) -> Result<Vec<TableConfi
 
 /// Those that are not the agent's.
 pub(crate) fn beside_the_agents(workers: usize) -> impl Iterator<Item = TableConfig> {
-    let own =
-        [job::table(), weights::table(), results::table(), lease::table(), saved::table(), counts::table()];
+    let own = [
+        job::table(),
+        weights::table(),
+        results::table(),
+        lease::table(),
+        saved::table(),
+        counts::table(),
+        shown::table(),
+    ];
     own.into_iter().chain((0..workers).map(orders::table))
 }
 

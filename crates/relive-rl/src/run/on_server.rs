@@ -78,12 +78,12 @@ fn advance(session: &mut Session, options: &RunOptions, on_report: &mut dyn FnMu
     // From the beginning, so that a checkpoint of the server is one of a run, and everybody knows of what.
     session.save()?;
     let (mut saved_at, mut is_shown) = (Instant::now(), false);
-    while session.env_steps() < options.env_steps {
-        let before = session.env_steps();
+    while !session.is_done(options) {
+        let before = session.steps(options);
         if !session.advance(options, on_report)? {
             break;
         }
-        let now = session.env_steps();
+        let now = session.steps(options);
         is_shown = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
         if is_shown {
             session.evaluate(on_report)?;

@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 pub(super) fn next(
     plan: &mut Flow<Progress>,
     stop: &Stop,
-    check: impl Fn() -> Result<()>,
+    mut check: impl FnMut() -> Result<()>,
 ) -> Result<Option<Progress>> {
     let mut silent_until = Instant::now() + SILENCE;
     loop {

@@ -14,6 +14,7 @@ use super::identity::Identity;
 use super::kept::Kept;
 use super::saved::{self, Folder};
 use super::seeds::{Who, environment_seed};
+use super::shown::{self, Graph, Position, Showing};
 use super::tally::Tally;
 use super::{Evaluation, Report, RunOptions, Summary, is_due, patience};
 use crate::acting::RolloutWorker;
@@ -42,6 +43,8 @@ pub struct Trained {
     pub weights: Weights,
     /// What the environment takes and gives.
     pub spec: EnvironmentSpec,
+    /// The graph of the plan, as it was in the end.
+    pub graph: Graph,
 }
 
 /// Where the tables of a run are.
@@ -65,6 +68,10 @@ pub(super) struct Session {
     /// What workers in processes are told.
     published: Option<(Arc<Driver>, Publishing)>,
     counted: Instant,
+    /// Where others can look at the run.
+    showing: Option<Showing>,
+    /// The version of the weights that was acted by last.
+    acted_by: Option<u64>,
 }
 
 impl Session {
@@ -90,18 +97,7 @@ impl Session {
         if let Some((watch, engine)) = options.watch.as_ref().zip(engine.as_ref()) {
             watch.show(engine);
         }
-        let (mut tally, mut kept) = (Tally::new(), Kept::default());
-        if let Some(bytes) = state {
-            let mut parts = Vec::new();
-            state::restore("a run", &bytes, |state| visit(state, &mut tally, &mut parts))?;
-            kept = Kept::from_bytes(&parts)?;
-        }
-        if engine.is_none()
-            && let Some(counters) = counts::get(&client)?
-        {
-            tally.take_over_newer(&counters)?;
-            tracing::info!("resumed from {PLACE} at step {}", tally.env_steps());
-        }
+        let (tally, kept) = resumed(state.as_deref(), engine.is_none().then_some(&client))?;
         let place = match (&driver, &engine) {
             (None, Some(engine)) => Place::Here { actors: options.actors, engine: engine.clone() },
             (Some(driver), _) => Place::Driver(Arc::clone(driver)),
@@ -133,13 +129,40 @@ impl Session {
             Ok::<_, RlError>((driver, publishing))
         });
         let published = published.transpose()?;
-        let counted = Instant::now();
-        Ok(Session { engine, client, identity, crew, plan, evaluator, tally, published, counted })
+        let is_seen = options.watch.is_some() || options.processes.is_some();
+        let showing = is_seen.then(|| Showing::new(&client, &identity));
+        Ok(Session {
+            engine,
+            client,
+            identity,
+            crew,
+            plan,
+            evaluator,
+            tally,
+            published,
+            counted: Instant::now(),
+            showing,
+            acted_by: None,
+        })
     }
 
     /// Steps that were made in the environment.
     pub(super) fn env_steps(&self) -> u64 {
         self.tally.env_steps()
+    }
+
+    /// Steps that evaluations and checkpoints are counted by: those in the environment, or of the learner where there are to be none.
+    pub(super) fn steps(&self, options: &RunOptions) -> u64 {
+        if options.env_steps == 0 { self.tally.learner_steps() } else { self.tally.env_steps() }
+    }
+
+    /// Whether it has made all steps that it was to make.
+    pub(super) fn is_done(&self, options: &RunOptions) -> bool {
+        match options.learner_steps {
+            Some(most) if self.tally.learner_steps() >= most => true,
+            Some(_) if options.env_steps == 0 => false,
+            _ => self.tally.env_steps() >= options.env_steps,
+        }
     }
 
     /// Pulls at the plan once; whether the run goes on.
@@ -148,11 +171,17 @@ impl Session {
         options: &RunOptions,
         on_report: &mut dyn FnMut(&Report),
     ) -> Result<bool> {
-        let Session { plan, published, .. } = self;
-        let check = || published.as_ref().map_or(Ok(()), |(driver, _)| driver.check());
+        let lag = self.version_lag();
+        let Session { plan, published, showing, tally, .. } = self;
+        let (monitor, position) = (plan.monitor(), Position::of(tally, lag));
+        let check = || {
+            published.as_ref().map_or(Ok(()), |(driver, _)| driver.check())?;
+            showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position))
+        };
         let Some(progress) = patience::next(plan, &options.stop, check)? else { return Ok(false) };
         for acted in &progress.acted {
             self.tally.note_env_steps(acted.env_steps);
+            self.acted_by = acted.version.or(self.acted_by);
         }
         for (acted, episode) in
             progress.acted.iter().flat_map(|acted| acted.episodes.iter().map(move |e| (acted, e)))
@@ -164,7 +193,10 @@ impl Session {
             let before = self.tally.learner_steps();
             self.tally.note_learnt(learnt.steps, learnt.samples);
             if is_due(LEARNER_REPORT_EVERY, before, self.tally.learner_steps()) {
-                on_report(&Report::Learner(self.tally.learner_report(learnt.metrics)));
+                let mut metrics = learnt.metrics;
+                #[expect(clippy::cast_precision_loss, reason = "a count for people")]
+                metrics.extend(self.version_lag().map(|lag| ("version_lag", lag as f64)));
+                on_report(&Report::Learner(self.tally.learner_report(metrics)));
             }
         }
         if self.engine.is_none() && !progress.acted.is_empty() && self.counted.elapsed() >= COUNT_EVERY {
@@ -181,6 +213,12 @@ impl Session {
             on_report(&Report::Evaluator(self.tally.note_evaluation(&episode)));
         }
         Ok(())
+    }
+
+    /// Versions of the weights since those that were acted by last.
+    fn version_lag(&self) -> Option<u64> {
+        let newest = self.crew.weights().newest()?.version();
+        Some(newest.saturating_sub(self.acted_by?))
     }
 
     /// Writes the counters into their table on a server.
@@ -229,7 +267,7 @@ impl Session {
         let weights = self.crew.weights().newest();
         let weights =
             weights.ok_or(RlError::Order { call: "the end of a run", needs: "a plan with a learner" })?;
-        let summary = self.tally.summary(self.inserts()?);
+        let (summary, graph) = (self.tally.summary(self.inserts()?), Graph::of(&self.plan));
         if self.engine.is_none() {
             self.count()?;
         }
@@ -243,7 +281,7 @@ impl Session {
             // The next driver need not wait.
             lease.map_or(Ok(()), Lease::release)?;
         }
-        Ok(Trained { summary, weights, spec: self.crew.spec().clone() })
+        Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph })
     }
 
     /// Leaves the run to the next driver, who need not wait; workers do.
@@ -274,7 +312,7 @@ fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Resul
     };
     let configs = match options.processes {
         Some(_) => tables::of_run(agent.as_ref(), options.actors)?,
-        None => agent.tables()?.into_iter().chain([saved::table()]).collect(),
+        None => agent.tables()?.into_iter().chain([saved::table(), shown::table()]).collect(),
     };
     let checkpoints = snapshot.as_ref().map_or(0, saved::number);
     let engine = engine(options.seed, checkpoints, configs, snapshot)?;
@@ -310,6 +348,22 @@ fn saved_state(
         None => saved.expect(identity, PLACE, ADVICE)?,
     }
     Ok(Some(newer.unwrap_or(bytes)))
+}
+
+/// The counters and the parts that a state has; on a server the counters may be newer than it.
+fn resumed(state: Option<&[u8]>, server: Option<&Client>) -> Result<(Tally, Kept)> {
+    let (mut tally, mut kept) = (Tally::new(), Kept::default());
+    if let Some(bytes) = state {
+        let mut parts = Vec::new();
+        state::restore("a run", bytes, |state| visit(state, &mut tally, &mut parts))?;
+        kept = Kept::from_bytes(&parts)?;
+    }
+    let counters = server.map(counts::get).transpose()?.flatten();
+    if let Some(counters) = counters {
+        tally.take_over_newer(&counters)?;
+        tracing::info!("resumed from {PLACE} at step {}", tally.env_steps());
+    }
+    Ok((tally, kept))
 }
 
 fn visit(state: &mut State<'_>, tally: &mut Tally, parts: &mut Vec<u8>) {

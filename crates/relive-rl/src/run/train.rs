@@ -48,12 +48,12 @@ fn train_here(
         folder.announce(session.env_steps());
     }
     let mut is_shown = false;
-    while session.env_steps() < options.env_steps {
-        let before = session.env_steps();
+    while !session.is_done(options) {
+        let before = session.steps(options);
         if !session.advance(options, on_report)? {
             break;
         }
-        let now = session.env_steps();
+        let now = session.steps(options);
         is_shown = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
         if is_shown {
             session.evaluate(on_report)?;

@@ -13,6 +13,7 @@ mod runs;
 mod shown;
 mod supervisor;
 mod sweep;
+mod top;
 mod train;
 mod worker;
 

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{plot, sweep, train, worker};
+use super::{plot, sweep, top, train, worker};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -22,6 +22,8 @@ enum What {
     Sweep(sweep::Options),
     /// Act for a run that learns elsewhere
     Worker(worker::Options),
+    /// Show the plan of a run at work, operator by operator
+    Top(top::Options),
     /// Draw the learning curves of runs, or bsuite's radar
     Plot(plot::Options),
 }
@@ -31,6 +33,7 @@ pub(crate) fn run(options: &Options) -> Result {
         What::Train(options) => train::run(options),
         What::Sweep(options) => sweep::run(options),
         What::Worker(options) => worker::run(options),
+        What::Top(options) => top::run(options),
         What::Plot(options) => plot::run(options),
     }
 }

@@ -101,6 +101,7 @@ fn one(options: &Options, plan: &Plan) -> Result<Figures> {
     let run = RunOptions {
         environment: about.environment.clone(),
         env_steps: options.length.steps,
+        learner_steps: options.length.learner_steps,
         seed: about.seed,
         stop: Stop::new(),
         evaluation: options.evaluate.options(),

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use relive_env::EnvError;
 use relive_rl::logging::{Logger, Loggers};
 use relive_rl::plan::MakeEnvironment;
-use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions, Stop, train};
+use relive_rl::run::{Checkpoints, Evaluation, Graph, Report, RunOptions, Stop, train};
 use relive_rl::{Agent, RlError};
 
 use super::agent::{AgentOptions, save_policy};
@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// Draws the run's learning curve in the end: a .png or .svg file; needs --log-dir
     #[arg(long, value_name = "FILE", requires = "log_dir")]
     plot: Option<PathBuf>,
+    /// Prints the graph of the plan in the end, with the items that have gone through each operator
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    graph: Option<GraphFormat>,
     /// IP address and port of a dashboard of the replay table, as in 127.0.0.1:9090; needs --actors
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
     http: Option<SocketAddr>,
@@ -59,6 +62,9 @@ pub(super) struct Length {
     /// Steps in the environment, of all actors together
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) steps: u64,
+    /// Ends after so many steps of the learner, if that is earlier
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
+    pub(super) learner_steps: Option<u64>,
     /// Ends after so many episodes, if that is earlier
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) episodes: Option<u64>,
@@ -113,13 +119,30 @@ pub(crate) fn run(options: &Options) -> Result {
     let trained = options.train(&agent, &run, loggers);
     let ended = workers.map_or(Ok(()), Supervisor::end);
     // A worker that cannot go on ends the run, which then tells what it has.
-    let figures = trained.and_then(|figures| ended.map(|()| figures))?;
+    let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
     options.records.end(&about, &figures)?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
         plot::curves(&[folder.to_owned()], file).map_err(|failure| failure.of("--plot"))?;
     }
     output::line(&figures.told(&options.env))?;
+    match (options.graph, &graph) {
+        (None, _) => {}
+        (Some(GraphFormat::Text), graph) => output::line(graph.text.trim_end())?,
+        (Some(GraphFormat::Mermaid), graph) => output::line(graph.mermaid.trim_end())?,
+        (Some(GraphFormat::Json), graph) => output::line(&graph.json)?,
+    }
     Ok(())
+}
+
+/// How the graph of a plan is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GraphFormat {
+    /// For people
+    Text,
+    /// For Mermaid, which notebooks and GitHub draw
+    Mermaid,
+    /// For programs
+    Json,
 }
 
 impl Options {
@@ -142,6 +165,7 @@ impl Options {
         Ok(RunOptions {
             environment: self.env.clone(),
             env_steps: self.length.steps,
+            learner_steps: self.length.learner_steps,
             seed: self.seed,
             actors: self.executor.actors(),
             processes: self.executor.processes()?,
@@ -152,7 +176,12 @@ impl Options {
         })
     }
 
-    fn train(&self, agent: &Arc<dyn Agent>, run: &RunOptions, mut loggers: Loggers) -> Result<Figures> {
+    fn train(
+        &self,
+        agent: &Arc<dyn Agent>,
+        run: &RunOptions,
+        mut loggers: Loggers,
+    ) -> Result<(Figures, Graph)> {
         let name = self.env.clone();
         let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
         let shown = Shown::new(self.length.steps);
@@ -174,7 +203,7 @@ impl Options {
         if let Some(path) = &self.saved.policy {
             save_policy(agent.as_ref(), &trained, path)?;
         }
-        Ok(watcher.figures(trained.summary))
+        Ok((watcher.figures(trained.summary), trained.graph))
     }
 }
 

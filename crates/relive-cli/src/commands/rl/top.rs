@@ -1,0 +1,129 @@
+//! `relive rl top`: the plan of a run at work, operator by operator.
+
+use std::collections::HashMap;
+use std::io::{IsTerminal, stdout};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use relive_rl::run::look;
+use serde::Deserialize;
+
+use super::processes::Reach;
+use crate::failure::{Failure, Kind, Result};
+use crate::output;
+use crate::units::parse_seconds;
+
+/// Options of `relive rl top`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Address of the server with the run's tables, host:port
+    #[arg(value_name = "ADDR")]
+    address: String,
+    /// Time between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    interval: Duration,
+    /// Looks once
+    #[arg(long)]
+    once: bool,
+    /// Prints JSON, one line for each look
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// What a run tells of its plan.
+#[derive(Debug, Deserialize)]
+struct Shown {
+    agent: String,
+    environment: String,
+    env_steps: u64,
+    learner_steps: u64,
+    version_lag: Option<u64>,
+    operators: Vec<Operator>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Operator {
+    name: String,
+    inputs: Vec<usize>,
+    shards: Option<usize>,
+    items: u64,
+    errors: u64,
+    waits_s: Option<f64>,
+}
+
+/// Shows the plan until Ctrl-C.
+pub(crate) fn run(options: &Options) -> Result {
+    let client = options.reach.client(&options.address, "ADDR")?;
+    let mut before = Before::default();
+    loop {
+        let none = || Failure::text(Kind::Runtime, format!("{} has no run of an agent", options.address));
+        let text = look(&client)?.ok_or_else(none)?;
+        if options.json {
+            output::line(&text)?;
+        } else {
+            let shown: Shown =
+                serde_json::from_str(&text).map_err(|error| Failure::text(Kind::Runtime, error))?;
+            if !options.once && stdout().is_terminal() {
+                // Begins at the top of an empty screen.
+                output::line("\u{1b}[2J\u{1b}[H")?;
+            }
+            output::line(before.view(&shown).trim_end())?;
+        }
+        if options.once {
+            return Ok(());
+        }
+        std::thread::sleep(options.interval);
+    }
+}
+
+/// What was seen last, for rates.
+#[derive(Default)]
+struct Before {
+    at: Option<Instant>,
+    items: HashMap<usize, u64>,
+}
+
+impl Before {
+    #[expect(clippy::cast_precision_loss, reason = "rates for people")]
+    fn view(&mut self, shown: &Shown) -> String {
+        let seconds = self.at.replace(Instant::now()).map(|at| at.elapsed().as_secs_f64());
+        let lag = shown.version_lag.map_or_else(String::new, |lag| format!(", acts {lag} versions behind"));
+        let mut text = format!(
+            "{} in {}: {} steps, {} learner steps{lag}\n{:>3}  {:<44} {:>12} {:>10} {:>7} {:>8}\n",
+            shown.agent,
+            shown.environment,
+            shown.env_steps,
+            shown.learner_steps,
+            "",
+            "operator",
+            "items",
+            "items/s",
+            "errors",
+            "waits"
+        );
+        for (number, operator) in shown.operators.iter().enumerate() {
+            let earlier = self.items.insert(number, operator.items);
+            let rate = seconds.zip(earlier).map(|(seconds, earlier)| {
+                let more = operator.items.saturating_sub(earlier) as f64;
+                format!("{:.0}", more / seconds.max(f64::MIN_POSITIVE))
+            });
+            let waits = operator.waits_s.map_or_else(String::new, |waits| format!("{waits:.1} s"));
+            let (rate, items, errors) = (rate.unwrap_or_default(), operator.items, operator.errors);
+            text += &format!(
+                "{number:>3}  {:<44} {items:>12} {rate:>10} {errors:>7} {waits:>8}\n",
+                named(operator)
+            );
+        }
+        text
+    }
+}
+
+/// The operator, with those that it pulls from.
+fn named(operator: &Operator) -> String {
+    let inputs: Vec<String> = operator.inputs.iter().map(ToString::to_string).collect();
+    let from = if inputs.is_empty() { String::new() } else { format!(" \u{2190} {}", inputs.join(", ")) };
+    let shards = operator.shards.map_or_else(String::new, |shards| format!(" in {shards} shards"));
+    format!("{}{shards}{from}", operator.name)
+}

@@ -1,0 +1,114 @@
+//! A run's plan at work, for who looks in from outside.
+
+use std::time::{Duration, Instant};
+
+use relive_client::Tensor;
+use relive_client::blocking::Client;
+use relive_flow::{Flow, Monitor};
+use relive_table::TableConfig;
+use serde_json::{Value, json};
+
+use super::identity::Identity;
+use super::saved;
+use super::tally::Tally;
+use crate::plan::Progress;
+use crate::{Result, RlError};
+
+/// The table whose one item is the newest state of the plan.
+const TABLE: &str = "plan";
+
+/// Time from one writing of it to the next.
+const SHOW_EVERY: Duration = Duration::from_secs(1);
+
+/// Waiting for an item that is there, or is not.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The graph of a plan, with the items that have gone through each operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// For people.
+    pub text: String,
+    /// In the language of Mermaid, which notebooks and GitHub draw.
+    pub mermaid: String,
+    /// As [`Monitor::to_json`] writes it.
+    pub json: String,
+}
+
+impl Graph {
+    pub(super) fn of(plan: &Flow<Progress>) -> Graph {
+        Graph { text: plan.show(), mermaid: plan.mermaid(), json: plan.monitor().to_json() }
+    }
+}
+
+pub(crate) fn table() -> TableConfig {
+    TableConfig::new(TABLE).max_size(1)
+}
+
+/// Writes the state of the plan into its table now and then.
+pub(super) struct Showing {
+    client: Client,
+    identity: Identity,
+    shown: Instant,
+}
+
+/// How far a run is, beside its operators.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Position {
+    pub(super) env_steps: u64,
+    pub(super) learner_steps: u64,
+    /// Versions of the weights since those that were acted by last.
+    pub(super) version_lag: Option<u64>,
+}
+
+impl Position {
+    pub(super) fn of(tally: &Tally, version_lag: Option<u64>) -> Position {
+        Position { env_steps: tally.env_steps(), learner_steps: tally.learner_steps(), version_lag }
+    }
+}
+
+impl Showing {
+    pub(super) fn new(client: &Client, identity: &Identity) -> Showing {
+        Showing { client: client.clone(), identity: identity.clone(), shown: Instant::now() }
+    }
+
+    /// Writes it, if it is time.
+    pub(super) fn show(&mut self, plan: &Monitor, position: Position) -> Result<()> {
+        if self.shown.elapsed() < SHOW_EVERY {
+            return Ok(());
+        }
+        self.shown = Instant::now();
+        let operators: Value = serde_json::from_str(&plan.to_json())
+            .map_err(|error| RlError::state("the graph of a plan", error))?;
+        let state = json!({
+            "agent": self.identity.agent,
+            "environment": self.identity.environment,
+            "env_steps": position.env_steps,
+            "learner_steps": position.learner_steps,
+            "version_lag": position.version_lag,
+            "operators": operators,
+        });
+        saved::put_into(&self.client, TABLE, &self.identity, state.to_string().as_bytes())
+    }
+}
+
+/// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `env_steps`,
+/// `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last) and `operators`, as
+/// [`Monitor::to_json`] lists them. None if there is no run.
+///
+/// # Errors
+/// The server is lost.
+pub fn look(client: &Client) -> Result<Option<String>> {
+    let samples = match client.with_timeout(PATIENCE).sample(TABLE, 1) {
+        Err(error) if is_absent(&error) => return Ok(None),
+        samples => samples?,
+    };
+    let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
+    let state = columns.get(1).map(Tensor::to_vec::<u8>).transpose();
+    let state = state.map_err(|error| RlError::state("the item of the table `plan`", error))?;
+    Ok(state.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn is_absent(error: &relive_client::Error) -> bool {
+    use relive_client::ErrorKind::{NotFound, Timeout};
+    matches!(error.kind(), NotFound | Timeout)
+}
