@@ -1,30 +1,45 @@
 //! Rows of one tensor, and decoding many of them side by side.
 
-use relive_table::Sampled;
 use relive_tensor::{ChunkFault, EncodedTensor, touch, touch_starts};
 use smallvec::SmallVec;
 
 /// Parts that are decoded side by side: enough to keep a processor's memory requests busy, and small ones fit its first cache.
-pub(crate) const STAGE: usize = 64;
+const STAGE: usize = 64;
 
-/// Something of each part of a stage.
-pub(crate) type Stage<T> = SmallVec<[T; STAGE]>;
+type Stage<T> = SmallVec<[T; STAGE]>;
 
-/// Decodes parts, each into its place.
-pub(crate) fn decode<'o>(
-    parts: &Stage<Part<'_>>,
-    places: impl Iterator<Item = &'o mut [u8]>,
-) -> Result<(), ChunkFault> {
-    touch_starts(parts.iter().map(|part| part.tensor.payload.as_ref()));
-    let stored: Stage<Stored<'_>> = parts.iter().map(Part::stored).collect();
-    touch(stored.iter().map(|stored| stored.bytes()));
-    for ((part, stored), out) in parts.iter().zip(stored).zip(places) {
-        match stored {
-            Stored::Plain(rows) if rows.len() == out.len() => out.copy_from_slice(rows),
-            Stored::Plain(_) | Stored::Coded(_) => part.decode_into(out)?,
-        }
+/// Parts on their way to their places.
+#[derive(Default)]
+pub(crate) struct Staged<'a, 'o> {
+    parts: Stage<Part<'a>>,
+    places: Stage<&'o mut [u8]>,
+}
+
+impl<'a, 'o> Staged<'a, 'o> {
+    /// Adds a part, and decodes those before if there are many.
+    pub(crate) fn push(&mut self, part: Part<'a>, place: &'o mut [u8]) -> Result<(), ChunkFault> {
+        self.parts.push(part);
+        self.places.push(place);
+        if self.parts.len() < STAGE { Ok(()) } else { self.decode() }
     }
-    Ok(())
+
+    /// Decodes all parts, each into its place.
+    pub(crate) fn decode(&mut self) -> Result<(), ChunkFault> {
+        // Where payloads begin says how they are stored, unless that is known.
+        let unknown = self.parts.iter().filter(|part| !part.tensor.is_plain());
+        touch_starts(unknown.map(|part| part.tensor.payload.as_ref()));
+        let stored: Stage<Stored<'_>> = self.parts.iter().map(Part::stored).collect();
+        touch(stored.iter().map(|stored| stored.bytes()));
+        for ((part, stored), out) in self.parts.iter().zip(stored).zip(&mut self.places) {
+            match stored {
+                Stored::Plain(rows) if rows.len() == out.len() => out.copy_from_slice(rows),
+                Stored::Plain(_) | Stored::Coded(_) => part.decode_into(out)?,
+            }
+        }
+        self.parts.clear();
+        self.places.clear();
+        Ok(())
+    }
 }
 
 /// Rows of a tensor, which are all of it, or stored as they are, or seem to be.
@@ -34,13 +49,7 @@ pub(crate) struct Part<'a> {
     pub(crate) rows: u32,
 }
 
-impl<'a> Part<'a> {
-    pub(crate) fn of(sample: &'a Sampled, column: usize) -> Option<Self> {
-        let slice = sample.item.trajectory.only_slice(column)?;
-        let tensor = slice.chunk.encoded(slice.index)?;
-        Some(Self { tensor, first: slice.offset, rows: slice.length })
-    }
-
+impl Part<'_> {
     fn stored(&self) -> Stored<'_> {
         match self.tensor.plain_rows(self.first, self.rows) {
             Some(rows) => Stored::Plain(rows),

@@ -40,7 +40,7 @@ mod trajectory;
 pub use chunk::{
     Account, AccountSnapshot, AtHand, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError,
     ColdStore, ColumnHeader, EncodedTensor, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES, SequenceRange,
-    encode_chunk,
+    SharedHeaders, encode_chunk,
 };
 pub use chunker::{
     AutoTuner, ChunkLength, ChunkSink, ChunkStatistic, Chunker, ChunkerError, Cut, CutColumn, Encoding,

@@ -22,6 +22,8 @@ pub struct EncodedTensor<'a> {
     pub delta_encoded: bool,
     /// The encoded elements.
     pub payload: ChunkBytes<'a>,
+    /// Whether the payload is known to end with the elements as they are.
+    is_plain: bool,
 }
 
 impl Chunk {
@@ -35,6 +37,7 @@ impl Chunk {
             shape: &header.shape,
             delta_encoded: self.is_delta_encoded(),
             payload: self.payload(index)?,
+            is_plain: self.is_plain(),
         })
     }
 }
@@ -49,6 +52,12 @@ impl<'a> EncodedTensor<'a> {
 }
 
 impl EncodedTensor<'_> {
+    /// Whether the payload is known to be the elements as they are, which where it begins need not be asked.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
     /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.
     #[must_use]
     pub fn size_bytes(&self) -> Option<u64> {
@@ -88,7 +97,11 @@ impl EncodedTensor<'_> {
         }
         let size = usize::try_from(self.size_bytes()?).ok()?;
         let rows = usize::try_from(self.shape.rows()?).ok()?;
-        Some((self.codec.plain(payload, size)?, size.checked_div(rows)?))
+        let plain = match self.is_plain {
+            true => payload.get(payload.len().checked_sub(size)?..)?,
+            false => self.codec.plain(payload, size)?,
+        };
+        Some((plain, size.checked_div(rows)?))
     }
 
     /// Decodes a tensor of fixed-size elements straight into all of `dst`.
@@ -132,6 +145,7 @@ mod tests {
             shape,
             delta_encoded: false,
             payload: payload.into(),
+            is_plain: false,
         }
     }
 

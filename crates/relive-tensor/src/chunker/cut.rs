@@ -48,6 +48,19 @@ pub enum Encoding {
     With(Codec),
     /// As it is, in a form that decoders of [`Codec::Snappy`] read.
     Stored,
+    /// As it is, with nothing before it: a column in one piece is copied at once.
+    Bare,
+}
+
+impl Encoding {
+    /// The codec of what is stored as it is.
+    fn plain_codec(self) -> Option<Codec> {
+        match self {
+            Self::With(_) => None,
+            Self::Stored => Some(Codec::Snappy),
+            Self::Bare => Some(Codec::Raw),
+        }
+    }
 }
 
 impl<'a> Cut<'a> {
@@ -84,13 +97,14 @@ impl<'a> Cut<'a> {
             columns().filter(|((column, shape), _)| delta::applies(column.dtype, shape)).peekable();
         let delta_encoded = self.delta
             && with_delta.peek().is_some()
-            && with_delta.all(|(_, encoding)| *encoding != Encoding::Stored);
+            && with_delta.all(|(_, encoding)| encoding.plain_codec().is_none());
         let described = columns().map(|((column, shape), _)| (column.dtype, shape));
-        let is_stored = |((column, _), encoding): ((&CutColumn<'_>, _), &Encoding)| {
-            *encoding == Encoding::Stored && column.dtype != DType::String
+        let plain_codec = |((column, _), encoding): ((&CutColumn<'_>, _), &Encoding)| {
+            encoding.plain_codec().filter(|_| column.dtype != DType::String)
         };
-        let (frame, columns) = if columns().all(is_stored) {
-            self.stored(described)?
+        let plain: Option<SmallVec<[Codec; 8]>> = columns().map(plain_codec).collect();
+        let (frame, columns) = if let Some(codecs) = plain {
+            self.stored(described, &codecs)?
         } else {
             encode_payloads(self.key, described, |index, frame| {
                 let (Some(column), Some(shape), Some(encoding)) =
@@ -105,26 +119,35 @@ impl<'a> Cut<'a> {
     }
 
     /// The columns as they are. Their sizes are known, so that they are copied once, to where they stay.
-    fn stored<'s>(&self, described: impl Iterator<Item = (DType, &'s Shape)>) -> Result<Encoded, ChunkError> {
+    fn stored<'s>(
+        &self,
+        described: impl Iterator<Item = (DType, &'s Shape)>,
+        codecs: &[Codec],
+    ) -> Result<Encoded, ChunkError> {
         let failed =
             |column| move |fault: ChunkFault| ChunkError { key: self.key, column: Some(column), fault };
         let mut heads: SmallVec<[_; 8]> = SmallVec::with_capacity(self.columns.len());
         let mut headers = SmallVec::with_capacity(self.columns.len());
         let mut size = 0_usize;
-        for (index, (column, (dtype, shape))) in self.columns.iter().zip(described).enumerate() {
-            let head = Codec::stored_head(column.num_bytes()).map_err(|error| failed(index)(error.into()))?;
+        let columns = self.columns.iter().zip(described).zip(codecs);
+        for (index, ((column, (dtype, shape)), &codec)) in columns.enumerate() {
+            let head = match codec {
+                Codec::Raw => SmallVec::new(),
+                _ => Codec::stored_head(column.num_bytes()).map_err(|error| failed(index)(error.into()))?,
+            };
             let start = size;
             size += head.len() + column.num_bytes();
             let place = |at: usize| u32::try_from(at).ok().filter(|_| to_u64(size) <= MAX_CHUNK_BYTES);
             let span = place(start).zip(place(size));
             let (start, end) = span.ok_or_else(|| failed(index)(ChunkFault::Frame { size: to_u64(size) }))?;
-            headers.push(ColumnHeader {
-                dtype,
-                codec: Codec::Snappy,
-                shape: shape.clone(),
-                span: start..end,
-            });
+            headers.push(ColumnHeader { dtype, codec, shape: shape.clone(), span: start..end });
             heads.push(head);
+        }
+        if let ([column], [Codec::Raw]) = (self.columns.as_slice(), codecs)
+            && let Some(bytes) = column.whole()
+        {
+            // Memory that is filled piece by piece has to be cleared first.
+            return Ok((bytes.into(), headers));
         }
         let mut frame = bytemuck::allocation::zeroed_arc_slice(size);
         let mut rest = Arc::get_mut(&mut frame).unwrap_or_default();
@@ -186,6 +209,10 @@ impl CutColumn<'_> {
         }
         let codec = match encoding {
             Encoding::Stored => return Codec::store(self.parts(), frame).map(|()| Codec::Snappy),
+            Encoding::Bare => {
+                self.parts().for_each(|part| frame.extend_from_slice(part));
+                return Ok(Codec::Raw);
+            }
             Encoding::With(codec) => codec,
         };
         if use_delta && delta::applies(self.dtype, shape) {
