@@ -112,8 +112,7 @@ fn engine() -> Engine {
         let chunk = chunk::decode(&chunks[0]).expect("a chunk").with_ledger(Arc::clone(engine.ledger()));
         let chunk = Arc::new(chunk);
         let mut builder = TrajectoryBuilder::new();
-        let items = item_run::decode(&runs[0], &mut builder, |_| Some(Arc::clone(&chunk)))
-            .expect("a run");
+        let items = item_run::decode(&runs[0], &mut builder, |_| Some(Arc::clone(&chunk))).expect("a run");
         let items = items.map(|item| item.expect("an item"));
         let inserted = table.insert(items, &Arc::from("first"), &Arc::default(), &mut Vec::new());
         assert_eq!(inserted.expect("room").deferred, 0);

@@ -97,26 +97,30 @@ impl Batch {
         self.kind(sample).map_or(0, |kind| kind.rows(column))
     }
 
-    /// Copies or decodes the pieces of some samples that need nothing but their own rows: sample by sample, whose columns mostly lie one
-    /// behind the other.
+    /// Copies or decodes the pieces of some samples that need nothing but their own rows.
     fn copy(&self, samples: Range<usize>, mut targets: Vec<Target<'_>>) -> Result<(), ChunkFault> {
         let mut stage = Staged::default();
-        for number in samples {
-            let Some((sample, kind)) = self.samples.get(number).zip(self.kind(number)) else { continue };
-            for target in &mut targets {
+        for target in &mut targets {
+            for number in samples.clone() {
+                let Some((sample, kind)) = self.samples.get(number).zip(self.kind(number)) else { continue };
                 let mut place = target.next(kind.rows(target.column));
                 for piece in kind.pieces(target.column) {
                     let bytes = (piece.rows as usize).saturating_mul(target.row_bytes);
                     let (out, after) = place.split_at_mut_checked(bytes).unwrap_or_default();
                     place = after;
-                    // Each piece has a part, or it would not have been planned.
-                    if let Some(part) = piece.is_direct.then(|| piece.part(sample)).flatten() {
-                        stage.push(part, out)?;
+                    if !piece.is_direct {
+                        continue;
+                    }
+                    if let Some(rows) = piece.in_place(sample, target.row_bytes) {
+                        stage.copy(rows, out);
+                    } else if let Some(part) = piece.part(sample) {
+                        // Each piece has one, or it would not have been planned.
+                        stage.decode(part, out)?;
                     }
                 }
             }
         }
-        stage.decode()
+        stage.end()
     }
 
     /// The pieces of a column of which more than their own rows have to be decoded.

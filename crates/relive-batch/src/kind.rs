@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use relive_table::Sampled;
-use relive_tensor::{Chunk, ColumnHeader};
+use relive_tensor::Chunk;
 
 use super::Batch;
 use super::part::Part;
@@ -15,8 +15,9 @@ use super::part::Part;
 /// A kind of samples.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// The number of the first sample that is of it.
+    /// The number of the first sample that is of it, and how that is cut.
     first: usize,
+    cut_hash: u64,
     pieces: Vec<Piece>,
     /// Where each column ends among the pieces, and the rows of all of its pieces.
     columns: Vec<(usize, u32)>,
@@ -41,6 +42,7 @@ impl Kind {
         let trajectory = &sample.item.trajectory;
         let mut kind = Self {
             first: number,
+            cut_hash: trajectory.cut_hash(),
             pieces: Vec::with_capacity(trajectory.num_slices()),
             columns: Vec::with_capacity(trajectory.num_columns()),
         };
@@ -62,13 +64,16 @@ impl Kind {
 
     /// Whether another sample is of this kind.
     pub(crate) fn is_of(&self, samples: &[Sampled], other: &Sampled) -> bool {
-        let Some(first) = samples.get(self.first).map(|sample| &sample.item.trajectory) else { return false };
         let other = &other.item.trajectory;
+        if self.cut_hash != other.cut_hash() {
+            return false;
+        }
+        let Some(first) = samples.get(self.first).map(|sample| &sample.item.trajectory) else { return false };
         if !first.is_cut_like(other) {
             return false;
         }
         let mut chunks = first.chunks().iter().zip(other.chunks());
-        chunks.all(|(one, other)| one.shares_headers(other))
+        chunks.all(|(one, other)| one.is_clearly_like(other))
             || self.pieces.iter().all(|piece| piece.is_like(first.chunks(), other.chunks()))
     }
 
@@ -109,6 +114,14 @@ impl Piece {
         Some(Part { tensor, first: self.offset.wrapping_add(trajectory.first_row()), rows: self.rows })
     }
 
+    /// The same where they lie, if they are stored as they are.
+    pub(crate) fn in_place<'a>(&self, sample: &'a Sampled, row_bytes: usize) -> Option<&'a [u8]> {
+        let trajectory = &sample.item.trajectory;
+        let first = self.offset.wrapping_add(trajectory.first_row());
+        let chunk = trajectory.chunks().get(self.chunk as usize)?;
+        chunk.rows_in_place(self.index as usize, row_bytes, first, self.rows)
+    }
+
     /// What tells tensors apart: the chunk's address and the tensor's number.
     pub(crate) fn identity(&self, sample: &Sampled) -> (usize, u32) {
         let chunk = sample.item.trajectory.chunks().get(self.chunk as usize);
@@ -133,15 +146,14 @@ pub(crate) const STAGE: usize = 256;
 /// Chunks of each item that are fetched ahead: with more, those of other items would leave the cache before they are read.
 const TOUCHED_CHUNKS: usize = 4;
 
-/// Brings the chunks of samples near.
+/// Brings the chunks of samples near: first where it says which they are.
 pub(crate) fn touch(samples: &[Sampled]) {
     for sample in samples {
-        black_box(sample.item.key);
+        black_box(sample.item.trajectory.chunks().first().map(Arc::as_ptr));
     }
     for chunk in samples.iter().flat_map(|sample| sample.item.trajectory.chunks().iter().take(TOUCHED_CHUNKS))
     {
-        // The first and the last of what is looked at of a chunk, and of what is said of its columns if it shares that with none.
-        let header = chunk.columns().last();
-        black_box((header.map(ColumnHeader::rows), chunk.is_delta_encoded()));
+        // The first and the last of what is looked at, which takes two lines of memory.
+        black_box((chunk.num_columns(), chunk.is_delta_encoded()));
     }
 }

@@ -11,33 +11,57 @@ type Stage<T> = SmallVec<[T; STAGE]>;
 /// Parts on their way to their places.
 #[derive(Default)]
 pub(crate) struct Staged<'a, 'o> {
+    /// Rows that are only to be copied.
+    rows: Stage<&'a [u8]>,
+    rows_places: Stage<&'o mut [u8]>,
     parts: Stage<Part<'a>>,
-    places: Stage<&'o mut [u8]>,
+    parts_places: Stage<&'o mut [u8]>,
 }
 
 impl<'a, 'o> Staged<'a, 'o> {
-    /// Adds a part, and decodes those before if there are many.
-    pub(crate) fn push(&mut self, part: Part<'a>, place: &'o mut [u8]) -> Result<(), ChunkFault> {
-        self.parts.push(part);
-        self.places.push(place);
-        if self.parts.len() < STAGE { Ok(()) } else { self.decode() }
+    /// Adds rows that are stored as they are.
+    pub(crate) fn copy(&mut self, rows: &'a [u8], place: &'o mut [u8]) {
+        self.rows.push(rows);
+        self.rows_places.push(place);
+        if self.rows.len() == STAGE {
+            self.copy_all();
+        }
     }
 
-    /// Decodes all parts, each into its place.
-    pub(crate) fn decode(&mut self) -> Result<(), ChunkFault> {
-        // Where payloads begin says how they are stored, unless that is known.
-        let unknown = self.parts.iter().filter(|part| !part.tensor.is_plain());
-        touch_starts(unknown.map(|part| part.tensor.payload.as_ref()));
+    /// Adds a part that is stored in another way, or may be.
+    pub(crate) fn decode(&mut self, part: Part<'a>, place: &'o mut [u8]) -> Result<(), ChunkFault> {
+        self.parts.push(part);
+        self.parts_places.push(place);
+        if self.parts.len() < STAGE { Ok(()) } else { self.decode_all() }
+    }
+
+    /// Has all of them in their places.
+    pub(crate) fn end(&mut self) -> Result<(), ChunkFault> {
+        self.copy_all();
+        self.decode_all()
+    }
+
+    fn copy_all(&mut self) {
+        touch(self.rows.iter().copied());
+        for (rows, place) in self.rows.drain(..).zip(self.rows_places.drain(..)) {
+            // They are as long by construction.
+            if rows.len() == place.len() {
+                place.copy_from_slice(rows);
+            }
+        }
+    }
+
+    fn decode_all(&mut self) -> Result<(), ChunkFault> {
+        touch_starts(self.parts.iter().map(|part| part.tensor.payload.as_ref()));
         let stored: Stage<Stored<'_>> = self.parts.iter().map(Part::stored).collect();
         touch(stored.iter().map(|stored| stored.bytes()));
-        for ((part, stored), out) in self.parts.iter().zip(stored).zip(&mut self.places) {
+        for ((part, stored), place) in self.parts.iter().zip(stored).zip(self.parts_places.drain(..)) {
             match stored {
-                Stored::Plain(rows) if rows.len() == out.len() => out.copy_from_slice(rows),
-                Stored::Plain(_) | Stored::Coded(_) => part.decode_into(out)?,
+                Stored::Plain(rows) if rows.len() == place.len() => place.copy_from_slice(rows),
+                Stored::Plain(_) | Stored::Coded(_) => part.decode_into(place)?,
             }
         }
         self.parts.clear();
-        self.places.clear();
         Ok(())
     }
 }

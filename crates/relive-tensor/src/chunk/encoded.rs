@@ -40,6 +40,18 @@ impl Chunk {
             is_plain: self.is_plain(),
         })
     }
+
+    /// Rows of a column where they lie for as long as the chunk lives, of `row_bytes` each. `None` if not all columns are stored as they are,
+    /// the chunk's bytes can be moved, or the rows are not there; and of bools, whose bytes have to be looked at.
+    #[must_use]
+    pub fn rows_in_place(&self, index: usize, row_bytes: usize, first: u32, rows: u32) -> Option<&[u8]> {
+        let header = self.column(index).filter(|header| self.is_plain() && header.dtype != DType::Bool)?;
+        let bytes = |rows: u32| usize::try_from(rows).ok()?.checked_mul(row_bytes);
+        let end = usize::try_from(header.span.end).ok()?;
+        let column = end.checked_sub(bytes(header.rows())?)?..end;
+        let rows = bytes(first)?..bytes(first.checked_add(rows)?)?;
+        self.fixed_frame()?.get(column)?.get(rows)
+    }
 }
 
 impl<'a> EncodedTensor<'a> {
@@ -52,12 +64,6 @@ impl<'a> EncodedTensor<'a> {
 }
 
 impl EncodedTensor<'_> {
-    /// Whether the payload is known to be the elements as they are, which where it begins need not be asked.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        self.is_plain
-    }
-
     /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.
     #[must_use]
     pub fn size_bytes(&self) -> Option<u64> {

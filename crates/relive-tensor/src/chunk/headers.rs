@@ -69,15 +69,16 @@ impl SharedHeaders {
 }
 
 impl Chunk {
-    /// Whether the same is said of the columns of both chunks, because they [share](SharedHeaders::share) it.
+    /// Whether the same is said of the columns of both chunks, as far as that can be told at once: of one column, or of several that
+    /// [share](SharedHeaders::share) it.
     #[must_use]
-    pub fn shares_headers(&self, other: &Self) -> bool {
-        match (self.headers(), other.headers()) {
-            (Headers::Several(one), Headers::Several(of_other)) => {
-                Arc::ptr_eq(one, of_other) && self.is_delta_encoded() == other.is_delta_encoded()
-            }
+    pub fn is_clearly_like(&self, other: &Self) -> bool {
+        let is_same = match (self.headers(), other.headers()) {
+            (Headers::One(one), Headers::One(of_other)) => one == of_other,
+            (Headers::Several(one), Headers::Several(of_other)) => Arc::ptr_eq(one, of_other),
             _ => false,
-        }
+        };
+        is_same && self.is_delta_encoded() == other.is_delta_encoded()
     }
 }
 
@@ -96,12 +97,12 @@ mod tests {
     fn chunks_of_which_the_same_is_said_share_it() {
         let mut shared = SharedHeaders::default();
         let [first, other, second] = [2, 3, 2].map(|rows| shared.share(chunk(rows)));
-        assert!(first.shares_headers(&second) && !first.shares_headers(&other));
+        assert!(first.is_clearly_like(&second) && !first.is_clearly_like(&other));
         assert_eq!((first.columns(), other.columns()), (chunk(2).columns(), chunk(3).columns()));
         for rows in 3..100 {
             assert_eq!(shared.share(chunk(rows)).columns(), chunk(rows).columns());
         }
         assert_eq!(shared.recent.len(), RECENT);
-        assert!(!first.shares_headers(&shared.share(chunk(2))), "they are forgotten");
+        assert!(!first.is_clearly_like(&shared.share(chunk(2))), "they are forgotten");
     }
 }

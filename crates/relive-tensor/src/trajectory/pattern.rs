@@ -42,6 +42,18 @@ impl Pattern {
     }
 }
 
+impl Pattern {
+    /// Alike for patterns that are, and mostly for no others.
+    pub(super) fn hash(&self) -> u64 {
+        match self {
+            Self::One { span, slice } => {
+                u64::from(slice.length) << 32 | u64::from(slice.index) << 1 | u64::from(span.squeeze)
+            }
+            Self::Several(several) => several.hash,
+        }
+    }
+}
+
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {

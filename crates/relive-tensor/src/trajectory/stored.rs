@@ -93,6 +93,12 @@ impl Trajectory {
         self.chunks.len() == other.chunks.len() && self.pattern == other.pattern
     }
 
+    /// A number that is the same for items that are [cut alike](Self::is_cut_like), and mostly for no others.
+    #[must_use]
+    pub fn cut_hash(&self) -> u64 {
+        self.pattern.hash()
+    }
+
     /// The first row of the first slice.
     #[must_use]
     pub fn first_row(&self) -> u32 {
