@@ -44,7 +44,7 @@ pub use chunk::{
 };
 pub use chunker::{
     AutoTuner, ChunkLength, ChunkSink, ChunkStatistic, Chunker, ChunkerError, Cut, CutColumn, Encoding,
-    Placed, Rows,
+    Placed, PlainColumn, PlainCut, Rows,
 };
 pub use codec::{Codec, CodecError, CodecSet};
 pub use dtype::{DType, UnknownDType};

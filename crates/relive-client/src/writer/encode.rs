@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use relive_tensor::{Chunk, ChunkError, Codec, Cut, Encoding, Ledger, SharedHeaders};
 use relive_wire::chunk;
+use smallvec::SmallVec;
 
 use super::thrift::Thrift;
 
@@ -60,20 +61,27 @@ impl Encoder {
         compressed: Compressed,
         thrifts: &mut [Thrift],
     ) -> Result<EncodedChunk, ChunkError> {
-        let parts = match self.codec {
-            Some(codec) => cut.encode(|_| Encoding::With(codec))?,
-            None => {
-                let plain = self.target.plain();
-                let parts = cut.encode(|place| choose(cut, place, compressed, thrifts).unwrap_or(plain))?;
-                for (column, header) in cut.columns().iter().zip(&parts.columns) {
-                    let shrank = header.span.len() < column.num_bytes();
-                    if let Some(thrift) = thrifts.get_mut(column.column()) {
-                        thrift.learn(shrank);
-                    }
-                }
-                parts
-            }
+        let plain = self.target.plain();
+        let ways: SmallVec<[Encoding; 8]> = match self.codec {
+            Some(codec) => cut.columns().iter().map(|_| Encoding::With(codec)).collect(),
+            None => (0..cut.columns().len())
+                .map(|place| choose(cut, place, compressed, thrifts).unwrap_or(plain))
+                .collect(),
         };
+        let way = |place: usize| ways.get(place).copied();
+        if let Target::Messages = self.target
+            && let Some(plain) = cut.plain(way)?
+        {
+            return Ok(EncodedChunk::Message(chunk::encode_plain(&plain)));
+        }
+        let parts = cut.encode(|place| way(place).unwrap_or(plain))?;
+        if self.codec.is_none() {
+            for (column, header) in cut.columns().iter().zip(&parts.columns) {
+                if let Some(thrift) = thrifts.get_mut(column.column()) {
+                    thrift.learn(header.span.len() < column.num_bytes());
+                }
+            }
+        }
         let chunk = Chunk::new(parts)?;
         Ok(match &self.target {
             Target::Messages => EncodedChunk::Message(chunk::encode(&chunk)),
