@@ -29,7 +29,7 @@ pub(crate) struct Piece {
     /// The chunk, by its place in the sample's trajectory, and the tensor in it.
     chunk: u32,
     index: u32,
-    /// The first of the rows, from the sample's own first row on.
+    /// The first of the rows, from the first row on that the sample has of the chunk.
     offset: u32,
     pub(crate) rows: u32,
     /// Whether nothing but its own rows needs to be read: it is all of the tensor, or the rows seem to be stored as they are.
@@ -52,7 +52,7 @@ impl Kind {
                 kind.pieces.push(Piece {
                     chunk: slice.chunk,
                     index: slice.index,
-                    offset: slice.offset.wrapping_sub(trajectory.first_row()),
+                    offset: slice.offset.wrapping_sub(trajectory.first_row(slice.chunk)),
                     rows: slice.length,
                     is_direct: chunk.is_some_and(|chunk| is_direct(chunk, slice.index, slice.length)),
                 });
@@ -111,13 +111,17 @@ impl Piece {
     pub(crate) fn part<'a>(&self, sample: &'a Sampled) -> Option<Part<'a>> {
         let trajectory = &sample.item.trajectory;
         let tensor = trajectory.chunks().get(self.chunk as usize)?.encoded(self.index as usize)?;
-        Some(Part { tensor, first: self.offset.wrapping_add(trajectory.first_row()), rows: self.rows })
+        Some(Part {
+            tensor,
+            first: self.offset.wrapping_add(trajectory.first_row(self.chunk)),
+            rows: self.rows,
+        })
     }
 
     /// The same where they lie, if they are stored as they are.
     pub(crate) fn in_place<'a>(&self, sample: &'a Sampled, row_bytes: usize) -> Option<&'a [u8]> {
         let trajectory = &sample.item.trajectory;
-        let first = self.offset.wrapping_add(trajectory.first_row());
+        let first = self.offset.wrapping_add(trajectory.first_row(self.chunk));
         let chunk = trajectory.chunks().get(self.chunk as usize)?;
         chunk.rows_in_place(self.index as usize, row_bytes, first, self.rows)
     }

@@ -130,7 +130,7 @@ impl TrajectoryBuilder {
     pub fn build(&mut self) -> Result<Trajectory, TrajectoryError> {
         let draft = Columns { chunks: &self.chunks, first: 0, spans: &self.columns, slices: &self.slices };
         let checked = validate::trajectory(draft);
-        let first = self.slices.first().map_or(0, |slice| slice.offset);
+        let first = self.slices.iter().find(|slice| slice.chunk == 0).map_or(0, |slice| slice.offset);
         let pattern = checked.map(|()| self.patterns.of(&self.columns, &self.slices, first));
         // Items live long and there are many: no more memory than they need.
         let chunks = self.chunks.drain(..).collect();

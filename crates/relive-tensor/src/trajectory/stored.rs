@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, first_row};
 use crate::chunk::{Chunk, ColumnHeader};
 use crate::{DType, Shape};
 
@@ -37,7 +37,7 @@ pub struct ColumnSpan {
 #[derive(Clone, Debug)]
 pub struct Trajectory {
     pub(super) chunks: SmallVec<[Arc<Chunk>; 1]>,
-    /// What the pattern's offsets count from.
+    /// What the pattern's offsets in the first chunk count from.
     pub(super) first: u32,
     pub(super) pattern: Pattern,
 }
@@ -87,7 +87,7 @@ impl Trajectory {
         self.pattern.slices().len()
     }
 
-    /// Whether its columns are slices of its chunks as those of `other`, but for the [row](Self::first_row) that they are counted from.
+    /// Whether its columns are slices of its chunks as those of `other`, but for the [rows](Self::first_row) that they are counted from.
     #[must_use]
     pub fn is_cut_like(&self, other: &Self) -> bool {
         self.chunks.len() == other.chunks.len() && self.pattern == other.pattern
@@ -99,10 +99,10 @@ impl Trajectory {
         self.pattern.hash()
     }
 
-    /// The first row of the first slice.
+    /// The row of a chunk that slices of it are counted from, where items that are cut alike are told from each other.
     #[must_use]
-    pub fn first_row(&self) -> u32 {
-        self.first
+    pub fn first_row(&self, chunk: u32) -> u32 {
+        first_row(self.first, chunk)
     }
 
     /// The columns in the flattening order.
@@ -135,7 +135,7 @@ impl Trajectory {
         let chunk = self.chunks.get(usize::try_from(slice.chunk).ok()?)?;
         let index = usize::try_from(slice.index).ok()?;
         let squeeze = columns.get(column)?.squeeze;
-        let (chunk_number, offset) = (slice.chunk, slice.offset.wrapping_add(self.first));
+        let (chunk_number, offset) = (slice.chunk, slice.offset.wrapping_add(self.first_row(slice.chunk)));
         Some(OnlySlice { chunk, chunk_number, index, offset, length: slice.length, squeeze })
     }
 
@@ -184,7 +184,10 @@ impl<'a> Column<'a> {
     /// The slices to be concatenated, at least one.
     pub fn slices(&self) -> impl ExactSizeIterator<Item = Slice> + Clone + 'a {
         let first = self.first;
-        self.slices.iter().map(move |slice| Slice { offset: slice.offset.wrapping_add(first), ..*slice })
+        self.slices.iter().map(move |slice| {
+            let offset = slice.offset.wrapping_add(first_row(first, slice.chunk));
+            Slice { offset, ..*slice }
+        })
     }
 
     /// Number of rows of all slices together, before squeezing.

@@ -47,7 +47,8 @@ impl ChunkSink for Seen {
         // Every way of coding, whether columns that are stored as they are have others beside them or not.
         let ways = [Encoding::With(Codec::Snappy), Encoding::Stored, Encoding::Bare];
         let all_alike = self.keys.is_multiple_of(2);
-        let turn = |column: usize| if all_alike { self.keys as usize / 2 } else { column };
+        let chunk = usize::try_from(self.keys / 2).expect("few chunks");
+        let turn = |column: usize| if all_alike { chunk } else { column };
         let how = |column| ways[turn(column) % ways.len()];
         let chunk = Chunk::new(cut.encode(how).expect("small")).expect("valid");
         self.cuts.push((cut.key(), self.placed.len()));
