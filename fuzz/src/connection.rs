@@ -10,7 +10,7 @@ use std::time::Duration;
 use relive_server::access::{Access, Role};
 use relive_server::{Engine, serve_connection};
 use relive_table::TableConfig;
-use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};
+use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, TrajectoryBuilder, encode_chunk};
 use relive_wire::item_run::RunSlice;
 use relive_wire::v1::{InsertItems, ItemRun};
 use relive_wire::{chunk, item_run};
@@ -111,7 +111,8 @@ fn engine() -> Engine {
         let InsertItems { chunks, runs, .. } = step(FULL, key);
         let chunk = chunk::decode(&chunks[0]).expect("a chunk").with_ledger(Arc::clone(engine.ledger()));
         let chunk = Arc::new(chunk);
-        let items = item_run::decode(&runs[0], |_| Some(Arc::clone(&chunk))).expect("a run");
+        let mut builder = TrajectoryBuilder::new();
+        let items = item_run::decode(&runs[0], &mut builder, |_| Some(Arc::clone(&chunk))).expect("a run");
         let items = items.map(|item| item.expect("an item"));
         let inserted = table.insert(items, &Arc::from("first"), &Arc::default(), &mut Vec::new());
         assert_eq!(inserted.expect("room").deferred, 0);

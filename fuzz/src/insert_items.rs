@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use relive_tensor::Chunk;
+use relive_tensor::{Chunk, TrajectoryBuilder};
 use relive_wire::v1::InsertItems;
 use relive_wire::{Message, chunk, item_run};
 
@@ -18,9 +18,11 @@ pub fn check(data: &[u8]) -> bool {
         .filter_map(|message| chunk::decode(message).ok())
         .map(|chunk| (chunk.key(), Arc::new(chunk)))
         .collect();
-    let mut accepted = false;
+    let (mut accepted, mut builder) = (false, TrajectoryBuilder::new());
     for run in &request.runs {
-        let Ok(items) = item_run::decode(run, |key| chunks.get(&key).cloned()) else { continue };
+        let Ok(items) = item_run::decode(run, &mut builder, |key| chunks.get(&key).cloned()) else {
+            continue;
+        };
         let items: Vec<_> = items.collect();
         assert_eq!(items.len(), run.keys.len());
         for (item, &key) in items.iter().zip(&run.keys) {

@@ -27,8 +27,6 @@ class BufferTable:
         self._columns: set[str] | None = None
         # Steps that the writer keeps.
         self._kept = 1
-        # Whether no column is a nest, which mapping over costs time.
-        self._is_flat = False
         self._iterators: dict[int, BatchIterator] = {}
         self._is_flushed = True
 
@@ -58,15 +56,11 @@ class BufferTable:
         """Adds a step as an item."""
         if self._server is None:
             step = _native.with_lists_joined(dict(step))
-            self._is_flat = not any(nest.is_nested(value) for value in step.values())
             self._columns = set(step)
             self._start(self._table.replace(signature=nest.map_structure(_spec, step)))
         elif self._columns is None or step.keys() != self._columns:
             self._check_columns(step)
-        self._writer.append(step)
-        history = self._writer.history
-        newest = {name: column[-1] for name, column in history.items()} if self._is_flat else nest.map_structure(_newest, history)
-        self._writer.create_item(self._name, priority, newest)
+        self._writer.append_item(self._name, priority, step)
         self._is_flushed = False
 
     def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
@@ -132,10 +126,6 @@ class BufferTable:
             self.flush()
             self._writer.close()
             self._server.stop()
-
-
-def _newest(column: Any) -> Any:
-    return column[-1]
 
 
 def _spec(leaf: Any) -> ArraySpec:

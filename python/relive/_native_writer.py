@@ -13,7 +13,7 @@ from relive import _native
 from relive.trajectory_writer import TrajectoryWriter
 
 # Called for each step or item, where the cost of one more Python call shows.
-_FREQUENT = ("append", "append_sequence", "create_item", "create_items", "create_window_items")
+_FREQUENT = ("append", "append_item", "append_sequence", "create_item", "create_items", "create_window_items")
 
 
 class NativeWriter(TrajectoryWriter):
@@ -43,6 +43,9 @@ class NativeWriter(TrajectoryWriter):
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
         self._writer.append(data, partial_step=partial_step)
+
+    def append_item(self, table: str, priority: float, data: Any) -> int:
+        return self._writer.append_item(table, priority, data)
 
     def append_sequence(self, data: Any) -> None:
         self._writer.append_sequence(data)

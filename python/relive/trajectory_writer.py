@@ -111,6 +111,19 @@ class TrajectoryWriter:
         """
         raise NotImplementedError
 
+    def append_item(self, table: str, priority: float, data: Any) -> int:
+        """Appends a step, makes an item of it without a leading dimension, and gives its key.
+
+        It is ``append`` and ``create_item`` in one call, for those whose steps are items: transitions. A step that is appended stays in the
+        history, also if no item can be made of it.
+
+        Raises:
+          As ``append`` and ``create_item``.
+        """
+        self.append(data)
+        newest = nest.map_structure(lambda column: column[-1], self.history)
+        return self.create_item(table, priority, newest)
+
     def create_items(
         self, table: str, priorities: npt.ArrayLike, trajectories: Iterable[Any]
     ) -> npt.NDArray[np.uint64]:

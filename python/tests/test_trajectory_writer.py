@@ -281,6 +281,24 @@ def test_sequences_and_windows(connect: Connect) -> None:
     assert read[2] == [0, [0.0, 1.0]] and read[3] == [[0, 1]] and read[4] == [[10.0, 11.0]]
 
 
+def test_steps_that_are_items(connect: Connect) -> None:
+    client = connect(fifo_table())
+    with client.trajectory_writer(2) as writer:
+        steps = [{"b": np.full(2, step, np.float32), "a": {"x": step}} for step in range(3)]
+        keys = [writer.append_item("table", float(step), data) for step, data in enumerate(steps)]
+        assert writer.episode_steps == 3 and writer.history["a"]["x"][-2:].numpy().tolist() == [1, 2]
+        with pytest.raises(ValueError, match="nowhere"):
+            writer.append_item("nowhere", 1.0, steps[0])
+        assert writer.episode_steps == 4, "the step is there, though no item could be made of it"
+        with pytest.raises(ValueError, match="NaN"):
+            writer.append_item("table", float("nan"), steps[0])
+        with pytest.raises(ValueError, match=r"path=\('a', 'x'\)"):
+            writer.append_item("table", 1.0, {"b": steps[0]["b"], "a": {"x": np.zeros(2)}})
+    items = client.get_items("table", keys)
+    assert [item and item.info.priority for item in items] == [0.0, 1.0, 2.0]
+    assert [[column.tolist() for column in columns] for columns in data_of(client, 3)] == [[n, [n, n]] for n in range(3)]
+
+
 def test_what_sequences_and_windows_refuse(connect: Connect) -> None:
     writer = connect().trajectory_writer(4)
     for sequence in ({"x": 1}, {"x": np.ones(2), "y": np.ones(3)}):

@@ -383,7 +383,10 @@ class TestCalls:
         keys = writer.create_items("t", [1.0, 2.0], [{"x": writer.history["a"][-1]}, {"x": writer.history["a"][-2]}])
         assert keys.tolist() == [17, 17]
         assert [call[2] for call in recorder.calls[-2:]] == [1.0, 2.0]
-        writer.create_window_items("t", [1.0], [-2], length=2)
+        assert writer.append_item("t", 3.0, {"a": 3, "b": np.zeros(2)}) == 17
+        assert recorder.calls[-1][2] == 3.0 and recorder.calls[-1][4] == [True, True]
+        assert [ref.value for ref in recorder.calls[-1][3][0]] == [3]
+        writer.create_window_items("t", [1.0], [-3], length=2)
         assert [ref.value for ref in recorder.calls[-1][3][0]] == [0, 1]
         writer.create_window_items("t", [1.0], [-1], squeeze=True)
         assert recorder.calls[-1][4] == [True, True]

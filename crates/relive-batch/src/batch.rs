@@ -1,22 +1,19 @@
 //! Sampled items, and what each column of their batch consists of: the plan.
 
-use std::hint::black_box;
-
 use relive_table::Sampled;
 use relive_tensor::{Column, ColumnLayout, DType, Shape};
 
 use super::BatchError;
-use super::piece::{Piece, is_direct};
-use super::uniform::Uniform;
+use super::kind::{Kind, STAGE, touch};
 
 /// Sampled items as columns `[samples, rows, ..cell]`; nothing is decoded before it is asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batch {
     pub(super) samples: Vec<Sampled>,
     columns: Vec<BatchColumn>,
-    /// Column by column, in each sample by sample; none of a uniform batch.
-    pub(super) pieces: Vec<Vec<Piece>>,
-    pub(super) is_uniform: bool,
+    pub(super) kinds: Vec<Kind>,
+    /// The kind of each sample; empty as long as there is one kind.
+    kind_of: Vec<u32>,
 }
 
 /// What all samples agree on in a column, and how many rows each has.
@@ -57,8 +54,7 @@ impl Batch {
     /// The samples, and why they make none: [`BatchError::Differ`] if they differ in number, type or shape of their columns other than in
     /// their rows; [`BatchError::TooLarge`].
     pub fn new(samples: Vec<Sampled>) -> Result<Self, (BatchError, Vec<Sampled>)> {
-        let mut batch =
-            Self { samples: Vec::new(), columns: Vec::new(), pieces: Vec::new(), is_uniform: false };
+        let mut batch = Self::default();
         match batch.plan(&samples) {
             Ok(()) => Ok(Self { samples, ..batch }),
             Err(error) => Err((error, samples)),
@@ -66,12 +62,13 @@ impl Batch {
     }
 
     fn plan(&mut self, samples: &[Sampled]) -> Result<(), BatchError> {
-        if let Some(uniform) = Uniform::of(samples) {
-            self.columns = uniform.into_columns().map(BatchColumn::even).collect();
-            self.is_uniform = true;
-        } else {
-            self.add_all(samples)?;
+        for (stage, first) in samples.chunks(STAGE).zip((0..).step_by(STAGE)) {
+            touch(stage);
+            for (sample, number) in stage.iter().zip(first..) {
+                self.add(samples, sample, number)?;
+            }
         }
+        self.note_lengths(samples.len());
         let is_too_large = |column: &BatchColumn| {
             column.layout.dtype != DType::String
                 && (column.layout.size_bytes(samples.len()).is_none()
@@ -83,59 +80,69 @@ impl Batch {
         }
     }
 
-    fn add_all(&mut self, samples: &[Sampled]) -> Result<(), BatchError> {
-        let mut rows: Vec<Vec<u32>> = Vec::new();
-        for (number, sample) in samples.iter().enumerate() {
-            if number % STAGE == 0 {
-                touch(samples.get(number..).unwrap_or_default());
+    /// Finds the kind of sample `number`, or adds it.
+    fn add(&mut self, samples: &[Sampled], sample: &Sampled, number: usize) -> Result<(), BatchError> {
+        let recent = self.kinds.iter().enumerate().rev().take(RECENT_KINDS);
+        let known = recent.filter(|(_, kind)| kind.is_of(samples, sample)).map(|(at, _)| at).next();
+        let kind = match known {
+            Some(kind) => kind,
+            None => {
+                if number == 0 {
+                    let columns = sample.item.trajectory.columns();
+                    self.columns = columns.map(|column| BatchColumn::even(layout_of(&column))).collect();
+                }
+                self.check(sample)?;
+                self.kinds.push(Kind::of(sample, number));
+                self.kinds.len() - 1
             }
-            if number == 0 {
-                let columns = sample.item.trajectory.columns();
-                self.columns = columns.map(|column| BatchColumn::even(layout_of(&column))).collect();
-                self.pieces = self.columns.iter().map(|_| Vec::with_capacity(samples.len())).collect();
-                rows = self.columns.iter().map(|_| Vec::with_capacity(samples.len())).collect();
-            }
-            self.add(number, sample, &mut rows)?;
+        };
+        if kind > 0 && self.kind_of.is_empty() {
+            self.kind_of = vec![0; number];
         }
-        for (column, rows) in self.columns.iter_mut().zip(rows) {
-            let most = rows.iter().copied().max().unwrap_or(1);
-            if rows.iter().any(|&rows| rows != most) {
-                column.layout = column.layout.with_rows(most);
-                column.lengths = Some(rows);
+        if kind > 0 || !self.kind_of.is_empty() {
+            self.kind_of.push(u32::try_from(kind).unwrap_or(u32::MAX));
+        }
+        Ok(())
+    }
+
+    /// Holds the columns of a sample to those before, whatever their rows.
+    fn check(&self, sample: &Sampled) -> Result<(), BatchError> {
+        let (trajectory, key) = (&sample.item.trajectory, sample.item.key);
+        if trajectory.num_columns() != self.columns.len() {
+            let columns = |count: usize| format!("{count} columns");
+            let (expected, got) = (columns(self.columns.len()), columns(trajectory.num_columns()));
+            return Err(BatchError::Differ { key, column: None, expected, got });
+        }
+        for (at, (known, column)) in self.columns.iter().zip(trajectory.columns()).enumerate() {
+            let (dtype, squeeze, cell) = (column.dtype(), column.squeeze(), column.cell_shape());
+            let layout = &known.layout;
+            if !layout.is_kind(dtype, squeeze, cell) {
+                let expected = describe(layout.dtype, layout.rows.is_none(), layout.cell_shape.dims());
+                let got = describe(dtype, squeeze, cell);
+                return Err(BatchError::Differ { key, column: Some(at), expected, got });
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, number: usize, sample: &Sampled, rows: &mut [Vec<u32>]) -> Result<(), BatchError> {
-        let trajectory = &sample.item.trajectory;
-        if trajectory.num_columns() != self.columns.len() {
-            let columns = |count: usize| format!("{count} columns");
-            return Err(BatchError::Differ {
-                key: sample.item.key,
-                column: None,
-                expected: columns(self.columns.len()),
-                got: columns(trajectory.num_columns()),
-            });
-        }
-        let sides = self.columns.iter().zip(&mut self.pieces).zip(rows).zip(trajectory.columns());
-        for (at, (((content, pieces), rows), column)) in sides.enumerate() {
-            check(&content.layout, at, sample, &column)?;
-            rows.push(column.rows());
-            for slice in column.slices() {
-                let index = slice.index as usize;
-                let chunk = column.chunk_of(slice);
-                pieces.push(Piece {
-                    sample: u32::try_from(number).unwrap_or(u32::MAX),
-                    chunk: slice.chunk,
-                    index: slice.index,
-                    offset: slice.offset,
-                    rows: slice.length,
-                    is_direct: chunk.is_some_and(|chunk| is_direct(chunk, index, slice.length)),
-                });
+    /// Notes the rows of each sample in columns in which they differ.
+    fn note_lengths(&mut self, samples: usize) {
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            let rows = |kind: &Kind| kind.rows(at);
+            let most = self.kinds.iter().map(rows).max().unwrap_or(1);
+            if self.kinds.iter().any(|kind| kind.rows(at) != most) {
+                let kind_of = |sample| self.kind_of.get(sample).map_or(0, |kind| *kind as usize);
+                let lengths = (0..samples).filter_map(|sample| self.kinds.get(kind_of(sample)).map(rows));
+                column.lengths = Some(lengths.collect());
+                column.layout = column.layout.with_rows(most);
             }
         }
-        Ok(())
+    }
+
+    /// What a sample is cut out of.
+    pub(super) fn kind(&self, sample: usize) -> Option<&Kind> {
+        let kind = self.kind_of.get(sample).map_or(0, |kind| *kind as usize);
+        self.kinds.get(kind)
     }
 
     /// The samples, without the batch.
@@ -161,42 +168,10 @@ fn layout_of(column: &Column<'_>) -> ColumnLayout {
     ColumnLayout::new(column.dtype(), column.squeeze(), column.rows(), column.cell_shape())
 }
 
-/// Holds a column of a sample to what it is in those before, whatever its rows.
-fn check(layout: &ColumnLayout, at: usize, sample: &Sampled, column: &Column<'_>) -> Result<(), BatchError> {
-    if layout.is_kind(column.dtype(), column.squeeze(), column.cell_shape()) {
-        return Ok(());
-    }
-    Err(BatchError::Differ {
-        key: sample.item.key,
-        column: Some(at),
-        expected: describe(layout.dtype, layout.rows.is_none(), layout.cell_shape.dims()),
-        got: describe(column.dtype(), column.squeeze(), column.cell_shape()),
-    })
-}
-
 fn describe(dtype: DType, squeeze: bool, cell: &[u32]) -> String {
     let shape = Shape::from(cell);
     if squeeze { format!("{dtype}{shape}") } else { format!("rows of {dtype}{shape}") }
 }
 
-/// Samples that are looked at side by side: items and chunks lie all over the memory, and the waits for them become one.
-const STAGE: usize = 32;
-
-/// Chunks of each item that are fetched ahead: with more, those of other items would leave the cache before they are read.
-const TOUCHED_CHUNKS: usize = 4;
-
-fn touch(samples: &[Sampled]) {
-    let stage = samples.get(..STAGE.min(samples.len())).unwrap_or_default();
-    for sample in stage {
-        black_box(sample.item.key);
-    }
-    let chunks =
-        || stage.iter().flat_map(|sample| sample.item.trajectory.chunks().iter().take(TOUCHED_CHUNKS));
-    for chunk in chunks() {
-        black_box((chunk.num_columns(), chunk.is_delta_encoded()));
-    }
-    for header in chunks().flat_map(|chunk| chunk.columns().first().into_iter().chain(chunk.columns().last()))
-    {
-        black_box(header.rows());
-    }
-}
+/// Kinds among which that of the next sample is looked for. Of more kinds than these few repeat, such as episodes of any length.
+const RECENT_KINDS: usize = 16;

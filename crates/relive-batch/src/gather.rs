@@ -1,22 +1,32 @@
 //! Decoding columns into memory of the caller.
 //!
-//! The destination is cut into one place per piece. A piece that is a whole tensor, or rows that are stored as they are, goes straight to its
-//! place; other tensors are decoded once for all pieces that need rows of them. Large batches are split over threads.
+//! Pieces that are whole tensors, or rows that are stored as they are, go straight to their places, column by column; other tensors are
+//! decoded once for all pieces that need rows of them. Large batches are split over threads.
+
+use std::ops::Range;
 
 use bytes::Bytes;
+use relive_table::Sampled;
 use relive_tensor::ChunkFault;
 
-use super::part::{Part, STAGE, Stage, decode};
-use super::piece::Piece;
+use super::kind::Piece;
+use super::part::Staged;
 use super::target::Target;
 use super::threads::{on_threads, threads_for};
 use super::{Batch, BatchColumn, BatchError};
 
-/// A piece, and where it goes.
-struct Placed<'o> {
+/// A piece of a tensor that is to be decoded for several, and where it goes.
+struct Placed<'s, 'o> {
+    sample: &'s Sampled,
     piece: Piece,
     row_bytes: usize,
     out: &'o mut [u8],
+}
+
+impl Placed<'_, '_> {
+    fn identity(&self) -> (usize, u32) {
+        self.piece.identity(self.sample)
+    }
 }
 
 impl Batch {
@@ -43,25 +53,92 @@ impl Batch {
         self.gather(vec![self.target(column, Some(rows), out)?])
     }
 
-    fn gather(&self, targets: Vec<Target<'_>>) -> Result<(), BatchError> {
-        // More room than rows is for pieces.
-        let is_even =
-            |target: &Target<'_>| target.room.is_none_or(|room| room == self.rows_of(target.column));
-        if self.is_uniform && targets.iter().all(is_even) {
-            return self.gather_uniform(targets).map_err(BatchError::Damaged);
+    fn gather(&self, mut targets: Vec<Target<'_>>) -> Result<(), BatchError> {
+        let threads = threads_for(targets.iter().map(|target| target.out.len()).sum());
+        let pieces =
+            || self.kinds.iter().flat_map(|kind| targets.iter().flat_map(|of| kind.pieces(of.column)));
+        let (any_direct, any_decoded) =
+            (pieces().any(|piece| piece.is_direct), pieces().any(|piece| !piece.is_direct));
+        if any_direct {
+            let again = targets.iter_mut().map(Target::reborrow).collect();
+            on_threads(self.shares(again, threads), |(samples, targets)| self.copy(samples, targets))
+                .map_err(BatchError::Damaged)?;
         }
-        let (mut direct, mut parts, mut total) = (Vec::with_capacity(self.samples.len()), Vec::new(), 0);
-        for target in targets {
-            total += target.out.len();
-            if self.is_uniform {
-                cut(&self.uniform_pieces(target.column), target, &mut direct, &mut parts);
-            } else {
-                let pieces = self.pieces.get(target.column).map_or(&[][..], Vec::as_slice);
-                cut(pieces, target, &mut direct, &mut parts);
+        if any_decoded {
+            let mut parts: Vec<Placed<'_, '_>> =
+                targets.into_iter().flat_map(|target| self.decoded(target)).collect();
+            parts.sort_by_cached_key(Placed::identity);
+            on_threads(in_groups(&mut parts, threads), decode_groups).map_err(BatchError::Damaged)?;
+        }
+        Ok(())
+    }
+
+    /// Shares of the samples, each with its part of the targets.
+    fn shares<'o>(
+        &self,
+        mut targets: Vec<Target<'o>>,
+        threads: usize,
+    ) -> Vec<(Range<usize>, Vec<Target<'o>>)> {
+        let (mut start, mut shares) = (0, Vec::with_capacity(threads));
+        for left in (2..=threads).rev() {
+            let samples = start..start + (self.samples.len() - start) / left;
+            let part = |target: &mut Target<'o>| {
+                let column = target.column;
+                target.split_off(samples.clone().map(|sample| self.rows(sample, column)))
+            };
+            shares.push((samples.clone(), targets.iter_mut().map(part).collect()));
+            start = samples.end;
+        }
+        shares.push((start..self.samples.len(), targets));
+        shares
+    }
+
+    fn rows(&self, sample: usize, column: usize) -> u32 {
+        self.kind(sample).map_or(0, |kind| kind.rows(column))
+    }
+
+    /// Copies or decodes the pieces of some samples that need nothing but their own rows.
+    fn copy(&self, samples: Range<usize>, mut targets: Vec<Target<'_>>) -> Result<(), ChunkFault> {
+        let mut stage = Staged::default();
+        for target in &mut targets {
+            for number in samples.clone() {
+                let Some((sample, kind)) = self.samples.get(number).zip(self.kind(number)) else { continue };
+                let mut place = target.next(kind.rows(target.column));
+                for piece in kind.pieces(target.column) {
+                    let bytes = (piece.rows as usize).saturating_mul(target.row_bytes);
+                    let (out, after) = place.split_at_mut_checked(bytes).unwrap_or_default();
+                    place = after;
+                    if !piece.is_direct {
+                        continue;
+                    }
+                    if let Some(rows) = piece.in_place(sample, target.row_bytes) {
+                        stage.copy(rows, out);
+                    } else if let Some(part) = piece.part(sample) {
+                        // Each piece has one, or it would not have been planned.
+                        stage.decode(part, out)?;
+                    }
+                }
             }
         }
-        parts.sort_by_cached_key(|placed: &Placed<'_>| placed.piece.identity(&self.samples));
-        self.split(&mut direct, &mut parts, threads_for(total)).map_err(BatchError::Damaged)
+        stage.end()
+    }
+
+    /// The pieces of a column of which more than their own rows have to be decoded.
+    fn decoded<'s, 'o>(&'s self, mut target: Target<'o>) -> Vec<Placed<'s, 'o>> {
+        let mut placed = Vec::new();
+        for (number, sample) in self.samples.iter().enumerate() {
+            let Some(kind) = self.kind(number) else { continue };
+            let mut place = target.next(kind.rows(target.column));
+            for &piece in kind.pieces(target.column) {
+                let bytes = (piece.rows as usize).saturating_mul(target.row_bytes);
+                let (out, after) = place.split_at_mut_checked(bytes).unwrap_or_default();
+                place = after;
+                if !piece.is_direct {
+                    placed.push(Placed { sample, piece, row_bytes: target.row_bytes, out });
+                }
+            }
+        }
+        placed
     }
 
     /// The strings of a column, sample by sample; none of other columns.
@@ -70,16 +147,14 @@ impl Batch {
     /// [`BatchError::Damaged`] for data that cannot be decoded.
     pub fn strings(&self, column: usize) -> Result<Vec<Bytes>, BatchError> {
         let mut strings = Vec::new();
-        let Some((content, pieces)) = self.columns().get(column).zip(self.pieces.get(column)) else {
-            return Ok(strings);
-        };
+        let Some(content) = self.columns().get(column) else { return Ok(strings) };
         let cells = content.layout.cell_shape.num_elements().and_then(|count| usize::try_from(count).ok());
         let cells = cells.unwrap_or(0);
-        for piece in pieces {
-            let Some(tensor) = piece.tensor(&self.samples) else { continue };
-            let all = tensor.decode_strings().map_err(BatchError::Damaged)?;
-            let start = (piece.offset as usize).saturating_mul(cells);
-            let end = start.saturating_add((piece.rows as usize).saturating_mul(cells));
+        for (sample, piece) in self.pieces(column) {
+            let Some(part) = piece.part(sample) else { continue };
+            let all = part.tensor.decode_strings().map_err(BatchError::Damaged)?;
+            let start = (part.first as usize).saturating_mul(cells);
+            let end = start.saturating_add((part.rows as usize).saturating_mul(cells));
             strings.extend_from_slice(all.get(start..end).unwrap_or_default());
         }
         Ok(strings)
@@ -106,86 +181,92 @@ impl Batch {
         let row_bytes = content.and_then(|content| content.layout.cell_bytes()).unwrap_or(0);
         Ok(Target { column, row_bytes, room: room.map(|rows| rows as usize), out })
     }
-
-    /// Decodes on so many threads; pieces of one tensor stay together.
-    fn split(
-        &self,
-        direct: &mut [Placed<'_>],
-        parts: &mut [Placed<'_>],
-        threads: usize,
-    ) -> Result<(), ChunkFault> {
-        let (mut direct, mut parts, mut shares) = (direct, parts, Vec::with_capacity(threads));
-        for left in (2..=threads).rev() {
-            let (mine, others) = direct.split_at_mut(direct.len() / left);
-            let (my_parts, other_parts) = parts.split_at_mut(self.share_of(parts, left));
-            shares.push((mine, my_parts));
-            (direct, parts) = (others, other_parts);
-        }
-        shares.push((direct, parts));
-        on_threads(shares, |(direct, parts)| {
-            self.decode_direct(direct).and_then(|()| self.decode_parts(parts))
-        })
-    }
-
-    /// Number of the first pieces that make a share for one of `threads`.
-    fn share_of(&self, parts: &[Placed<'_>], threads: usize) -> usize {
-        let at = parts.len() / threads;
-        let Some(last) = at.checked_sub(1).and_then(|last| parts.get(last)) else { return 0 };
-        let identity = last.piece.identity(&self.samples);
-        let further = parts.iter().skip(at).take_while(|next| next.piece.identity(&self.samples) == identity);
-        at + further.count()
-    }
-
-    fn decode_direct(&self, placed: &mut [Placed<'_>]) -> Result<(), ChunkFault> {
-        for stage in placed.chunks_mut(STAGE) {
-            // Each piece has one, or it would not have been planned.
-            let parts: Stage<Part<'_>> =
-                stage.iter().filter_map(|placed| placed.piece.part(&self.samples)).collect();
-            decode(&parts, stage.iter_mut().map(|placed| &mut *placed.out))?;
-        }
-        Ok(())
-    }
-
-    fn decode_parts(&self, parts: &mut [Placed<'_>]) -> Result<(), ChunkFault> {
-        let mut scratch = Vec::new();
-        let is_same = |a: &Placed<'_>, b: &Placed<'_>| {
-            a.piece.identity(&self.samples) == b.piece.identity(&self.samples)
-        };
-        for group in parts.chunk_by_mut(is_same) {
-            let Some(tensor) = group.first().and_then(|first| first.piece.tensor(&self.samples)) else {
-                continue;
-            };
-            let size = tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-            if scratch.len() < size {
-                scratch.resize(size, 0);
-            }
-            let scratch = scratch.get_mut(..size).unwrap_or_default();
-            tensor.decode_into(scratch)?;
-            for Placed { piece, row_bytes, out } in group {
-                let start = (piece.offset as usize).saturating_mul(*row_bytes);
-                if let Some(rows) = scratch.get(start..start.saturating_add(out.len())) {
-                    out.copy_from_slice(rows);
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Cuts a destination into places, one per piece.
-fn cut<'o>(pieces: &[Piece], target: Target<'o>, direct: &mut Vec<Placed<'o>>, parts: &mut Vec<Placed<'o>>) {
-    let Target { row_bytes, room, out: mut rest, .. } = target;
-    for pieces in pieces.chunk_by(|a, b| a.sample == b.sample) {
-        let rows: usize = pieces.iter().map(|piece| piece.rows as usize).sum();
-        let bytes = room.unwrap_or(rows).saturating_mul(row_bytes);
-        let (mut place, after) = std::mem::take(&mut rest).split_at_mut_checked(bytes).unwrap_or_default();
-        rest = after;
-        for &piece in pieces {
-            let bytes = (piece.rows as usize).saturating_mul(row_bytes);
-            let (out, after) = place.split_at_mut_checked(bytes).unwrap_or_default();
-            place = after;
-            let placed = Placed { piece, row_bytes, out };
-            if piece.is_direct { direct.push(placed) } else { parts.push(placed) }
+/// Shares of pieces; those of one tensor stay together.
+fn in_groups<'p, 's, 'o>(parts: &'p mut [Placed<'s, 'o>], threads: usize) -> Vec<&'p mut [Placed<'s, 'o>]> {
+    let (mut parts, mut shares) = (parts, Vec::with_capacity(threads));
+    for left in (2..=threads).rev() {
+        let at = parts.len() / left;
+        let last = at.checked_sub(1).and_then(|last| parts.get(last)).map(Placed::identity);
+        let further = parts.iter().skip(at).take_while(|next| Some(next.identity()) == last).count();
+        let (mine, others) = parts.split_at_mut(at + further);
+        shares.push(mine);
+        parts = others;
+    }
+    shares.push(parts);
+    shares
+}
+
+fn decode_groups(parts: &mut [Placed<'_, '_>]) -> Result<(), ChunkFault> {
+    let mut scratch = Vec::new();
+    for group in parts.chunk_by_mut(|a, b| a.identity() == b.identity()) {
+        let Some(part) = group.first().and_then(|first| first.piece.part(first.sample)) else { continue };
+        let size = part.tensor.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+        if scratch.len() < size {
+            scratch.resize(size, 0);
         }
+        let scratch = scratch.get_mut(..size).unwrap_or_default();
+        part.tensor.decode_into(scratch)?;
+        for Placed { sample, piece, row_bytes, out } in group {
+            let first = piece.part(sample).map_or(0, |part| part.first as usize);
+            let start = first.saturating_mul(*row_bytes);
+            if let Some(rows) = scratch.get(start..start.saturating_add(out.len())) {
+                out.copy_from_slice(rows);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use relive_table::{ItemData, Timestamp};
+    use relive_tensor::{
+        AtHand, Chunk, ChunkParts, Codec, ColumnHeader, DType, SequenceRange, Shape, Slice, TrajectoryBuilder,
+    };
+
+    use super::*;
+
+    /// Rows of a chunk whose payload is as long as a single literal would be, and is none: three literals, and a copy of what they hold.
+    fn seemingly_plain(first: u32, rows: u32) -> Sampled {
+        let payload: [u8; 10] = [8, 1 << 2, 1, 2, 0, 3, 0, 4, 0b001, 4];
+        let (dtype, codec, shape) = (DType::UInt8, Codec::Snappy, Shape::from([8]));
+        let parts = ChunkParts {
+            key: 1,
+            range: SequenceRange { episode_id: 1, start: 0, end: 7, sparse: false },
+            columns: std::iter::once(ColumnHeader { dtype, codec, shape, span: 0..10 }).collect(),
+            delta_encoded: false,
+            frame: Arc::new(payload),
+            verbatim: false,
+        };
+        let mut builder = TrajectoryBuilder::new();
+        let chunk = builder.chunk(Arc::new(Chunk::new(parts).unwrap()));
+        builder.begin_column(false);
+        builder.slice(Slice { chunk, offset: first, length: rows, index: 0 });
+        let trajectory = builder.build().unwrap();
+        Sampled {
+            item: Arc::new(ItemData { trajectory, key: 1, sequence: 0, inserted_at: Timestamp::EPOCH }),
+            priority: 1.0,
+            probability: 1.0,
+            table_size: 1,
+            times_sampled: 1,
+            rate_limited: false,
+            at_hand: AtHand::default(),
+        }
+    }
+
+    #[test]
+    fn rows_that_only_seemed_to_be_stored_as_they_are_come_right() {
+        let samples: Vec<Sampled> = (0..6).map(|first| seemingly_plain(first, 3)).collect();
+        let batch = Batch::new(samples).unwrap();
+        assert_eq!(batch.kinds.len(), 1, "they differ in their first row");
+        let (sample, piece) = batch.pieces(0).next().unwrap();
+        assert!(piece.is_direct && piece.part(sample).unwrap().tensor.plain_rows(0, 8).is_none());
+        let mut out = vec![0; 18];
+        batch.gather_into([(0, out.as_mut_slice())]).unwrap();
+        assert_eq!(out, [1, 2, 3, 4, 1, 2, 3, 4].windows(3).collect::<Vec<_>>().concat());
     }
 }

@@ -11,13 +11,12 @@ mod error;
 mod gather;
 mod gathered;
 mod info;
+mod kind;
 mod memory;
 mod part;
-mod piece;
 mod stored;
 mod target;
 mod threads;
-mod uniform;
 
 pub use batch::{Batch, BatchColumn};
 pub use error::BatchError;

@@ -1,30 +1,69 @@
 //! Rows of one tensor, and decoding many of them side by side.
 
-use relive_table::Sampled;
 use relive_tensor::{ChunkFault, EncodedTensor, touch, touch_starts};
 use smallvec::SmallVec;
 
 /// Parts that are decoded side by side: enough to keep a processor's memory requests busy, and small ones fit its first cache.
-pub(crate) const STAGE: usize = 64;
+const STAGE: usize = 64;
 
-/// Something of each part of a stage.
-pub(crate) type Stage<T> = SmallVec<[T; STAGE]>;
+type Stage<T> = SmallVec<[T; STAGE]>;
 
-/// Decodes parts, each into its place.
-pub(crate) fn decode<'o>(
-    parts: &Stage<Part<'_>>,
-    places: impl Iterator<Item = &'o mut [u8]>,
-) -> Result<(), ChunkFault> {
-    touch_starts(parts.iter().map(|part| part.tensor.payload.as_ref()));
-    let stored: Stage<Stored<'_>> = parts.iter().map(Part::stored).collect();
-    touch(stored.iter().map(|stored| stored.bytes()));
-    for ((part, stored), out) in parts.iter().zip(stored).zip(places) {
-        match stored {
-            Stored::Plain(rows) if rows.len() == out.len() => out.copy_from_slice(rows),
-            Stored::Plain(_) | Stored::Coded(_) => part.decode_into(out)?,
+/// Parts on their way to their places.
+#[derive(Default)]
+pub(crate) struct Staged<'a, 'o> {
+    /// Rows that are only to be copied.
+    rows: Stage<&'a [u8]>,
+    rows_places: Stage<&'o mut [u8]>,
+    parts: Stage<Part<'a>>,
+    parts_places: Stage<&'o mut [u8]>,
+}
+
+impl<'a, 'o> Staged<'a, 'o> {
+    /// Adds rows that are stored as they are.
+    pub(crate) fn copy(&mut self, rows: &'a [u8], place: &'o mut [u8]) {
+        self.rows.push(rows);
+        self.rows_places.push(place);
+        if self.rows.len() == STAGE {
+            self.copy_all();
         }
     }
-    Ok(())
+
+    /// Adds a part that is stored in another way, or may be.
+    pub(crate) fn decode(&mut self, part: Part<'a>, place: &'o mut [u8]) -> Result<(), ChunkFault> {
+        self.parts.push(part);
+        self.parts_places.push(place);
+        if self.parts.len() < STAGE { Ok(()) } else { self.decode_all() }
+    }
+
+    /// Has all of them in their places.
+    pub(crate) fn end(&mut self) -> Result<(), ChunkFault> {
+        self.copy_all();
+        self.decode_all()
+    }
+
+    fn copy_all(&mut self) {
+        touch(self.rows.iter().copied());
+        for (rows, place) in self.rows.drain(..).zip(self.rows_places.drain(..)) {
+            // They are as long by construction.
+            if rows.len() == place.len() {
+                place.copy_from_slice(rows);
+            }
+        }
+    }
+
+    fn decode_all(&mut self) -> Result<(), ChunkFault> {
+        touch_starts(self.parts.iter().map(|part| part.tensor.payload.as_ref()));
+        let stored: Stage<Stored<'_>> = self.parts.iter().map(Part::stored).collect();
+        touch(stored.iter().map(|stored| stored.bytes()));
+        for ((part, stored), place) in self.parts.iter().zip(stored).zip(self.parts_places.drain(..)) {
+            match stored {
+                Stored::Plain(rows) if rows.len() == place.len() => place.copy_from_slice(rows),
+                Stored::Plain(_) | Stored::Coded(_) => part.decode_into(place)?,
+            }
+        }
+        self.parts.clear();
+        Ok(())
+    }
 }
 
 /// Rows of a tensor, which are all of it, or stored as they are, or seem to be.
@@ -34,13 +73,7 @@ pub(crate) struct Part<'a> {
     pub(crate) rows: u32,
 }
 
-impl<'a> Part<'a> {
-    pub(crate) fn of(sample: &'a Sampled, column: usize) -> Option<Self> {
-        let slice = sample.item.trajectory.only_slice(column)?;
-        let tensor = slice.chunk.encoded(slice.index)?;
-        Some(Self { tensor, first: slice.offset, rows: slice.length })
-    }
-
+impl Part<'_> {
     fn stored(&self) -> Stored<'_> {
         match self.tensor.plain_rows(self.first, self.rows) {
             Some(rows) => Stored::Plain(rows),

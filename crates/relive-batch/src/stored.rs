@@ -3,8 +3,8 @@
 use relive_tensor::EncodedTensor;
 
 use super::Batch;
+use super::kind::Piece;
 use super::part::Part;
-use super::piece::Piece;
 
 /// The rows of a column of a batch, where they are stored.
 #[derive(Debug)]
@@ -40,20 +40,14 @@ impl Batch {
     /// The rows of a column where they are stored, if they are stored as they are, in parts of at least `min_part` bytes.
     #[must_use]
     pub fn stored_column(&self, column: usize, min_part: usize) -> Option<StoredColumn<'_>> {
-        let parts: Option<Vec<_>> = match self.is_uniform {
-            true => {
-                let parts = self.samples.iter().map(|sample| Part::of(sample, column));
-                let plain = |Part { tensor, first, rows }| PlainRows::of(tensor, first, rows, min_part);
-                parts.map(|part| plain(part?)).collect()
-            }
-            false => {
-                let pieces = self.pieces.get(column)?.iter();
-                let part = |piece: &Piece| {
-                    PlainRows::of(piece.tensor(&self.samples)?, piece.offset, piece.rows, min_part)
-                };
-                pieces.map(part).collect()
-            }
+        if column >= self.columns().len() {
+            return None;
+        }
+        let plain = |(sample, piece): (_, &Piece)| {
+            let Part { tensor, first, rows } = piece.part(sample)?;
+            PlainRows::of(tensor, first, rows, min_part)
         };
+        let parts: Option<Vec<_>> = self.pieces(column).map(plain).collect();
         parts.map(StoredColumn)
     }
 }

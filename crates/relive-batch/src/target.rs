@@ -13,10 +13,24 @@ pub(crate) struct Target<'o> {
     pub(crate) out: &'o mut [u8],
 }
 
-impl Target<'_> {
-    /// Takes the part of the first `samples` samples off, of a place where each has room for `rows`.
-    pub(crate) fn split_off(&mut self, samples: usize, rows: usize) -> Self {
-        let bytes = self.row_bytes * rows * samples;
+impl<'o> Target<'o> {
+    /// The same, for a while.
+    pub(crate) fn reborrow(&mut self) -> Target<'_> {
+        Target { out: self.out, ..*self }
+    }
+
+    /// Takes the place of a sample off, which has so many rows.
+    pub(crate) fn next(&mut self, rows: u32) -> &'o mut [u8] {
+        let bytes = self.room.unwrap_or(rows as usize).saturating_mul(self.row_bytes);
+        let (place, rest) = std::mem::take(&mut self.out).split_at_mut_checked(bytes).unwrap_or_default();
+        self.out = rest;
+        place
+    }
+
+    /// Takes the part of some samples off, of which each has so many rows.
+    pub(crate) fn split_off(&mut self, rows: impl Iterator<Item = u32>) -> Self {
+        let rows: usize = rows.map(|rows| self.room.unwrap_or(rows as usize)).sum();
+        let bytes = rows.saturating_mul(self.row_bytes);
         let (out, rest) = std::mem::take(&mut self.out).split_at_mut_checked(bytes).unwrap_or_default();
         self.out = rest;
         Target { out, ..*self }

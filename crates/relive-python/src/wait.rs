@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -129,13 +130,41 @@ where
 {
     let mut future = pin!(future);
     loop {
-        let slice =
-            py.detach(|| runtime.block_on(async { tokio::time::timeout(SLICE, future.as_mut()).await }));
-        if let Ok(output) = slice {
+        if let Some(output) = py.detach(|| park_on(runtime, future.as_mut(), SLICE)) {
             return Ok(output);
         }
         py.check_signals()?;
         between();
+    }
+}
+
+/// Waits for `future` on this thread for so long. The runtime's timers would wake another thread for each wait.
+fn park_on<F: Future>(runtime: &Runtime, mut future: Pin<&mut F>, at_most: Duration) -> Option<F::Output> {
+    let _inside = runtime.enter();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let (mut context, until) = (Context::from_waker(&waker), std::time::Instant::now() + at_most);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Some(output);
+        }
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        thread::park_timeout(left);
+    }
+}
+
+/// Wakes a thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
     }
 }
 

@@ -79,6 +79,30 @@ impl State {
         self.writer.as_mut().ok_or_else(|| closed(py))
     }
 
+    /// Makes items of all columns, and gives their keys.
+    fn make_windows(
+        &mut self,
+        py: Python<'_>,
+        what: &str,
+        table: &str,
+        priorities: &[f64],
+        windows: Windows<'_>,
+    ) -> PyResult<Vec<u64>> {
+        let State { writer, client, layout, .. } = self;
+        let writer = writer.as_mut().ok_or_else(|| closed(py))?;
+        let why = || wait::reason_of(client, table, Operation::Insert);
+        while !writer.agree_on_steps(table, |_| layout.structure(py)).or_raise(py)? {
+            wait::wait_because(py, what, writer.make_way(table), why)?.or_raise(py)?;
+        }
+        match writer.try_create_window_items(table, priorities, windows).or_raise(py)? {
+            Some(keys) => Ok(keys),
+            None => {
+                let items = writer.create_window_items(table, priorities, windows);
+                wait::wait_because(py, what, items, why)?.or_raise(py)
+            }
+        }
+    }
+
     pub(crate) fn history_len(&self) -> usize {
         self.writer.as_ref().map_or(0, |writer| usize::try_from(writer.history().len()).unwrap_or(usize::MAX))
     }
@@ -351,9 +375,6 @@ impl TrajectoryWriter {
     ) -> PyResult<Bound<'py, PyAny>> {
         let priorities = array::floats(priorities)?;
         let ends = array::integers(ends)?;
-        let mut state = self.shared.lock(py)?;
-        let State { writer, client, layout, .. } = &mut *state;
-        let writer = writer.as_mut().ok_or_else(|| closed(py))?;
         let windows = match (squeeze, length) {
             (false, length) => Windows::of(length, &ends),
             (true, 1) => Windows::steps(&ends),
@@ -362,18 +383,18 @@ impl TrajectoryWriter {
                 return Err(PyValueError::new_err(message));
             }
         };
-        let why = || wait::reason_of(client, table, Operation::Insert);
-        while !writer.agree_on_steps(table, |_| layout.structure(py)).or_raise(py)? {
-            wait::wait_because(py, "create_window_items", writer.make_way(table), why)?.or_raise(py)?;
-        }
-        let made = match writer.try_create_window_items(table, &priorities, windows).or_raise(py)? {
-            Some(keys) => keys,
-            None => {
-                let items = writer.create_window_items(table, &priorities, windows);
-                wait::wait_because(py, "create_window_items", items, why)?.or_raise(py)?
-            }
-        };
+        let made =
+            self.shared.lock(py)?.make_windows(py, "create_window_items", table, &priorities, windows)?;
         array::from_keys(py, &made)
+    }
+
+    /// Appends a step and makes an item of it; gives the item's key.
+    fn append_item(&self, table: &str, priority: f64, data: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let py = data.py();
+        self.append_as(data, Given::Step { partial: false })?;
+        let newest = Windows::steps(&[-1]);
+        let made = self.shared.lock(py)?.make_windows(py, "append_item", table, &[priority], newest)?;
+        Ok(made.first().copied())
     }
 
     /// Waits until at most `block_until_num_items` items are not confirmed.

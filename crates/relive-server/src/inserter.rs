@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use relive_engine::MemoryGate;
-use relive_tensor::{Chunk, Ledger};
+use relive_tensor::{Chunk, Ledger, SharedHeaders, TrajectoryBuilder};
 use relive_wire::reverb::InsertStreamRequest;
 use relive_wire::v1::InsertItems;
 use relive_wire::{chunk, item, item_run};
@@ -33,6 +33,9 @@ pub(crate) struct Inserter {
     passage: Passage,
     load: Option<Load>,
     arrivals: Arrivals,
+    /// What was said of the chunks before, and how the items before were put together.
+    headers: SharedHeaders,
+    builder: TrajectoryBuilder,
 }
 
 impl Inserter {
@@ -44,6 +47,8 @@ impl Inserter {
             passage: line.passage(),
             load: None,
             arrivals: Arrivals::new(services, peer),
+            headers: SharedHeaders::default(),
+            builder: TrajectoryBuilder::new(),
         }
     }
 
@@ -105,7 +110,8 @@ impl Inserter {
             return expect_chunks(&request.chunks);
         }
         for run in &request.runs {
-            let items = item_run::decode(run, |key| self.held.get(&key).map(Arc::clone));
+            let chunk_of = |key| self.held.get(&key).map(Arc::clone);
+            let items = item_run::decode(run, &mut self.builder, chunk_of);
             self.arrivals.insert(&run.table, items.map_err(|error| status::of_wire(&error))?)?;
         }
         self.keep(&request.keep_chunk_keys)
@@ -116,7 +122,8 @@ impl Inserter {
         for message in chunks {
             let chunk = chunk::decode(message).map_err(|error| status::of_wire(&error))?;
             if let Entry::Vacant(vacant) = self.held.entry(chunk.key()) {
-                vacant.insert(Arc::new(chunk.with_ledger(Arc::clone(&self.ledger))));
+                let chunk = self.headers.share(chunk).with_ledger(Arc::clone(&self.ledger));
+                vacant.insert(Arc::new(chunk));
             }
         }
         if self.held.len() > MAX_HELD_CHUNKS_PER_STREAM {

@@ -52,7 +52,7 @@ async fn items_go_in_and_batches_come_out() {
         let view = BatchView::new(&head).unwrap();
         assert_eq!((kind, view.samples, view.data_bytes), (FrameKind::Batch, 3, body.len()));
         let layout = InfoLayout::of(3);
-        let keys: Vec<u64> = (0..3).map(|at| layout.read(&body, at).unwrap().key).collect();
+        let keys: Vec<u64> = layout.read(&body).map(|info| info.key).collect();
         assert_eq!(keys, [first, first + 1, first + 2]);
     }
     drop(raw);

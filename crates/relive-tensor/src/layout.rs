@@ -23,13 +23,13 @@ impl ColumnLayout {
     /// Whether it describes such a column.
     #[must_use]
     pub fn is(&self, dtype: DType, squeeze: bool, rows: u32, cell_dims: &[u32]) -> bool {
-        self.dtype == dtype && self.rows == (!squeeze).then_some(rows) && self.cell_shape.dims() == cell_dims
+        self.dtype == dtype && self.rows == (!squeeze).then_some(rows) && self.cell_shape.is(cell_dims)
     }
 
     /// Whether it describes such a column, but for the number of rows.
     #[must_use]
     pub fn is_kind(&self, dtype: DType, squeeze: bool, cell_dims: &[u32]) -> bool {
-        self.dtype == dtype && self.rows.is_none() == squeeze && self.cell_shape.dims() == cell_dims
+        self.dtype == dtype && self.rows.is_none() == squeeze && self.cell_shape.is(cell_dims)
     }
 
     /// The same column with another number of rows, if it has rows.

@@ -40,11 +40,11 @@ mod trajectory;
 pub use chunk::{
     Account, AccountSnapshot, AtHand, Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError,
     ColdStore, ColumnHeader, EncodedTensor, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES, SequenceRange,
-    encode_chunk,
+    SharedHeaders, encode_chunk,
 };
 pub use chunker::{
     AutoTuner, ChunkLength, ChunkSink, ChunkStatistic, Chunker, ChunkerError, Cut, CutColumn, Encoding,
-    Placed, Rows,
+    Placed, PlainColumn, PlainCut, Rows,
 };
 pub use codec::{Codec, CodecError, CodecSet};
 pub use dtype::{DType, UnknownDType};

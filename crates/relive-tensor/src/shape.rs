@@ -67,6 +67,12 @@ impl Shape {
         &self.0
     }
 
+    /// Whether these are its sizes.
+    #[must_use]
+    pub fn is(&self, dims: &[u32]) -> bool {
+        are_same(self.dims(), dims)
+    }
+
     /// Number of dimensions.
     #[must_use]
     pub fn rank(&self) -> usize {
@@ -100,6 +106,12 @@ impl Shape {
         dims.extend_from_slice(cell);
         Self(dims)
     }
+}
+
+/// Whether sizes are the same. Sizes are few, so that comparing them takes less than a call for it; and of no sizes there is no memory, whose
+/// address some processors take 100 ns to find missing (vectors are loaded under a mask that hides the fault).
+pub(crate) fn are_same(some: &[u32], others: &[u32]) -> bool {
+    some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some == other)
 }
 
 /// Product of `dims`, `None` if it does not fit a signed 64-bit number.

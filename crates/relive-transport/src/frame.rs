@@ -297,6 +297,17 @@ impl FrameWriter {
         self.socket.flush().await
     }
 
+    /// Writes as many of `bytes` as the system takes at once.
+    ///
+    /// # Errors
+    /// The connection broke; `WouldBlock` if the system takes none, and always with TLS, which may keep a part for later.
+    pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        match &*self.socket {
+            Socket::Tls(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Socket::Tcp(_) | Socket::Unix(_) => self.socket.try_write(&[IoSlice::new(bytes)]),
+        }
+    }
+
     /// Writes a frame.
     ///
     /// # Errors

@@ -75,7 +75,7 @@ pub fn item_to_wire(table: &str, item: &StoredItem, key_of: impl Fn(&Arc<Chunk>)
     let mut flat = flat_trajectory(trajectory);
     for (message, column) in flat.columns.iter_mut().zip(trajectory.columns()) {
         for (message, slice) in message.chunk_slices.iter_mut().zip(column.slices()) {
-            message.chunk_key = column.chunk_of(slice).map_or(message.chunk_key, &key_of);
+            message.chunk_key = column.chunk_of(&slice).map_or(message.chunk_key, &key_of);
         }
     }
     PrioritizedItem {

@@ -11,7 +11,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use relive_tensor::codec::strings;
 use relive_tensor::limits::MAX_CHUNK_COLUMNS;
-use relive_tensor::{Chunk, ChunkParts, Codec, ColumnHeader, DType, SequenceRange, Shape};
+use relive_tensor::{
+    Chunk, ChunkParts, Codec, ColumnHeader, DType, PlainColumn, PlainCut, SequenceRange, Shape,
+};
 use smallvec::SmallVec;
 
 use crate::WireError;
@@ -297,10 +299,30 @@ pub fn encode(chunk: &Chunk) -> Bytes {
     out.freeze()
 }
 
+/// The message of a chunk whose columns are all stored as they are, written at once from where their rows lie.
+#[must_use]
+pub fn encode_plain(cut: &PlainCut<'_>) -> Bytes {
+    let columns = cut.columns().iter().map(|column| DescribedColumn {
+        dtype: column.dtype(),
+        codec: column.codec(),
+        shape: column.shape(),
+        payload: column.len(),
+    });
+    let size = cut.columns().iter().map(|column| column.num_bytes() as u64).sum();
+    let layout = Layout::of(cut.key(), cut.range(), false, size, &columns.collect::<Vec<_>>());
+    let mut out = Vec::with_capacity(layout.total);
+    layout.put(&mut out, |column, out| {
+        for part in cut.columns().get(column).into_iter().flat_map(PlainColumn::parts) {
+            out.extend_from_slice(part);
+        }
+    });
+    out.into()
+}
+
 /// Length of [`encode`]'s result in bytes.
 #[must_use]
 pub fn encoded_len(chunk: &Chunk) -> usize {
-    if chunk.is_verbatim() { frame_len(chunk) } else { Layout::of(chunk).total }
+    if chunk.is_verbatim() { frame_len(chunk) } else { Layout::of_chunk(chunk).total }
 }
 
 /// Appends [`encode`]'s result to `out`.
@@ -309,83 +331,114 @@ pub fn put(chunk: &Chunk, out: &mut impl BufMut) {
         out.put_slice(&chunk.frame());
         return;
     }
-    let layout = Layout::of(chunk);
     let frame = chunk.frame();
-    out.put_slice(&layout.head);
-    encode_key(5, WireType::LengthDelimited, out);
-    encode_varint(layout.data_len as u64, out);
-    for (i, head) in layout.tensor_heads.iter().enumerate() {
-        let payload = frame.get(span(chunk, i)).unwrap_or_default();
-        encode_key(1, WireType::LengthDelimited, out);
-        encode_varint((head.len() + bytes_field_len(4, payload.len())) as u64, out);
-        out.put_slice(head);
-        encode_key(4, WireType::LengthDelimited, out);
-        encode_varint(payload.len() as u64, out);
-        out.put_slice(payload);
-    }
-    out.put_slice(&layout.tail);
+    Layout::of_chunk(chunk).put(out, |column, out| {
+        let span = chunk.column(column).map_or(0..0, span);
+        out.put_slice(frame.get(span).unwrap_or_default());
+    });
+}
+
+/// What a message says of a column.
+struct DescribedColumn<'a> {
+    dtype: DType,
+    codec: Codec,
+    shape: &'a Shape,
+    /// Bytes of its payload.
+    payload: usize,
 }
 
 /// The small parts of a framed chunk, encoded, and the lengths of the rest.
 struct Layout {
     head: Vec<u8>,
-    tensor_heads: Vec<Vec<u8>>,
+    /// Of each tensor its description, and the bytes of its payload.
+    tensors: Vec<(Vec<u8>, usize)>,
     tail: Vec<u8>,
     data_len: usize,
     total: usize,
 }
 
 impl Layout {
-    fn of(chunk: &Chunk) -> Self {
+    fn of_chunk(chunk: &Chunk) -> Self {
+        let columns = chunk.columns().iter().map(|header| DescribedColumn {
+            dtype: header.dtype,
+            codec: header.codec,
+            shape: &header.shape,
+            payload: span(header).len(),
+        });
+        let (key, delta, size) = (chunk.key(), chunk.is_delta_encoded(), chunk.uncompressed_size_bytes());
+        Self::of(key, chunk.range(), delta, size, &columns.collect::<Vec<_>>())
+    }
+
+    fn of(
+        key: u64,
+        range: SequenceRange,
+        delta_encoded: bool,
+        uncompressed: u64,
+        columns: &[DescribedColumn<'_>],
+    ) -> Self {
         use prost::Message;
 
         use crate::reverb::ChunkData;
-        let range = chunk.range();
         let head = ChunkData {
-            chunk_key: chunk.key(),
+            chunk_key: key,
             sequence_range: Some(crate::reverb::SequenceRange {
                 episode_id: range.episode_id,
                 start: range.start,
                 end: range.end,
                 sparse: range.sparse,
             }),
-            delta_encoded: chunk.is_delta_encoded(),
+            delta_encoded,
             ..ChunkData::default()
         }
         .encode_to_vec();
         let tail = ChunkData {
-            data_tensors_len: i32::try_from(chunk.num_columns()).unwrap_or(0),
-            data_uncompressed_size: i64::try_from(chunk.uncompressed_size_bytes()).unwrap_or(i64::MAX),
+            data_tensors_len: i32::try_from(columns.len()).unwrap_or(0),
+            data_uncompressed_size: i64::try_from(uncompressed).unwrap_or(i64::MAX),
             ..ChunkData::default()
         }
         .encode_to_vec();
-        let tensor_heads: Vec<Vec<u8>> = (0..chunk.num_columns()).map(|i| tensor_head(chunk, i)).collect();
-        let data_len = tensor_heads
-            .iter()
-            .enumerate()
-            .map(|(i, head)| bytes_field_len(1, head.len() + bytes_field_len(4, span(chunk, i).len())))
-            .sum();
+        let tensors: Vec<(Vec<u8>, usize)> =
+            columns.iter().map(|column| (tensor_head(column), column.payload)).collect();
+        let tensor_len = |(head, payload): &(Vec<u8>, usize)| {
+            bytes_field_len(1, head.len() + bytes_field_len(4, *payload))
+        };
+        let data_len = tensors.iter().map(tensor_len).sum();
         let total = head.len() + bytes_field_len(5, data_len) + tail.len();
-        Self { head, tensor_heads, tail, data_len, total }
+        Self { head, tensors, tail, data_len, total }
+    }
+
+    /// Writes the message, with the payload of each column as `put_payload` writes it.
+    fn put<B: BufMut>(&self, out: &mut B, put_payload: impl Fn(usize, &mut B)) {
+        out.put_slice(&self.head);
+        encode_key(5, WireType::LengthDelimited, out);
+        encode_varint(self.data_len as u64, out);
+        for (number, (head, payload)) in self.tensors.iter().enumerate() {
+            encode_key(1, WireType::LengthDelimited, out);
+            encode_varint((head.len() + bytes_field_len(4, *payload)) as u64, out);
+            out.put_slice(head);
+            encode_key(4, WireType::LengthDelimited, out);
+            encode_varint(*payload as u64, out);
+            put_payload(number, out);
+        }
+        out.put_slice(&self.tail);
     }
 }
 
-fn tensor_head(chunk: &Chunk, column: usize) -> Vec<u8> {
+fn tensor_head(column: &DescribedColumn<'_>) -> Vec<u8> {
     use prost::Message;
 
     use crate::tensorflow::TensorProto;
-    let Some(header) = chunk.column(column) else { return Vec::new() };
     TensorProto {
-        dtype: dtype::to_wire(header.dtype).into(),
-        tensor_shape: Some(crate::signature::shape_to_wire(&header.shape)),
-        relive_codec: if header.dtype == DType::String { 0 } else { codec::to_wire(header.codec) },
+        dtype: dtype::to_wire(column.dtype).into(),
+        tensor_shape: Some(crate::signature::shape_to_wire(column.shape)),
+        relive_codec: if column.dtype == DType::String { 0 } else { codec::to_wire(column.codec) },
         ..TensorProto::default()
     }
     .encode_to_vec()
 }
 
-fn span(chunk: &Chunk, column: usize) -> Range<usize> {
-    chunk.column(column).map_or(0..0, |header| header.span.start as usize..header.span.end as usize)
+fn span(header: &ColumnHeader) -> Range<usize> {
+    header.span.start as usize..header.span.end as usize
 }
 
 fn frame_len(chunk: &Chunk) -> usize {

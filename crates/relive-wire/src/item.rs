@@ -95,9 +95,8 @@ pub fn flat_trajectory(trajectory: &Trajectory) -> FlatTrajectory {
     let columns = trajectory.columns().map(|column| Column {
         chunk_slices: column
             .slices()
-            .iter()
             .map(|slice| ChunkSlice {
-                chunk_key: key_of(slice),
+                chunk_key: key_of(&slice),
                 offset: to_i32(slice.offset),
                 length: to_i32(slice.length),
                 index: to_i32(slice.index),

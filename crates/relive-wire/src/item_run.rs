@@ -90,21 +90,27 @@ impl ItemRun {
     }
 }
 
-/// The items of `run` over chunks found through `chunk_of`, which is asked once for each that the run names.
+/// The items of `run` over chunks found through `chunk_of`, which is asked once for each that the run names. They are put together by
+/// `builder`, which remembers how those before were.
 ///
 /// # Errors
 /// [`WireError::ItemRun`] if the run has no items, or its columns do not agree. What is wrong with a single item comes in its place, as of
 /// [`item::decode`](crate::item::decode).
-pub fn decode(run: &ItemRun, chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>) -> Result<Items<'_>, WireError> {
+pub fn decode<'a>(
+    run: &'a ItemRun,
+    builder: &'a mut TrajectoryBuilder,
+    chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>,
+) -> Result<Items<'a>, WireError> {
     check(run)?;
     let chunks = run.chunk_keys.iter().map(|&key| chunk_of(key)).collect();
-    Ok(Items { run, chunks, item: 0, slice: 0 })
+    Ok(Items { run, builder, chunks, item: 0, slice: 0 })
 }
 
 /// The items of a run, one after the other.
 #[derive(Debug)]
 pub struct Items<'a> {
     run: &'a ItemRun,
+    builder: &'a mut TrajectoryBuilder,
     /// At the places of their keys; none where it is not known.
     chunks: Vec<Option<Arc<Chunk>>>,
     /// The next item.
@@ -133,33 +139,35 @@ impl Items<'_> {
         let begin = self.slice;
         self.slice += slices;
         check_counts(key, columns, slices)?;
-        let mut builder = TrajectoryBuilder::new();
+        self.builder.clear();
         let mut at = begin;
         for (column, &squeeze) in run.squeeze.iter().enumerate() {
-            builder.begin_column(squeeze);
+            self.builder.begin_column(squeeze);
             let end = at + counts.and_then(|counts| counts.get(column)).map_or(1, |&count| count as usize);
             for slice in at..end {
-                self.add_slice(&mut builder, key, slice)?;
+                self.add_slice(key, slice)?;
             }
             at = end;
         }
-        let trajectory = builder.build().map_err(|source| WireError::Trajectory { item: key, source })?;
+        let trajectory =
+            self.builder.build().map_err(|source| WireError::Trajectory { item: key, source })?;
         Ok(NewItem { key, priority, times_sampled: 0, trajectory })
     }
 
-    fn add_slice(&self, builder: &mut TrajectoryBuilder, key: u64, slice: usize) -> Result<(), WireError> {
+    fn add_slice(&mut self, key: u64, slice: usize) -> Result<(), WireError> {
+        let run = self.run;
         let of = |list: &[u32]| list.get(slice).copied().unwrap_or(0);
-        let place = of(&self.run.chunks) as usize;
+        let place = of(&run.chunks) as usize;
         let chunk = self.chunks.get(place).and_then(Option::as_ref).ok_or_else(|| {
             let chunk = self.run.chunk_keys.get(place).copied().unwrap_or(0);
             WireError::UnknownChunk { item: key, chunk }
         })?;
-        let chunk = builder.chunk(Arc::clone(chunk));
-        builder.slice(Slice {
+        let chunk = self.builder.chunk(Arc::clone(chunk));
+        self.builder.slice(Slice {
             chunk,
-            offset: of(&self.run.offsets),
-            length: of(&self.run.lengths),
-            index: of(&self.run.indices),
+            offset: of(&run.offsets),
+            length: of(&run.lengths),
+            index: of(&run.indices),
         });
         Ok(())
     }

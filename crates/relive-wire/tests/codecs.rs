@@ -6,7 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use relive_table::{ItemData, Sampled, Timestamp};
 use relive_tensor::{
-    AtHand, Chunk, Codec, CodecSet, DType, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk,
+    AtHand, Chunk, ChunkLength, ChunkSink, Chunker, Codec, CodecSet, Cut, DType, Encoding, Placed, Rows,
+    SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk,
 };
 use relive_wire::reverb::{ChunkData, SampleStreamResponse};
 use relive_wire::sample::Packer;
@@ -148,5 +149,47 @@ proptest! {
             let again = chunk::decode(&chunk::encode(&chunk.recoded(Codec::Snappy).unwrap())).unwrap();
             prop_assert_eq!(again.num_columns(), chunk.num_columns());
         }
+    }
+}
+
+/// Writes the message of each chunk that is cut in two ways.
+#[derive(Default)]
+struct TwoWays(Vec<[bytes::Bytes; 2]>);
+
+impl ChunkSink for TwoWays {
+    fn draw_key(&mut self) -> u64 {
+        u64::MAX - 7
+    }
+
+    fn place(&mut self, _: Placed) {}
+
+    fn cut(&mut self, cut: &Cut<'_>) {
+        for way in [Encoding::Stored, Encoding::Bare] {
+            let plain = cut.plain(|_| Some(way)).unwrap().expect("all of it is stored as it is");
+            let chunk = Chunk::new(cut.encode(|_| way).unwrap()).unwrap();
+            assert!(chunk.is_plain());
+            self.0.push([chunk::encode_plain(&plain), chunk::encode(&chunk)]);
+        }
+        assert!(cut.plain(|column| (column == 0).then_some(Encoding::Stored)).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_message_that_is_written_at_once_is_the_same() {
+    let mut seen = TwoWays::default();
+    let mut chunker = Chunker::new(ChunkLength::constant(2, 2).unwrap(), false).unwrap();
+    for _ in 0..2 {
+        chunker.add_column();
+    }
+    let (small, large) = (Tensor::scalar(-3_i64), Tensor::from_slice(&[0.5_f32; 3_000], [30, 100]).unwrap());
+    for step in 0..6 {
+        chunker
+            .append(1 << 60, step, &[(0, Rows::step(&small)), (1, Rows::step(&large))], &mut seen)
+            .unwrap();
+    }
+    assert_eq!(seen.0.len(), 6);
+    for [at_once, framed] in seen.0 {
+        assert_eq!(at_once, framed);
+        assert_eq!(chunk::encode(&chunk::decode(&at_once).unwrap()), at_once);
     }
 }

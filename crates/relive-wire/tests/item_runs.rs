@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use common::{Inserted, inserted};
-use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};
+use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, TrajectoryBuilder, encode_chunk};
 use relive_wire::item_run::{self, RunSlice};
 use relive_wire::reverb::PrioritizedItem;
 use relive_wire::v1::ItemRun;
@@ -67,7 +67,8 @@ fn recorded_items_are_the_same_in_columns() {
             items.iter().map(|(item, _)| item).filter(|item| is_of_first_columns(item)).collect();
         let mut expected = items.iter();
         for run in in_runs(items.iter().copied()) {
-            for decoded in item_run::decode(&run, |key| chunks.get(&key).cloned()).unwrap() {
+            let mut builder = TrajectoryBuilder::new();
+            for decoded in item_run::decode(&run, &mut builder, |key| chunks.get(&key).cloned()).unwrap() {
                 let (decoded, expected) = (decoded.unwrap(), expected.next().unwrap());
                 assert_eq!((decoded.key, decoded.times_sampled), (expected.key, 0));
                 assert_eq!(decoded.priority.to_bits(), expected.priority.to_bits());
@@ -114,7 +115,8 @@ fn decode_all(
     run: &ItemRun,
     chunks: &HashMap<u64, Arc<Chunk>>,
 ) -> Result<Vec<Result<u64, WireError>>, WireError> {
-    let items = item_run::decode(run, |key| chunks.get(&key).cloned())?;
+    let mut builder = TrajectoryBuilder::new();
+    let items = item_run::decode(run, &mut builder, |key| chunks.get(&key).cloned())?;
     Ok(items.map(|item| item.map(|item| item.key)).collect())
 }
 

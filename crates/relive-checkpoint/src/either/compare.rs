@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use relive_table::{SelectorKind, Snapshot, StoredItem, TableConfig, TableSnapshot};
-use relive_tensor::{Chunk, Trajectory};
+use relive_tensor::{Chunk, Column, Trajectory};
 
 use crate::Format;
 
@@ -102,8 +102,10 @@ impl Comparison {
     }
 
     fn trajectory(&mut self, from: &Trajectory, to: &Trajectory) -> Result<(), &'static str> {
-        let columns = from.columns().map(|column| (column.squeeze(), column.slices()));
-        if !columns.eq(to.columns().map(|column| (column.squeeze(), column.slices()))) {
+        let is_same_column = |(from, to): (Column<'_>, Column<'_>)| {
+            from.squeeze() == to.squeeze() && from.slices().eq(to.slices())
+        };
+        if from.num_columns() != to.num_columns() || !from.columns().zip(to.columns()).all(is_same_column) {
             return Err("the columns differ");
         }
         if from.chunks().len() != to.chunks().len() {

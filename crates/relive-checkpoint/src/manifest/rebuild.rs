@@ -34,10 +34,10 @@ pub(crate) fn rebuild_some<'a>(
     wanted: impl Fn(usize) -> bool + 'a,
     chunk_at: impl Fn(u32) -> Option<Arc<Chunk>> + 'a,
 ) -> impl Iterator<Item = Result<StoredItem, ItemFault>> + 'a {
-    let mut lists = Lists::new(columns);
+    let (mut lists, mut builder) = (Lists::new(columns), TrajectoryBuilder::new());
     (0..columns.len()).filter_map(move |index| {
         let parts = lists.next(index);
-        wanted(index).then(|| item(columns, index, parts, &chunk_at))
+        wanted(index).then(|| item(columns, index, parts, &chunk_at, &mut builder))
     })
 }
 
@@ -46,10 +46,11 @@ fn item(
     index: usize,
     parts: Parts<'_>,
     chunk_at: &impl Fn(u32) -> Option<Arc<Chunk>>,
+    builder: &mut TrajectoryBuilder,
 ) -> Result<StoredItem, ItemFault> {
     let at = |numbers: &[u64]| numbers.get(index).copied().unwrap_or_default();
     let key = at(&columns.keys);
-    let mut builder = TrajectoryBuilder::new();
+    builder.clear();
     for (number, position) in (0..).zip(parts.chunks) {
         let lost = ItemFault::LostChunk { position: *position };
         let chunk = chunk_at(*position).ok_or(lost)?;

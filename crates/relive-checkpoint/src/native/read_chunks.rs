@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use relive_table::CheckpointProgress;
-use relive_tensor::{Chunk, Ledger};
+use relive_tensor::{Chunk, Ledger, SharedHeaders};
 
 use super::parallel;
 use crate::Error;
@@ -121,9 +121,10 @@ fn read_segment(
         Ok(Err(reason)) => losses.push(damage(0, &reason, Vec::new())),
         Err(error) => losses.push(unreadable(0, error, Vec::new())),
     }
+    let mut headers = SharedHeaders::default();
     reader.read(wanted, |(index, place), bytes| match bytes {
         Ok(bytes) => match record::read(bytes, head_of(place)) {
-            Ok(chunk) => take(index, chunk),
+            Ok(chunk) => take(index, headers.share(chunk)),
             Err(fault) => losses.push(damage(place.offset.into(), &fault, vec![index])),
         },
         Err(error) => losses.push(unreadable(place.offset.into(), error, vec![index])),

@@ -134,10 +134,10 @@ pub fn told(snapshot: &Snapshot) -> Vec<Told> {
 fn told_item(item: &StoredItem) -> ToldItem {
     let trajectory = &item.data.trajectory;
     let slices = trajectory.columns().map(|column| {
-        let of = |slice: &Slice| {
-            (column.chunk_of(slice).unwrap().range(), slice.offset, slice.length, slice.index)
+        let of = |slice: Slice| {
+            (column.chunk_of(&slice).unwrap().range(), slice.offset, slice.length, slice.index)
         };
-        (column.squeeze(), column.slices().iter().map(of).collect())
+        (column.squeeze(), column.slices().map(of).collect())
     });
     ToldItem {
         key: item.data.key,

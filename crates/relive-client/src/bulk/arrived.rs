@@ -19,9 +19,8 @@ pub(super) fn arrived(table: Arc<str>, view: &BatchView, memory: BatchMemory) ->
         Error::new(ErrorKind::Protocol, text)
     })?;
     let layout = InfoLayout::of(view.samples);
-    let told = || (0..view.samples).filter_map(|at| layout.read(data, at));
-    let inserted_at = told().map(|info| Timestamp::from_nanos(info.inserted_at)).collect();
-    let infos = told().map(|info| SampleInfo {
+    let inserted_at = layout.read(data).map(|info| Timestamp::from_nanos(info.inserted_at)).collect();
+    let infos = layout.read(data).map(|info| SampleInfo {
         key: info.key,
         probability: info.probability,
         table_size: info.table_size,

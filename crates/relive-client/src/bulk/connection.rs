@@ -1,7 +1,6 @@
 //! The task that keeps a connection of the bulk path open and reads its batches.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,18 +9,19 @@ use bytes::Bytes;
 use relive_batch::{BatchMemory, Pool};
 use relive_table::ItemStructure;
 use relive_transport::shared::SharedMemory;
-use relive_transport::{FrameWriter, Frames, ReadError, Socket};
+use relive_transport::{Frames, ReadError, Socket};
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
 use relive_wire::sample::Assembler;
-use relive_wire::v1::{AskBatches, BatchHead, OpenSampler, ShareMemory};
+use relive_wire::v1::{BatchHead, OpenSampler, ShareMemory};
 use relive_wire::{Message, structure};
 use tokio::time::{Instant, sleep};
 
 use super::arrived::arrived;
+use super::asking::Line;
 use super::lent::{Freed, lent};
 use super::refusal::refusal;
 use super::route::{Dialer, MOST_SILENT_CONNECTIONS};
-use super::shared::{End, Ready, Shared, Wish};
+use super::shared::{End, Ready, Shared};
 use crate::backoff::Backoff;
 use crate::batch::SampleBatch;
 use crate::client::Client;
@@ -119,6 +119,7 @@ async fn one_connection(
     let socket = dialer.dial().await.map_err(|error| Broken::Away(error.to_string()))?;
     let mut connection = Connection::open(socket, &dialer, shared, batch_size, pool).await?;
     let ended = connection.run(shared).await;
+    shared.asking().hang_up();
     *has_spoken |= connection.has_spoken;
     ended
 }
@@ -167,7 +168,8 @@ impl Connection {
 
     /// Asks and reads side by side: the server, too, may not read before what it sends is read.
     async fn run(&mut self, shared: &Shared) -> Result<(), Broken> {
-        let mut asking = pin!(ask(self.frames.writer(), shared, Arc::clone(&self.freed)));
+        let line = Line::new(self.frames.writer(), Arc::clone(&self.freed));
+        let mut asking = pin!(shared.asking().over(line, || shared.wish()));
         while !shared.is_done() {
             tokio::select! {
                 biased;
@@ -257,16 +259,6 @@ impl Connection {
         let memory = SharedMemory::open(descriptor, len).map_err(|error| protocol(&error))?;
         self.pieces.insert(head.slot, Arc::new(memory));
         Ok(())
-    }
-}
-
-/// Asks for what is wished for, as long as that works.
-async fn ask(writer: FrameWriter, shared: &Shared, freed: Arc<Freed>) -> io::Result<Infallible> {
-    loop {
-        let Wish { batches, taken_bytes } = shared.wish().await;
-        let (free_slots, kept_slots) = freed.take();
-        let ask = AskBatches { batches, taken_bytes, free_slots, kept_slots };
-        writer.send_frame(FrameKind::Ask, &ask.encode_to_vec(), &[]).await?;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Batches over the bulk path: put together by the server, and taken as they come (`docs/protocol.md`).
 
 mod arrived;
+mod asking;
 mod connection;
 mod feed;
 mod items;

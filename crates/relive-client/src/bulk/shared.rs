@@ -6,9 +6,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::asking::{Asking, Wish};
 use crate::batch::SampleBatch;
 use crate::{Error, ErrorKind, Sample};
 
@@ -24,8 +24,7 @@ pub(super) struct Shared {
     ahead: u64,
     patience: Duration,
     state: Mutex<State>,
-    /// There is something to ask for.
-    work: Notify,
+    asking: Asking,
 }
 
 #[derive(Debug, Default)]
@@ -74,13 +73,6 @@ pub(super) enum Taken {
     },
 }
 
-/// What the connection is to ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wish {
-    pub(super) batches: u64,
-    pub(super) taken_bytes: u64,
-}
-
 impl Shared {
     pub(super) fn new(table: &str, ahead: u64, max_batches: Option<u64>, patience: Duration) -> Shared {
         let state = State { left: max_batches, ..State::default() };
@@ -89,7 +81,7 @@ impl Shared {
             ahead,
             patience,
             state: Mutex::new(state),
-            work: Notify::new(),
+            asking: Asking::default(),
         };
         shared.state.lock().allow(ahead);
         shared
@@ -113,7 +105,7 @@ impl Shared {
             state.taken_bytes += bytes;
             state.allow(self.ahead.min(1));
             drop(state);
-            self.work.notify_one();
+            self.asking.now(|| self.wish());
             return Taken::Batch(batch);
         }
         match &state.end {
@@ -130,7 +122,7 @@ impl Shared {
         let give_up_at = state.trouble.as_ref().and_then(|(since, _)| since.checked_add(self.patience));
         drop(state);
         if is_first {
-            self.work.notify_one();
+            self.asking.now(|| self.wish());
         }
         Taken::Nothing { give_up_at }
     }
@@ -147,20 +139,21 @@ impl Shared {
 
     // For the connection.
 
-    /// Waits until something is to be asked for. Dropping the future loses nothing.
-    pub(super) async fn wish(&self) -> Wish {
-        loop {
-            {
-                let mut state = self.state.lock();
-                // What was taken is told also when nothing is asked for: the server may wait for it to send the rest.
-                if state.credits > 0 || state.taken_bytes > 0 && state.outstanding > 0 {
-                    let batches = std::mem::take(&mut state.credits);
-                    state.outstanding += batches;
-                    return Wish { batches, taken_bytes: std::mem::take(&mut state.taken_bytes) };
-                }
-            }
-            self.work.notified().await;
+    /// Who asks.
+    pub(super) fn asking(&self) -> &Asking {
+        &self.asking
+    }
+
+    /// What is to be asked for now, if something is: whoever gets it has to ask.
+    pub(super) fn wish(&self) -> Option<Wish> {
+        let mut state = self.state.lock();
+        // What was taken is told also when nothing is asked for: the server may wait for it to send the rest.
+        if state.credits == 0 && (state.taken_bytes == 0 || state.outstanding == 0) {
+            return None;
         }
+        let batches = std::mem::take(&mut state.credits);
+        state.outstanding += batches;
+        Some(Wish { batches, taken_bytes: std::mem::take(&mut state.taken_bytes) })
     }
 
     /// Hands a batch over; false if nobody asked for it.
@@ -196,7 +189,7 @@ impl Shared {
                 if *part_bytes >= PART_BYTES {
                     state.taken_bytes += std::mem::take(&mut state.part.1);
                     drop(state);
-                    self.work.notify_one();
+                    self.asking.soon();
                 }
                 return true;
             }
@@ -259,27 +252,17 @@ fn wake(mut state: MutexGuard<'_, State>) {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-    use std::task::{Context, Poll};
-
     use super::*;
-
-    fn wish(shared: &Shared) -> Option<Wish> {
-        match pin!(shared.wish()).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(wish) => Some(wish),
-            Poll::Pending => None,
-        }
-    }
 
     #[test]
     fn what_was_taken_is_told_when_there_is_nothing_left_to_ask_for() {
         let shared = Shared::new("t", 3, Some(2), Duration::ZERO);
-        assert_eq!(wish(&shared), Some(Wish { batches: 2, taken_bytes: 0 }));
-        assert_eq!(wish(&shared), None);
+        assert_eq!(shared.wish(), Some(Wish { batches: 2, taken_bytes: 0 }));
+        assert_eq!(shared.wish(), None);
         for taken in [Some(Wish { batches: 0, taken_bytes: 7 }), None] {
             assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
             assert!(matches!(shared.take(Waker::noop()), Taken::Batch(_)));
-            assert_eq!(wish(&shared), taken, "after the last one nobody waits");
+            assert_eq!(shared.wish(), taken, "after the last one nobody waits");
         }
         assert!(!shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }), "not asked for");
         assert!(matches!(shared.take(Waker::noop()), Taken::NoMore));
@@ -288,15 +271,15 @@ mod tests {
     #[test]
     fn the_bytes_of_a_batch_that_comes_bit_by_bit_are_told_before_it_is_whole() {
         let shared = Shared::new("t", 1, None, Duration::ZERO);
-        assert_eq!(wish(&shared), Some(Wish { batches: 1, taken_bytes: 0 }));
+        assert_eq!(shared.wish(), Some(Wish { batches: 1, taken_bytes: 0 }));
         for told in [None, Some(Wish { batches: 0, taken_bytes: 2 * PART_BYTES - 2 }), None] {
             assert!(shared.deliver_part(std::iter::empty(), PART_BYTES - 1, 1));
-            assert_eq!(wish(&shared), told);
+            assert_eq!(shared.wish(), told);
         }
         shared.broke("it is gone".to_owned());
         let again = Some(Wish { batches: 1, taken_bytes: 0 });
-        assert_eq!(wish(&shared), again, "another connection has sent nothing yet");
+        assert_eq!(shared.wish(), again, "another connection has sent nothing yet");
         assert!(shared.deliver_part(std::iter::empty(), 1, 1));
-        assert_eq!(wish(&shared), None);
+        assert_eq!(shared.wish(), None);
     }
 }

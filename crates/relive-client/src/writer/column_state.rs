@@ -95,7 +95,7 @@ impl ColumnState {
             let (got, expected) = (rows.dtype(), spec.dtype);
             return Err(self.name.error(AppendFault::DType { got, expected }));
         }
-        if spec.shape.dims() != rows.cell_dims() {
+        if !spec.shape.is(rows.cell_dims()) {
             let (got, expected) = (Shape::from(rows.cell_dims()), spec.shape.clone());
             return Err(self.name.error(AppendFault::Shape { got, expected }));
         }

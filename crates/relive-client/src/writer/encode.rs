@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use relive_tensor::{Chunk, ChunkError, Codec, Cut, Encoding, Ledger};
+use relive_tensor::{Chunk, ChunkError, Codec, Cut, Encoding, Ledger, SharedHeaders};
 use relive_wire::chunk;
+use smallvec::SmallVec;
 
 use super::thrift::Thrift;
 
@@ -27,6 +28,7 @@ pub(crate) struct Encoder {
     target: Target,
     /// The codec that was chosen, if one was.
     codec: Option<Codec>,
+    headers: SharedHeaders,
 }
 
 /// What becomes of chunks.
@@ -49,47 +51,69 @@ pub(crate) enum EncodedChunk {
 
 impl Encoder {
     pub(crate) fn new(target: Target, codec: Option<Codec>) -> Encoder {
-        Encoder { target, codec }
+        Encoder { target, codec, headers: SharedHeaders::default() }
     }
 
     /// Encodes `cut`. `thrifts` are those of all columns of its chunker.
     pub(crate) fn encode(
-        &self,
+        &mut self,
         cut: &Cut<'_>,
         compressed: Compressed,
         thrifts: &mut [Thrift],
     ) -> Result<EncodedChunk, ChunkError> {
-        let parts = match self.codec {
-            Some(codec) => cut.encode(|_| Encoding::With(codec))?,
-            None => {
-                let parts = cut.encode(|place| choose(cut, place, compressed, thrifts))?;
-                for (column, header) in cut.columns().iter().zip(&parts.columns) {
-                    let shrank = header.span.len() < column.num_bytes();
-                    if let Some(thrift) = thrifts.get_mut(column.column()) {
-                        thrift.learn(shrank);
-                    }
-                }
-                parts
-            }
+        let plain = self.target.plain();
+        let ways: SmallVec<[Encoding; 8]> = match self.codec {
+            Some(codec) => cut.columns().iter().map(|_| Encoding::With(codec)).collect(),
+            None => (0..cut.columns().len())
+                .map(|place| choose(cut, place, compressed, thrifts).unwrap_or(plain))
+                .collect(),
         };
+        let way = |place: usize| ways.get(place).copied();
+        if let Target::Messages = self.target
+            && let Some(plain) = cut.plain(way)?
+        {
+            return Ok(EncodedChunk::Message(chunk::encode_plain(&plain)));
+        }
+        let parts = cut.encode(|place| way(place).unwrap_or(plain))?;
+        if self.codec.is_none() {
+            for (column, header) in cut.columns().iter().zip(&parts.columns) {
+                if let Some(thrift) = thrifts.get_mut(column.column()) {
+                    thrift.learn(header.span.len() < column.num_bytes());
+                }
+            }
+        }
         let chunk = Chunk::new(parts)?;
         Ok(match &self.target {
             Target::Messages => EncodedChunk::Message(chunk::encode(&chunk)),
-            Target::Shared(ledger) => EncodedChunk::Shared(Arc::new(chunk.with_ledger(Arc::clone(ledger)))),
+            Target::Shared(ledger) => {
+                let chunk = self.headers.share(chunk).with_ledger(Arc::clone(ledger));
+                EncodedChunk::Shared(Arc::new(chunk))
+            }
         })
     }
 }
 
+impl Target {
+    /// How columns are stored as they are. Messages may be for readers that know nothing but Snappy; tables of this process code chunks anew
+    /// for these.
+    fn plain(&self) -> Encoding {
+        match self {
+            Target::Messages => Encoding::Stored,
+            Target::Shared(_) => Encoding::Bare,
+        }
+    }
+}
+
 /// Snappy, the one codec that every reader knows, where it may pay.
-fn choose(cut: &Cut<'_>, place: usize, compressed: Compressed, thrifts: &mut [Thrift]) -> Encoding {
-    let Some(column) = cut.columns().get(place) else { return Encoding::Stored };
+fn choose(cut: &Cut<'_>, place: usize, compressed: Compressed, thrifts: &mut [Thrift]) -> Option<Encoding> {
+    let column = cut.columns().get(place)?;
     let bytes = match compressed {
         Compressed::Columns => column.num_bytes(),
         Compressed::Rows => column.num_bytes() / (column.rows() as usize).max(1),
     };
     let thrift = thrifts.get_mut(column.column());
     let tries = bytes >= MIN_COMPRESSED_BYTES && thrift.is_some_and(Thrift::tries);
-    if tries { Encoding::With(Codec::Snappy) } else { Encoding::Stored }
+    tries.then_some(Encoding::With(Codec::Snappy))
 }
 
 impl EncodedChunk {

@@ -58,7 +58,7 @@ pub(crate) struct ChunkGroup {
 /// What a group needs to know of its writer.
 pub(crate) struct Owner<'a> {
     pub(crate) columns: &'a mut [ColumnState],
-    pub(crate) encoder: &'a Encoder,
+    pub(crate) encoder: &'a mut Encoder,
     pub(crate) draw_key: &'a mut dyn FnMut() -> u64,
     /// The chunks that were cut.
     pub(crate) finished: &'a mut Finished,

@@ -211,7 +211,7 @@ impl Recorder {
             let rng = &mut self.rng;
             let mut owner = Owner {
                 columns: &mut self.columns,
-                encoder: &self.encoder,
+                encoder: &mut self.encoder,
                 draw_key: &mut || draw_key(rng),
                 finished: &mut finished,
             };
@@ -267,7 +267,7 @@ impl Recorder {
         let mut finished = Finished::new();
         let mut owner = Owner {
             columns: &mut self.columns,
-            encoder: &self.encoder,
+            encoder: &mut self.encoder,
             draw_key: &mut || 0,
             finished: &mut finished,
         };

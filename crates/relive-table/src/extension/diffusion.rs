@@ -55,8 +55,8 @@ impl Position {
     /// The first row of the first column; an item has at least one.
     fn of(item: &ItemData) -> Option<Self> {
         let column = item.trajectory.column(0)?;
-        let first = column.slices().first()?;
-        let range = column.chunk_of(first)?.range();
+        let first = column.slices().next()?;
+        let range = column.chunk_of(&first)?.range();
         let step = i64::from(range.start) + i64::from(first.offset);
         Some(Self { episode_id: range.episode_id, step, key: item.key })
     }

@@ -22,6 +22,8 @@ pub struct EncodedTensor<'a> {
     pub delta_encoded: bool,
     /// The encoded elements.
     pub payload: ChunkBytes<'a>,
+    /// Whether the payload is known to end with the elements as they are.
+    is_plain: bool,
 }
 
 impl Chunk {
@@ -35,7 +37,20 @@ impl Chunk {
             shape: &header.shape,
             delta_encoded: self.is_delta_encoded(),
             payload: self.payload(index)?,
+            is_plain: self.is_plain(),
         })
+    }
+
+    /// Rows of a column where they lie for as long as the chunk lives, of `row_bytes` each. `None` if not all columns are stored as they are,
+    /// the chunk's bytes can be moved, or the rows are not there; and of bools, whose bytes have to be looked at.
+    #[must_use]
+    pub fn rows_in_place(&self, index: usize, row_bytes: usize, first: u32, rows: u32) -> Option<&[u8]> {
+        let header = self.column(index).filter(|header| self.is_plain() && header.dtype != DType::Bool)?;
+        let bytes = |rows: u32| usize::try_from(rows).ok()?.checked_mul(row_bytes);
+        let end = usize::try_from(header.span.end).ok()?;
+        let column = end.checked_sub(bytes(header.rows())?)?..end;
+        let rows = bytes(first)?..bytes(first.checked_add(rows)?)?;
+        self.fixed_frame()?.get(column)?.get(rows)
     }
 }
 
@@ -88,7 +103,11 @@ impl EncodedTensor<'_> {
         }
         let size = usize::try_from(self.size_bytes()?).ok()?;
         let rows = usize::try_from(self.shape.rows()?).ok()?;
-        Some((self.codec.plain(payload, size)?, size.checked_div(rows)?))
+        let plain = match self.is_plain {
+            true => payload.get(payload.len().checked_sub(size)?..)?,
+            false => self.codec.plain(payload, size)?,
+        };
+        Some((plain, size.checked_div(rows)?))
     }
 
     /// Decodes a tensor of fixed-size elements straight into all of `dst`.
@@ -132,6 +151,7 @@ mod tests {
             shape,
             delta_encoded: false,
             payload: payload.into(),
+            is_plain: false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::codec::Codec;
 use crate::limits::STRING_ELEMENT_BYTES;
-use crate::shape::num_elements;
+use crate::shape::{are_same, num_elements};
 use crate::{DType, Shape};
 
 /// Episode and steps that a chunk covers.
@@ -46,12 +46,25 @@ impl ColumnHeader {
         self.shape.cell_dims()
     }
 
+    /// Whether rows of both are of one type and shape.
+    #[must_use]
+    pub fn has_rows_like(&self, other: &Self) -> bool {
+        self.dtype == other.dtype && are_same(self.cell_dims(), other.cell_dims())
+    }
+
     /// Whether the payload has the length that the elements have when they are stored as they are. What has another one is compressed,
     /// or is in several pieces.
     #[must_use]
     pub fn seems_plain(&self) -> bool {
         let len = u64::from(self.span.end.saturating_sub(self.span.start));
         self.fixed_size().is_some_and(|size| self.codec.plain_len(size) == Some(len))
+    }
+
+    /// Whether the payload is the elements as they are, behind a head if the codec has one.
+    pub(super) fn is_plain(&self, frame: &[u8]) -> bool {
+        let payload = self.span_usize().and_then(|span| frame.get(span));
+        let size = self.fixed_size().and_then(|size| usize::try_from(size).ok());
+        payload.zip(size).is_some_and(|(payload, size)| self.codec.plain(payload, size).is_some())
     }
 
     /// Bytes of the decoded elements, `None` for strings and for sizes beyond 64 bits.

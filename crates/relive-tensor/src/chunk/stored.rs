@@ -7,6 +7,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::bytes::{ChunkBytes, Kept, Movable};
+use super::headers::Headers;
 use super::state::State;
 use super::{ChunkError, ChunkFault, ColumnHeader, Ledger, SequenceRange};
 use crate::DType;
@@ -39,13 +40,15 @@ pub struct ChunkParts {
 /// In memory as it is written here: what readers look at comes first, in as few cache lines as can be.
 #[repr(C)]
 pub struct Chunk {
-    columns: SmallVec<[ColumnHeader; 1]>,
+    columns: Headers,
     frame: Kept,
     /// Decoded size of all columns; at most [`MAX_CHUNK_BYTES`], so 32 bits hold it.
     raw_bytes: u32,
     sparse: bool,
     delta_encoded: bool,
     verbatim: bool,
+    /// Whether the payload of every column ends with its elements as they are.
+    plain: bool,
     state: State,
     ledger: Option<Arc<Ledger>>,
     key: u64,
@@ -75,13 +78,14 @@ impl Chunk {
         if to_u64(frame.len()) > MAX_CHUNK_BYTES {
             return whole(ChunkFault::Frame { size: to_u64(frame.len()) });
         }
-        let mut raw_bytes = 0_u32;
+        let (mut raw_bytes, mut plain) = (0_u32, !delta_encoded);
         for (index, column) in columns.iter().enumerate() {
             raw_bytes = validate_column(column, &frame, raw_bytes).map_err(|fault| ChunkError {
                 key,
                 column: Some(index),
                 fault,
             })?;
+            plain = plain && column.is_plain(&frame);
         }
         let SequenceRange { episode_id, start, end, sparse } = range;
         let (frame, ledger, state) = (Kept::Fixed(frame), None, State::default());
@@ -90,7 +94,7 @@ impl Chunk {
             episode_id,
             start,
             end,
-            columns,
+            columns: columns.into(),
             frame,
             ledger,
             state,
@@ -98,6 +102,7 @@ impl Chunk {
             sparse,
             delta_encoded,
             verbatim,
+            plain,
         })
     }
 
@@ -163,6 +168,12 @@ impl Chunk {
         self.delta_encoded
     }
 
+    /// Whether all columns are stored as they are: each ends with its elements.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
     /// The bytes that the columns' spans point into.
     #[must_use]
     pub fn frame(&self) -> ChunkBytes<'_> {
@@ -222,6 +233,14 @@ impl Chunk {
         u64::from(self.raw_bytes)
     }
 
+    pub(super) fn headers(&self) -> &Headers {
+        &self.columns
+    }
+
+    pub(super) fn headers_mut(&mut self) -> &mut Headers {
+        &mut self.columns
+    }
+
     fn leave_ledger(&mut self) {
         if let Some(ledger) = self.ledger.take() {
             ledger.count_out(self.size_bytes(), self.uncompressed_size_bytes());
@@ -258,7 +277,7 @@ impl fmt::Debug for Chunk {
         f.debug_struct("Chunk")
             .field("key", &self.key)
             .field("range", &self.range())
-            .field("columns", &self.columns)
+            .field("columns", &self.columns())
             .field("delta_encoded", &self.delta_encoded)
             .field("size_bytes", &self.size_bytes())
             .finish_non_exhaustive()
@@ -301,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_chunk_is_small_beside_its_frame() {
-        assert!(size_of::<Chunk>() <= 112, "Chunk takes {} bytes", size_of::<Chunk>());
+        assert!(size_of::<Chunk>() <= 104, "Chunk takes {} bytes", size_of::<Chunk>());
         assert_eq!(size_of::<ColumnHeader>(), 40);
     }
 }

@@ -349,14 +349,12 @@ impl Buffered {
             return Err(ChunkerError::CellSize { size });
         }
         match &self.spec {
-            Some((dtype, shape)) if *dtype != rows.dtype() || shape.dims() != dims => {
-                Err(ChunkerError::Cell {
-                    dtype: *dtype,
-                    shape: shape.clone(),
-                    actual_dtype: rows.dtype(),
-                    actual_shape: Shape::from(dims),
-                })
-            }
+            Some((dtype, shape)) if *dtype != rows.dtype() || !shape.is(dims) => Err(ChunkerError::Cell {
+                dtype: *dtype,
+                shape: shape.clone(),
+                actual_dtype: rows.dtype(),
+                actual_shape: Shape::from(dims),
+            }),
             Some(_) | None => Ok(()),
         }
     }

@@ -1,18 +1,14 @@
 //! A chunk that is full, on the way to its encoded form.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::buffer::Buffer;
+use super::plain::PlainCut;
 use super::rows::RowData;
-use crate::chunk::{
-    ChunkError, ChunkFault, ChunkParts, ColumnHeader, Encoded, SequenceRange, encode_bytes, encode_payloads,
-};
+use crate::chunk::{ChunkError, ChunkFault, ChunkParts, SequenceRange, encode_bytes, encode_payloads};
 use crate::codec::{Codec, CodecError, delta, strings};
-use crate::limits::MAX_CHUNK_BYTES;
-use crate::tensor::to_u64;
+use crate::limits::MAX_CHUNK_COLUMNS;
 use crate::{DType, Shape, Tensor, TensorError};
 
 /// A chunk that was cut: rows of its columns, not yet encoded, and borrowed from where they lie.
@@ -48,6 +44,19 @@ pub enum Encoding {
     With(Codec),
     /// As it is, in a form that decoders of [`Codec::Snappy`] read.
     Stored,
+    /// As it is, with nothing before it: a column in one piece is copied at once.
+    Bare,
+}
+
+impl Encoding {
+    /// The codec of what is stored as it is.
+    fn plain_codec(self) -> Option<Codec> {
+        match self {
+            Self::With(_) => None,
+            Self::Stored => Some(Codec::Snappy),
+            Self::Bare => Some(Codec::Raw),
+        }
+    }
 }
 
 impl<'a> Cut<'a> {
@@ -75,67 +84,52 @@ impl<'a> Cut<'a> {
     /// [`ChunkError`] if a column cannot be encoded or the frame grows beyond
     /// [`MAX_CHUNK_BYTES`](crate::limits::MAX_CHUNK_BYTES).
     pub fn encode(&self, how: impl FnMut(usize) -> Encoding) -> Result<ChunkParts, ChunkError> {
+        let encodings: SmallVec<[Encoding; 8]> = (0..self.columns.len()).map(how).collect();
+        let (key, range, verbatim) = (self.key, self.range, false);
+        if let Some(plain) = self.plain(|column| encodings.get(column).copied())? {
+            let (frame, columns) = plain.encode();
+            return Ok(ChunkParts { key, range, columns, delta_encoded: false, frame, verbatim });
+        }
         let shape = |column: &CutColumn<'_>| Shape::batched(column.rows, column.cell_dims);
         let shapes: SmallVec<[Shape; 8]> = self.columns.iter().map(shape).collect();
-        let encodings: SmallVec<[Encoding; 8]> = (0..self.columns.len()).map(how).collect();
         let columns = || self.columns.iter().zip(&shapes).zip(&encodings);
         // A chunk has differences in all columns that can have them, or in none.
         let mut with_delta =
             columns().filter(|((column, shape), _)| delta::applies(column.dtype, shape)).peekable();
         let delta_encoded = self.delta
             && with_delta.peek().is_some()
-            && with_delta.all(|(_, encoding)| *encoding != Encoding::Stored);
+            && with_delta.all(|(_, encoding)| encoding.plain_codec().is_none());
         let described = columns().map(|((column, shape), _)| (column.dtype, shape));
-        let is_stored = |((column, _), encoding): ((&CutColumn<'_>, _), &Encoding)| {
-            *encoding == Encoding::Stored && column.dtype != DType::String
-        };
-        let (frame, columns) = if columns().all(is_stored) {
-            self.stored(described)?
-        } else {
-            encode_payloads(self.key, described, |index, frame| {
-                let (Some(column), Some(shape), Some(encoding)) =
-                    (self.columns.get(index), shapes.get(index), encodings.get(index))
-                else {
-                    return Err(ChunkFault::NoSuchColumn { columns: self.columns.len() });
-                };
-                Ok(column.encode(shape, *encoding, delta_encoded, frame)?)
-            })?
-        };
-        Ok(ChunkParts { key: self.key, range: self.range, columns, delta_encoded, frame, verbatim: false })
+        let (frame, columns) = encode_payloads(self.key, described, |index, frame| {
+            let (Some(column), Some(shape), Some(encoding)) =
+                (self.columns.get(index), shapes.get(index), encodings.get(index))
+            else {
+                return Err(ChunkFault::NoSuchColumn { columns: self.columns.len() });
+            };
+            Ok(column.encode(shape, *encoding, delta_encoded, frame)?)
+        })?;
+        Ok(ChunkParts { key, range, columns, delta_encoded, frame, verbatim })
     }
 
-    /// The columns as they are. Their sizes are known, so that they are copied once, to where they stay.
-    fn stored<'s>(&self, described: impl Iterator<Item = (DType, &'s Shape)>) -> Result<Encoded, ChunkError> {
-        let failed =
-            |column| move |fault: ChunkFault| ChunkError { key: self.key, column: Some(column), fault };
-        let mut heads: SmallVec<[_; 8]> = SmallVec::with_capacity(self.columns.len());
-        let mut headers = SmallVec::with_capacity(self.columns.len());
-        let mut size = 0_usize;
-        for (index, (column, (dtype, shape))) in self.columns.iter().zip(described).enumerate() {
-            let head = Codec::stored_head(column.num_bytes()).map_err(|error| failed(index)(error.into()))?;
-            let start = size;
-            size += head.len() + column.num_bytes();
-            let place = |at: usize| u32::try_from(at).ok().filter(|_| to_u64(size) <= MAX_CHUNK_BYTES);
-            let span = place(start).zip(place(size));
-            let (start, end) = span.ok_or_else(|| failed(index)(ChunkFault::Frame { size: to_u64(size) }))?;
-            headers.push(ColumnHeader {
-                dtype,
-                codec: Codec::Snappy,
-                shape: shape.clone(),
-                span: start..end,
-            });
-            heads.push(head);
+    /// The chunk as it is, if `how` says so of each of its columns, which are no strings, and no more than a chunk may have.
+    ///
+    /// # Errors
+    /// [`ChunkError`] if the frame grows beyond [`MAX_CHUNK_BYTES`](crate::limits::MAX_CHUNK_BYTES).
+    pub fn plain(&self, how: impl Fn(usize) -> Option<Encoding>) -> Result<Option<PlainCut<'_>>, ChunkError> {
+        if self.columns.len() > MAX_CHUNK_COLUMNS {
+            return Ok(None);
         }
-        let mut frame = bytemuck::allocation::zeroed_arc_slice(size);
-        let mut rest = Arc::get_mut(&mut frame).unwrap_or_default();
-        for (head, column) in heads.iter().zip(&self.columns) {
-            for part in std::iter::once(head.as_slice()).chain(column.parts()) {
-                let (place, after) = rest.split_at_mut(part.len());
-                place.copy_from_slice(part);
-                rest = after;
-            }
+        let mut plain = PlainCut::new(self);
+        for (index, column) in self.columns.iter().enumerate() {
+            let codec = how(index).and_then(Encoding::plain_codec).filter(|_| column.dtype != DType::String);
+            let Some(codec) = codec else { return Ok(None) };
+            plain.add(column, codec).map_err(|fault| ChunkError {
+                key: self.key,
+                column: Some(index),
+                fault,
+            })?;
         }
-        Ok((frame, headers))
+        Ok(Some(plain))
     }
 }
 
@@ -186,6 +180,10 @@ impl CutColumn<'_> {
         }
         let codec = match encoding {
             Encoding::Stored => return Codec::store(self.parts(), frame).map(|()| Codec::Snappy),
+            Encoding::Bare => {
+                self.parts().for_each(|part| frame.extend_from_slice(part));
+                return Ok(Codec::Raw);
+            }
             Encoding::With(codec) => codec,
         };
         if use_delta && delta::applies(self.dtype, shape) {
@@ -206,7 +204,7 @@ impl CutColumn<'_> {
     }
 
     /// The elements, unless they are strings, in some pieces.
-    fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let (given, buffered) = match self.data {
             CutData::Given(data) => (Some(data.bytes()), None),
             CutData::Buffered(buffer) => (None, Some(buffer.parts())),
@@ -215,7 +213,7 @@ impl CutColumn<'_> {
     }
 
     /// The elements, if they lie in one piece.
-    fn whole(&self) -> Option<&[u8]> {
+    pub(super) fn whole(&self) -> Option<&[u8]> {
         match self.data {
             CutData::Given(data) => Some(data.bytes()),
             CutData::Buffered(buffer) => buffer.whole(),

@@ -7,6 +7,7 @@ mod error;
 mod length;
 mod open;
 mod pace;
+mod plain;
 mod rows;
 mod tuner;
 
@@ -14,5 +15,6 @@ pub use columns::{ChunkSink, Chunker, Placed};
 pub use cut::{Cut, CutColumn, Encoding};
 pub use error::ChunkerError;
 pub use length::ChunkLength;
+pub use plain::{PlainColumn, PlainCut};
 pub use rows::Rows;
 pub use tuner::{AutoTuner, ChunkStatistic};

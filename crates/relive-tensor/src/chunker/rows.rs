@@ -61,12 +61,9 @@ impl<'a> Rows<'a> {
         bytes: &'a [u8],
     ) -> Result<Self, TensorError> {
         let shape = || Shape::batched(rows, cell_dims);
-        let size = dtype.size_bytes().ok_or(TensorError::Length {
-            dtype,
-            shape: shape(),
-            expected: 0,
-            actual: to_u64(bytes.len()),
-        })?;
+        let no_size =
+            || TensorError::Length { dtype, shape: shape(), expected: 0, actual: to_u64(bytes.len()) };
+        let size = dtype.size_bytes().ok_or_else(no_size)?;
         let cells = num_elements(cell_dims).and_then(|cells| cells.checked_mul(u64::from(rows)));
         let expected = cells.and_then(|cells| cells.checked_mul(to_u64(size)));
         if expected != Some(to_u64(bytes.len())) {

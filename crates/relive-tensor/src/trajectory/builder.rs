@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::stored::{ColumnSpan, Slice, Trajectory};
+use super::pattern::Patterns;
+use super::stored::{ColumnSpan, Columns, Slice, Trajectory};
 use super::{TrajectoryError, validate};
 use crate::chunk::Chunk;
 
@@ -13,7 +14,8 @@ use crate::chunk::Chunk;
 /// is faster up to here.
 const LINEAR_SEARCH_CHUNKS: usize = 64;
 
-/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end.
+/// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. It can be used again: trajectories that are cut out
+/// of their chunks alike then share how.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -32,21 +34,24 @@ const LINEAR_SEARCH_CHUNKS: usize = 64;
 /// assert_eq!(columns[1], Tensor::scalar(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TrajectoryBuilder {
-    /// What was given so far, not yet validated.
-    draft: Trajectory,
+    // What was given so far, not yet validated.
+    chunks: SmallVec<[Arc<Chunk>; 2]>,
+    columns: SmallVec<[ColumnSpan; 8]>,
+    slices: SmallVec<[Slice; 8]>,
     /// Keys of the chunks in order, side by side so that a search does not touch the chunks.
     keys: SmallVec<[u64; 16]>,
     /// Numbers of the chunks by key, once there are many.
     numbers: Option<HashMap<u64, u32>>,
+    patterns: Patterns,
 }
 
 impl TrajectoryBuilder {
     /// A builder without chunks and columns.
     #[must_use]
     pub fn new() -> Self {
-        Self { draft: Trajectory::empty(), keys: SmallVec::new(), numbers: None }
+        Self::default()
     }
 
     /// Takes a chunk and returns its number for [`Slice::chunk`]. A key that was given before keeps its number, and
@@ -55,12 +60,12 @@ impl TrajectoryBuilder {
         if let Some(number) = self.number_of(chunk.key()) {
             return number;
         }
-        let number = count(self.draft.chunks.len());
+        let number = count(self.chunks.len());
         if let Some(numbers) = &mut self.numbers {
             numbers.insert(chunk.key(), number);
         }
         self.keys.push(chunk.key());
-        self.draft.chunks.push(chunk);
+        self.chunks.push(chunk);
         if self.numbers.is_none() && self.keys.len() > LINEAR_SEARCH_CHUNKS {
             self.numbers = Some(self.keys.iter().copied().zip(0..).collect());
         }
@@ -69,19 +74,19 @@ impl TrajectoryBuilder {
 
     /// Starts the next column; the slices that follow belong to it.
     pub fn begin_column(&mut self, squeeze: bool) {
-        let slices_end = count(self.draft.slices.len());
-        self.draft.columns.push(ColumnSpan { slices_end, squeeze });
+        let slices_end = count(self.slices.len());
+        self.columns.push(ColumnSpan { slices_end, squeeze });
     }
 
     /// Adds a slice to the current column. Before any [`begin_column`](Self::begin_column) it starts one that is
     /// not squeezed.
     pub fn slice(&mut self, slice: Slice) {
-        if self.draft.columns.is_empty() {
+        if self.columns.is_empty() {
             self.begin_column(false);
         }
-        self.draft.slices.push(slice);
-        if let Some(column) = self.draft.columns.last_mut() {
-            column.slices_end = count(self.draft.slices.len());
+        self.slices.push(slice);
+        if let Some(column) = self.columns.last_mut() {
+            column.slices_end = count(self.slices.len());
         }
     }
 
@@ -118,17 +123,28 @@ impl TrajectoryBuilder {
     }
 
     /// The trajectory, if every column has rows, every slice lies inside its chunk, the slices of a column agree in type and
-    /// row shape, and squeezed columns have exactly one row. All trajectories come through here.
+    /// row shape, and squeezed columns have exactly one row. All trajectories come through here. The builder is then as empty as a new one.
     ///
     /// # Errors
     /// [`TrajectoryError`] names the column, the chunk, what was asked and what is there.
-    pub fn build(mut self) -> Result<Trajectory, TrajectoryError> {
-        validate::trajectory(&self.draft)?;
-        // Items live long and there are many.
-        self.draft.chunks.shrink_to_fit();
-        self.draft.columns.shrink_to_fit();
-        self.draft.slices.shrink_to_fit();
-        Ok(self.draft)
+    pub fn build(&mut self) -> Result<Trajectory, TrajectoryError> {
+        let draft = Columns { chunks: &self.chunks, first: 0, spans: &self.columns, slices: &self.slices };
+        let checked = validate::trajectory(draft);
+        let first = self.slices.iter().find(|slice| slice.chunk == 0).map_or(0, |slice| slice.offset);
+        let pattern = checked.map(|()| self.patterns.of(&self.columns, &self.slices, first));
+        // Items live long and there are many: no more memory than they need.
+        let chunks = self.chunks.drain(..).collect();
+        self.clear();
+        Ok(Trajectory { chunks, first, pattern: pattern? })
+    }
+
+    /// Forgets what was given since the last trajectory.
+    pub fn clear(&mut self) {
+        self.chunks.clear();
+        self.columns.clear();
+        self.slices.clear();
+        self.keys.clear();
+        self.numbers = None;
     }
 
     fn number_of(&self, key: u64) -> Option<u32> {
@@ -144,18 +160,12 @@ impl TrajectoryBuilder {
         number: u32,
         describe: impl FnOnce(usize, u64, &Chunk) -> TrajectoryError,
     ) -> TrajectoryError {
-        let column = self.draft.columns.len().saturating_sub(1);
-        let chunk = usize::try_from(number).ok().and_then(|number| self.draft.chunks.get(number));
+        let column = self.columns.len().saturating_sub(1);
+        let chunk = usize::try_from(number).ok().and_then(|number| self.chunks.get(number));
         match chunk {
             Some(chunk) => describe(column, chunk.key(), chunk),
-            None => TrajectoryError::UnknownChunk { column, chunk: number, chunks: self.draft.chunks.len() },
+            None => TrajectoryError::UnknownChunk { column, chunk: number, chunks: self.chunks.len() },
         }
-    }
-}
-
-impl Default for TrajectoryBuilder {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -17,7 +17,7 @@ impl Trajectory {
     /// # Errors
     /// [`TrajectoryError`] if a chunk holds bytes that are no bools.
     pub fn decode(&self) -> Result<Vec<Tensor>, TrajectoryError> {
-        let mut sources = Sources::new(self, &self.slices);
+        let mut sources = Sources::new(self, self.pattern.slices());
         let mut tensors = Vec::with_capacity(self.num_columns());
         for (index, column) in self.columns().enumerate() {
             tensors.push(sources.column(index, column)?);
@@ -32,7 +32,7 @@ impl Trajectory {
     pub fn decode_column(&self, index: usize) -> Result<Tensor, TrajectoryError> {
         let columns = self.num_columns();
         let column = self.column(index).ok_or(TrajectoryError::NoSuchColumn { column: index, columns })?;
-        Sources::new(self, column.slices()).column(index, column)
+        Sources::new(self, &column.slices().collect::<SmallVec<[_; 8]>>()).column(index, column)
     }
 }
 
@@ -76,42 +76,33 @@ impl<'a> Sources<'a> {
 
     /// The decoded column number `index`.
     fn column(&mut self, index: usize, column: Column<'_>) -> Result<Tensor, TrajectoryError> {
-        let tensor = match column.slices() {
-            [slice] => self.rows(index, slice)?,
-            slices if column.dtype() == DType::String => self.joined_strings(index, column, slices)?,
-            slices => self.joined_bytes(index, column, slices)?,
+        let mut slices = column.slices();
+        let tensor = match (slices.next(), slices.next()) {
+            (Some(slice), None) => self.rows(index, &slice)?,
+            _ if column.dtype() == DType::String => self.joined_strings(index, column)?,
+            _ => self.joined_bytes(index, column)?,
         };
         let tensor = if column.squeeze() { tensor.squeeze_leading() } else { Ok(tensor) };
         tensor.map_err(|source| TrajectoryError::Tensor { column: index, source })
     }
 
-    fn joined_strings(
-        &mut self,
-        index: usize,
-        column: Column<'_>,
-        slices: &[Slice],
-    ) -> Result<Tensor, TrajectoryError> {
+    fn joined_strings(&mut self, index: usize, column: Column<'_>) -> Result<Tensor, TrajectoryError> {
         let mut values: Vec<Bytes> = Vec::new();
-        for slice in slices {
-            values.extend_from_slice(self.rows(index, slice)?.strings().unwrap_or_default());
+        for slice in column.slices() {
+            values.extend_from_slice(self.rows(index, &slice)?.strings().unwrap_or_default());
         }
         Tensor::from_strings(values, Shape::batched(column.rows(), column.cell_shape()))
             .map_err(|source| TrajectoryError::Tensor { column: index, source })
     }
 
-    fn joined_bytes(
-        &mut self,
-        index: usize,
-        column: Column<'_>,
-        slices: &[Slice],
-    ) -> Result<Tensor, TrajectoryError> {
+    fn joined_bytes(&mut self, index: usize, column: Column<'_>) -> Result<Tensor, TrajectoryError> {
         let row_len = column.header().and_then(|h| usize::try_from(h.row_size()).ok()).unwrap_or(0);
         let mut data = vec![0; to_usize(column.rows()).saturating_mul(row_len)];
         let mut rest = data.as_mut_slice();
-        for slice in slices {
+        for slice in column.slices() {
             let len = to_usize(slice.length).saturating_mul(row_len);
             let (place, after) = rest.split_at_mut_checked(len).unwrap_or_default();
-            self.fill(index, slice, place)?;
+            self.fill(index, &slice, place)?;
             rest = after;
         }
         Tensor::new(column.dtype(), Shape::batched(column.rows(), column.cell_shape()), data.into())

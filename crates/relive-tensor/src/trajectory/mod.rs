@@ -3,6 +3,7 @@
 mod builder;
 mod decode;
 mod error;
+mod pattern;
 mod row;
 mod stored;
 mod validate;

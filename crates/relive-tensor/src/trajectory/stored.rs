@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::pattern::{Pattern, first_row};
 use crate::chunk::{Chunk, ColumnHeader};
 use crate::{DType, Shape};
 
@@ -21,7 +22,7 @@ pub struct Slice {
 }
 
 /// How one column is cut out of the list of all slices: it ends at `slices_end` and starts where the column before ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnSpan {
     /// End of the column's slices, exclusive.
     pub slices_end: u32,
@@ -32,18 +33,20 @@ pub struct ColumnSpan {
 /// The data of an item: for every column, slices of chunks to be concatenated. Made by
 /// [`TrajectoryBuilder`](super::TrajectoryBuilder), which checks that every slice is there.
 ///
-/// An item of one column and one slice takes no heap memory of its own.
+/// An item of one column and one slice takes no heap memory of its own, and items of one builder share how they are cut out of their chunks.
 #[derive(Clone, Debug)]
 pub struct Trajectory {
     pub(super) chunks: SmallVec<[Arc<Chunk>; 1]>,
-    pub(super) columns: SmallVec<[ColumnSpan; 2]>,
-    pub(super) slices: SmallVec<[Slice; 1]>,
+    /// What the pattern's offsets in the first chunk count from.
+    pub(super) first: u32,
+    pub(super) pattern: Pattern,
 }
 
 /// View of one column of a [`Trajectory`].
 #[derive(Clone, Copy, Debug)]
 pub struct Column<'a> {
     chunks: &'a [Arc<Chunk>],
+    first: u32,
     slices: &'a [Slice],
     squeeze: bool,
 }
@@ -75,24 +78,42 @@ impl Trajectory {
     /// Number of columns, at least one.
     #[must_use]
     pub fn num_columns(&self) -> usize {
-        self.columns.len()
+        self.pattern.columns().len()
     }
 
     /// Number of slices of all columns together.
     #[must_use]
     pub fn num_slices(&self) -> usize {
-        self.slices.len()
+        self.pattern.slices().len()
+    }
+
+    /// Whether its columns are slices of its chunks as those of `other`, but for the [rows](Self::first_row) that they are counted from.
+    #[must_use]
+    pub fn is_cut_like(&self, other: &Self) -> bool {
+        self.chunks.len() == other.chunks.len() && self.pattern == other.pattern
+    }
+
+    /// A number that is the same for items that are [cut alike](Self::is_cut_like), and mostly for no others.
+    #[must_use]
+    pub fn cut_hash(&self) -> u64 {
+        self.pattern.hash()
+    }
+
+    /// The row of a chunk that slices of it are counted from, where items that are cut alike are told from each other.
+    #[must_use]
+    pub fn first_row(&self, chunk: u32) -> u32 {
+        first_row(self.first, chunk)
     }
 
     /// The columns in the flattening order.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = Column<'_>> {
-        (0..self.columns.len()).map(|index| self.view(index))
+        self.view().columns()
     }
 
     /// A column.
     #[must_use]
     pub fn column(&self, index: usize) -> Option<Column<'_>> {
-        (index < self.columns.len()).then(|| self.view(index))
+        self.view().column(index)
     }
 
     /// Size of the distinct chunks' frames in bytes, as in what is sent to a reader.
@@ -101,16 +122,11 @@ impl Trajectory {
         self.chunks.iter().map(|chunk| chunk.size_bytes()).sum()
     }
 
-    /// A draft for the builder. It is no valid trajectory, so it is not public.
-    pub(super) fn empty() -> Self {
-        Self { chunks: SmallVec::new(), columns: SmallVec::new(), slices: SmallVec::new() }
-    }
-
     /// The slice of a column, if all columns are one slice each: most items of one step, or of one chunk, are.
     #[inline]
     #[must_use]
     pub fn only_slice(&self, column: usize) -> Option<OnlySlice<'_>> {
-        let (slices, columns) = (self.slices.as_slice(), self.columns.as_slice());
+        let (slices, columns) = (self.pattern.slices(), self.pattern.columns());
         // Every column has a slice, so that as many slices as columns are one each.
         if slices.len() != columns.len() {
             return None;
@@ -119,21 +135,42 @@ impl Trajectory {
         let chunk = self.chunks.get(usize::try_from(slice.chunk).ok()?)?;
         let index = usize::try_from(slice.index).ok()?;
         let squeeze = columns.get(column)?.squeeze;
-        let (chunk_number, offset, length) = (slice.chunk, slice.offset, slice.length);
-        Some(OnlySlice { chunk, chunk_number, index, offset, length, squeeze })
+        let (chunk_number, offset) = (slice.chunk, slice.offset.wrapping_add(self.first_row(slice.chunk)));
+        Some(OnlySlice { chunk, chunk_number, index, offset, length: slice.length, squeeze })
     }
 
-    fn view(&self, index: usize) -> Column<'_> {
-        let end_of = |column: usize| {
-            let end = self.columns.get(column).map_or(0, |span| span.slices_end);
-            usize::try_from(end).unwrap_or(usize::MAX)
-        };
-        let start = index.checked_sub(1).map_or(0, end_of);
-        Column {
-            chunks: &self.chunks,
-            slices: self.slices.get(start..end_of(index)).unwrap_or_default(),
-            squeeze: self.columns.get(index).is_some_and(|span| span.squeeze),
-        }
+    fn view(&self) -> Columns<'_> {
+        let (spans, slices) = (self.pattern.columns(), self.pattern.slices());
+        Columns { chunks: &self.chunks, first: self.first, spans, slices }
+    }
+}
+
+/// The columns of a trajectory, or of what is to become one.
+#[derive(Clone, Copy)]
+pub(super) struct Columns<'a> {
+    pub(super) chunks: &'a [Arc<Chunk>],
+    pub(super) first: u32,
+    pub(super) spans: &'a [ColumnSpan],
+    pub(super) slices: &'a [Slice],
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn columns(self) -> impl ExactSizeIterator<Item = Column<'a>> {
+        let mut start = 0;
+        self.spans.iter().map(move |span| {
+            let end = usize::try_from(span.slices_end).unwrap_or(usize::MAX);
+            let slices = self.slices.get(start..end).unwrap_or_default();
+            start = end;
+            Column { chunks: self.chunks, first: self.first, slices, squeeze: span.squeeze }
+        })
+    }
+
+    fn column(self, index: usize) -> Option<Column<'a>> {
+        let end_of = |span: &ColumnSpan| usize::try_from(span.slices_end).unwrap_or(usize::MAX);
+        let span = self.spans.get(index)?;
+        let start = index.checked_sub(1).and_then(|before| self.spans.get(before)).map_or(0, end_of);
+        let slices = self.slices.get(start..end_of(span)).unwrap_or_default();
+        Some(Column { chunks: self.chunks, first: self.first, slices, squeeze: span.squeeze })
     }
 }
 
@@ -145,15 +182,18 @@ impl<'a> Column<'a> {
     }
 
     /// The slices to be concatenated, at least one.
-    #[must_use]
-    pub fn slices(&self) -> &'a [Slice] {
-        self.slices
+    pub fn slices(&self) -> impl ExactSizeIterator<Item = Slice> + Clone + 'a {
+        let first = self.first;
+        self.slices.iter().map(move |slice| {
+            let offset = slice.offset.wrapping_add(first_row(first, slice.chunk));
+            Slice { offset, ..*slice }
+        })
     }
 
     /// Number of rows of all slices together, before squeezing.
     #[must_use]
     pub fn rows(&self) -> u32 {
-        self.slices.iter().fold(0, |rows, slice| rows.saturating_add(slice.length))
+        self.slices.iter().fold(0, |rows: u32, slice| rows.saturating_add(slice.length))
     }
 
     /// Type of the elements.
@@ -201,7 +241,7 @@ impl<'a> Column<'a> {
 
     /// Header of the first slice's tensor; all slices agree in type and shape of a row.
     pub(super) fn header(&self) -> Option<&'a ColumnHeader> {
-        self.header_of(self.slices.first()?)
+        self.header_of(&self.slices().next()?)
     }
 }
 
@@ -211,6 +251,6 @@ mod tests {
 
     #[test]
     fn one_column_of_one_slice_is_small_and_inline() {
-        assert!(size_of::<Trajectory>() <= 80, "Trajectory takes {} bytes", size_of::<Trajectory>());
+        assert!(size_of::<Trajectory>() <= 56, "Trajectory takes {} bytes", size_of::<Trajectory>());
     }
 }

@@ -1,13 +1,13 @@
 //! The checks that a trajectory passes once, when it is built.
 
 use super::TrajectoryError;
-use super::stored::{Column, Slice, Trajectory};
+use super::stored::{Column, Columns, Slice};
 use crate::Shape;
 use crate::chunk::ColumnHeader;
 use crate::limits::MAX_TRAJECTORY_BYTES;
 
-pub(super) fn trajectory(draft: &Trajectory) -> Result<(), TrajectoryError> {
-    if draft.columns.is_empty() {
+pub(super) fn trajectory(draft: Columns<'_>) -> Result<(), TrajectoryError> {
+    if draft.spans.is_empty() {
         return Err(TrajectoryError::NoColumns);
     }
     let countable = |len: usize| u32::try_from(len).is_ok();
@@ -27,14 +27,14 @@ pub(super) fn trajectory(draft: &Trajectory) -> Result<(), TrajectoryError> {
 
 /// Checks a column and returns its number of rows and the size of one.
 fn check_column(index: usize, column: Column<'_>) -> Result<(u64, u64), TrajectoryError> {
-    let first = column.slices().first().ok_or(TrajectoryError::EmptyColumn { column: index })?;
-    let first = header(index, column, first)?;
+    let first = column.slices().next().ok_or(TrajectoryError::EmptyColumn { column: index })?;
+    let first = header(index, column, &first)?;
     let mut rows = 0_u64;
     for slice in column.slices() {
-        let header = header(index, column, slice)?;
-        check_rows(index, column, slice, header)?;
-        if header.dtype != first.dtype || header.cell_dims() != first.cell_dims() {
-            return Err(mixed(index, column, slice, first, header));
+        let header = header(index, column, &slice)?;
+        check_rows(index, column, &slice, header)?;
+        if !header.has_rows_like(first) {
+            return Err(mixed(index, column, &slice, first, header));
         }
         rows += u64::from(slice.length);
     }

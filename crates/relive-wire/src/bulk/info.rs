@@ -59,29 +59,28 @@ impl InfoLayout {
         }
     }
 
-    /// What is told of the sample at a place; none beyond the last, and if `bytes` are too few.
-    #[must_use]
-    pub fn read(&self, bytes: &[u8], at: usize) -> Option<BatchInfo> {
-        if at >= self.samples {
-            return None;
-        }
-        Some(BatchInfo {
-            key: u64::from_le_bytes(self.get(bytes, 0, at)?),
-            probability: f64::from_le_bytes(self.get(bytes, 1, at)?),
-            priority: f64::from_le_bytes(self.get(bytes, 2, at)?),
-            table_size: u64::from_le_bytes(self.get(bytes, 3, at)?),
-            inserted_at: i64::from_le_bytes(self.get(bytes, 4, at)?),
-            times_sampled: i32::from_le_bytes(get(bytes, self.samples * WIDE * 8 + at * 4)?),
-            rate_limited: get::<1>(bytes, self.samples * (WIDE * 8 + 4) + at)? != [0],
+    /// What is told of each sample; none if `bytes` are too few.
+    pub fn read<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = BatchInfo> + use<'b> {
+        let samples = self.samples;
+        let wide = |array| elements::<8>(bytes, array * samples * 8, samples);
+        let [keys, probabilities, priorities, sizes, inserts] = [0, 1, 2, 3, 4].map(wide);
+        let times = elements::<4>(bytes, samples * WIDE * 8, samples);
+        let limited = elements::<1>(bytes, samples * (WIDE * 8 + 4), samples);
+        let wide = keys.iter().zip(probabilities).zip(priorities).zip(sizes).zip(inserts);
+        let all = wide.zip(times.iter().zip(limited));
+        all.map(|(((((key, probability), priority), size), inserted), (times, limited))| BatchInfo {
+            key: u64::from_le_bytes(*key),
+            probability: f64::from_le_bytes(*probability),
+            priority: f64::from_le_bytes(*priority),
+            table_size: u64::from_le_bytes(*size),
+            inserted_at: i64::from_le_bytes(*inserted),
+            times_sampled: i32::from_le_bytes(*times),
+            rate_limited: *limited != [0],
         })
     }
 
     fn put(&self, out: &mut [u8], array: usize, at: usize, value: [u8; 8]) {
         put(out, (array * self.samples + at) * 8, value);
-    }
-
-    fn get(&self, bytes: &[u8], array: usize, at: usize) -> Option<[u8; 8]> {
-        get(bytes, (array * self.samples + at) * 8)
     }
 }
 
@@ -95,8 +94,9 @@ fn put<const N: usize>(out: &mut [u8], at: usize, value: [u8; N]) {
     }
 }
 
-fn get<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(range(at, N))?.try_into().ok()
+/// The elements of an array; none if the bytes end before them.
+fn elements<const N: usize>(bytes: &[u8], start: usize, count: usize) -> &[[u8; N]] {
+    bytes.get(range(start, count.saturating_mul(N))).unwrap_or_default().as_chunks().0
 }
 
 #[cfg(test)]
@@ -119,8 +119,7 @@ mod tests {
         let layout = InfoLayout::of(infos.len());
         let mut bytes = vec![0xff; layout.size_bytes()];
         layout.write(infos.iter().copied(), &mut bytes);
-        let read: Vec<BatchInfo> = (0..6).map_while(|at| layout.read(&bytes, at)).collect();
-        assert_eq!(read, infos);
-        assert_eq!(layout.read(&bytes[..8], 4), None);
+        assert_eq!(layout.read(&bytes).collect::<Vec<_>>(), infos);
+        assert_eq!(layout.read(&bytes[..8]).count(), 0);
     }
 }

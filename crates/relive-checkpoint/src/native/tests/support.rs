@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relive_table::{
     CheckpointProgress, ItemData, Snapshot, StoredItem, TableConfig, TableCounters, TableSnapshot, Timestamp,
 };
-use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
+use relive_tensor::{Chunk, Codec, Column, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
 
 use crate::native::Store;
 use crate::native::save::Sizes;
@@ -109,8 +109,8 @@ pub(super) fn told(snapshot: &Snapshot) -> String {
 /// An item, less what its table is.
 pub(super) fn told_item(item: &StoredItem) -> String {
     let data = &item.data;
-    let slices: Vec<_> =
-        data.trajectory.columns().map(|column| (column.squeeze(), column.slices().to_vec())).collect();
+    let told = |column: Column<'_>| (column.squeeze(), column.slices().collect::<Vec<_>>());
+    let slices: Vec<_> = data.trajectory.columns().map(told).collect();
     let columns = data.trajectory.decode().unwrap();
     let ranges: Vec<_> = data.trajectory.chunks().iter().map(|chunk| (chunk.key(), chunk.range())).collect();
     let numbers = (data.key, data.sequence, data.inserted_at, item.priority, item.times_sampled);

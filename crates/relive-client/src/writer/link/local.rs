@@ -13,7 +13,7 @@ use relive_engine::{
     Accepted, Confirmations, Engine, EngineError, MemoryGate, Operation, Outcome, TableHandle,
 };
 use relive_table::NewItem;
-use relive_tensor::Ledger;
+use relive_tensor::{Ledger, TrajectoryBuilder};
 
 use super::goal::{Goal, Limits, Pending, by_table, closed};
 use super::remote::Unconfirmed;
@@ -51,6 +51,8 @@ struct State {
     table: Option<TableHandle>,
     /// Kept for its memory.
     confirmed: Vec<u64>,
+    /// Remembers how the items before were put together.
+    builder: TrajectoryBuilder,
 }
 
 impl LocalLink {
@@ -248,11 +250,12 @@ impl State {
         let Some(table) = self.table.clone() else { return Ok(()) };
         let accepted = match run.as_slice() {
             [item] => {
-                let item = item.to_new_item().map_err(|error| self.fail(error))?;
+                let item = item.to_new_item(&mut self.builder).map_err(|error| self.fail(error))?;
                 table.insert(std::iter::once(item), who, confirmations, &mut self.confirmed)
             }
             items => {
-                let items: Result<Vec<NewItem>> = items.iter().map(PendingItem::to_new_item).collect();
+                let items = items.iter().map(|item| item.to_new_item(&mut self.builder));
+                let items: Result<Vec<NewItem>> = items.collect();
                 let items = items.map_err(|error| self.fail(error))?;
                 table.insert(items, who, confirmations, &mut self.confirmed)
             }

@@ -1,0 +1,135 @@
+//! A chunk that is stored as it is: the sizes of all of it are known before it is written.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::cut::{Cut, CutColumn};
+use crate::chunk::{ChunkFault, ColumnHeader, Encoded, SequenceRange};
+use crate::codec::Codec;
+use crate::limits::MAX_CHUNK_BYTES;
+use crate::tensor::to_u64;
+use crate::{DType, Shape};
+
+/// A [`Cut`] all columns of which are stored as they are.
+#[derive(Debug)]
+pub struct PlainCut<'a> {
+    key: u64,
+    range: SequenceRange,
+    columns: SmallVec<[PlainColumn<'a>; 8]>,
+    /// Bytes of all payloads.
+    size: usize,
+}
+
+/// A column of a [`PlainCut`].
+#[derive(Debug)]
+pub struct PlainColumn<'a> {
+    column: &'a CutColumn<'a>,
+    codec: Codec,
+    shape: Shape,
+    /// What the codec has before the rows.
+    head: SmallVec<[u8; 10]>,
+}
+
+impl<'a> PlainCut<'a> {
+    pub(super) fn new(cut: &Cut<'_>) -> Self {
+        Self { key: cut.key, range: cut.range, columns: SmallVec::with_capacity(cut.columns.len()), size: 0 }
+    }
+
+    pub(super) fn add(&mut self, column: &'a CutColumn<'a>, codec: Codec) -> Result<(), ChunkFault> {
+        let head = match codec {
+            Codec::Raw => SmallVec::new(),
+            _ => Codec::stored_head(column.num_bytes())?,
+        };
+        self.size += head.len() + column.num_bytes();
+        if to_u64(self.size) > MAX_CHUNK_BYTES {
+            return Err(ChunkFault::Frame { size: to_u64(self.size) });
+        }
+        let shape = Shape::batched(column.rows(), column.cell_dims);
+        self.columns.push(PlainColumn { column, codec, shape, head });
+        Ok(())
+    }
+
+    /// Key of the chunk.
+    #[must_use]
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Episode and steps covered.
+    #[must_use]
+    pub fn range(&self) -> SequenceRange {
+        self.range
+    }
+
+    /// Its columns, in the order in which the chunk has them.
+    #[must_use]
+    pub fn columns(&self) -> &[PlainColumn<'a>] {
+        &self.columns
+    }
+
+    /// The frame and what is in it: copied once, to where it stays.
+    pub(super) fn encode(&self) -> Encoded {
+        let mut headers = SmallVec::with_capacity(self.columns.len());
+        let mut start = 0_u32;
+        for column in &self.columns {
+            // All of them together are within the limit of a chunk.
+            let end = start + u32::try_from(column.len()).unwrap_or(0);
+            let (dtype, codec, shape) = (column.dtype(), column.codec, column.shape.clone());
+            headers.push(ColumnHeader { dtype, codec, shape, span: start..end });
+            start = end;
+        }
+        if let [PlainColumn { column, codec: Codec::Raw, .. }] = self.columns.as_slice()
+            && let Some(bytes) = column.whole()
+        {
+            // Memory that is filled piece by piece has to be cleared first.
+            return (bytes.into(), headers);
+        }
+        let mut frame = bytemuck::allocation::zeroed_arc_slice(self.size);
+        let mut rest = Arc::get_mut(&mut frame).unwrap_or_default();
+        for part in self.columns.iter().flat_map(PlainColumn::parts) {
+            let (place, after) = rest.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            rest = after;
+        }
+        (frame, headers)
+    }
+}
+
+impl PlainColumn<'_> {
+    /// Type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.column.dtype
+    }
+
+    /// The codec whose readers read it.
+    #[must_use]
+    pub fn codec(&self) -> Codec {
+        self.codec
+    }
+
+    /// Shape of the whole column; the leading dimension is the number of rows.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Bytes of the elements.
+    #[must_use]
+    pub fn num_bytes(&self) -> usize {
+        self.column.num_bytes()
+    }
+
+    /// Bytes of the payload.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a column has rows")]
+    pub fn len(&self) -> usize {
+        self.head.len() + self.column.num_bytes()
+    }
+
+    /// The payload, in some pieces.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(self.head.as_slice()).chain(self.column.parts())
+    }
+}

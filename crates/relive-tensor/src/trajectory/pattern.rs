@@ -1,0 +1,182 @@
+//! How columns are cut out of an item's chunks. Items of a writer are mostly cut in the same way, and share it.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+
+use super::stored::{ColumnSpan, Slice};
+
+/// The slices of all columns. In the item's first chunk offsets count from a first row, which each item has of its own; those before it wrap
+/// around. Small columns share a chunk of many steps, while large ones beside them have one for each step.
+#[derive(Clone, Debug)]
+pub(super) enum Pattern {
+    /// One column of one slice, which needs no memory elsewhere.
+    One {
+        span: ColumnSpan,
+        slice: Slice,
+    },
+    Several(Arc<Slices>),
+}
+
+#[derive(Debug)]
+pub(super) struct Slices {
+    /// Of the others, so that most that are not equal differ here.
+    hash: u64,
+    columns: Box<[ColumnSpan]>,
+    slices: Box<[Slice]>,
+}
+
+/// What offsets in a chunk count from, in an item whose first row is `first`.
+pub(super) fn first_row(first: u32, chunk: u32) -> u32 {
+    if chunk == 0 { first } else { 0 }
+}
+
+impl Pattern {
+    pub(super) fn columns(&self) -> &[ColumnSpan] {
+        match self {
+            Self::One { span, .. } => std::slice::from_ref(span),
+            Self::Several(several) => &several.columns,
+        }
+    }
+
+    pub(super) fn slices(&self) -> &[Slice] {
+        match self {
+            Self::One { slice, .. } => std::slice::from_ref(slice),
+            Self::Several(several) => &several.slices,
+        }
+    }
+}
+
+impl Pattern {
+    /// Alike for patterns that are, and mostly for no others.
+    pub(super) fn hash(&self) -> u64 {
+        match self {
+            Self::One { span, slice } => {
+                u64::from(slice.length) << 32 | u64::from(slice.index) << 1 | u64::from(span.squeeze)
+            }
+            Self::Several(several) => several.hash,
+        }
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Several(one), Self::Several(other)) => Arc::ptr_eq(one, other) || one.is(other),
+            (Self::One { span, slice }, Self::One { span: other_span, slice: other }) => {
+                (span, slice) == (other_span, other)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Slices {
+    fn is(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.columns == other.columns && self.slices == other.slices
+    }
+}
+
+/// Patterns that are remembered. Windows of a sequence that was added at once lie in its chunks in as many ways as there are windows.
+const RECENT: usize = 16;
+
+/// The patterns that came last.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    recent: Vec<Arc<Slices>>,
+    /// The one that was found last: mostly it is the next one as well, or the one behind it.
+    last: usize,
+    hasher: FixedState,
+}
+
+impl Patterns {
+    /// The pattern with these columns and slices, whose offsets in the first chunk count from `first`.
+    pub(super) fn of(&mut self, columns: &[ColumnSpan], slices: &[Slice], first: u32) -> Pattern {
+        let relative = |slice: &Slice| Slice {
+            offset: slice.offset.wrapping_sub(first_row(first, slice.chunk)),
+            ..*slice
+        };
+        if let ([span], [slice]) = (columns, slices) {
+            return Pattern::One { span: *span, slice: relative(slice) };
+        }
+        let is_it = |known: &Arc<Slices>| {
+            known.slices.iter().copied().eq(slices.iter().map(relative)) && *known.columns == *columns
+        };
+        let likely = [self.last, self.last + 1];
+        if let Some(at) = likely.into_iter().find(|at| self.recent.get(*at).is_some_and(is_it)) {
+            return self.known(at);
+        }
+        let mut hasher = self.hasher.build_hasher();
+        columns.hash(&mut hasher);
+        slices.iter().map(relative).for_each(|slice| slice.hash(&mut hasher));
+        let hash = hasher.finish();
+        let found = self.recent.iter().position(|known| known.hash == hash && is_it(known));
+        let at = found.unwrap_or_else(|| {
+            let slices = slices.iter().map(relative).collect();
+            self.remember(Arc::new(Slices { hash, columns: columns.into(), slices }))
+        });
+        self.known(at)
+    }
+
+    fn known(&mut self, at: usize) -> Pattern {
+        self.last = at;
+        match self.recent.get(at) {
+            Some(known) => Pattern::Several(Arc::clone(known)),
+            None => unreachable!("pattern {at} of {} was just found", self.recent.len()),
+        }
+    }
+
+    /// Remembers a pattern behind the last one, in the place of another if there are many; gives its place.
+    fn remember(&mut self, new: Arc<Slices>) -> usize {
+        if self.recent.len() < RECENT {
+            self.recent.push(new);
+            return self.recent.len() - 1;
+        }
+        let at = (self.last + 1) % RECENT;
+        if let Some(place) = self.recent.get_mut(at) {
+            *place = new;
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(offset: u32, length: u32) -> Slice {
+        Slice { chunk: 0, offset, length, index: 0 }
+    }
+
+    fn of(patterns: &mut Patterns, slices: [Slice; 2]) -> Pattern {
+        let span = |slices_end| ColumnSpan { slices_end, squeeze: false };
+        patterns.of(&[span(1), span(2)], &slices, slices[0].offset)
+    }
+
+    fn is_shared(some: &Pattern, other: &Pattern) -> bool {
+        std::ptr::eq(some.slices(), other.slices())
+    }
+
+    #[test]
+    fn what_is_cut_alike_shares_its_pattern_wherever_it_begins() {
+        let mut patterns = Patterns::default();
+        let first = of(&mut patterns, [slice(3, 2), slice(1, 2)]);
+        assert_eq!(first.slices()[1].offset.wrapping_add(3), 1);
+        for length in (3..).take(RECENT - 1) {
+            assert_ne!(of(&mut patterns, [slice(3, length), slice(1, 2)]), first);
+            assert!(is_shared(&of(&mut patterns, [slice(9, 2), slice(7, 2)]), &first));
+        }
+        let apart =
+            |offset| of(&mut Patterns::default(), [slice(offset, 1), Slice { chunk: 1, ..slice(0, 1) }]);
+        assert!(apart(3) == apart(4), "of other chunks rows are counted as they are");
+        let other = of(&mut Patterns::default(), [slice(2, 2), slice(0, 2)]);
+        assert!(other == first && !is_shared(&other, &first));
+        for length in 100..200 {
+            of(&mut patterns, [slice(0, length), slice(0, 2)]);
+        }
+        assert_eq!(patterns.recent.len(), RECENT);
+        let again = of(&mut patterns, [slice(3, 2), slice(1, 2)]);
+        assert!(again == first && !is_shared(&again, &first), "it was forgotten");
+    }
+}
