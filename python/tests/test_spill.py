@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+import time
 
 import numpy as np
 import pytest
+from conftest import PATIENCE_S
 
 import relive
 
@@ -53,10 +55,13 @@ def test_a_disk_that_takes_no_more_is_told(tmp_path: pathlib.Path) -> None:
         assert client.status()["spill_error"] is None
         shutil.rmtree(tmp_path / "spill")
         (tmp_path / "spill").write_text("a file where the folder was")
-        for index in range(25):
-            client.insert([np.int64(index), _values(index)], {"t": 1.0}, timeout=30.0)
-            if client.status()["spill_error"]:
-                break
+        # More than memory has room for: as soon as it is full, an insert waits in vain.
+        with pytest.raises(relive.DeadlineExceededError):
+            for index in range(100):
+                client.insert([np.int64(index), _values(index)], {"t": 1.0}, timeout=2.0)
+        until = time.monotonic() + PATIENCE_S
+        while client.status()["spill_error"] is None:
+            assert time.monotonic() < until, "that nothing can be moved to disk is told"
         assert str(tmp_path / "spill") in client.status()["spill_error"]
 
 
