@@ -123,12 +123,12 @@ impl Driver {
         };
     }
 
-    /// The next item of a worker with the round that it was made for, none if there is none in time.
+    /// The next items of a worker with the round that they were made for, none if there are none in time.
     fn next<T: Carried>(
         &self,
         reader: &mut Option<Reader>,
         layouts: &Layouts,
-    ) -> Result<Option<(u32, u64, T)>> {
+    ) -> Result<Option<(u32, u64, Vec<T>)>> {
         let reader = match reader {
             Some(reader) => reader,
             place => place.insert(Reader::new(&self.client)?),
@@ -136,7 +136,10 @@ impl Driver {
         let Some(told) = reader.next_within(SLICE)? else { return Ok(None) };
         self.note(&told);
         match told.what {
-            What::Made { round, bytes } => Ok(Some((told.worker, round, filled(&bytes, layouts)?))),
+            What::Made { round, items } => {
+                let items = items.iter().map(|bytes| filled(bytes, layouts));
+                Ok(Some((told.worker, round, items.collect::<Result<_>>()?)))
+            }
             What::Failed(text) => Err(RlError::Worker { worker: told.worker, text }),
             What::Joined | What::Left => Ok(None),
         }
@@ -182,7 +185,9 @@ impl Driver {
     /// What workers make, as it comes.
     pub(crate) fn as_they_come<T: Carried>(self: &Arc<Driver>, layouts: Layouts) -> Flow<T> {
         let driver = Arc::clone(self);
-        let results = Flow::from_pull("workers", AsTheyCome { driver, layouts, reader: None });
+        let items = Vec::new().into_iter();
+        let results = AsTheyCome { driver, layouts, reader: None, items, source: None };
+        let results = Flow::from_pull("workers", results);
         results.try_for_each(|result: Result<T>| result)
     }
 }
@@ -232,7 +237,7 @@ impl<T: Carried> Rounds<T> {
             begun.ordered = Instant::now();
             driver.order(begun)?;
         }
-        let Some((worker, round, item)) = driver.next(&mut self.reader, &self.layouts)? else {
+        let Some((worker, round, items)) = driver.next(&mut self.reader, &self.layouts)? else {
             return Ok(None);
         };
         let worker = usize::try_from(worker).unwrap_or(usize::MAX);
@@ -240,7 +245,7 @@ impl<T: Carried> Rounds<T> {
         if round == begun.order.round
             && let Some(place @ None) = begun.made.get_mut(worker)
         {
-            *place = Some(item);
+            *place = items.into_iter().next();
         }
         if begun.made.iter().any(Option::is_none) {
             return Ok(None);
@@ -278,17 +283,28 @@ impl<T: Carried> Pull<Result<Vec<T>>> for Rounds<T> {
     }
 }
 
-struct AsTheyCome {
+struct AsTheyCome<T> {
     driver: Arc<Driver>,
     layouts: Layouts,
     reader: Option<Reader>,
+    /// Those that came together, and were not given yet.
+    items: std::vec::IntoIter<T>,
+    source: Option<Source>,
 }
 
-impl<T: Carried> Pull<Result<T>> for AsTheyCome {
+impl<T: Carried> Pull<Result<T>> for AsTheyCome<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<T>> {
+        if let Some(item) = self.items.next() {
+            return Poll::Ready(Some(Ok(Tagged { item: Ok(item), source: self.source })));
+        }
         match self.driver.next(&mut self.reader, &self.layouts) {
-            Ok(Some((worker, _, item))) => {
-                Poll::Ready(Some(Ok(Tagged { item: Ok(item), source: Some(Source(worker)) })))
+            Ok(Some((worker, _, items))) => {
+                self.items = items.into_iter();
+                self.source = Some(Source(worker));
+                match self.items.next() {
+                    Some(item) => Poll::Ready(Some(Ok(Tagged { item: Ok(item), source: self.source }))),
+                    None => again(turn),
+                }
             }
             Ok(None) => again(turn),
             Err(error) => Poll::Ready(Some(Ok(Tagged { item: Err(error), source: None }))),

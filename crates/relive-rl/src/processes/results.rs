@@ -37,8 +37,8 @@ pub(super) struct Told {
 pub(super) enum What {
     /// It has joined the run.
     Joined,
-    /// An item of its stream, made for a round if the plan has rounds.
-    Made { round: u64, bytes: Vec<u8> },
+    /// Items of its stream: one for a round if the plan has rounds, otherwise as many as were made in a moment.
+    Made { round: u64, items: Vec<Vec<u8>> },
     /// It has failed; a text for people.
     Failed(String),
     /// It has seen that the run is over.
@@ -47,23 +47,23 @@ pub(super) enum What {
 
 impl Told {
     fn to_bytes(&self) -> Vec<u8> {
-        let (mut kind, mut round, mut bytes) = match &self.what {
+        let (mut kind, mut round, mut parts) = match &self.what {
             What::Joined => (0_u8, 0, Vec::new()),
-            What::Made { round, bytes } => (1, *round, bytes.clone()),
-            What::Failed(text) => (2, 0, text.clone().into_bytes()),
+            What::Made { round, items } => (1, *round, items.clone()),
+            What::Failed(text) => (2, 0, vec![text.clone().into_bytes()]),
             What::Left => (3, 0, Vec::new()),
         };
         let mut worker = self.worker;
-        state::save(|state| visit(state, &mut worker, &mut kind, &mut round, &mut bytes))
+        state::save(|state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Told> {
-        let (mut worker, mut kind, mut round, mut content) = (0, 0, 0, Vec::new());
-        state::restore(WHAT, bytes, |state| visit(state, &mut worker, &mut kind, &mut round, &mut content))?;
+        let (mut worker, mut kind, mut round, mut parts) = (0, 0, 0, Vec::new());
+        state::restore(WHAT, bytes, |state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))?;
         let what = match kind {
             0 => What::Joined,
-            1 => What::Made { round, bytes: content },
-            2 => What::Failed(String::from_utf8_lossy(&content).into_owned()),
+            1 => What::Made { round, items: parts },
+            2 => What::Failed(String::from_utf8_lossy(&parts.concat()).into_owned()),
             3 => What::Left,
             kind => return Err(RlError::state(WHAT, format_args!("it is of kind {kind}"))),
         };
@@ -71,11 +71,11 @@ impl Told {
     }
 }
 
-fn visit(state: &mut State<'_>, worker: &mut u32, kind: &mut u8, round: &mut u64, bytes: &mut Vec<u8>) {
+fn visit(state: &mut State<'_>, worker: &mut u32, kind: &mut u8, round: &mut u64, parts: &mut Vec<Vec<u8>>) {
     state.field(worker);
     state.field(kind);
     state.field(round);
-    state.bytes(bytes);
+    state.list(parts, Vec::new, |state, part| state.bytes(part));
 }
 
 const WHAT: &str = "a result";
@@ -155,7 +155,7 @@ mod tests {
         let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
         let told = [
             What::Joined,
-            What::Made { round: 7, bytes: vec![1, 2, 3] },
+            What::Made { round: 7, items: vec![vec![1, 2, 3], Vec::new()] },
             What::Failed("it has no wheels".to_owned()),
             What::Left,
         ];

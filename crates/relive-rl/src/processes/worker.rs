@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use relive_client::blocking::Client;
+use relive_flow::Flow;
 
 use super::job::{self, Job};
 use super::orders::Orders;
@@ -31,6 +32,12 @@ const FRESH: Duration = Duration::from_millis(2);
 
 /// Time from one report of what was done to the next.
 const REPORT_EVERY: Duration = Duration::from_millis(50);
+
+/// Items that are made within this time go together: about as long as one takes to be sent.
+const TOGETHER: Duration = Duration::from_micros(200);
+
+/// Bytes from which on items go without others: a message has room for some of them.
+const MAX_BYTES_TOGETHER: usize = 1 << 20;
 
 /// How long an order is waited for before the worker looks whether the run goes on.
 const SLICE: Duration = Duration::from_millis(100);
@@ -274,7 +281,7 @@ impl Shift {
                     last = Some(order.round);
                     self.take_version(Some(order.version))?;
                     let Some(bytes) = flow.next().transpose()? else { break };
-                    self.put(results, order.round, bytes)?;
+                    self.put(results, order.round, vec![bytes])?;
                 }
             }
             Stream::AsTheyCome(mut flow) => {
@@ -282,8 +289,11 @@ impl Shift {
                     if self.looked.lock().elapsed() >= FRESH {
                         self.look()?;
                     }
-                    let Some(bytes) = flow.next().transpose()? else { break };
-                    self.put(results, 0, bytes)?;
+                    let items = together(&mut flow)?;
+                    if items.is_empty() {
+                        break;
+                    }
+                    self.put(results, 0, items)?;
                 }
             }
             Stream::Acting(mut flow) => {
@@ -294,7 +304,7 @@ impl Shift {
                     report.add(acted);
                     if reported.elapsed() >= REPORT_EVERY {
                         reported = Instant::now();
-                        self.put(results, 0, report.take())?;
+                        self.put(results, 0, vec![report.take()])?;
                     }
                 }
             }
@@ -302,13 +312,27 @@ impl Shift {
         Ok(())
     }
 
-    fn put(&self, results: &mut Results, round: u64, bytes: Vec<u8>) -> Result<()> {
-        self.tell(results, What::Made { round, bytes })
+    fn put(&self, results: &mut Results, round: u64, items: Vec<Vec<u8>>) -> Result<()> {
+        self.tell(results, What::Made { round, items })
     }
 
     fn tell(&self, results: &mut Results, what: What) -> Result<()> {
         results.put(&Told { worker: self.number, what }, || !self.is_over()).map(drop)
     }
+}
+
+/// The next items, as many as are made in a moment: one, unless they are made faster than they can be sent. None at the end.
+fn together(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    let until = Instant::now() + TOGETHER;
+    while let Some(item) = flow.next().transpose()? {
+        bytes += item.len();
+        items.push(item);
+        if Instant::now() >= until || bytes >= MAX_BYTES_TOGETHER {
+            break;
+        }
+    }
+    Ok(items)
 }
 
 /// What was done since the last report, as one.
