@@ -3,10 +3,11 @@
 >>> result = DQN(n_step=3).train("catch/0", steps=9_000)  # doctest: +SKIP
 >>> result.mean_return_last_100, result.policy(observation)  # doctest: +SKIP
 
-Agents run in Rust. An environment is named by its identifier (``"catch/0"`` and the others of bsuite, ``"CartPole-v1"``,
-``"Acrobot-v1"``, ``"MountainCar-v0"``; ``make`` gives them to Python code, too), and then runs in Rust as well, without the
-interpreter; or it is any environment of Gymnasium or with dm_env's interface, which is stepped in Python. Neither of these
-packages is imported unless it is used.
+The agents ``DQN``, ``PPO``, ``A2C``, ``A3C`` and ``SAC`` run in Rust. An environment is named by its identifier (``"catch/0"`` and the
+others of bsuite, ``"CartPole-v1"``, ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``; ``make``
+gives them to Python code, too), and then runs in Rust as well, without the interpreter; or it is any environment of Gymnasium or
+with dm_env's interface, which is stepped in Python. Neither of these packages is imported unless it is used. What an agent has
+learned is a ``Policy``, of the same class for all agents.
 """
 
 from __future__ import annotations
