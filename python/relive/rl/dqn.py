@@ -20,10 +20,10 @@ class DQNConfig(Settings):
 
     Args:
       batch_size: transitions of a batch.
-      samples_per_insert: how often each step is learned from, on average.
+      samples_per_insert: how often each transition is learned from, on average.
       n_step: steps of a transition.
       discount: the agent's discount γ.
-      min_replay_size: steps before learning begins.
+      min_replay_size: transitions before learning begins.
       max_replay_size: transitions that are kept.
       priority_exponent: how much priorities count when transitions are sampled; 0: not at all.
       importance_sampling_exponent: how much of the bias that this brings is taken back by weights, β.

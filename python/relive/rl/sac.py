@@ -15,11 +15,11 @@ class SACConfig(Settings):
 
     Args:
       batch_size: transitions of a batch.
-      samples_per_insert: how often each step is learned from, on average; as ``batch_size``, one gradient step for each step in
+      samples_per_insert: how often each transition is learned from, on average; as ``batch_size``, one gradient step for each step in
         the environment.
       n_step: steps of a transition.
       discount: the agent's discount γ.
-      min_replay_size: steps before learning begins.
+      min_replay_size: transitions before learning begins.
       max_replay_size: transitions that are kept.
       learning_rate: step size of Adam, for policy, critics and temperature.
       tau: how far the target critics move towards the critics with each batch, τ.

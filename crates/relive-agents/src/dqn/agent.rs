@@ -31,7 +31,7 @@ impl Agent for DqnConfig {
             name: TABLE,
             batch_size: self.batch_size,
             samples_per_insert: self.samples_per_insert,
-            min_size: self.min_replay_size.max(self.batch_size),
+            min_size: self.min_replay_size,
             max_size: self.max_replay_size,
             burst: self.n_step,
         };

@@ -15,13 +15,13 @@ const MAX_ATOMS: usize = 4_096;
 pub struct DqnConfig {
     /// Transitions of a batch.
     pub batch_size: usize,
-    /// How often each step is learned from, on average.
+    /// How often each transition is learned from, on average.
     pub samples_per_insert: f64,
     /// Steps of a transition.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Steps before learning begins.
+    /// Transitions before learning begins.
     pub min_replay_size: usize,
     /// Transitions that are kept.
     pub max_replay_size: u64,

@@ -23,13 +23,13 @@ const TABLE: &str = "replay";
 pub struct SacConfig {
     /// Transitions of a batch.
     pub batch_size: usize,
-    /// How often each step is learned from, on average; as `batch_size`, one gradient step for each step in the environment.
+    /// How often each transition is learned from, on average; as `batch_size`, one gradient step for each step in the environment.
     pub samples_per_insert: f64,
     /// Steps of a transition.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Steps before learning begins.
+    /// Transitions before learning begins.
     pub min_replay_size: usize,
     /// Transitions that are kept.
     pub max_replay_size: u64,

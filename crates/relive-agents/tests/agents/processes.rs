@@ -22,7 +22,11 @@ fn named(name: &str) -> Result<MakeEnvironment> {
 }
 
 fn worker(client: &Client, number: u32) -> Result<Worked> {
-    work(&Worker { client, number, stop: &Stop::new() }, &relive_agents::from_json, &named)
+    work(
+        &Worker { client, number, awaits_next: false, stop: &Stop::new() },
+        &relive_agents::from_json,
+        &named,
+    )
 }
 
 /// A run whose tables are its own, served to so many workers; what it has come to, and what they have done.
@@ -111,16 +115,11 @@ fn a_run_on_a_server_goes_on_where_it_was() {
     let second = scope(|threads| {
         let acting = threads.spawn(|| {
             // The run is over until its driver is there again.
-            loop {
-                let worked = worker(&client, 0).unwrap();
-                if worked.env_steps > 0 {
-                    break worked;
-                }
-                std::thread::yield_now();
-            }
+            let worker = Worker { client: &client, number: 0, awaits_next: true, stop: &Stop::new() };
+            work(&worker, &relive_agents::from_json, &named)
         });
         let second = on_server(&client, small_dqn(), "catch/0", 1_000).unwrap();
-        acting.join().unwrap();
+        assert!(acting.join().unwrap().unwrap().env_steps > 0);
         second
     });
     assert!(second.summary.env_steps >= 1_000);
@@ -153,7 +152,11 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
     let stop = Stop::new();
     scope(|threads| {
         let acting = threads.spawn(|| {
-            work(&Worker { client: &client, number: 0, stop: &stop }, &relive_agents::from_json, &named)
+            work(
+                &Worker { client: &client, number: 0, awaits_next: false, stop: &stop },
+                &relive_agents::from_json,
+                &named,
+            )
         });
         let error = on_server(&client, wild, "catch/0", 400).unwrap_err();
         assert!(matches!(error.cause(), RlError::Diverged { .. }), "{error}");
@@ -176,7 +179,7 @@ fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
         let make = |_: &str| Ok(Arc::clone(&faulty));
         scope(|threads| {
             let acting = threads.spawn(|| {
-                let worker = Worker { client: &client, number: 0, stop: &Stop::new() };
+                let worker = Worker { client: &client, number: 0, awaits_next: false, stop: &Stop::new() };
                 work(&worker, &relive_agents::from_json, &make)
             });
             let error = crate::common::run_in(&agent, &options, &faulty).unwrap_err();
@@ -198,7 +201,7 @@ fn a_worker_that_no_round_waits_for_is_refused() {
         let refused = threads.spawn(|| worker(&client, 1));
         let acting = threads.spawn(|| {
             // The first fault is told to the driver, which ends: this one waits for the next.
-            let worker = Worker { client: &client, number: 0, stop: &Stop::new() };
+            let worker = Worker { client: &client, number: 0, awaits_next: false, stop: &Stop::new() };
             work(&worker, &relive_agents::from_json, &named)
         });
         let first = run(&agent, &RunOptions { actors: 1, processes: processes.clone(), ..options.clone() });

@@ -153,7 +153,7 @@ fn killed_and_resumed(what: &[&str]) {
 /// The newest checkpoint in a folder: their names rise.
 fn newest_checkpoint(folder: &Path) -> Option<OsString> {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter(|name| !name.to_string_lossy().starts_with('.')).max()
+    names.filter(|name| name.to_string_lossy().starts_with("checkpoint-")).max()
 }
 
 /// Each start of a run makes one more checkpoint than there was before.

@@ -34,9 +34,14 @@ pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
     path
 }
 
-/// An address at which nobody listens.
+/// An address at which nobody listens. Its port is below those that the system hands out (from 32,768 on), so that no other test gets it meanwhile.
 pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    let first = std::process::id() % 12_000;
+    let ports = (first..12_000).chain(0..first).map(|number| 20_000 + number);
+    let mut addresses = ports.map(|port| format!("127.0.0.1:{port}"));
+    addresses
+        .find(|address| TcpListener::bind(address).is_ok())
+        .expect("a port from 20,000 to 31,999 is free")
 }
 
 /// Sends a signal, such as `TERM`.
@@ -79,7 +84,12 @@ impl Served {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
-        let address = line.strip_prefix("relive listening on ").expect(&line).trim_end().to_owned();
+        let Some(address) = line.strip_prefix("relive listening on ") else {
+            let mut told = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+            panic!("the server has not begun to listen: {line}{told}");
+        };
+        let address = address.trim_end().to_owned();
         Self { child, address, stdout }
     }
 

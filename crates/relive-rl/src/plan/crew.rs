@@ -152,9 +152,17 @@ impl Crew {
         let executor = if self.has_threads() { Executor::Threads } else { Executor::Serial };
         let worker = move |shard| crew.worker(first + shard);
         let turns = ParFlow::from_states(&executor, workers, worker, |_| Some(()));
+        let serving = match &self.0.place {
+            Place::Worker { serving, .. } => Some(Arc::clone(serving)),
+            Place::Here { .. } | Place::Driver(_) => None,
+        };
         let rollouts = turns.on_each(move |turns, shard: &Shard<Result<RolloutWorker>>| {
-            let shard = shard.clone();
-            turns.try_for_each(move |()| shard.with(|worker| rollout(worker, steps)))
+            let (shard, serving) = (shard.clone(), serving.clone());
+            turns.try_for_each(move |()| {
+                let rollout = shard.with(|worker| rollout(worker, steps))?;
+                serving.iter().for_each(|serving| serving.note(&rollout.acted));
+                Ok::<_, RlError>(rollout)
+            })
         });
         for shard in rollouts.shards() {
             self.begin(&shard)?;

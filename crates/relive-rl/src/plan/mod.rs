@@ -11,7 +11,7 @@
 //! /// The plan of every agent that learns from what it has just seen.
 //! fn on_policy(crew: &Crew, learner: impl Learner<Batch = Rollout> + 'static, steps: usize) -> Result<Flow<Progress>> {
 //!     let learner = crew.learner(learner)?;
-//!     Ok(crew.rollouts(steps)?.sync().learn(learner))
+//!     Ok(crew.rollouts(steps)?.sync()?.learn(learner))
 //! }
 //! ```
 

@@ -118,9 +118,19 @@ impl Driver {
     fn note(&self, told: &Told) {
         let mut members = self.members.lock();
         match told.what {
-            What::Left => members.remove(&told.worker),
-            What::Joined | What::Made { .. } | What::Failed(_) => members.insert(told.worker),
-        };
+            What::Left => {
+                members.remove(&told.worker);
+            }
+            What::Joined if !members.insert(told.worker) => {
+                tracing::warn!(
+                    "worker {} has joined again; if the one before has not ended, give each a --number of its own",
+                    told.worker
+                );
+            }
+            What::Joined | What::Made { .. } | What::Failed(_) => {
+                members.insert(told.worker);
+            }
+        }
     }
 
     /// The next items of a worker with the round that they were made for, none if there are none in time.

@@ -75,7 +75,9 @@ fn visit(state: &mut State<'_>, worker: &mut u32, kind: &mut u8, round: &mut u64
     state.field(worker);
     state.field(kind);
     state.field(round);
-    state.list(parts, Vec::new, |state, part| state.bytes(part));
+    state.list(parts, Vec::new, |state, part| {
+        state.bytes(part);
+    });
 }
 
 const WHAT: &str = "a result";

@@ -1,15 +1,19 @@
 //! What a worker's process makes for the driver of the run: the part of the plan before its workers come together.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use parking_lot::Mutex;
 use relive_flow::Flow;
 
-use super::Carried;
+use super::{Carried, Worked};
 use crate::{Acted, Result, RlError, state};
 
 /// The place of a worker's process in a plan.
 #[derive(Default)]
 pub(crate) struct Serving {
     stream: Mutex<Option<Stream>>,
+    episodes: AtomicU64,
+    env_steps: AtomicU64,
 }
 
 /// What a worker makes, ready to be sent.
@@ -23,6 +27,20 @@ pub(super) enum Stream {
 }
 
 impl Serving {
+    /// Counts what was done here.
+    pub(crate) fn note(&self, acted: &[Acted]) {
+        for acted in acted {
+            self.env_steps.fetch_add(acted.env_steps, Ordering::Relaxed);
+            self.episodes.fetch_add(acted.episodes.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// What was done here so far.
+    pub(super) fn worked(&self) -> Worked {
+        let [episodes, env_steps] = [&self.episodes, &self.env_steps].map(|n| n.load(Ordering::Relaxed));
+        Worked { episodes, env_steps }
+    }
+
     /// An item of `flow` is made for each round.
     pub(crate) fn rounds<T: Carried>(&self, flow: Flow<T>) {
         self.serve(Stream::Rounds(to_bytes(flow)));

@@ -1,7 +1,7 @@
 //! A worker of a run, in a process of its own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -55,6 +55,8 @@ pub struct Worker<'a> {
     pub client: &'a Client,
     /// Tells it from the other workers; of a run with a fixed number of them, below that number.
     pub number: u32,
+    /// Whether a run that is over when the worker begins is one that another will follow, which it waits for.
+    pub awaits_next: bool,
     /// Ends it early.
     pub stop: &'a Stop,
 }
@@ -77,18 +79,21 @@ pub struct Worked {
 /// The agent or the environment cannot be made here, or is not that of the run; the first error of the environment or the policy, which ends the
 /// run, too.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
-    let Worker { client, number, stop } = *worker;
-    let progress = Arc::new(Progress::default());
+    let Worker { client, number, stop, .. } = *worker;
+    let (serving, is_over) = (Arc::new(Serving::default()), Arc::new(AtomicBool::new(false)));
     watched(client, Missed::Driver, || {
         loop {
-            let Some(job) = wait_for_job(client, stop, &progress)? else { return Ok(progress.worked()) };
+            is_over.store(false, Ordering::Relaxed);
+            let Some(job) = wait_for_job(worker)? else { return Ok(serving.worked()) };
             let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
             let make = environments(&job.identity.environment)?;
-            let shift = Shift::new(client, &job, number, &progress);
+            let shift = Shift::new(client, &job, number, (&serving, &is_over));
             let ended = shift.and_then(|shift| shift.work(&agent, &make, stop));
             match ended {
-                Ok(()) => return Ok(progress.worked()),
-                Err(error) if is_loss(&error) && progress.is_over() => return Ok(progress.worked()),
+                Ok(()) => return Ok(serving.worked()),
+                Err(error) if is_loss(&error) && is_over.load(Ordering::Relaxed) => {
+                    return Ok(serving.worked());
+                }
                 // It may be back in a moment, with this run or another one.
                 Err(error) if is_loss(&error) => {
                     tracing::info!("the server is lost: {error}; waiting for it");
@@ -99,37 +104,11 @@ pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeName
     })
 }
 
-/// What a worker has done so far, and whether there is more to do.
-#[derive(Default)]
-struct Progress {
-    episodes: AtomicU64,
-    env_steps: AtomicU64,
-    is_over: AtomicBool,
-}
-
-impl Progress {
-    fn note(&self, acted: &[Acted]) {
-        for acted in acted {
-            self.env_steps.fetch_add(acted.env_steps, Ordering::Relaxed);
-            self.episodes.fetch_add(acted.episodes.len() as u64, Ordering::Relaxed);
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
-    }
-
-    fn worked(&self) -> Worked {
-        let [episodes, env_steps] = [&self.episodes, &self.env_steps].map(|n| n.load(Ordering::Relaxed));
-        Worked { episodes, env_steps }
-    }
-}
-
-/// The job of the server, as soon as there is one that has weights; none if it is over, or `stop` was told.
-fn wait_for_job(client: &Client, stop: &Stop, progress: &Progress) -> Result<Option<Job>> {
-    progress.is_over.store(false, Ordering::Relaxed);
-    while !stop.is_stopped() {
-        match job::get(client) {
+/// The job of the server, as soon as there is one that has weights; none if it is over, or the worker was told to stop.
+fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
+    while !worker.stop.is_stopped() {
+        match job::get(worker.client) {
+            Ok(Some(job)) if job.now.is_over && worker.awaits_next => {}
             Ok(Some(job)) if job.now.is_over => return Ok(None),
             Ok(Some(job)) if job.now.version.is_some() => return Ok(Some(job)),
             Ok(_) => {}
@@ -147,13 +126,19 @@ struct Shift {
     job: Job,
     number: u32,
     weights: WeightStore,
-    progress: Arc<Progress>,
+    serving: Arc<Serving>,
+    is_over: Arc<AtomicBool>,
     /// When it last looked at the job.
     looked: Mutex<Instant>,
 }
 
 impl Shift {
-    fn new(client: &Client, job: &Job, number: u32, progress: &Arc<Progress>) -> Result<Arc<Shift>> {
+    fn new(
+        client: &Client,
+        job: &Job,
+        number: u32,
+        (serving, is_over): (&Arc<Serving>, &Arc<AtomicBool>),
+    ) -> Result<Arc<Shift>> {
         let store = WeightStore::default();
         store.publish(weights::get(client)?);
         Ok(Arc::new(Shift {
@@ -161,7 +146,8 @@ impl Shift {
             job: job.clone(),
             number,
             weights: store,
-            progress: Arc::clone(progress),
+            serving: Arc::clone(serving),
+            is_over: Arc::clone(is_over),
             looked: Mutex::new(Instant::now()),
         }))
     }
@@ -189,7 +175,7 @@ impl Shift {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if stop.is_stopped() {
-                self.progress.is_over.store(true, Ordering::Relaxed);
+                self.is_over.store(true, Ordering::Relaxed);
             }
             match self.look() {
                 Err(error) if !is_loss(&error) => return Err(error),
@@ -208,7 +194,7 @@ impl Shift {
     }
 
     fn is_over(&self) -> bool {
-        self.progress.is_over()
+        self.is_over.load(Ordering::Relaxed)
     }
 
     /// Takes newer weights, if there are some, and sees whether the run is over.
@@ -217,7 +203,7 @@ impl Shift {
         *looked = Instant::now();
         let Some(job) = job::get(&self.client)? else { return Ok(()) };
         if job.now.is_over {
-            self.progress.is_over.store(true, Ordering::Relaxed);
+            self.is_over.store(true, Ordering::Relaxed);
         }
         self.take_version(job.now.version)
     }
@@ -248,12 +234,12 @@ impl Shift {
         let spec = make(environment_seed(&of.environment, of.seed, Who::Actor(0)))?.spec().clone();
         let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
         of.expect(&own, "the server's table `job`", "run the same version of everything everywhere")?;
-        let serving = Arc::new(Serving::default());
+        let serving = &self.serving;
         let crew = Crew::of_worker(
             (agent, make, &self.client),
             (of, spec, self.job.now.checkpoints),
             (self.number, usize::try_from(self.job.now.workers).unwrap_or(usize::MAX)),
-            (self.weights.clone(), Arc::clone(&serving)),
+            (self.weights.clone(), Arc::clone(serving)),
         );
         // Whatever comes behind the workers is the driver's.
         drop(agent.plan(&crew)?);
@@ -300,7 +286,6 @@ impl Shift {
                 let (mut report, mut reported) = (Report::default(), Instant::now());
                 while !self.is_over() {
                     let Some(acted) = flow.next().transpose()? else { break };
-                    self.progress.note(&acted);
                     report.add(acted);
                     if reported.elapsed() >= REPORT_EVERY {
                         reported = Instant::now();

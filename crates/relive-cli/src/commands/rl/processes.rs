@@ -129,6 +129,11 @@ impl Executor {
         }
         let board = Board::start(http, self.listen)?;
         board.announce();
+        if self.listen.is_some_and(|listen| !listen.ip().is_loopback()) {
+            tracing::warn!(
+                "the run's tables are served to everybody who reaches this machine; relive serve has tokens and TLS: see --server"
+            );
+        }
         if self.listen.is_some() || self.no_spawn {
             output::complain(&format!("workers join by: relive rl worker --join {}", board.address()));
         }

@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// Prints the graph of the plan in the end, with the items that have gone through each operator
     #[arg(long, value_enum, value_name = "FORMAT")]
     graph: Option<GraphFormat>,
-    /// IP address and port of a dashboard of the replay table, as in 127.0.0.1:9090; needs --actors
+    /// IP address and port of a dashboard of the run's tables, as in 127.0.0.1:9090; needs actors of their own
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket)]
     http: Option<SocketAddr>,
 }

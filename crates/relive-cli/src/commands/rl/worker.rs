@@ -40,9 +40,10 @@ pub(crate) fn run(options: &Options) -> Result {
         let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
         Ok(make)
     };
-    let worker = Worker { client: &client, number: options.number, stop: &stop };
+    let (number, awaits_next) = (options.number, options.supervised);
+    let worker = Worker { client: &client, number, awaits_next, stop: &stop };
     let worked = work(&worker, &relive_agents::from_json, &make)?;
-    let (number, episodes, steps) = (options.number, worked.episodes, worked.env_steps);
+    let (episodes, steps) = (worked.episodes, worked.env_steps);
     output::line(&format!("worker {number}: {episodes} episodes, {steps} steps"))?;
     Ok(())
 }
