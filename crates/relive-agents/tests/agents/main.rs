@@ -9,6 +9,8 @@ mod dqn;
 #[cfg(test)]
 mod learning;
 #[cfg(test)]
+mod offline;
+#[cfg(test)]
 mod panics;
 #[cfg(test)]
 mod policies;

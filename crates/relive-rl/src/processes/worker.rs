@@ -25,7 +25,7 @@ use crate::run::seeds::{Who, environment_seed};
 use crate::{Acted, Agent, MakeAgent, Result, RlError};
 
 /// Time between two looks at the job, for newer weights and for its end.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The least age of weights before newer ones are looked for between two items.
 const FRESH: Duration = Duration::from_millis(2);
@@ -261,7 +261,7 @@ impl Shift {
                 while !self.is_over() {
                     let Some(order) = orders.next_within(SLICE)? else { continue };
                     // It was ordered again while it was made.
-                    if last.is_some_and(|last| order.round <= last) {
+                    if last == Some(order.round) {
                         continue;
                     }
                     last = Some(order.round);

@@ -134,7 +134,7 @@ impl Executor {
                 "the run's tables are served to everybody who reaches this machine; relive serve has tokens and TLS: see --server"
             );
         }
-        if self.listen.is_some() || self.no_spawn {
+        if serves {
             output::complain(&format!("workers join by: relive rl worker --join {}", board.address()));
         }
         Ok(Some(board))
