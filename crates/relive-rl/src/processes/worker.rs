@@ -165,6 +165,7 @@ impl Shift {
         let mut ends_at = None;
         loop {
             match told.recv_timeout(LOOK_EVERY) {
+                Ok(Ok(())) if ends_at.is_none() => return self.leave(),
                 Ok(ended) => return ended,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(RlError::Worker {
@@ -184,13 +185,18 @@ impl Shift {
             match ends_at {
                 None if self.is_over() => {
                     // At once: its thread may be held back by a table for as long as that is there.
-                    self.tell(&mut Results::new(&self.client)?, What::Left)?;
+                    self.leave()?;
                     ends_at = Some(Instant::now() + GRACE);
                 }
                 Some(moment) if Instant::now() >= moment => return Ok(()),
                 _ => {}
             }
         }
+    }
+
+    /// Tells the driver that this worker knows that the run is over.
+    fn leave(&self) -> Result<()> {
+        self.tell(&mut Results::new(&self.client)?, What::Left)
     }
 
     fn is_over(&self) -> bool {
