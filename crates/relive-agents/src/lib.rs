@@ -10,6 +10,7 @@ mod dqn;
 mod epsilon_greedy;
 #[cfg(doctest)]
 mod flow_docs;
+mod off_policy;
 mod ppo;
 mod sac;
 mod saved;

@@ -4,7 +4,8 @@ use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
 use super::DqnLoss;
-use crate::settings::{check, layers, positive, share, whole};
+use crate::off_policy::OffPolicy;
+use crate::settings::{check, layers, positive, share};
 
 /// Most atoms or quantiles of an action's distribution; 51 to 200 are usual.
 const MAX_ATOMS: usize = 4_096;
@@ -103,19 +104,24 @@ impl DqnConfig {
         }
     }
 
+    /// Those of the replay table, and of how it is filled.
+    pub(super) fn off_policy(&self) -> OffPolicy {
+        OffPolicy {
+            batch_size: self.batch_size,
+            samples_per_insert: self.samples_per_insert,
+            n_step: self.n_step,
+            discount: self.discount,
+            min_replay_size: self.min_replay_size,
+            max_replay_size: self.max_replay_size,
+        }
+    }
+
     /// Whether all settings are within their ranges.
     ///
     /// # Errors
     /// The first that is not.
     pub fn validate(&self) -> Result<()> {
-        whole("batch_size", self.batch_size)?;
-        whole("n_step", self.n_step)?;
-        whole("min_replay_size", self.min_replay_size)?;
-        let ratio = self.samples_per_insert;
-        check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0")?;
-        let fits = u64::try_from(self.min_replay_size).is_ok_and(|least| least <= self.max_replay_size);
-        check("max_replay_size", self.max_replay_size, fits, "at least min_replay_size")?;
-        share("discount", self.discount)?;
+        self.off_policy().validate()?;
         share("importance_exponent", self.importance_exponent)?;
         check("epsilon", self.epsilon, (0.0..=1.0).contains(&self.epsilon), "from 0 to 1")?;
         let exponent = self.priority_exponent;

@@ -1,18 +1,15 @@
 //! Settings and plan.
 
-use relive_flow::{Flow, Order, Weight};
-use relive_rl::adders::TransitionAdder;
-use relive_rl::plan::{Crew, Learn, Progress, ReplayTable};
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Learn, Progress};
 use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
 use super::learner::SacLearner;
 use super::policy::SacPolicy;
-use crate::settings::{check, layers, positive, share, whole};
-
-/// The table that transitions are in.
-const TABLE: &str = "replay";
+use crate::off_policy::OffPolicy;
+use crate::settings::{check, layers, positive, share};
 
 /// The settings of SAC (Haarnoja et al. 2018b), for one array of float32 between bounds. The defaults are those of Stable-Baselines3.
 ///
@@ -74,6 +71,20 @@ impl SacConfig {
     }
 }
 
+impl SacConfig {
+    /// Those of the replay table, and of how it is filled.
+    fn off_policy(&self) -> OffPolicy {
+        OffPolicy {
+            batch_size: self.batch_size,
+            samples_per_insert: self.samples_per_insert,
+            n_step: self.n_step,
+            discount: self.discount,
+            min_replay_size: self.min_replay_size,
+            max_replay_size: self.max_replay_size,
+        }
+    }
+}
+
 impl Agent for SacConfig {
     fn name(&self) -> &'static str {
         "sac"
@@ -84,15 +95,8 @@ impl Agent for SacConfig {
     }
 
     fn validate(&self) -> Result<()> {
-        whole("batch_size", self.batch_size)?;
-        whole("n_step", self.n_step)?;
-        whole("min_replay_size", self.min_replay_size)?;
-        let ratio = self.samples_per_insert;
-        check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0")?;
-        let fits = u64::try_from(self.min_replay_size).is_ok_and(|least| least <= self.max_replay_size);
-        check("max_replay_size", self.max_replay_size, fits, "at least min_replay_size")?;
+        self.off_policy().validate()?;
         layers(&self.hidden)?;
-        share("discount", self.discount)?;
         share("tau", self.tau)?;
         positive("learning_rate", self.learning_rate)?;
         positive("initial_temperature", self.initial_temperature)?;
@@ -101,15 +105,7 @@ impl Agent for SacConfig {
     }
 
     fn tables(&self) -> Result<Vec<TableConfig>> {
-        let rules = ReplayTable {
-            name: TABLE,
-            batch_size: self.batch_size,
-            samples_per_insert: self.samples_per_insert,
-            min_size: self.min_replay_size,
-            max_size: self.max_replay_size,
-            burst: self.n_step,
-        };
-        Ok(vec![rules.config()?])
+        Ok(vec![self.off_policy().table()?])
     }
 
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
@@ -117,11 +113,8 @@ impl Agent for SacConfig {
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        let learner = crew.learner(SacLearner::new(self, crew)?)?;
-        let (spec, n_step, discount) = (crew.spec().clone(), self.n_step, self.discount);
-        let adder = move |client: &_| TransitionAdder::new(client, TABLE, &spec, n_step, discount);
-        let acting = crew.store(crew.rollouts(1)?, adder).acting()?;
-        let learning = crew.replay(TABLE, self.batch_size)?.learn(learner);
-        Ok(Flow::union([learning, acting], Order::weighted([Weight::All, Weight::UpTo(1)])))
+        let (learner, off_policy) = (crew.learner(SacLearner::new(self, crew)?)?, self.off_policy());
+        let learning = off_policy.batches(crew)?.learn(learner);
+        off_policy.plan(crew, learning)
     }
 }

@@ -1,0 +1,63 @@
+//! What agents share that learn from transitions in a replay table.
+
+use relive_flow::{Flow, Order, Weight};
+use relive_rl::Result;
+use relive_rl::adders::TransitionAdder;
+use relive_rl::plan::{Crew, Progress, ReplayTable, SampleBatch};
+use relive_table::TableConfig;
+
+use crate::settings::{check, share, whole};
+
+/// The table that transitions are in.
+pub(crate) const TABLE: &str = "replay";
+
+/// The settings of acting into a table and learning from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct OffPolicy {
+    pub(crate) batch_size: usize,
+    pub(crate) samples_per_insert: f64,
+    pub(crate) n_step: usize,
+    pub(crate) discount: f32,
+    pub(crate) min_replay_size: usize,
+    pub(crate) max_replay_size: u64,
+}
+
+impl OffPolicy {
+    /// Whether all are within their ranges.
+    pub(crate) fn validate(&self) -> Result<()> {
+        whole("batch_size", self.batch_size)?;
+        whole("n_step", self.n_step)?;
+        whole("min_replay_size", self.min_replay_size)?;
+        let ratio = self.samples_per_insert;
+        check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0")?;
+        let fits = u64::try_from(self.min_replay_size).is_ok_and(|least| least <= self.max_replay_size);
+        check("max_replay_size", self.max_replay_size, fits, "at least min_replay_size")?;
+        share("discount", self.discount)
+    }
+
+    /// The table, which is sampled uniformly.
+    pub(crate) fn table(&self) -> Result<TableConfig> {
+        let rules = ReplayTable {
+            name: TABLE,
+            batch_size: self.batch_size,
+            samples_per_insert: self.samples_per_insert,
+            min_size: self.min_replay_size,
+            max_size: self.max_replay_size,
+            burst: self.n_step,
+        };
+        rules.config()
+    }
+
+    /// Batches of the table, as its rate limiter allows them.
+    pub(crate) fn batches(&self, crew: &Crew) -> Result<Flow<SampleBatch>> {
+        crew.replay(TABLE, self.batch_size)
+    }
+
+    /// Learns whenever it can, and otherwise acts, a step at a time, into the table.
+    pub(crate) fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
+        let (spec, n_step, discount) = (crew.spec().clone(), self.n_step, self.discount);
+        let adder = move |client: &_| TransitionAdder::new(client, TABLE, &spec, n_step, discount);
+        let acting = crew.store(crew.rollouts(1)?, adder).acting()?;
+        Ok(Flow::union([learning, acting], Order::weighted([Weight::All, Weight::UpTo(1)])))
+    }
+}
