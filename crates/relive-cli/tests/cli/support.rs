@@ -36,12 +36,15 @@ pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
 
 /// An address at which nobody listens. Its port is below those that the system hands out (from 32,768 on), so that no other test gets it meanwhile.
 pub(crate) fn free_address() -> String {
-    let first = std::process::id() % 12_000;
-    let ports = (first..12_000).chain(0..first).map(|number| 20_000 + number);
-    let mut addresses = ports.map(|port| format!("127.0.0.1:{port}"));
-    addresses
-        .find(|address| TcpListener::bind(address).is_ok())
-        .expect("a port from 20,000 to 31,999 is free")
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // Another one each time, and others in processes beside this.
+        let number = std::process::id().wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        let address = format!("127.0.0.1:{}", 20_000 + number);
+        if TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
 }
 
 /// Sends a signal, such as `TERM`.
