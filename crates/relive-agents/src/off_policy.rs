@@ -11,6 +11,12 @@ use crate::settings::{check, share, whole};
 /// The table that transitions are in.
 pub(crate) const TABLE: &str = "replay";
 
+/// Most samples that a client asks a table for at once.
+const MAX_BATCH_SIZE: usize = 1 << 20;
+
+/// Most items that a table has.
+const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
+
 /// The settings of acting into a table and learning from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OffPolicy {
@@ -25,13 +31,16 @@ pub(crate) struct OffPolicy {
 impl OffPolicy {
     /// Whether all are within their ranges.
     pub(crate) fn validate(&self) -> Result<()> {
-        whole("batch_size", self.batch_size)?;
+        let range = 1..=MAX_BATCH_SIZE;
+        check("batch_size", self.batch_size, range.contains(&self.batch_size), "from 1 to 1048576")?;
         whole("n_step", self.n_step)?;
         whole("min_replay_size", self.min_replay_size)?;
         let ratio = self.samples_per_insert;
         check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0")?;
         let fits = u64::try_from(self.min_replay_size).is_ok_and(|least| least <= self.max_replay_size);
         check("max_replay_size", self.max_replay_size, fits, "at least min_replay_size")?;
+        let most = self.max_replay_size <= MAX_REPLAY_SIZE;
+        check("max_replay_size", self.max_replay_size, most, "at most 2147483647")?;
         share("discount", self.discount)
     }
 

@@ -134,6 +134,9 @@ pub enum RlError {
          without a sign of it", LEARNER_SILENCE.as_secs()
     )]
     OtherLearner,
+    /// The newest checkpoint of a run cannot be read.
+    #[error("{0}; move that file out of the folder to go on from the checkpoint before it, if there is one")]
+    Unreadable(#[source] CheckpointError),
     /// A checkpoint of a run cannot be written or read.
     #[error("checkpoint: {0}")]
     Checkpoint(#[from] CheckpointError),

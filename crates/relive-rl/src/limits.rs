@@ -5,5 +5,8 @@ use std::time::Duration;
 /// Most leaves of an observation that a saved policy is for; a robot's observations have some dozen.
 pub const MAX_LEAVES: usize = 4_096;
 
+/// Most workers of a run; the largest published runs have some thousand.
+pub const MAX_WORKERS: u32 = 65_536;
+
 /// A learner on a server that gives no sign of life for so long is held for ended: five of its signs are missing then.
 pub const LEARNER_SILENCE: Duration = Duration::from_secs(5);

@@ -156,7 +156,7 @@ mod tests {
     fn settings_out_of_range_are_told() {
         type Change = fn(&mut DqnConfig);
         for (change, expected) in [
-            ((|config| config.batch_size = 0) as Change, "batch_size is 0, but it must be at least 1"),
+            ((|config| config.batch_size = 0) as Change, "batch_size is 0, but it must be from 1 to 1048576"),
             (|config| config.epsilon = 1.5, "epsilon is 1.5, but it must be from 0 to 1"),
             (|config| config.learning_rate = f32::NAN, "learning_rate is NaN, but it must be above 0"),
             (

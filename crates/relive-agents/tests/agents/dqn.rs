@@ -78,7 +78,7 @@ fn what_cannot_be_is_told() {
     assert!(refused("pong", DqnConfig::default(), 0).contains("pong"));
     assert!(refused("Pendulum-v1", DqnConfig::default(), 1).contains("one discrete action"));
     let without_batches = DqnConfig { batch_size: 0, ..DqnConfig::default() };
-    assert_eq!(refused("catch/0", without_batches, 0), "batch_size is 0, but it must be at least 1");
+    assert_eq!(refused("catch/0", without_batches, 0), "batch_size is 0, but it must be from 1 to 1048576");
     let huge = DqnConfig { hidden: vec![1 << 40], ..DqnConfig::default() };
     assert!(refused("catch/0", huge, 0).contains("the number of parameters"));
 }

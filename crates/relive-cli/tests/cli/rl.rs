@@ -112,9 +112,9 @@ fn what_cannot_be_trained_is_told() {
 #[test]
 fn a_run_that_is_killed_goes_on_with_the_same_numbers() {
     let config = small();
-    killed_and_resumed(&["dqn", "--env", "catch/0", "--steps", "20000", "--config", text(&config)]);
+    killed_and_resumed(&["dqn", "--env", "catch/0", "--steps", "40000", "--config", text(&config)]);
     let ppo =
-        ["ppo", "--env", "CartPole-v1", "--steps", "20000", "--set", "num_steps=32", "--set", "hidden=[8]"];
+        ["ppo", "--env", "CartPole-v1", "--steps", "100000", "--set", "num_steps=32", "--set", "hidden=[8]"];
     killed_and_resumed(&ppo);
 }
 
@@ -124,7 +124,7 @@ fn killed_and_resumed(what: &[&str]) {
         let paths = [&json, &policy, folder].map(|path| text(path).to_owned());
         let [json, policy, folder] = &paths;
         let more =
-            ["--json", json, "--policy", policy, "--checkpoint-dir", folder, "--checkpoint-every", "300"];
+            ["--json", json, "--policy", policy, "--checkpoint-dir", folder, "--checkpoint-every", "1000"];
         [&["rl", "train"], what, &more[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let (whole, killed) = (folder(), folder());

@@ -273,16 +273,27 @@ fn who_waits_says_so_and_there_is_one_learner() {
 }
 
 #[test]
-fn a_worker_that_cannot_act_ends_the_run_with_its_reason() {
+fn a_worker_that_a_run_has_no_place_for_is_refused_and_the_run_goes_on() {
     let server = Served::start(".toml", SCRATCH);
-    let train =
-        ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1", "--no-spawn"];
-    let driver = spawn(&[&train[..], &["--server", &server.address]].concat());
-    let (code, _, stderr) = outcome(&["rl", "worker", "--join", &server.address, "--number", "3"]);
-    assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("the number of the worker is 3, but it must be below"), "{stderr}");
-    let output = driver.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("worker 3: the number of the worker is 3"), "{told}");
+    let train = [
+        "rl",
+        "train",
+        "ppo",
+        "--env",
+        "CartPole-v1",
+        "--on",
+        "processes",
+        "--actors",
+        "1",
+        "--steps",
+        "4000",
+    ];
+    let driver = spawn(&[&train[..], &["--no-spawn", "--server", &server.address]].concat());
+    for (number, expected) in [("3", "below the number of actors"), ("4294967295", "below 65536")] {
+        let (code, _, stderr) = outcome(&["rl", "worker", "--join", &server.address, "--number", number]);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains("the number of the worker is ") && stderr.contains(expected), "{stderr}");
+    }
+    ended(spawn(&["rl", "worker", "--join", &server.address]));
+    assert!(ended(driver).starts_with("CartPole-v1: "));
 }

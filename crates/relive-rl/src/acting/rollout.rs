@@ -52,6 +52,8 @@ pub struct Episode {
     pub episode_return: f64,
     /// How long it took.
     pub duration: Duration,
+    /// Steps of its worker until then, beginnings of episodes among them: of a round of several workers it says which episode ended first.
+    pub ended_at: u64,
 }
 
 impl Rollout {

@@ -21,6 +21,8 @@ pub(crate) struct RolloutWorker {
     rows: Vec<Row>,
     answers: Vec<TimeStep>,
     acted: Acted,
+    /// Steps in each environment, beginnings of episodes among them.
+    steps: u64,
     is_begun: bool,
 }
 
@@ -61,6 +63,7 @@ impl RolloutWorker {
             policy,
             store: weights,
             weights: None,
+            steps: 0,
             is_begun: false,
         })
     }
@@ -132,6 +135,7 @@ impl RolloutWorker {
         let Self { environments, policy, observations, actions, extras, answers, .. } = self;
         policy.act(&mut ActStep { observations, actions, extras })?;
         environments.step(actions, observations, answers)?;
+        self.steps += 1;
         for (number, (row, answer)) in self.rows.iter_mut().zip(&self.answers).enumerate() {
             let observation = self.observations.row(number);
             if answer.first() {
@@ -144,7 +148,7 @@ impl RolloutWorker {
             row.length += 1;
             row.episode_return += answer.reward;
             if answer.last() {
-                self.acted.episodes.push(row.episode());
+                self.acted.episodes.push(row.episode(self.steps));
             }
         }
         Ok(())
@@ -189,6 +193,7 @@ impl RolloutWorker {
             state.field(&mut row.episode_return);
         }
         state.field(&mut self.acted.env_steps);
+        state.field(&mut self.steps);
     }
 }
 
@@ -197,7 +202,12 @@ impl Row {
         (self.length, self.episode_return, self.since) = (0, 0.0, Instant::now());
     }
 
-    fn episode(&self) -> Episode {
-        Episode { length: self.length, episode_return: self.episode_return, duration: self.since.elapsed() }
+    fn episode(&self, ended_at: u64) -> Episode {
+        Episode {
+            length: self.length,
+            episode_return: self.episode_return,
+            duration: self.since.elapsed(),
+            ended_at,
+        }
     }
 }

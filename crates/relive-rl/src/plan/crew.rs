@@ -158,11 +158,12 @@ impl Crew {
         };
         let rollouts = turns.on_each(move |turns, shard: &Shard<Result<RolloutWorker>>| {
             let (shard, serving) = (shard.clone(), serving.clone());
-            turns.try_for_each(move |()| {
+            let acted = turns.try_for_each(move |()| {
                 let rollout = shard.with(|worker| rollout(worker, steps))?;
                 serving.iter().for_each(|serving| serving.note(&rollout.acted));
                 Ok::<_, RlError>(rollout)
-            })
+            });
+            acted.named("act")
         });
         for shard in rollouts.shards() {
             self.begin(&shard)?;

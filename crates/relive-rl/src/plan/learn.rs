@@ -39,10 +39,11 @@ pub trait Learn<B> {
 
 impl<B: Batch> Learn<B> for Flow<B> {
     fn learn<L: Learner<Batch = B> + 'static>(self, learner: SharedLearner<L>) -> Flow<Progress> {
-        self.try_for_each(move |mut batch| {
+        let learnt = self.try_for_each(move |mut batch| {
             let acted = batch.take_acted();
             learner.learn(batch).map(|learnt| Progress { acted, learnt: Some(learnt) })
-        })
+        });
+        learnt.named("learn")
     }
 }
 
@@ -55,12 +56,13 @@ pub trait UpdatePriorities {
 impl UpdatePriorities for Flow<Progress> {
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress> {
         let client = crew.client().clone();
-        self.try_for_each(move |mut progress| {
+        let updated = self.try_for_each(move |mut progress| {
             let priorities = progress.learnt.as_mut().map(|learnt| std::mem::take(&mut learnt.priorities));
             if let Some(priorities) = priorities.filter(|priorities| !priorities.is_empty()) {
                 client.mutate_priorities(table, &priorities, &[])?;
             }
             Ok::<_, RlError>(progress)
-        })
+        });
+        updated.named(&format!("update_priorities({table})"))
     }
 }

@@ -38,7 +38,7 @@ impl Crew {
                 let stored = Arc::clone(&stored);
                 Box::new(move || Some(stored.lock().save()))
             });
-            rollouts.try_for_each(move |rollout| {
+            let written = rollouts.try_for_each(move |rollout| {
                 let mut stored = stored.lock();
                 if stored.adders.is_empty() {
                     let adders = (0..rollout.rows).map(|_| make(crew.client()));
@@ -47,7 +47,8 @@ impl Crew {
                 }
                 stored.write(&rollout)?;
                 Ok::<_, RlError>(rollout)
-            })
+            });
+            written.named("store")
         })
     }
 
@@ -66,7 +67,7 @@ impl Crew {
         let (waits, count) = (in_turn.is_none(), i64::try_from(batch_size).unwrap_or(i64::MAX));
         let batches = Flow::from_pull(&name, Batches { batches, in_turn, count });
         let batches = if waits { batches.prefetch(BATCHES_AHEAD) } else { batches };
-        Ok(batches.try_for_each(|batch| batch))
+        Ok(batches.try_for_each(|batch| batch).named("batches"))
     }
 }
 

@@ -63,8 +63,12 @@ impl Workers<Rollout> {
     /// There is no memory for such rollouts; the agent cannot act in the environment.
     pub fn sync(self) -> Result<Flow<Rollout>> {
         Ok(match self.crew.place() {
-            Place::Here { .. } => self.flow.batch_across_shards().try_for_each(Rollout::side_by_side),
-            Place::Driver(driver) => driver.rounds(self.crew.layouts()?).try_for_each(Rollout::side_by_side),
+            Place::Here { .. } => {
+                self.flow.batch_across_shards().try_for_each(Rollout::side_by_side).named("side by side")
+            }
+            Place::Driver(driver) => {
+                driver.rounds(self.crew.layouts()?).try_for_each(Rollout::side_by_side).named("side by side")
+            }
             Place::Worker { serving, .. } => {
                 serving.rounds(self.flow.gather_sync());
                 elsewhere()
@@ -77,7 +81,8 @@ impl Workers<Rollout> {
     /// # Errors
     /// As [`sync`](Self::sync).
     pub fn acting(self) -> Result<Flow<Progress>> {
-        let acted = self.on_each(|rollouts, _| rollouts.for_each(|rollout| rollout.acted));
+        let told = |rollouts: Flow<Rollout>, _| rollouts.for_each(|rollout| rollout.acted).named("acted");
+        let acted = self.on_each(told);
         let acted: Flow<Vec<Acted>> = match acted.crew.place() {
             Place::Worker { serving, .. } => {
                 serving.acting(acted.flow.gather_async(Async::default()));
@@ -85,7 +90,7 @@ impl Workers<Rollout> {
             }
             Place::Here { .. } | Place::Driver(_) => acted.gather_async(Async::default())?,
         };
-        Ok(acted.for_each(|acted| Progress { acted, learnt: None }))
+        Ok(acted.for_each(|acted| Progress { acted, learnt: None }).named("acting"))
     }
 }
 

@@ -75,7 +75,7 @@ impl Carried for Vec<Acted> {
             state.field(&mut is_known);
             state.field(&mut version);
             acted.version = is_known.then_some(version);
-            let none = || Episode { length: 0, episode_return: 0.0, duration: Duration::ZERO };
+            let none = || Episode { length: 0, episode_return: 0.0, duration: Duration::ZERO, ended_at: 0 };
             state.list(&mut acted.episodes, none, visit_episode);
         });
         Ok(())
@@ -87,6 +87,7 @@ fn visit_episode(state: &mut State<'_>, episode: &mut Episode) {
     state.field(&mut episode.length);
     state.field(&mut episode.episode_return);
     state.field(&mut seconds);
+    state.field(&mut episode.ended_at);
     episode.duration = Duration::try_from_secs_f64(seconds).unwrap_or_default();
 }
 
@@ -157,7 +158,7 @@ mod tests {
             acted: vec![Acted {
                 worker: 1,
                 env_steps: 6,
-                episodes: vec![Episode { length: 4, episode_return, duration }],
+                episodes: vec![Episode { length: 4, episode_return, duration, ended_at: 4 }],
                 version: Some(9),
             }],
         };

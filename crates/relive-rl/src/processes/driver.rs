@@ -1,6 +1,6 @@
 //! The side of a run that learns, where its workers are processes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
@@ -41,8 +41,8 @@ pub(crate) struct Driver {
     /// Rounds so far, of all drivers of the run.
     round: AtomicU64,
     is_over: AtomicBool,
-    /// Workers that have joined the run, and not left it.
-    members: Mutex<BTreeSet<u32>>,
+    /// How often each worker has joined the run without leaving it.
+    members: Mutex<BTreeMap<u32, u32>>,
     /// Why it cannot publish any more.
     failed: Mutex<Option<RlError>>,
 }
@@ -117,19 +117,20 @@ impl Driver {
     /// Notes who joins and who leaves.
     fn note(&self, told: &Told) {
         let mut members = self.members.lock();
+        let joined = members.entry(told.worker).or_default();
         match told.what {
-            What::Left => {
-                members.remove(&told.worker);
-            }
-            What::Joined if !members.insert(told.worker) => {
-                tracing::warn!(
-                    "worker {} has joined again; if the one before has not ended, give each a --number of its own",
-                    told.worker
-                );
-            }
-            What::Joined | What::Made { .. } | What::Failed(_) => {
-                members.insert(told.worker);
-            }
+            What::Left => *joined = joined.saturating_sub(1),
+            What::Joined => *joined += 1,
+            What::Made { .. } | What::Failed(_) => *joined = (*joined).max(1),
+        }
+        if told.what == What::Joined && *joined == 2 {
+            tracing::warn!(
+                "worker {} has joined again; if the one before has not ended, give each a --number of its own",
+                told.worker
+            );
+        }
+        if *joined == 0 {
+            members.remove(&told.worker);
         }
     }
 

@@ -14,9 +14,6 @@ use crate::limits::LEARNER_SILENCE;
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long something may be missing before that is told.
-const GRACE: Duration = Duration::from_millis(1_500);
-
 /// How long a server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -80,8 +77,7 @@ impl Watch {
             (self.seen, self.since) = (seen, now);
             return self.tell(None);
         }
-        let grace = if seen.is_none() { GRACE } else { LEARNER_SILENCE };
-        if self.missed == Missed::Driver && now.duration_since(self.since) >= grace {
+        if self.missed == Missed::Driver && now.duration_since(self.since) >= LEARNER_SILENCE {
             self.tell(Some(Wanting::Driver));
         }
     }
@@ -111,8 +107,8 @@ mod tests {
             watch.look(answer, start + Duration::from_secs(seconds));
             watch.told
         };
-        assert_eq!(after(1, Some(None)), None);
-        assert_eq!(after(2, Some(None)), Some(Wanting::Driver));
+        assert_eq!(after(4, Some(None)), None);
+        assert_eq!(after(5, Some(None)), Some(Wanting::Driver));
         let sign = |beat| Some(Some(Sign::of_test(beat)));
         assert_eq!(after(10, sign(3)), None);
         assert_eq!(after(14, sign(3)), None);

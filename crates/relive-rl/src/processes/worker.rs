@@ -18,6 +18,7 @@ use super::tables::is_loss;
 use super::watch::{Missed, watched};
 use super::weights;
 use crate::contracts::WeightStore;
+use crate::limits::MAX_WORKERS;
 use crate::plan::{Crew, MakeEnvironment};
 use crate::run::Stop;
 use crate::run::identity::Identity;
@@ -31,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const FRESH: Duration = Duration::from_millis(2);
 
 /// Time from one report of what was done to the next.
-const REPORT_EVERY: Duration = Duration::from_millis(50);
+const REPORT_EVERY: Duration = Duration::from_millis(5);
 
 /// Items that are made within this time go together: about as long as one takes to be sent.
 const TOGETHER: Duration = Duration::from_micros(200);
@@ -44,6 +45,9 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// For how long a worker may go on when the run is over. A table may hold it back then, which nobody ends.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// A setting, in messages.
+const NUMBER: &str = "the number of the worker";
 
 /// Makes what makes environments of a name.
 pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
@@ -80,6 +84,9 @@ pub struct Worked {
 /// run, too.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
     let Worker { client, number, stop, .. } = *worker;
+    if number >= MAX_WORKERS {
+        return Err(RlError::setting(NUMBER, number, "below 65536"));
+    }
     let (serving, is_over) = (Arc::new(Serving::default()), Arc::new(AtomicBool::new(false)));
     watched(client, Missed::Driver, || {
         loop {
@@ -168,10 +175,9 @@ impl Shift {
                 Ok(Ok(())) if ends_at.is_none() => return self.leave(),
                 Ok(ended) => return ended,
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(RlError::Worker {
-                        worker: self.number,
-                        text: "its thread ended with a panic".to_owned(),
-                    });
+                    let text = "its thread ended with a panic".to_owned();
+                    self.tell(&mut Results::new(&self.client)?, What::Failed(text.clone()))?;
+                    return Err(RlError::Worker { worker: self.number, text });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -223,8 +229,16 @@ impl Shift {
 
     fn serve(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<()> {
         let mut results = Results::new(&self.client)?;
+        let stream = self.stream(agent, make);
+        let is_extra = u64::from(self.number) >= self.job.now.workers;
+        if is_extra && matches!(stream, Ok(Stream::Rounds(_)) | Err(RlError::Setting { .. })) {
+            // It is of no use to the run, which goes on without it.
+            let expected =
+                "below the number of actors of the run, each of which makes its part of every round";
+            return Err(RlError::setting(NUMBER, self.number, expected));
+        }
         self.tell(&mut results, What::Joined)?;
-        match self.stream(agent, make).and_then(|stream| self.send(stream, &mut results)) {
+        match stream.and_then(|stream| self.send(stream, &mut results)) {
             Err(error) if !is_loss(&error) => {
                 self.tell(&mut results, What::Failed(error.to_string()))?;
                 Err(error)
@@ -249,14 +263,7 @@ impl Shift {
         );
         // Whatever comes behind the workers is the driver's.
         drop(agent.plan(&crew)?);
-        let stream = serving.take()?;
-        let workers = self.job.now.workers;
-        if matches!(stream, Stream::Rounds(_)) && u64::from(self.number) >= workers {
-            let expected =
-                "below the number of actors of the run, of which each makes its part of every round";
-            return Err(RlError::setting("the number of the worker", self.number, expected));
-        }
-        Ok(stream)
+        serving.take()
     }
 
     fn send(&self, stream: Stream, results: &mut Results) -> Result<()> {

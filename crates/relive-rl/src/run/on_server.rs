@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use relive_client::blocking::Client;
 use relive_table::TableConfig;
 
-use super::session::{Session, Tables, Trained};
+use super::session::{self, Session, Tables, Trained};
 use super::{Report, RunOptions, is_due};
 use crate::plan::MakeEnvironment;
 use crate::processes::{Lease, Missed, TIMES, tables, watched};
@@ -37,7 +37,11 @@ pub(super) fn train(
         return Err(RlError::setting("checkpoints", "a folder", expected));
     }
     let wanted = tables::of_run(agent.as_ref(), options.actors)?;
-    watched(server, Missed::Server, || tables::add(server, &wanted))?;
+    watched(server, Missed::Server, || {
+        // Before tables are added for a run that cannot be there.
+        session::expect_run(server, agent.as_ref(), options, make)?;
+        tables::add(server, &wanted)
+    })?;
     let mut run = OnServer { server, agent, options, make, kept: None };
     loop {
         match run.attempt(on_report) {

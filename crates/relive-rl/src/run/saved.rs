@@ -120,7 +120,8 @@ impl Folder {
 
     /// The newest checkpoint.
     pub(crate) fn load(&self) -> Result<Option<Snapshot>> {
-        Ok(self.store.load_latest(&LoadOptions::new())?.map(|loaded| loaded.snapshot))
+        let loaded = self.store.load_latest(&LoadOptions::new()).map_err(RlError::Unreadable)?;
+        Ok(loaded.map(|loaded| loaded.snapshot))
     }
 
     /// Writes one; what was written.

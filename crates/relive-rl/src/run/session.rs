@@ -13,7 +13,7 @@ use relive_table::{Snapshot, TableConfig};
 use super::identity::Identity;
 use super::kept::Kept;
 use super::saved::{self, Folder};
-use super::seeds::{Who, environment_seed};
+use super::seeds::{Who, actor_key, environment_seed};
 use super::shown::{self, Graph, Position, Showing};
 use super::tally::Tally;
 use super::{Evaluation, Report, RunOptions, Summary, is_due, patience};
@@ -21,7 +21,7 @@ use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
 use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress};
 use crate::processes::{Driver, Lease, Publishing, counts, tables};
-use crate::{Agent, Result, RlError, Weights, state};
+use crate::{Agent, Purpose, Result, RlError, Seat, Weights, state};
 
 /// Learner steps from one report to the next.
 const LEARNER_REPORT_EVERY: u64 = 100;
@@ -183,10 +183,13 @@ impl Session {
             self.tally.note_env_steps(acted.env_steps);
             self.acted_by = acted.version.or(self.acted_by);
         }
-        for (acted, episode) in
-            progress.acted.iter().flat_map(|acted| acted.episodes.iter().map(move |e| (acted, e)))
-        {
-            let worker = usize::try_from(acted.worker).unwrap_or(usize::MAX);
+        let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
+        let mut episodes: Vec<_> =
+            of_workers.flat_map(|(worker, episodes)| episodes.iter().map(move |e| (worker, e))).collect();
+        // In the order of their ends, which is the same however environments are shared out among workers.
+        episodes.sort_by_key(|(_, episode)| episode.ended_at);
+        for (worker, episode) in episodes {
+            let worker = usize::try_from(worker).unwrap_or(usize::MAX);
             on_report(&Report::Actor(self.tally.note_episode(worker, episode)));
         }
         if let Some(learnt) = progress.learnt {
@@ -299,6 +302,21 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.engine.iter().for_each(Engine::close);
     }
+}
+
+/// Whether the run that a server has, if there is one, is that which is asked for, and its agent can act in the environment.
+pub(super) fn expect_run(
+    server: &Client,
+    agent: &dyn Agent,
+    options: &RunOptions,
+    make: &MakeEnvironment,
+) -> Result<()> {
+    let (environment, seed) = (options.environment.as_str(), options.seed);
+    let spec = make(environment_seed(environment, seed, Who::Actor(0)))?.spec().clone();
+    let keys = [actor_key(seed, Who::Actor(0))];
+    agent.policy(&Seat { spec: &spec, purpose: Purpose::Training, keys: &keys })?;
+    let identity = Identity::new((agent.name(), agent.settings()), environment, &spec, seed);
+    saved_state(server, &identity, None, None).map(drop)
 }
 
 /// The tables of a run: its own engine if it has one, the way to them, the lease on a server, a state that is newer than that of the table `run`, and

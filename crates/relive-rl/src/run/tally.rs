@@ -169,7 +169,10 @@ mod tests {
         for number in 0..150_u32 {
             let episode_return = f64::from(number);
             tally.note_env_steps(3);
-            tally.note_episode(0, &Episode { length: 3, episode_return, duration: Duration::ZERO });
+            tally.note_episode(
+                0,
+                &Episode { length: 3, episode_return, duration: Duration::ZERO, ended_at: 3 },
+            );
             tally.note_learnt(1, 4);
         }
         let bytes = state::save(|state| tally.visit(state));

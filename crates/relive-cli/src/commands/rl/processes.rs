@@ -85,6 +85,11 @@ impl Executor {
         self.actors.map_or(default, usize::from)
     }
 
+    /// Whether the run's tables are on a server that is there already.
+    pub(super) fn has_server(&self) -> bool {
+        self.server.is_some()
+    }
+
     fn is_processes(&self) -> bool {
         self.on == Some(On::Processes)
     }

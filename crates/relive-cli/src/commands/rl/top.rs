@@ -57,9 +57,17 @@ struct Operator {
 pub(crate) fn run(options: &Options) -> Result {
     let client = options.reach.client(&options.address, "ADDR")?;
     let mut before = Before::default();
+    let mut has_seen = false;
     loop {
         let none = || Failure::text(Kind::Runtime, format!("{} has no run of an agent", options.address));
-        let text = look(&client)?.ok_or_else(none)?;
+        let text = match look(&client) {
+            Err(_) if has_seen => {
+                output::complain("the run is over, or its server is gone");
+                return Ok(());
+            }
+            looked => looked?.ok_or_else(none)?,
+        };
+        has_seen = true;
         if options.json {
             output::line(&text)?;
         } else {

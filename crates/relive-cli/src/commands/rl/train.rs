@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use relive_env::EnvError;
+use relive_env::{EnvError, Environment};
 use relive_rl::logging::{Logger, Loggers};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, Graph, Report, RunOptions, Stop, train};
-use relive_rl::{Agent, RlError};
+use relive_rl::{Agent, Purpose, RlError, Seat};
 
 use super::agent::{AgentOptions, save_policy};
 use super::board::Board;
@@ -107,9 +107,16 @@ struct Saved {
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
     options.executor.validate()?;
+    if options.executor.has_server() && options.saved.checkpoint_dir.is_some() {
+        let text = "--checkpoint-dir does not go with --server: a run there is saved with the server (relive serve --checkpoint-dir)";
+        return Err(Failure::usage(text));
+    }
     let agent = options.agent.made(&options.env)?;
     // Before anything is served or started for a run that cannot be.
     agent.validate()?;
+    let environment = relive_env::make(&options.env, 0).map_err(RlError::from)?;
+    let seat = Seat { spec: environment.spec(), purpose: Purpose::Evaluation, keys: &[] };
+    agent.policy(&seat)?;
     let board = options.executor.board(options.http)?;
     let (mut run, about) = (options.run(board.as_ref())?, options.about());
     let is_resumed = options.saved.checkpoint_dir.is_some() || run.processes.is_some();
