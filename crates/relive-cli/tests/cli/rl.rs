@@ -1,6 +1,7 @@
 //! Agents.
 
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
@@ -135,7 +136,7 @@ fn killed_and_resumed(what: &[&str]) {
             // Looked for before the run starts: it may have written one by the time that this thread goes on.
             let first = newest_checkpoint(folder);
             assert_eq!(first.is_some(), before > 0);
-            let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
             wait_for_another_checkpoint(folder, first.as_ref(), &mut child);
             signal(&child, "KILL");
             assert!(!child.wait().unwrap().success(), "it was killed on its way");
@@ -159,7 +160,11 @@ fn newest_checkpoint(folder: &Path) -> Option<OsString> {
 /// Each start of a run makes one more checkpoint than there was before.
 fn wait_for_another_checkpoint(folder: &Path, first: Option<&OsString>, child: &mut Child) {
     while newest_checkpoint(folder).as_ref() == first {
-        assert!(child.try_wait().unwrap().is_none(), "the run has ended before it was killed");
+        if child.try_wait().unwrap().is_some() {
+            let mut told = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+            panic!("the run has ended before it was killed: {told}");
+        }
         std::thread::yield_now();
     }
 }

@@ -29,7 +29,8 @@ pub(crate) fn outcome(args: &[&str]) -> (Option<i32>, String, String) {
 pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{number}{suffix}"));
+    let name = format!("{}-{number}{suffix}", std::process::id());
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, content).unwrap();
     path
 }
