@@ -44,7 +44,9 @@ impl<T: Send + 'static> Workers<T> {
     {
         Ok(match self.crew.place() {
             Place::Here { .. } => self.flow.gather_async(ahead),
-            Place::Driver(driver) => driver.as_they_come(self.crew.layouts()?).prefetch(RESULTS_AHEAD),
+            Place::Driver(driver) => {
+                driver.as_they_come(self.crew.layouts()?).prefetch(RESULTS_AHEAD).flatten()
+            }
             Place::Worker { serving, .. } => {
                 serving.as_they_come(self.flow.gather_async(ahead));
                 elsewhere()
@@ -53,7 +55,7 @@ impl<T: Send + 'static> Workers<T> {
     }
 }
 
-/// Results that are decoded while one is learned from.
+/// Lists of results that are decoded while one is learned from.
 const RESULTS_AHEAD: usize = 1;
 
 impl Workers<Rollout> {

@@ -193,13 +193,11 @@ impl Driver {
         Flow::from_pull("rounds of workers", rounds).try_for_each(|round: Result<Vec<T>>| round)
     }
 
-    /// What workers make, as it comes.
-    pub(crate) fn as_they_come<T: Carried>(self: &Arc<Driver>, layouts: Layouts) -> Flow<T> {
+    /// What workers make, as it comes: lists of what came together.
+    pub(crate) fn as_they_come<T: Carried>(self: &Arc<Driver>, layouts: Layouts) -> Flow<Vec<T>> {
         let driver = Arc::clone(self);
-        let items = Vec::new().into_iter();
-        let results = AsTheyCome { driver, layouts, reader: None, items, source: None };
-        let results = Flow::from_pull("workers", results);
-        results.try_for_each(|result: Result<T>| result)
+        let results = Flow::from_pull("workers", AsTheyCome { driver, layouts, reader: None });
+        results.try_for_each(|result: Result<Vec<T>>| result)
     }
 }
 
@@ -294,28 +292,17 @@ impl<T: Carried> Pull<Result<Vec<T>>> for Rounds<T> {
     }
 }
 
-struct AsTheyCome<T> {
+struct AsTheyCome {
     driver: Arc<Driver>,
     layouts: Layouts,
     reader: Option<Reader>,
-    /// Those that came together, and were not given yet.
-    items: std::vec::IntoIter<T>,
-    source: Option<Source>,
 }
 
-impl<T: Carried> Pull<Result<T>> for AsTheyCome<T> {
-    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<T>> {
-        if let Some(item) = self.items.next() {
-            return Poll::Ready(Some(Ok(Tagged { item: Ok(item), source: self.source })));
-        }
+impl<T: Carried> Pull<Result<Vec<T>>> for AsTheyCome {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Vec<T>>> {
         match self.driver.next(&mut self.reader, &self.layouts) {
             Ok(Some((worker, _, items))) => {
-                self.items = items.into_iter();
-                self.source = Some(Source(worker));
-                match self.items.next() {
-                    Some(item) => Poll::Ready(Some(Ok(Tagged { item: Ok(item), source: self.source }))),
-                    None => again(turn),
-                }
+                Poll::Ready(Some(Ok(Tagged { item: Ok(items), source: Some(Source(worker)) })))
             }
             Ok(None) => again(turn),
             Err(error) => Poll::Ready(Some(Ok(Tagged { item: Err(error), source: None }))),
