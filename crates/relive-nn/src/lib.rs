@@ -52,7 +52,7 @@ pub mod tape;
 
 pub use error::{Error, ErrorKind};
 pub use kernels::activation::Activation;
-pub use lstm::{Lstm, LstmState, Steps};
+pub use lstm::{Lstm, LstmState, RecurrentNetwork, RecurrentScratch, Steps};
 pub use network::{LinearInit, Network, NetworkBuilder, Scratch};
 pub use observations::scale_bytes;
 pub use optim::{Adam, Optimizer, RmsProp, Sgd, clip_by_global_norm, global_norm};

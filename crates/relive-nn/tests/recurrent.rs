@@ -4,7 +4,9 @@ mod common;
 
 use common::{assert_close, randoms};
 use relive_nn::tape::{self, Gradients, Tensor, Weights, activation};
-use relive_nn::{Key, Layout, Lstm, LstmState, Params, Scratch, Steps};
+use relive_nn::{
+    Activation, Key, Layout, Lstm, LstmState, Network, Params, RecurrentNetwork, RecurrentScratch, Scratch, Steps,
+};
 
 const INPUTS: usize = 3;
 const UNITS: usize = 5;
@@ -114,4 +116,34 @@ fn inference_goes_on_from_its_state() {
             lstm.infer(&params, &x[row * INPUTS..(row + 1) * INPUTS], steps, &mut alone, &mut scratch);
         assert_close("alone", found, &y[row * UNITS..(row + 1) * UNITS], 1e-6);
     }
+}
+
+#[test]
+fn a_network_with_memory_is_its_parts_on_the_tape() {
+    let mut layout = Layout::new();
+    let torso = Network::builder(&mut layout, "torso", INPUTS).mlp(&[4], Activation::Tanh).build();
+    let lstm = Lstm::new(&mut layout, "memory", 4, UNITS);
+    let head = Network::builder(&mut layout, "head", UNITS).mlp(&[3], Activation::Tanh).linear(2).build();
+    let params = layout.init(Key::from_seed(3));
+    let (x, pull) = (randoms(TIME * BATCH * INPUTS, 3), randoms(TIME * BATCH * 2, 4));
+    let (resets, begin) = (resets(), state());
+    let steps = Steps { batch: BATCH, resets: &resets };
+
+    let weights = Weights::tracked(&params);
+    let features = weights.run(&torso, tape::constant(x.clone(), [TIME * BATCH, INPUTS]));
+    let y = weights.run(&head, weights.unroll(&lstm, features, steps, &begin));
+    let loss = (y.clone() * tape::constant(pull.clone(), [TIME * BATCH, 2])).sum();
+    let expected = (tape::values(y), Gradients::of(&loss).by_weights(&weights));
+
+    let network = RecurrentNetwork::new(torso, lstm, head);
+    let mut gradient = vec![f32::NAN; params.values().len()];
+    let outputs = network.gradient_into(&params, (&x, steps, &begin), &mut gradient, |outputs, by| {
+        by.copy_from_slice(&pull);
+        outputs.to_vec()
+    });
+    assert_close("outputs", &outputs, &expected.0, 1e-6);
+    assert_close("gradient", &gradient, &expected.1, 1e-5);
+    let (mut state, mut scratch) = (begin, RecurrentScratch::default());
+    let inferred = network.infer(&params, &x, steps, &mut state, &mut scratch);
+    assert_close("inferred", inferred, &expected.0, 1e-6);
 }

@@ -19,6 +19,7 @@ pub(crate) struct RolloutWorker {
     actions: Buffer,
     extras: Buffer,
     rows: Vec<Row>,
+    starts: Vec<bool>,
     answers: Vec<TimeStep>,
     acted: Acted,
     /// Steps in each environment, beginnings of episodes among them.
@@ -57,6 +58,7 @@ impl RolloutWorker {
             actions: environments.actions()?,
             extras: Buffer::for_nest(&policy.extras(), count)?,
             rows: std::iter::repeat_with(row).take(count).collect(),
+            starts: vec![true; count],
             answers: vec![TimeStep::restart(); count],
             acted: Acted { worker: number, ..Acted::default() },
             environments,
@@ -132,8 +134,9 @@ impl RolloutWorker {
 
     /// Acts once in each environment.
     fn step(&mut self) -> Result<()> {
-        let Self { environments, policy, observations, actions, extras, answers, .. } = self;
-        policy.act(&mut ActStep { observations, actions, extras })?;
+        let Self { environments, policy, observations, actions, extras, answers, rows, starts, .. } = self;
+        starts.iter_mut().zip(rows).for_each(|(start, row)| *start = row.length == 0);
+        policy.act(&mut ActStep { observations, starts, actions, extras })?;
         environments.step(actions, observations, answers)?;
         self.steps += 1;
         for (number, (row, answer)) in self.rows.iter_mut().zip(&self.answers).enumerate() {

@@ -11,6 +11,8 @@ use crate::Result;
 pub struct ActStep<'a> {
     /// What is seen, `[rows, …]` for each leaf of the environment's observations.
     pub observations: &'a Buffer,
+    /// Which rows begin an episode with that: what a policy remembers of the row is forgotten before it acts.
+    pub starts: &'a [bool],
     /// What is done, `[rows, …]` for each leaf of its actions; to be written.
     pub actions: &'a mut Buffer,
     /// What else the learner gets, `[rows, …]` for each leaf of [`Policy::extras`]; to be written.

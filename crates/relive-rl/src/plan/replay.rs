@@ -100,7 +100,10 @@ impl<A: Adder + Saveable> Stored<A> {
                 let observation = rollout.observations.row(cell + rollout.rows);
                 match rollout.answers[cell] {
                     answer if answer.first() => adder.add_first(observation)?,
-                    answer => adder.add(rollout.actions.row(cell), answer, observation)?,
+                    answer => {
+                        let (action, extras) = (rollout.actions.row(cell), rollout.extras.row(cell));
+                        adder.add_with_extras(action, answer, observation, extras)?;
+                    }
                 }
             }
         }

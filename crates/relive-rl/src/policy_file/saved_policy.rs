@@ -34,6 +34,7 @@ pub struct SavedPolicy {
     observations: Buffer,
     actions: Buffer,
     extras: Buffer,
+    starts: bool,
 }
 
 impl SavedPolicy {
@@ -59,6 +60,7 @@ impl SavedPolicy {
             observations: Buffer::for_nest(&spec.observations, 1)?,
             actions: Buffer::for_nest(&spec.actions, 1)?,
             extras: Buffer::for_nest(&policy.extras(), 1)?,
+            starts: true,
             described,
             spec,
             weights,
@@ -89,14 +91,20 @@ impl SavedPolicy {
         Tensor::new(dtype, shape, bytes).ok()
     }
 
-    /// Writes the action for an observation.
+    /// Begins an episode with the next observation: a policy with memory forgets what it has seen.
+    pub fn begin_episode(&mut self) {
+        self.starts = true;
+    }
+
+    /// Writes the action for an observation, which follows on the one before unless an [episode begins](Self::begin_episode) with it.
     ///
     /// # Errors
     /// The observation is not laid out as those that were learned from, or the action as those that were taken.
     pub fn act(&mut self, observation: View<'_>, mut action: ViewMut<'_>) -> Result<()> {
         self.observations.row_mut(0).copy_from(observation)?;
         let Self { policy, observations, actions, extras, .. } = self;
-        policy.act(&mut ActStep { observations, actions, extras })?;
+        policy.act(&mut ActStep { observations, starts: &[self.starts], actions, extras })?;
+        self.starts = false;
         Ok(action.copy_from(self.actions.row(0))?)
     }
 

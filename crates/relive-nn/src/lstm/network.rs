@@ -1,0 +1,145 @@
+//! An LSTM between two feed-forward networks.
+
+use std::ops::Range;
+
+use super::kernel::{self, Run, Wanted};
+use super::{Lstm, LstmState, Steps};
+use crate::kernels::buffers::Buffer;
+use crate::network::pass::{Backward, Forward};
+use crate::network::{Network, Scratch};
+use crate::params::Params;
+
+/// A network with memory: a torso reads the inputs, an [`Lstm`] remembers, a head reads the LSTM's outputs. Sequences lie as those of the
+/// [`Lstm`] do.
+///
+/// ```
+/// use relive_nn::{Activation, Key, Layout, Lstm, Network, RecurrentNetwork, RecurrentScratch, Steps};
+///
+/// let mut layout = Layout::new();
+/// let torso = Network::builder(&mut layout, "torso", 4).mlp(&[16], Activation::Relu).build();
+/// let memory = Lstm::new(&mut layout, "memory", 16, 8);
+/// let head = Network::builder(&mut layout, "head", 8).linear(2).build();
+/// let network = RecurrentNetwork::new(torso, memory, head);
+/// let params = layout.init(Key::from_seed(1));
+/// let (mut state, mut scratch) = (network.zero_state(1), RecurrentScratch::default());
+/// let steps = Steps { batch: 1, resets: &[true, false] };
+/// let outputs = network.infer(&params, &[0.1; 8], steps, &mut state, &mut scratch);
+/// assert_eq!(outputs.len(), 2 * 2);
+/// ```
+#[derive(Debug, Clone)]
+pub struct RecurrentNetwork {
+    torso: Network,
+    memory: Lstm,
+    head: Network,
+}
+
+/// Memory that [`RecurrentNetwork::infer`] uses again.
+#[derive(Debug, Default, Clone)]
+pub struct RecurrentScratch {
+    torso: Scratch,
+    memory: Scratch,
+    head: Scratch,
+}
+
+impl RecurrentNetwork {
+    /// These three, of one layout.
+    ///
+    /// # Panics
+    /// If the outputs of one are not the inputs of the next.
+    pub fn new(torso: Network, memory: Lstm, head: Network) -> RecurrentNetwork {
+        let sizes = [torso.outputs(), memory.inputs(), memory.units(), head.inputs()];
+        assert!(sizes[0] == sizes[1] && sizes[2] == sizes[3], "{sizes:?} are no sizes of one network");
+        RecurrentNetwork { torso, memory, head }
+    }
+
+    /// Numbers of an input row.
+    pub fn inputs(&self) -> usize {
+        self.torso.inputs()
+    }
+
+    /// Numbers of an output row.
+    pub fn outputs(&self) -> usize {
+        self.head.outputs()
+    }
+
+    /// Numbers of the hidden state of a row, and of its cell.
+    pub fn units(&self) -> usize {
+        self.memory.units()
+    }
+
+    /// The state that remembers nothing.
+    pub fn zero_state(&self, batch: usize) -> LstmState {
+        self.memory.zero_state(batch)
+    }
+
+    /// The outputs for sequences that go on from `state`, which becomes that behind their last steps.
+    ///
+    /// # Panics
+    /// If rows, resets and state are not of one batch, or the parameters are of another layout.
+    pub fn infer<'s>(
+        &self,
+        params: &Params,
+        x: &[f32],
+        steps: Steps<'_>,
+        state: &mut LstmState,
+        scratch: &'s mut RecurrentScratch,
+    ) -> &'s [f32] {
+        let features = self.torso.infer(params, x, &mut scratch.torso);
+        let remembered = self.memory.infer(params, features, steps, state, &mut scratch.memory);
+        self.head.infer(params, remembered, &mut scratch.head)
+    }
+
+    /// Writes the gradient by this network's parameters to `gradient`, which is one by all parameters of the layout; its other numbers stay
+    /// as they are. `loss` is given the outputs for sequences that go on from `state`, and fills in its gradient by them. No gradient goes
+    /// into the state.
+    ///
+    /// # Panics
+    /// As [`infer`](Self::infer), and if the gradient is of another layout.
+    pub fn gradient_into<R>(
+        &self,
+        params: &Params,
+        (x, steps, state): (&[f32], Steps<'_>, &LstmState),
+        gradient: &mut [f32],
+        loss: impl FnOnce(&[f32], &mut [f32]) -> R,
+    ) -> R {
+        let Self { torso, memory, head } = self;
+        let batch = steps.resets.len();
+        let weights = |range: Range<usize>| &params.values()[range];
+        let of_torso = Forward { weights: weights(torso.range()), x, batch };
+        let mut torso_trace = Buffer::take(torso.trace_len(torso.rows(x)));
+        let features = torso.trace(of_torso, &mut torso_trace);
+        memory.check(features, steps, state);
+        let run = Run { weights: weights(memory.range()), x: features, steps };
+        let mut remembered = Buffer::take(batch * memory.units());
+        let mut memory_trace = Buffer::take(memory.places.trace_len(batch));
+        kernel::forward(&memory.places, run, state, &mut remembered, &mut memory_trace);
+        let of_head = Forward { weights: weights(head.range()), x: &remembered, batch };
+        let mut head_trace = Buffer::take(head.trace_len(batch));
+        let outputs = head.trace(of_head, &mut head_trace);
+
+        let mut by_outputs = Buffer::take(outputs.len());
+        let result = loss(outputs, &mut by_outputs);
+        let mut by_remembered = Buffer::take(remembered.len());
+        head.pull_back(Backward {
+            forward: of_head,
+            y: &head_trace,
+            cache: &[],
+            dy: &mut by_outputs,
+            dweights: Some(&mut gradient[head.range()]),
+            dx: Some(&mut by_remembered),
+        });
+        let mut by_features = Buffer::take(features.len());
+        let wanted =
+            Wanted { dweights: Some(&mut gradient[memory.range()]), dx: Some(&mut by_features) };
+        kernel::backward(&memory.places, run, &memory_trace, &by_remembered, wanted);
+        torso.pull_back(Backward {
+            forward: of_torso,
+            y: &torso_trace,
+            cache: &[],
+            dy: &mut by_features,
+            dweights: Some(&mut gradient[torso.range()]),
+            dx: None,
+        });
+        result
+    }
+}
