@@ -92,15 +92,27 @@ impl Features {
 
     /// Writes the elements of leaf number `index` of many observations, one after the other in `bytes`, into the rows of `out`.
     fn write_column(&self, index: usize, bytes: &[u8], out: &mut [f32]) {
+        match self.leaves.as_slice() {
+            [leaf] => convert(leaf.dtype, leaf.element_bytes, bytes, out),
+            _ => self.write_column_to(index, bytes, out, |row| row),
+        }
+    }
+
+    /// As [`write_column`](Self::write_column), into the rows that `place` says.
+    pub(crate) fn write_column_to(
+        &self,
+        index: usize,
+        bytes: &[u8],
+        out: &mut [f32],
+        place: impl Fn(usize) -> usize,
+    ) {
         let Some(leaf) = self.leaves.get(index) else { return };
         let before: usize = self.leaves.iter().take(index).map(|leaf| leaf.elements).sum();
-        if self.leaves.len() == 1 {
-            return convert(leaf.dtype, leaf.element_bytes, bytes, out);
-        }
         let cells = bytes.chunks_exact((leaf.elements * leaf.element_bytes).max(1));
-        for (row, cell) in out.chunks_exact_mut(self.width.max(1)).zip(cells) {
-            let place = row.get_mut(before..before + leaf.elements).unwrap_or_default();
-            convert(leaf.dtype, leaf.element_bytes, cell, place);
+        for (row, cell) in cells.enumerate() {
+            let start = place(row) * self.width + before;
+            let to = out.get_mut(start..start + leaf.elements).unwrap_or_default();
+            convert(leaf.dtype, leaf.element_bytes, cell, to);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use relive_client::blocking::{Client, TrajectoryWriter};
 use relive_client::{Column, Nest, Tensor, TrajectoryWriterOptions};
-use relive_env::{TimeStep, View};
+use relive_env::{State, TimeStep, View};
 
 use super::priority::Priority;
 use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
@@ -13,6 +13,8 @@ use crate::{Result, RlError};
 pub(super) struct EpisodeWriter {
     writer: TrajectoryWriter,
     steps: Steps,
+    /// Complete rows that the history keeps.
+    kept: usize,
     /// Complete rows since the history was cleared.
     rows: usize,
     is_open: bool,
@@ -26,11 +28,12 @@ impl EpisodeWriter {
         name: &'static str,
         kept: usize,
     ) -> Result<EpisodeWriter> {
+        let whole = kept;
         let with_open = u32::try_from(kept).ok().and_then(|kept| kept.checked_add(1));
         let with_open = with_open.filter(|_| kept > 0);
         let kept = with_open.ok_or_else(|| RlError::setting(name, kept, "from 1 to 2**32 - 2"))?;
         let writer = client.trajectory_writer(TrajectoryWriterOptions::new(kept))?;
-        Ok(EpisodeWriter { writer, steps, rows: 0, is_open: false })
+        Ok(EpisodeWriter { writer, steps, kept: whole, rows: 0, is_open: false })
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -109,6 +112,50 @@ impl EpisodeWriter {
 
     pub(super) fn flush(&mut self) -> Result<()> {
         until_there_is_room(|| self.writer.flush(CONFIRMATION_TIMEOUT))
+    }
+
+    /// Writes down, or fills in, what items to come are made of: the rows of the history.
+    pub(super) fn visit(&mut self, state: &mut State<'_>, cells: &mut Vec<Vec<u8>>) {
+        let mut rows = u64::try_from(self.rows).unwrap_or(u64::MAX);
+        state.field(&mut rows);
+        state.field(&mut self.is_open);
+        self.rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let open = if self.is_open { self.steps.begun_leaves() } else { 0 };
+        cells.resize(self.rows.min(self.kept) * self.steps.zeros().len() + open, Vec::new());
+        cells.iter_mut().for_each(|cell| state.bytes(cell));
+    }
+
+    /// The bytes of all values in the history, row by row.
+    pub(super) fn cells(&self) -> Result<Vec<Vec<u8>>> {
+        let history = self.writer.history();
+        let paths: Vec<_> =
+            self.steps.zeros().flatten_with_paths().into_iter().map(|(path, _)| path.to_string()).collect();
+        let mut cells = Vec::new();
+        let mut tell = |path: &str, at: i64| -> Result<()> {
+            let value = history.column(path)?.step(at)?.to_tensor()?;
+            cells.push(value.bytes().map_or_else(Vec::new, |bytes| bytes.to_vec()));
+            Ok(())
+        };
+        let open = i64::from(self.is_open);
+        for behind in (1..=i64::try_from(self.rows.min(self.kept)).unwrap_or(i64::MAX)).rev() {
+            paths.iter().try_for_each(|path| tell(path, -behind - open))?;
+        }
+        if self.is_open {
+            paths.iter().filter(|path| Steps::is_begun(path)).try_for_each(|path| tell(path, -1))?;
+        }
+        Ok(cells)
+    }
+
+    /// Appends the rows that `cells` are the values of.
+    pub(super) fn restore(&mut self, cells: Vec<Vec<u8>>) -> Result<()> {
+        let mut cells = cells.into_iter();
+        for _ in 0..self.rows.min(self.kept) {
+            self.writer.append(&self.steps.restored(&mut cells, |_| true)?)?;
+        }
+        if self.is_open {
+            self.writer.append_partial(&self.steps.restored(&mut cells, Steps::is_begun)?)?;
+        }
+        Ok(())
     }
 
     /// Ends the episode, waits until its items are confirmed, and forgets its rows.

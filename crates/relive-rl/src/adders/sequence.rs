@@ -8,7 +8,7 @@ use super::Adder;
 use super::episode_writer::EpisodeWriter;
 use super::priority::Priority;
 use super::step::Steps;
-use crate::{Result, RlError};
+use crate::{Result, RlError, Saveable, state};
 
 /// What becomes of the rows at the end of an episode that do not fill a period.
 ///
@@ -157,5 +157,23 @@ impl Adder for SequenceAdder {
         self.rows.finish()?;
         self.last_item()?;
         if self.end == EndOfEpisode::Continue { Ok(()) } else { self.rows.end() }
+    }
+}
+
+/// Whose state it is, in messages.
+const WHAT: &str = "an adder of sequences";
+
+/// What is saved are the rows that sequences to come begin with, so that an episode goes on where it was.
+impl Saveable for SequenceAdder {
+    fn save(&mut self) -> Vec<u8> {
+        // What is in the history was written by this adder, and can be read.
+        let mut cells = self.rows.cells().unwrap_or_default();
+        state::save(|state| self.rows.visit(state, &mut cells))
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut cells = Vec::new();
+        state::restore(WHAT, bytes, |state| self.rows.visit(state, &mut cells))?;
+        self.rows.restore(cells)
     }
 }

@@ -41,6 +41,35 @@ impl Steps {
         Ok(Nest::dict([("observation", observation), ("start_of_episode", Nest::Leaf(flag))]))
     }
 
+    /// Whether a leaf is there from the beginning of its row on.
+    pub(super) fn is_begun(path: &str) -> bool {
+        matches!(path.split('/').next(), Some("observation" | "start_of_episode"))
+    }
+
+    /// How many such leaves there are.
+    pub(super) fn begun_leaves(&self) -> usize {
+        self.observations.len() + 1
+    }
+
+    /// The fields of a row that are wanted, of the bytes of their leaves, which are the next of `cells`.
+    pub(super) fn restored(
+        &self,
+        cells: &mut impl Iterator<Item = Vec<u8>>,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Nest<Tensor>> {
+        let Nest::Dict(fields) = &self.zeros else { return Ok(Nest::None) };
+        let wanted = fields.iter().filter(|(name, _)| is_wanted(name));
+        let restored = wanted.map(|(name, zeros)| {
+            let mut of_leaf = |zeros: &Tensor| {
+                let bytes = Bytes::from(cells.next().unwrap_or_default());
+                Tensor::new(zeros.dtype(), zeros.shape().clone(), bytes)
+            };
+            let field = zeros.try_map(&mut of_leaf).map_err(|error| RlError::state("an adder", error))?;
+            Ok((name.to_string(), field))
+        });
+        Ok(Nest::dict(restored.collect::<Result<Vec<_>>>()?))
+    }
+
     /// The rest of it.
     #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
     pub(super) fn taken(&self, action: View<'_>, step: TimeStep, extras: View<'_>) -> Result<Nest<Tensor>> {

@@ -5,7 +5,7 @@ use relive_client::blocking::Client;
 use relive_client::{Nest, Sample};
 use relive_engine::Engine;
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep, View};
-use relive_rl::RlError;
+use relive_rl::{RlError, Saveable};
 use relive_rl::adders::{
     Adder, EndOfEpisode, EpisodeAdder, NStepReturn, Priority, SequenceAdder, StructuredAdder,
     TransitionAdder, n_step_configs, sequence_configs, step_spec,
@@ -130,6 +130,49 @@ fn by_sequence_adder(episodes: &[usize], length: usize, period: usize, end: EndO
     place.sequences()
 }
 
+/// An adder that gives way to a new one after each step, which goes on from what it has saved.
+struct Replaced<'a>(&'a (dyn Fn() -> SequenceAdder + Sync), SequenceAdder);
+
+impl Adder for Replaced<'_> {
+    fn add_first(&mut self, observation: View<'_>) -> Result<(), RlError> {
+        self.1.add_first(observation)?;
+        self.replace()
+    }
+
+    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<(), RlError> {
+        self.1.add(action, step, observation)?;
+        self.replace()
+    }
+}
+
+impl Replaced<'_> {
+    fn replace(&mut self) -> Result<(), RlError> {
+        self.1.flush()?;
+        let saved = self.1.save();
+        self.1 = self.0();
+        self.1.restore(&saved)
+    }
+}
+
+fn by_adders_that_go_on(
+    episodes: &[usize],
+    length: usize,
+    period: usize,
+    end: EndOfEpisode,
+) -> Vec<Vec<Row>> {
+    let place = Place::new();
+    let make = || {
+        let adder = SequenceAdder::new(&place.client, "replay", &place.spec, None, length, period);
+        adder.unwrap().end_of_episode(end)
+    };
+    let mut adder = Replaced(&make, make());
+    for (episode, steps) in episodes.iter().enumerate() {
+        place.play(&mut adder, episode, *steps, *steps).unwrap();
+    }
+    adder.1.flush().unwrap();
+    place.sequences()
+}
+
 fn by_patterns(episodes: &[usize], length: usize, period: usize, end: EndOfEpisode) -> Vec<Vec<Row>> {
     let place = Place::new();
     let step = step_spec(&place.spec, None);
@@ -186,6 +229,7 @@ proptest! {
     ) {
         let expected = expected(&episodes, length, period, end);
         prop_assert_eq!(&by_sequence_adder(&episodes, length, period, end), &expected);
+        prop_assert_eq!(&by_adders_that_go_on(&episodes, length, period, end), &expected);
         if matches!(end, EndOfEpisode::Write | EndOfEpisode::Truncate) {
             prop_assert_eq!(&by_patterns(&episodes, length, period, end), &expected);
         }
