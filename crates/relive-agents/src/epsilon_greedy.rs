@@ -12,7 +12,8 @@ use crate::streams::Streams;
 #[derive(Debug)]
 pub struct EpsilonGreedy {
     actions: Discrete,
-    epsilon: f64,
+    /// That of each row.
+    epsilons: Vec<f64>,
     explores: bool,
     streams: Streams,
 }
@@ -23,8 +24,20 @@ impl EpsilonGreedy {
     /// # Errors
     /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment does not take one discrete action.
     pub fn new(epsilon: f64, seat: &Seat<'_>) -> Result<EpsilonGreedy> {
+        EpsilonGreedy::spread(epsilon, 0.0, seat)
+    }
+
+    /// For the rows of a worker that differ in ε: row `i` of all `N` has `ε^(1 + α·i/(N − 1))` (Horgan et al. 2018).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[expect(clippy::cast_precision_loss, reason = "rows are few")]
+    pub fn spread(epsilon: f64, alpha: f64, seat: &Seat<'_>) -> Result<EpsilonGreedy> {
         let (actions, streams) = (Discrete::expect(seat.spec)?, Streams::new(seat.keys));
-        Ok(EpsilonGreedy { actions, epsilon, explores: seat.purpose == Purpose::Training, streams })
+        let others = seat.of.saturating_sub(1).max(1) as f64;
+        let of_row = |row: usize| epsilon.powf(1.0 + alpha * (seat.first + row) as f64 / others);
+        let epsilons = (0..seat.keys.len()).map(of_row).collect();
+        Ok(EpsilonGreedy { actions, epsilons, explores: seat.purpose == Purpose::Training, streams })
     }
 
     /// How many actions there are.
@@ -38,8 +51,9 @@ impl EpsilonGreedy {
     /// # Errors
     /// `actions` is no buffer for one discrete action.
     pub fn act(&mut self, values: &[f32], actions: &mut Buffer) -> Result<()> {
-        let Self { actions: discrete, epsilon, explores, streams } = self;
-        for (row, (values, stream)) in values.chunks_exact(discrete.count).zip(streams.each()).enumerate() {
+        let Self { actions: discrete, epsilons, explores, streams } = self;
+        let rows = values.chunks_exact(discrete.count).zip(streams.each()).zip(epsilons);
+        for (row, ((values, stream), epsilon)) in rows.enumerate() {
             let action = if !*explores {
                 first_of_greatest(values)
             } else if *epsilon > 0.0 && stream.uniform() < *epsilon {
@@ -89,7 +103,7 @@ mod tests {
         );
         let keys: Vec<Key> = (0..64).map(|row| Key::from_seed(1).nth(row)).collect();
         let taken = |purpose| {
-            let seat = Seat { spec: &spec, purpose, keys: &keys };
+            let seat = Seat::alone(&spec, purpose, &keys);
             let mut actions = Buffer::for_nest(&spec.actions, keys.len()).unwrap();
             let values: Vec<f32> = keys.iter().flat_map(|_| [0.5, 1.0, 1.0]).collect();
             EpsilonGreedy::new(0.0, &seat).unwrap().act(&values, &mut actions).unwrap();
@@ -97,6 +111,11 @@ mod tests {
         };
         let explored = taken(Purpose::Training);
         assert!(explored.contains(&1) && explored.contains(&2) && !explored.contains(&0), "{explored:?}");
+        let rows = |first| {
+            let seat = Seat { first, of: 3, ..Seat::alone(&spec, Purpose::Training, &keys[..2]) };
+            EpsilonGreedy::spread(0.5, 2.0, &seat).unwrap().epsilons
+        };
+        assert_eq!((rows(0), rows(1)), (vec![0.5, 0.25], vec![0.25, 0.125]), "by the rows of all workers");
         assert!(taken(Purpose::Evaluation).iter().all(|action| *action == 1));
     }
 }

@@ -10,8 +10,10 @@ mod dqn;
 mod epsilon_greedy;
 #[cfg(doctest)]
 mod flow_docs;
+mod memory;
 mod off_policy;
 mod ppo;
+mod r2d2;
 mod sac;
 mod saved;
 mod settings;
@@ -24,5 +26,6 @@ pub use by_name::{NAMES, from_json, preset};
 pub use dqn::{DqnConfig, DqnLoss};
 pub use epsilon_greedy::EpsilonGreedy;
 pub use ppo::PpoConfig;
+pub use r2d2::R2d2Config;
 pub use sac::SacConfig;
 pub use streams::Streams;

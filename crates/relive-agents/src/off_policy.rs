@@ -1,9 +1,9 @@
 //! What agents share that learn from transitions in a replay table.
 
 use relive_flow::{Flow, Order, Weight};
-use relive_rl::Result;
-use relive_rl::adders::TransitionAdder;
-use relive_rl::plan::{Crew, Progress, ReplayTable, SampleBatch};
+use relive_rl::adders::{Adder, TransitionAdder};
+use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch};
+use relive_rl::{Result, Saveable};
 use relive_table::TableConfig;
 
 use crate::settings::{check, share, whole};
@@ -44,15 +44,20 @@ impl OffPolicy {
         share("discount", self.discount)
     }
 
-    /// The table, which is sampled uniformly.
+    /// The table of transitions, which is sampled uniformly.
     pub(crate) fn table(&self) -> Result<TableConfig> {
+        self.table_for(self.n_step)
+    }
+
+    /// The table where a step may insert so many items at once.
+    pub(crate) fn table_for(&self, burst: usize) -> Result<TableConfig> {
         let rules = ReplayTable {
             name: TABLE,
             batch_size: self.batch_size,
             samples_per_insert: self.samples_per_insert,
             min_size: self.min_replay_size,
             max_size: self.max_replay_size,
-            burst: self.n_step,
+            burst,
         };
         rules.config()
     }
@@ -62,11 +67,22 @@ impl OffPolicy {
         crew.replay(TABLE, self.batch_size)
     }
 
-    /// Learns whenever it can, and otherwise acts, a step at a time, into the table.
+    /// Learns whenever it can, and otherwise acts, a step at a time, into a table of transitions.
     pub(crate) fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
         let (spec, n_step, discount) = (crew.spec().clone(), self.n_step, self.discount);
-        let adder = move |client: &_| TransitionAdder::new(client, TABLE, &spec, n_step, discount);
-        let acting = crew.store(crew.rollouts(1)?, adder).acting()?;
+        self.plan_into(crew, learning, move |client| {
+            TransitionAdder::new(client, TABLE, &spec, n_step, discount)
+        })
+    }
+
+    /// As [`plan`](Self::plan), with adders that `make` makes.
+    pub(crate) fn plan_into<A: Adder + Saveable + 'static>(
+        &self,
+        crew: &Crew,
+        learning: Flow<Progress>,
+        make: impl Fn(&Client) -> Result<A> + Send + Sync + 'static,
+    ) -> Result<Flow<Progress>> {
+        let acting = crew.store(crew.rollouts(1)?, make).acting()?;
         Ok(Flow::union([learning, acting], Order::weighted([Weight::All, Weight::UpTo(1)])))
     }
 }

@@ -170,7 +170,7 @@ fn lstm() -> Step {
     Box::new(move |index| {
         let (x, y) = &data[index];
         let weights = Weights::tracked(&params);
-        let steps = Steps { batch: BATCH, resets: &[false; ROWS] };
+        let steps = Steps::new(BATCH, &[false; ROWS]);
         let hidden = weights.unroll(&lstm, tape::constant(x.clone(), [ROWS, INPUTS]), steps, &state);
         let error = weights.run(&head, hidden) - tape::constant(y.clone(), [ROWS, OUTPUTS]);
         let gradient = Gradients::of(&error.powi_scalar(2).mean()).by_weights(&weights);

@@ -65,7 +65,7 @@ fn a_sequence_is_its_steps() {
     let (lstm, params) = lstm();
     let (x, pull) = (randoms(TIME * BATCH * INPUTS, 3), randoms(TIME * BATCH * UNITS, 4));
     let (resets, begin) = (resets(), state());
-    let steps = Steps { batch: BATCH, resets: &resets };
+    let steps = Steps::new(BATCH, &resets);
     let run = |ours: bool| {
         let weights = Weights::tracked(&params);
         let input = tape::variable(x.clone(), [TIME * BATCH, INPUTS]);
@@ -92,7 +92,7 @@ fn inference_goes_on_from_its_state() {
         step_by_step(&weights, &tape::constant(x.clone(), [TIME * BATCH, INPUTS]), &resets, &state());
     let y = tape::values(y);
     let (mut whole, mut scratch) = (state(), Scratch::default());
-    let steps = Steps { batch: BATCH, resets: &resets };
+    let steps = Steps::new(BATCH, &resets);
     assert_close("whole", lstm.infer(&params, &x, steps, &mut whole, &mut scratch), &y, 1e-6);
     assert_close("hidden", &whole.hidden, &end.hidden, 1e-6);
     assert_close("cell", &whole.cell, &end.cell, 1e-6);
@@ -100,7 +100,7 @@ fn inference_goes_on_from_its_state() {
     let mut stepwise = state();
     for t in 0..TIME {
         let (from, to) = (t * BATCH, (t + 1) * BATCH);
-        let steps = Steps { batch: BATCH, resets: &resets[from..to] };
+        let steps = Steps::new(BATCH, &resets[from..to]);
         let found = lstm.infer(&params, &x[from * INPUTS..to * INPUTS], steps, &mut stepwise, &mut scratch);
         assert_close("step", found, &y[from * UNITS..to * UNITS], 1e-6);
     }
@@ -111,7 +111,7 @@ fn inference_goes_on_from_its_state() {
         LstmState { hidden: state().hidden[..UNITS].to_vec(), cell: state().cell[..UNITS].to_vec() };
     for t in 0..TIME {
         let row = t * BATCH;
-        let steps = Steps { batch: 1, resets: &resets[row..=row] };
+        let steps = Steps::new(1, &resets[row..=row]);
         let found =
             lstm.infer(&params, &x[row * INPUTS..(row + 1) * INPUTS], steps, &mut alone, &mut scratch);
         assert_close("alone", found, &y[row * UNITS..(row + 1) * UNITS], 1e-6);
@@ -127,7 +127,7 @@ fn a_network_with_memory_is_its_parts_on_the_tape() {
     let params = layout.init(Key::from_seed(3));
     let (x, pull) = (randoms(TIME * BATCH * INPUTS, 3), randoms(TIME * BATCH * 2, 4));
     let (resets, begin) = (resets(), state());
-    let steps = Steps { batch: BATCH, resets: &resets };
+    let steps = Steps::new(BATCH, &resets);
 
     let weights = Weights::tracked(&params);
     let features = weights.run(&torso, tape::constant(x.clone(), [TIME * BATCH, INPUTS]));
@@ -146,4 +146,30 @@ fn a_network_with_memory_is_its_parts_on_the_tape() {
     let (mut state, mut scratch) = (begin, RecurrentScratch::default());
     let inferred = network.infer(&params, &x, steps, &mut state, &mut scratch);
     assert_close("inferred", inferred, &expected.0, 1e-6);
+}
+
+/// Where gradients end, the sequence behind is one of its own whose state is given.
+#[test]
+fn gradients_end_at_cuts() {
+    const AT: usize = 3;
+    let (lstm, params) = lstm();
+    let (x, pull) = (randoms(TIME * BATCH * INPUTS, 3), randoms(TIME * BATCH * UNITS, 4));
+    let (resets, begin) = (vec![false; TIME * BATCH], state());
+    let cuts: Vec<bool> = (0..TIME * BATCH).map(|row| row / BATCH == AT).collect();
+    let (front, first) = (AT * BATCH, TIME * BATCH);
+    let gradient = |from: usize, to: usize, steps: Steps<'_>, state: &LstmState| {
+        let weights = Weights::tracked(&params);
+        let input = tape::constant(x[from * INPUTS..to * INPUTS].to_vec(), [to - from, INPUTS]);
+        let y = weights.unroll(&lstm, input, steps, state);
+        let by = tape::constant(pull[from * UNITS..to * UNITS].to_vec(), [to - from, UNITS]);
+        Gradients::of(&(y * by).sum()).by_weights(&weights)
+    };
+    let whole = gradient(0, first, Steps { cuts: &cuts, ..Steps::new(BATCH, &resets) }, &begin);
+    let mut middle = begin.clone();
+    let steps = Steps::new(BATCH, &resets[..front]);
+    lstm.infer(&params, &x[..front * INPUTS], steps, &mut middle, &mut Scratch::default());
+    let before = gradient(0, front, steps, &begin);
+    let behind = gradient(front, first, Steps::new(BATCH, &resets[front..]), &middle);
+    let sum: Vec<f32> = before.iter().zip(&behind).map(|(a, b)| a + b).collect();
+    assert_close("gradient", &whole, &sum, 1e-5);
 }

@@ -188,8 +188,11 @@ fn through_time(places: &Places, run: Run<'_>, trace: &Trace<'_>, dy: &[f32], su
         retreat(units, parts, &dh, &mut dc, &mut sums[wide_now.clone()]);
         let by_sums = Matrix::new(&sums[wide_now], steps.batch, 4 * units);
         multiply(&mut dh, Target::Overwrite, by_sums, by_hidden);
-        forget(&mut dh, resets, units);
-        forget(&mut dc, resets, units);
+        let cuts = steps.cuts.get(t * steps.batch..(t + 1) * steps.batch).unwrap_or_default();
+        for ends in [resets, cuts] {
+            forget(&mut dh, ends, units);
+            forget(&mut dc, ends, units);
+        }
     }
 }
 

@@ -32,6 +32,16 @@ pub struct Steps<'a> {
     pub batch: usize,
     /// One for each row: whether the state is forgotten before it, as at an episode's first step.
     pub resets: &'a [bool],
+    /// One for each row: whether gradients end before it, as behind a burn-in; none for gradients that go back to the beginning.
+    pub cuts: &'a [bool],
+}
+
+impl Steps<'_> {
+    /// Sequences through which gradients go back to the beginning.
+    #[must_use]
+    pub fn new(batch: usize, resets: &[bool]) -> Steps<'_> {
+        Steps { batch, resets, cuts: &[] }
+    }
 }
 
 impl Lstm {
@@ -108,6 +118,7 @@ impl Lstm {
             batch > 0 && rows.is_multiple_of(batch),
             "{rows} rows are no whole number of batches of {batch}"
         );
+        assert!(steps.cuts.is_empty() || steps.cuts.len() == rows, "a cut for each of {rows} rows, or none");
         assert_eq!(x.len(), rows * self.inputs(), "rows of {} inputs, and a reset for each", self.inputs());
         let sizes = (state.hidden.len(), state.cell.len());
         assert_eq!(sizes, (batch * self.units(), batch * self.units()), "a state of {batch} rows");

@@ -22,7 +22,7 @@ use crate::params::Params;
 /// let network = RecurrentNetwork::new(torso, memory, head);
 /// let params = layout.init(Key::from_seed(1));
 /// let (mut state, mut scratch) = (network.zero_state(1), RecurrentScratch::default());
-/// let steps = Steps { batch: 1, resets: &[true, false] };
+/// let steps = Steps::new(1, &[true, false]);
 /// let outputs = network.infer(&params, &[0.1; 8], steps, &mut state, &mut scratch);
 /// assert_eq!(outputs.len(), 2 * 2);
 /// ```

@@ -12,6 +12,7 @@ struct Unrolled {
     lstm: Lstm,
     batch: usize,
     resets: Vec<bool>,
+    cuts: Vec<bool>,
 }
 
 impl Weights<'_> {
@@ -21,7 +22,7 @@ impl Weights<'_> {
     /// # Panics
     /// If rows, resets and state are not of one batch, or the parameters are of another layout.
     pub fn unroll(&self, lstm: &Lstm, x: Tensor<2>, steps: Steps<'_>, state: &LstmState) -> Tensor<2> {
-        let op = Unrolled { lstm: lstm.clone(), batch: steps.batch, resets: steps.resets.to_vec() };
+        let op = Unrolled { lstm: lstm.clone(), batch: steps.batch, resets: steps.resets.to_vec(), cuts: steps.cuts.to_vec() };
         record(Arc::new(op), x, self.block(lstm.range()), |x, weights| {
             lstm.check(x, steps, state);
             let rows = steps.resets.len();
@@ -36,7 +37,7 @@ impl Weights<'_> {
 impl Op for Unrolled {
     fn pull_back(&self, entry: Entry<'_>) {
         let Entry { x, weights, trace, dy, dweights, dx } = entry;
-        let steps = Steps { batch: self.batch, resets: &self.resets };
+        let steps = Steps { batch: self.batch, resets: &self.resets, cuts: &self.cuts };
         kernel::backward(&self.lstm.places, Run { weights, x, steps }, trace, dy, Wanted { dweights, dx });
     }
 }

@@ -59,6 +59,18 @@ pub struct Seat<'a> {
     pub purpose: Purpose,
     /// One for each row: everything random in the row follows from it.
     pub keys: &'a [Key],
+    /// The number of the first row among those of all workers.
+    pub first: usize,
+    /// Rows of all workers together.
+    pub of: usize,
+}
+
+impl<'a> Seat<'a> {
+    /// The seat of a worker that is alone.
+    #[must_use]
+    pub fn alone(spec: &'a EnvironmentSpec, purpose: Purpose, keys: &'a [Key]) -> Seat<'a> {
+        Seat { spec, purpose, keys, first: 0, of: keys.len() }
+    }
 }
 
 /// What a policy is for.

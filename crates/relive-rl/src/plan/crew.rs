@@ -97,7 +97,7 @@ impl Crew {
     /// What rows of the workers look like.
     pub(super) fn layouts(&self) -> Result<Layouts> {
         let keys = [actor_key(self.0.seed, Who::Actor(0))];
-        let seat = Seat { spec: &self.0.spec, purpose: Purpose::Training, keys: &keys };
+        let seat = Seat::alone(&self.0.spec, Purpose::Training, &keys);
         Ok(Layouts { spec: self.0.spec.clone(), extras: self.0.agent.policy(&seat)?.extras() })
     }
 
@@ -235,23 +235,31 @@ impl Crew {
         }
         let index = index(number);
         let rows = index * total / workers..(index + 1) * total / workers;
-        self.seated(number, Purpose::Training, &rows.map(Who::Actor).collect::<Vec<_>>())
+        let first = rows.start;
+        let rows: Vec<_> = rows.map(Who::Actor).collect();
+        self.seated(number, Purpose::Training, &rows, (first, total))
     }
 
     /// A worker that shows what was learned.
     pub(crate) fn evaluator(&self) -> Result<RolloutWorker> {
-        let mut worker = self.seated(0, Purpose::Evaluation, &[Who::Evaluator])?;
+        let mut worker = self.seated(0, Purpose::Evaluation, &[Who::Evaluator], (0, 1))?;
         self.0.kept.saved(EVALUATOR).map_or(Ok(()), |saved| worker.restore(saved))?;
         Ok(worker)
     }
 
-    fn seated(&self, number: u32, purpose: Purpose, rows: &[Who]) -> Result<RolloutWorker> {
+    fn seated(
+        &self,
+        number: u32,
+        purpose: Purpose,
+        rows: &[Who],
+        (first, of): (usize, usize),
+    ) -> Result<RolloutWorker> {
         let Inner { agent, make, environment, spec, seed, checkpoints, weights, .. } = &*self.0;
         let made = rows.iter().map(|who| make(environment_seed(environment, *seed, *who)));
         let environments = Vectorized::from_environments(made.collect::<Result<_>>()?)?;
         // A worker that is not saved with a checkpoint does not repeat what it did before.
         let keys: Vec<Key> = rows.iter().map(|who| actor_key(*seed, *who).nth(*checkpoints)).collect();
-        let policy = agent.policy(&Seat { spec, purpose, keys: &keys })?;
+        let policy = agent.policy(&Seat { spec, purpose, keys: &keys, first, of })?;
         RolloutWorker::new(number, environments, policy, weights.clone(), environment)
     }
 

@@ -30,6 +30,7 @@ pub(crate) use crew::{Inner, Place};
 pub use learn::{Batch, Learn, UpdatePriorities};
 pub use progress::Progress;
 pub use relive_client::SampleBatch;
+pub use relive_client::blocking::Client;
 pub use replay_table::ReplayTable;
 pub use sequences::Sequences;
 pub use shared_learner::SharedLearner;

@@ -54,7 +54,7 @@ impl SavedPolicy {
     fn new(agent: &dyn Agent, described: Described, weights: Weights) -> Result<SavedPolicy> {
         let spec = described.spec()?;
         let keys = [Key::from_seed(0)];
-        let mut policy = agent.policy(&Seat { spec: &spec, purpose: Purpose::Evaluation, keys: &keys })?;
+        let mut policy = agent.policy(&Seat::alone(&spec, Purpose::Evaluation, &keys))?;
         policy.load(&weights)?;
         Ok(SavedPolicy {
             observations: Buffer::for_nest(&spec.observations, 1)?,

@@ -314,7 +314,7 @@ pub(super) fn expect_run(
     let (environment, seed) = (options.environment.as_str(), options.seed);
     let spec = make(environment_seed(environment, seed, Who::Actor(0)))?.spec().clone();
     let keys = [actor_key(seed, Who::Actor(0))];
-    agent.policy(&Seat { spec: &spec, purpose: Purpose::Training, keys: &keys })?;
+    agent.policy(&Seat::alone(&spec, Purpose::Training, &keys))?;
     let identity = Identity::new((agent.name(), agent.settings()), environment, &spec, seed);
     saved_state(server, &identity, None, None).map(drop)
 }

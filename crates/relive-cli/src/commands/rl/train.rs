@@ -115,8 +115,7 @@ pub(crate) fn run(options: &Options) -> Result {
     // Before anything is served or started for a run that cannot be.
     agent.validate()?;
     let environment = relive_env::make(&options.env, 0).map_err(RlError::from)?;
-    let seat = Seat { spec: environment.spec(), purpose: Purpose::Evaluation, keys: &[] };
-    agent.policy(&seat)?;
+    agent.policy(&Seat::alone(environment.spec(), Purpose::Evaluation, &[]))?;
     let board = options.executor.board(options.http)?;
     let (mut run, about) = (options.run(board.as_ref())?, options.about());
     let is_resumed = options.saved.checkpoint_dir.is_some() || run.processes.is_some();

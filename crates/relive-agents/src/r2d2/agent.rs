@@ -1,0 +1,49 @@
+//! The plan.
+
+use relive_flow::Flow;
+use relive_rl::adders::{EndOfEpisode, SequenceAdder};
+use relive_rl::plan::{Crew, Learn, Progress, UpdatePriorities};
+use relive_rl::{Agent, Policy, Purpose, Result, Seat, settings_of};
+use relive_table::{SelectorKind, TableConfig};
+
+use super::R2d2Config;
+use super::learner::R2d2Learner;
+use super::policy::R2d2Policy;
+use crate::off_policy::TABLE;
+
+/// Sequences that one step may end: one that is due, and the last of its episode.
+const SEQUENCES_OF_A_STEP: usize = 2;
+
+impl Agent for R2d2Config {
+    fn name(&self) -> &'static str {
+        "r2d2"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        R2d2Config::validate(self)
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
+        Ok(vec![self.off_policy().table_for(SEQUENCES_OF_A_STEP)?.sampler(sampler)])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(R2d2Policy::new(self, seat)?))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let (learner, off_policy) = (crew.learner(R2d2Learner::new(self, crew)?)?, self.off_policy());
+        let learning = off_policy.batches(crew)?.learn(learner).update_priorities(crew, TABLE);
+        let extras = self.policy(&Seat::alone(crew.spec(), Purpose::Training, &[]))?.extras();
+        let (spec, rows, period) = (crew.spec().clone(), self.rows(), self.replay_period);
+        off_policy.plan_into(crew, learning, move |client| {
+            let adder = SequenceAdder::new(client, TABLE, &spec, Some(&extras), rows, period)?;
+            Ok(adder.end_of_episode(EndOfEpisode::Truncate))
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! The settings of R2D2.
+
+use relive_rl::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::off_policy::OffPolicy;
+use crate::settings::{check, layers, not_negative, positive, share, whole};
+
+/// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by double Q-learning over n steps, with rescaled
+/// values, stored states, and a burn-in. The defaults are those of Acme's agent.
+///
+/// Deviations from the paper: importance weights as in prioritised DQN; the squared error is summed over a sequence, as in Acme. Where a
+/// sequence begins with its episode, its first steps are learned from as well: there the state is known and nothing has to be burnt in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct R2d2Config {
+    /// Sequences of a batch.
+    pub batch_size: usize,
+    /// How often each sequence is learned from, on average.
+    pub samples_per_insert: f64,
+    /// Steps at the beginning of a sequence that only bring the state up to date.
+    pub burn_in_length: usize,
+    /// Steps after them that are learned from.
+    pub trace_length: usize,
+    /// Steps from the beginning of one sequence to that of the next.
+    pub replay_period: usize,
+    /// Steps of a return.
+    pub n_step: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Sequences before learning begins.
+    pub min_replay_size: usize,
+    /// Sequences that are kept.
+    pub max_replay_size: u64,
+    /// How much priorities count when sequences are sampled; 0: not at all.
+    pub priority_exponent: f64,
+    /// How much of the bias that this brings is taken back by weights, β.
+    pub importance_exponent: f32,
+    /// How much the largest error of a sequence counts in its priority, beside the mean; η.
+    pub max_priority_weight: f32,
+    /// The share of actions that are taken at random.
+    pub epsilon: f64,
+    /// How far ε differs among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 for the same everywhere.
+    pub epsilon_alpha: f64,
+    /// Step size of Adam.
+    pub learning_rate: f32,
+    /// ε of Adam.
+    pub adam_epsilon: f32,
+    /// Learner steps from one copy to the target network to the next.
+    pub target_update_period: u64,
+    /// Bound on the gradient's norm; none unless set.
+    pub max_gradient_norm: Option<f32>,
+    /// Sizes of the hidden layers in front of the LSTM.
+    pub hidden: Vec<usize>,
+    /// Units of the LSTM.
+    pub lstm_units: usize,
+    /// Sizes of the hidden layers behind it: with `duelling` those of values and of advantages each.
+    pub head: Vec<usize>,
+    /// Whether the network has a value and an advantage head.
+    pub duelling: bool,
+}
+
+impl Default for R2d2Config {
+    fn default() -> Self {
+        Self {
+            batch_size: 32,
+            samples_per_insert: 32.0,
+            burn_in_length: 40,
+            trace_length: 40,
+            replay_period: 40,
+            n_step: 5,
+            discount: 0.99,
+            min_replay_size: 1_000,
+            max_replay_size: 100_000,
+            priority_exponent: 0.6,
+            importance_exponent: 0.2,
+            max_priority_weight: 0.9,
+            epsilon: 0.01,
+            epsilon_alpha: 0.0,
+            learning_rate: 1e-3,
+            adam_epsilon: 1e-3,
+            target_update_period: 100,
+            max_gradient_norm: None,
+            hidden: vec![50],
+            lstm_units: 50,
+            head: vec![50],
+            duelling: true,
+        }
+    }
+}
+
+impl R2d2Config {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> R2d2Config {
+        match name.split_once('/') {
+            // Most episodes of bsuite have ten to a hundred steps, and few episodes must do.
+            Some((_, number)) if number.parse::<u32>().is_ok() => R2d2Config {
+                burn_in_length: 5,
+                trace_length: 20,
+                replay_period: 10,
+                min_replay_size: 100,
+                epsilon: 0.05,
+                ..R2d2Config::default()
+            },
+            _ => R2d2Config::default(),
+        }
+    }
+
+    /// Rows of a sequence: its steps, and what was seen after the last.
+    pub(super) fn rows(&self) -> usize {
+        self.burn_in_length.saturating_add(self.trace_length).saturating_add(1)
+    }
+
+    /// Those of the replay table, and of how it is filled.
+    pub(super) fn off_policy(&self) -> OffPolicy {
+        OffPolicy {
+            batch_size: self.batch_size,
+            samples_per_insert: self.samples_per_insert,
+            n_step: self.n_step,
+            discount: self.discount,
+            min_replay_size: self.min_replay_size,
+            max_replay_size: self.max_replay_size,
+        }
+    }
+
+    /// Whether all settings are within their ranges.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn validate(&self) -> Result<()> {
+        self.off_policy().validate()?;
+        whole("trace_length", self.trace_length)?;
+        whole("replay_period", self.replay_period)?;
+        let rows = self.rows();
+        check("the rows of a sequence", rows, rows <= MAX_ROWS, "at most 65536")?;
+        share("importance_exponent", self.importance_exponent)?;
+        share("max_priority_weight", self.max_priority_weight)?;
+        check("epsilon", self.epsilon, (0.0..=1.0).contains(&self.epsilon), "from 0 to 1")?;
+        let alpha = self.epsilon_alpha;
+        check("epsilon_alpha", alpha, alpha >= 0.0 && alpha.is_finite(), "at least 0")?;
+        let exponent = self.priority_exponent;
+        check("priority_exponent", exponent, exponent >= 0.0 && exponent.is_finite(), "at least 0")?;
+        positive("learning_rate", self.learning_rate)?;
+        not_negative("adam_epsilon", self.adam_epsilon)?;
+        self.max_gradient_norm.map_or(Ok(()), |norm| positive("max_gradient_norm", norm))?;
+        let period = self.target_update_period;
+        check("target_update_period", period, period >= 1, "at least 1")?;
+        check("the number of hidden layers", 0, !self.hidden.is_empty(), "at least 1")?;
+        whole("lstm_units", self.lstm_units)?;
+        layers(&self.hidden)?;
+        layers(&self.head)
+    }
+}
+
+/// Most rows of a sequence; the longest that are trained on have some hundred.
+const MAX_ROWS: usize = 1 << 16;

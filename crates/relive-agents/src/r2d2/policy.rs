@@ -1,0 +1,86 @@
+//! Acting.
+
+use relive_env::{ArraySpec, State};
+use relive_nn::{Key, Params};
+use relive_rl::{ActStep, Policy, Purpose, Result, RlError, Saveable, Seat, Weights};
+use relive_tensor::{DType, Nest};
+
+use super::R2d2Config;
+use super::network::QMemory;
+use crate::memory::Memory;
+use crate::{EpsilonGreedy, weights};
+
+/// Acts by the values of actions. It writes its states for the learner; in an evaluation the `values` instead.
+#[derive(Debug)]
+pub(super) struct R2d2Policy {
+    network: QMemory,
+    params: Params,
+    memory: Memory,
+    choice: EpsilonGreedy,
+    is_evaluation: bool,
+    rows: Vec<f32>,
+}
+
+impl R2d2Policy {
+    pub(super) fn new(config: &R2d2Config, seat: &Seat<'_>) -> Result<R2d2Policy> {
+        let (network, params) = QMemory::new(config, seat.spec, Key::from_seed(0))?;
+        Ok(R2d2Policy {
+            memory: Memory::new(&network.network, seat.keys.len()),
+            network,
+            params,
+            choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, seat)?,
+            is_evaluation: seat.purpose == Purpose::Evaluation,
+            rows: Vec::new(),
+        })
+    }
+}
+
+impl Policy for R2d2Policy {
+    fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
+        let Self { network, params, memory, choice, is_evaluation, rows } = self;
+        memory.forget(step.starts);
+        if !*is_evaluation {
+            memory.tell(step.extras, 0)?;
+        }
+        network.features.write_rows(step.observations, rows);
+        let values = memory.act(&network.network, params, rows);
+        if *is_evaluation {
+            step.extras.leaf_mut::<f32>(0)?.copy_from_slice(values);
+        }
+        choice.act(values, step.actions)
+    }
+
+    fn load(&mut self, newer: &Weights) -> Result<()> {
+        weights::load(&mut self.params, newer)
+    }
+
+    fn extras(&self) -> Nest<ArraySpec> {
+        if !self.is_evaluation {
+            return Nest::dict(Memory::extras(&self.network.network));
+        }
+        let actions = u32::try_from(self.choice.num_actions()).unwrap_or(u32::MAX);
+        Nest::dict([("values", Nest::Leaf(ArraySpec::new("values", DType::Float32, [actions])))])
+    }
+}
+
+impl R2d2Policy {
+    fn visit(&mut self, state: &mut State<'_>, choice: &mut Vec<u8>) {
+        state.bytes(choice);
+        self.memory.visit(state);
+    }
+}
+
+impl Saveable for R2d2Policy {
+    fn save(&mut self) -> Vec<u8> {
+        let (mut choice, mut bytes) = (self.choice.save(), Vec::new());
+        self.visit(&mut State::writer(&mut bytes), &mut choice);
+        bytes
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let (mut choice, mut state) = (Vec::new(), State::reader(bytes));
+        self.visit(&mut state, &mut choice);
+        state.finish().map_err(|error| RlError::state("a policy of R2D2", error))?;
+        self.choice.restore(&choice)
+    }
+}
