@@ -61,6 +61,12 @@ impl Default for A2cConfig {
 }
 
 impl A2cConfig {
+    /// Settings for an environment by its name: the defaults, whatever it is.
+    #[must_use]
+    pub fn for_environment(_name: &str) -> A2cConfig {
+        A2cConfig::default()
+    }
+
     pub(crate) fn shared(&self) -> Settings {
         let rate = RmsProp { learning_rate: self.learning_rate, epsilon: 1e-5, ..RmsProp::default() };
         Settings {

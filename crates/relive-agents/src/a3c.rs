@@ -55,6 +55,12 @@ impl Default for A3cConfig {
 }
 
 impl A3cConfig {
+    /// Settings for an environment by its name: the defaults, whatever it is.
+    #[must_use]
+    pub fn for_environment(_name: &str) -> A3cConfig {
+        A3cConfig::default()
+    }
+
     fn shared(&self) -> Settings {
         let of_each = A2cConfig {
             num_envs: self.num_envs,

@@ -8,44 +8,60 @@ use serde::de::DeserializeOwned;
 
 use crate::{A2cConfig, A3cConfig, DqnConfig, PpoConfig, SacConfig};
 
-/// The names of all agents.
-pub const NAMES: [&str; 5] = ["a2c", "a3c", "dqn", "ppo", "sac"];
+/// Everything that goes by an agent's name, from one list: its name, its settings, and what it is in a few words.
+macro_rules! agents {
+    ($($name:literal, $config:ty, $about:literal;)*) => {
+        /// The names of all agents.
+        pub const NAMES: &[&str] = &[$($name),*];
 
-/// The agent of a name with these settings, a JSON object; what is not in it is the default.
-///
-/// # Errors
-/// [`Setting`](RlError::Setting): there is no such agent, or no such setting; a setting of another type.
-///
-/// ```
-/// let agent = relive_agents::from_json("ppo", r#"{"epochs": 4}"#)?;
-/// assert_eq!(agent.name(), "ppo");
-/// assert!(relive_agents::from_json("ppo", r#"{"epoch": 4}"#).is_err());
-/// # Ok::<(), relive_rl::RlError>(())
-/// ```
-pub fn from_json(name: &str, settings: &str) -> Result<Arc<dyn Agent>> {
-    match name {
-        "a2c" => made::<A2cConfig>(settings),
-        "a3c" => made::<A3cConfig>(settings),
-        "dqn" => made::<DqnConfig>(settings),
-        "ppo" => made::<PpoConfig>(settings),
-        "sac" => made::<SacConfig>(settings),
-        _ => Err(unknown(name)),
-    }
+        const EXPECTED: &str = concat!("one of" $(, " ", $name)*);
+
+        /// What the agent of a name is, in a few words; none if there is no such agent.
+        #[must_use]
+        pub fn about(name: &str) -> Option<&'static str> {
+            match name {
+                $($name => Some($about),)*
+                _ => None,
+            }
+        }
+
+        /// The agent of a name with these settings, a JSON object; what is not in it is the default.
+        ///
+        /// # Errors
+        /// [`Setting`](RlError::Setting): there is no such agent, or no such setting; a setting of another type.
+        ///
+        /// ```
+        /// let agent = relive_agents::from_json("ppo", r#"{"epochs": 4}"#)?;
+        /// assert_eq!(agent.name(), "ppo");
+        /// assert!(relive_agents::from_json("ppo", r#"{"epoch": 4}"#).is_err());
+        /// # Ok::<(), relive_rl::RlError>(())
+        /// ```
+        pub fn from_json(name: &str, settings: &str) -> Result<Arc<dyn Agent>> {
+            match name {
+                $($name => made::<$config>(settings),)*
+                _ => Err(unknown(name)),
+            }
+        }
+
+        /// The settings of an agent as a JSON object: what is known to learn fast in the environment of a name, otherwise the defaults.
+        ///
+        /// # Errors
+        /// [`Setting`](RlError::Setting): there is no such agent.
+        pub fn preset(name: &str, environment: &str) -> Result<String> {
+            match name {
+                $($name => Ok(text(&<$config>::for_environment(environment))),)*
+                _ => Err(unknown(name)),
+            }
+        }
+    };
 }
 
-/// The settings of an agent as a JSON object: what is known to learn fast in the environment of a name, otherwise the defaults.
-///
-/// # Errors
-/// [`Setting`](RlError::Setting): there is no such agent.
-pub fn preset(name: &str, environment: &str) -> Result<String> {
-    match name {
-        "a2c" => Ok(text(&A2cConfig::default())),
-        "a3c" => Ok(text(&A3cConfig::default())),
-        "dqn" => Ok(text(&DqnConfig::for_environment(environment))),
-        "ppo" => Ok(text(&PpoConfig::for_environment(environment))),
-        "sac" => Ok(text(&SacConfig::for_environment(environment))),
-        _ => Err(unknown(name)),
-    }
+agents! {
+    "a2c", A2cConfig, "Advantage actor-critic, for discrete actions and arrays of numbers";
+    "a3c", A3cConfig, "Asynchronous advantage actor-critic, for discrete actions and arrays of numbers";
+    "dqn", DqnConfig, "Deep Q-network: double Q-learning, transitions over several steps, prioritised replay";
+    "ppo", PpoConfig, "Proximal policy optimisation, for discrete actions and arrays of numbers";
+    "sac", SacConfig, "Soft actor-critic, for arrays of numbers";
 }
 
 fn made<A: Agent + DeserializeOwned + 'static>(settings: &str) -> Result<Arc<dyn Agent>> {
@@ -63,5 +79,23 @@ fn text(settings: &impl Serialize) -> String {
 }
 
 fn unknown(name: &str) -> RlError {
-    RlError::Setting { name: "the agent", got: name.to_owned(), expected: "a2c, a3c, dqn, ppo or sac" }
+    RlError::Setting { name: "the agent", got: name.to_owned(), expected: EXPECTED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_agent_is_made_by_its_name_and_told() {
+        for name in NAMES {
+            let agent = from_json(name, &preset(name, "").unwrap()).unwrap();
+            assert_eq!(agent.name(), *name);
+            agent.validate().unwrap();
+            assert!(about(name).is_some_and(|about| !about.is_empty()));
+        }
+        let error = from_json("sarsa", "{}").map(drop).unwrap_err().to_string();
+        assert!(error.contains("sarsa") && NAMES.iter().all(|name| error.contains(name)), "{error}");
+        assert!(preset("sarsa", "").is_err() && about("sarsa").is_none());
+    }
 }

@@ -22,7 +22,7 @@ pub mod weights;
 
 pub use a2c::A2cConfig;
 pub use a3c::A3cConfig;
-pub use by_name::{NAMES, from_json, preset};
+pub use by_name::{NAMES, about, from_json, preset};
 pub use dqn::{DqnConfig, DqnLoss};
 pub use epsilon_greedy::EpsilonGreedy;
 pub use ppo::PpoConfig;

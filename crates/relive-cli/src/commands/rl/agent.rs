@@ -3,33 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use relive_agents::{NAMES, about};
 use relive_rl::run::Trained;
 use relive_rl::{Agent, SavedPolicy};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// An agent's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum AgentName {
-    /// Deep Q-network: double Q-learning, transitions over several steps, prioritised replay
-    Dqn,
-    /// Proximal policy optimisation, for discrete actions and arrays of numbers
-    Ppo,
-    /// Advantage actor-critic, for discrete actions and arrays of numbers
-    A2c,
-    /// Asynchronous advantage actor-critic, for discrete actions and arrays of numbers
-    A3c,
-    /// Soft actor-critic, for arrays of numbers
-    Sac,
+/// The agents that a command line may name, each with what it is.
+fn agents() -> impl TypedValueParser<Value = &'static str> {
+    let values = NAMES.iter().map(|name| {
+        let value = PossibleValue::new(*name);
+        about(name).map_or(value.clone(), |about| value.help(about))
+    });
+    PossibleValuesParser::new(values).map(|given| *NAMES.iter().find(|name| **name == given).unwrap_or(&""))
 }
 
 /// Which agent, with which settings.
 #[derive(Debug, Clone, Args)]
 pub(super) struct AgentOptions {
     /// The agent
-    #[arg(value_enum)]
-    agent: AgentName,
+    #[arg(value_parser = agents())]
+    agent: &'static str,
     /// Settings of the agent (TOML), as in `batch_size = 64`; what is not there is the preset's
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -53,13 +49,7 @@ enum Preset {
 
 impl AgentOptions {
     pub(super) fn name(&self) -> &'static str {
-        match self.agent {
-            AgentName::Dqn => "dqn",
-            AgentName::Ppo => "ppo",
-            AgentName::A2c => "a2c",
-            AgentName::A3c => "a3c",
-            AgentName::Sac => "sac",
-        }
+        self.agent
     }
 
     /// The agent with its settings for an environment.
