@@ -6,7 +6,7 @@ use relive_rl::{Agent, Result, RlError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{A2cConfig, A3cConfig, DqnConfig, PpoConfig, SacConfig};
+use crate::{A2cConfig, A3cConfig, DqnConfig, PpoConfig, R2d2Config, SacConfig};
 
 /// Everything that goes by an agent's name, from one list: its name, its settings, and what it is in a few words.
 macro_rules! agents {
@@ -61,6 +61,7 @@ agents! {
     "a3c", A3cConfig, "Asynchronous advantage actor-critic, for discrete actions and arrays of numbers";
     "dqn", DqnConfig, "Deep Q-network: double Q-learning, transitions over several steps, prioritised replay";
     "ppo", PpoConfig, "Proximal policy optimisation, for discrete actions and arrays of numbers";
+    "r2d2", R2d2Config, "Q-learning with a memory, for discrete actions";
     "sac", SacConfig, "Soft actor-critic, for arrays of numbers";
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, A3cConfig, DqnConfig, PpoConfig, SacConfig};
+use relive_agents::{A2cConfig, A3cConfig, DqnConfig, PpoConfig, R2d2Config, SacConfig};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Trained, train};
 use relive_rl::{Agent, Result};
@@ -49,10 +49,27 @@ pub(crate) fn small_dqn() -> DqnConfig {
     DqnConfig { batch_size, min_replay_size, max_replay_size, hidden: vec![16], ..DqnConfig::default() }
 }
 
+pub(crate) fn small_r2d2() -> R2d2Config {
+    R2d2Config {
+        batch_size: 4,
+        samples_per_insert: 2.0,
+        burn_in_length: 2,
+        trace_length: 5,
+        replay_period: 3,
+        min_replay_size: 10,
+        max_replay_size: 200,
+        hidden: vec![8],
+        lstm_units: 6,
+        head: vec![8],
+        ..R2d2Config::default()
+    }
+}
+
 /// Every agent in a small form, with the environments that it can act in.
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let mut all = on_policy();
     all.push((Arc::new(small_dqn()), &["CartPole-v1", "catch/0"]));
+    all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));
     all.push((Arc::new(small_sac()), &["Pendulum-v1"]));
     all.push((
         Arc::new(A3cConfig { hidden: vec![16], ..A3cConfig::default() }),

@@ -6,7 +6,7 @@ use relive_agents::{A2cConfig, A3cConfig, SacConfig};
 use relive_env::{Action, ArraySpec, Buffer, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions};
-use relive_rl::{Agent, RlError, SavedPolicy};
+use relive_rl::{Agent, Purpose, RlError, SavedPolicy, Seat};
 use relive_tensor::{DType, Nest};
 
 use crate::common::{all, numbers, on_policy, options, run, run_in, small_sac};
@@ -96,8 +96,8 @@ impl Faulty {
 
 impl Faulty {
     /// With actions that the agent can take.
-    pub(crate) fn for_agent(mut self, agent: &str) -> Faulty {
-        if agent == "dqn" {
+    pub(crate) fn for_agent(mut self, agent: &dyn Agent) -> Faulty {
+        if agent.policy(&Seat::alone(&self.spec, Purpose::Training, &[])).is_err() {
             self.spec.actions = Nest::Leaf(ArraySpec::discrete("", 2));
         }
         self
@@ -133,8 +133,8 @@ impl Environment for Faulty {
 fn told(actors: usize, faulty: fn() -> Faulty) -> Vec<String> {
     let outcome = |agent: Arc<dyn Agent>| {
         let options = RunOptions { actors, ..options("faulty", STEPS, 1) };
-        let name = agent.name();
-        let make: MakeEnvironment = Arc::new(move |_| Ok(Box::new(faulty().for_agent(name))));
+        let taken = Arc::clone(&agent);
+        let make: MakeEnvironment = Arc::new(move |_| Ok(Box::new(faulty().for_agent(taken.as_ref()))));
         run_in(&agent, &options, &make).unwrap_err().to_string()
     };
     all().into_iter().map(|(agent, _)| outcome(agent)).collect()
@@ -188,9 +188,9 @@ fn saves_of_what_cannot_be_saved_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let checkpoints = Some(Checkpoints { folder: folder.path().to_owned(), every: 10 });
         let saved = RunOptions { checkpoints, ..options("faulty", STEPS, 1) };
-        let name = agent.name();
+        let taken = Arc::clone(&agent);
         let make: MakeEnvironment =
-            Arc::new(move |_| Ok(Box::new(Faulty::new(0.0, 1.0, false).for_agent(name))));
+            Arc::new(move |_| Ok(Box::new(Faulty::new(0.0, 1.0, false).for_agent(taken.as_ref()))));
         let error = run_in(&agent, &saved, &make).unwrap_err().to_string();
         assert!(error.contains("an environment that can save its state"), "{error}");
     }

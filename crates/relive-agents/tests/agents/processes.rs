@@ -170,10 +170,10 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
 #[test]
 fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
     for (agent, _) in all() {
-        let name = agent.name();
+        let taken = Arc::clone(&agent);
         let (_engine, client) = server();
         let faulty: MakeEnvironment =
-            Arc::new(move |_| Ok(Box::new(Faulty::new(f32::NAN, 1.0, false).for_agent(name))));
+            Arc::new(move |_| Ok(Box::new(Faulty::new(f32::NAN, 1.0, false).for_agent(taken.as_ref()))));
         let processes = Some(Processes { server: Some(client.clone()) });
         let options = RunOptions { actors: 1, processes, ..options("faulty", 400, 1) };
         let make = |_: &str| Ok(Arc::clone(&faulty));
