@@ -10,6 +10,7 @@ mod dqn;
 mod epsilon_greedy;
 #[cfg(doctest)]
 mod flow_docs;
+mod impala;
 mod memory;
 mod off_policy;
 mod ppo;
@@ -25,6 +26,7 @@ pub use a3c::A3cConfig;
 pub use by_name::{NAMES, about, from_json, preset};
 pub use dqn::{DqnConfig, DqnLoss};
 pub use epsilon_greedy::EpsilonGreedy;
+pub use impala::{AppoConfig, ImpalaConfig};
 pub use ppo::PpoConfig;
 pub use r2d2::R2d2Config;
 pub use sac::SacConfig;

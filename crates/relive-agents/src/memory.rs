@@ -50,7 +50,12 @@ impl Memory {
     }
 
     /// The outputs for an observation in each row, which is remembered.
-    pub(crate) fn act(&mut self, network: &RecurrentNetwork, params: &Params, observations: &[f32]) -> &[f32] {
+    pub(crate) fn act(
+        &mut self,
+        network: &RecurrentNetwork,
+        params: &Params,
+        observations: &[f32],
+    ) -> &[f32] {
         let Self { states, outputs, scratch } = self;
         outputs.clear();
         for (observation, state) in observations.chunks_exact(network.inputs()).zip(states) {
@@ -106,7 +111,10 @@ mod tests {
             .collect();
         let told = states_of(&rows, 2, 3, 0);
         assert!(told.cell[..3].iter().chain(&told.hidden[..3]).all(|number| *number == 0.0));
-        assert_eq!((&told.cell[3..], &told.hidden[3..]), (&memory.states[1].cell[..], &memory.states[1].hidden[..]));
+        assert_eq!(
+            (&told.cell[3..], &told.hidden[3..]),
+            (&memory.states[1].cell[..], &memory.states[1].hidden[..])
+        );
         let second = memory.act(&network, &params, &[1.0, 2.0]);
         assert_eq!(second[..2], first[..2], "a row that has forgotten acts as at first");
         assert_ne!(second[2..], first[2..], "a row that remembers does not");

@@ -7,6 +7,12 @@ use relive_rl::{Result, RlError};
 /// Most hidden layers of a network; the deepest that are trained on a CPU have some dozen.
 const MAX_LAYERS: usize = 64;
 
+/// The family of a task of bsuite by its name, as `catch` of `catch/0`; none of other environments.
+pub(crate) fn bsuite_family(environment: &str) -> Option<&str> {
+    let (family, number) = environment.split_once('/')?;
+    number.parse::<u32>().is_ok().then_some(family)
+}
+
 /// Whether a setting is in its range.
 pub(crate) fn check(
     name: &'static str,

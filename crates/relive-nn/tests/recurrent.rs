@@ -5,7 +5,8 @@ mod common;
 use common::{assert_close, randoms};
 use relive_nn::tape::{self, Gradients, Tensor, Weights, activation};
 use relive_nn::{
-    Activation, Key, Layout, Lstm, LstmState, Network, Params, RecurrentNetwork, RecurrentScratch, Scratch, Steps,
+    Activation, Key, Layout, Lstm, LstmState, Network, Params, RecurrentNetwork, RecurrentScratch, Scratch,
+    Steps,
 };
 
 const INPUTS: usize = 3;

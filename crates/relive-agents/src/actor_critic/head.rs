@@ -5,6 +5,7 @@ use relive_nn::Stream;
 use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
+use super::loss::log_softmax;
 use crate::actions::{Discrete, told};
 
 /// ln √(2π).
@@ -50,6 +51,32 @@ impl Head {
         }
     }
 
+    /// Log-probabilities of what was done, by rows of outputs: of the numbers that were drawn, or of the choices.
+    pub(crate) fn log_probabilities(
+        &self,
+        (outputs, log_std): (&[f32], &[f32]),
+        (choices, drawn): (&[usize], &[f32]),
+        out: &mut Vec<f32>,
+    ) {
+        out.clear();
+        let rows = outputs.chunks_exact(self.outputs().max(1));
+        match self {
+            Head::Categorical(_) => {
+                let mut log_p = vec![0.0; self.outputs()];
+                out.extend(rows.zip(choices).map(|(logits, choice)| {
+                    log_softmax(logits, &mut log_p);
+                    log_p.get(*choice).copied().unwrap_or(f32::NAN)
+                }));
+            }
+            Head::Normal { .. } => {
+                out.extend(rows.zip(drawn.chunks_exact(self.outputs().max(1))).map(|(means, drawn)| {
+                    let numbers = drawn.iter().zip(means).zip(log_std);
+                    numbers.map(|((drawn, mean), log_std)| log_density(*drawn, *mean, *log_std)).sum::<f32>()
+                }))
+            }
+        }
+    }
+
     /// Draws an action by a row of outputs, or takes the most likely one without a stream. It is written to the row of `actions`; what
     /// was drawn before it was clipped, to `drawn`. Its log-probability.
     pub(crate) fn act(
@@ -76,6 +103,12 @@ impl Head {
             }
         }
     }
+}
+
+/// The log-probability of a number of an action that was drawn.
+fn log_density(drawn: f32, mean: f32, log_std: f32) -> f32 {
+    let z = (drawn - mean) * (-log_std).exp();
+    -0.5 * z * z - log_std - HALF_LOG_TWO_PI
 }
 
 /// An action by its logits, and its log-probability.

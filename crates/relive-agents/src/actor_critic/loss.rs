@@ -4,26 +4,26 @@ use super::head::HALF_LOG_TWO_PI;
 
 /// What the loss of a policy is made of, beside the network's outputs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PolicyLoss<'a> {
+pub(crate) struct PolicyLoss<'a> {
     /// Log-probabilities by which the actions were drawn, `[batch]`.
-    pub(super) old: &'a [f32],
+    pub(crate) old: &'a [f32],
     /// `[batch]`
-    pub(super) advantages: &'a [f32],
+    pub(crate) advantages: &'a [f32],
     /// How far the ratio of probabilities may be from 1 until nothing more is gained (ε of PPO); none for the plain policy gradient.
-    pub(super) clip: Option<f32>,
+    pub(crate) clip: Option<f32>,
     /// How much the entropy counts.
-    pub(super) entropy_cost: f32,
+    pub(crate) entropy_cost: f32,
 }
 
 /// What was found in a batch, as means.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct PolicyFound {
-    pub(super) loss: f32,
-    pub(super) entropy: f32,
+pub(crate) struct PolicyFound {
+    pub(crate) loss: f32,
+    pub(crate) entropy: f32,
     /// An estimate of KL(old ‖ new): the mean of `r − 1 − ln r` (Schulman 2020).
-    pub(super) divergence: f32,
+    pub(crate) divergence: f32,
     /// The share of ratios that are beyond the clip.
-    pub(super) clipped: f32,
+    pub(crate) clipped: f32,
 }
 
 impl PolicyLoss<'_> {
@@ -44,7 +44,7 @@ impl PolicyLoss<'_> {
     }
 
     /// Of discrete actions by logits `[batch, actions]`.
-    pub(super) fn categorical(
+    pub(crate) fn categorical(
         &self,
         logits: &[f32],
         actions: &[usize],
@@ -72,7 +72,7 @@ impl PolicyLoss<'_> {
     }
 
     /// Of numbers by means `[batch, numbers]` and the logarithms of their standard deviations `[numbers]`, whose gradient is added to.
-    pub(super) fn normal(
+    pub(crate) fn normal(
         &self,
         (means, log_std): (&[f32], &[f32]),
         actions: &[f32],
@@ -116,7 +116,7 @@ impl PolicyFound {
 }
 
 /// `cost · mean((V − return)²)`, and its gradient.
-pub(super) fn value_loss(values: &[f32], returns: &[f32], cost: f32, by_values: &mut [f32]) -> f32 {
+pub(crate) fn value_loss(values: &[f32], returns: &[f32], cost: f32, by_values: &mut [f32]) -> f32 {
     let share = cost * share(values.len());
     let mut loss = 0.0;
     for ((value, of_return), place) in values.iter().zip(returns).zip(by_values) {
@@ -132,7 +132,7 @@ fn share(count: usize) -> f32 {
     1.0 / count.max(1) as f32
 }
 
-fn log_softmax(logits: &[f32], out: &mut [f32]) {
+pub(super) fn log_softmax(logits: &[f32], out: &mut [f32]) {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let total: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
     let log_total = total.ln();

@@ -19,10 +19,10 @@ pub(super) struct Minibatch {
 
 /// Sums of what minibatches have told.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(crate) struct Told {
     policy: PolicyFound,
     value_loss: f32,
-    pub(super) minibatches: u64,
+    pub(crate) minibatches: u64,
 }
 
 impl Minibatch {
@@ -45,7 +45,7 @@ impl Minibatch {
 }
 
 impl Told {
-    pub(super) fn add(&mut self, found: PolicyFound, of_values: f32) {
+    pub(crate) fn add(&mut self, found: PolicyFound, of_values: f32) {
         self.policy.loss += found.loss;
         self.policy.entropy += found.entropy;
         self.policy.divergence += found.divergence;
@@ -63,7 +63,7 @@ impl Told {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "minibatches of a rollout")]
-    pub(super) fn metrics(&self) -> Vec<(&'static str, f64)> {
+    pub(crate) fn metrics(&self) -> Vec<(&'static str, f64)> {
         let mean = |sum: f32| f64::from(sum) / self.minibatches.max(1) as f64;
         vec![
             ("policy_loss", mean(self.policy.loss)),
@@ -77,7 +77,7 @@ impl Told {
 
 /// Shifts and scales numbers to mean 0 and standard deviation 1; one alone stays as it is.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
-pub(super) fn standardize(numbers: &mut [f32]) {
+pub(crate) fn standardize(numbers: &mut [f32]) {
     if numbers.len() < 2 {
         return;
     }

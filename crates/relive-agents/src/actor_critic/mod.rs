@@ -19,4 +19,6 @@ pub use settings::{Optimization, Settings};
 
 pub(crate) use gradient::asynchronous;
 pub(crate) use head::{HALF_LOG_TWO_PI, Head};
+pub(crate) use loss::{PolicyFound, PolicyLoss, value_loss};
+pub(crate) use minibatch::{Told, standardize};
 pub(crate) use settings::plan;

@@ -4,7 +4,7 @@ use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::off_policy::OffPolicy;
-use crate::settings::{check, layers, not_negative, positive, share, whole};
+use crate::settings::{bsuite_family, check, layers, not_negative, positive, share, whole};
 
 /// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by double Q-learning over n steps, with rescaled
 /// values, stored states, and a burn-in. The defaults are those of Acme's agent.
@@ -93,17 +93,16 @@ impl R2d2Config {
     /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d2Config {
-        match name.split_once('/') {
+        match bsuite_family(name) {
             // Most episodes of bsuite have ten to a hundred steps, and few episodes must do.
-            Some((_, number)) if number.parse::<u32>().is_ok() => R2d2Config {
+            Some(_) => R2d2Config {
                 burn_in_length: 5,
                 trace_length: 20,
                 replay_period: 10,
                 min_replay_size: 100,
-                epsilon: 0.05,
                 ..R2d2Config::default()
             },
-            _ => R2d2Config::default(),
+            None => R2d2Config::default(),
         }
     }
 

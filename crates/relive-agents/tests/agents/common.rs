@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, A3cConfig, DqnConfig, PpoConfig, R2d2Config, SacConfig};
+use relive_agents::{
+    A2cConfig, A3cConfig, AppoConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig,
+};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Trained, train};
 use relive_rl::{Agent, Result};
@@ -69,6 +71,19 @@ pub(crate) fn small_r2d2() -> R2d2Config {
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let mut all = on_policy();
     all.push((Arc::new(small_dqn()), &["CartPole-v1", "catch/0"]));
+    let (sequence_length, num_envs, batch_size, hidden) = (7, 4, 8, vec![8]);
+    all.push((
+        Arc::new(ImpalaConfig {
+            sequence_length,
+            num_envs,
+            batch_size,
+            hidden: hidden.clone(),
+            ..ImpalaConfig::default()
+        }),
+        &["CartPole-v1", "catch/0", "Pendulum-v1"],
+    ));
+    let appo = AppoConfig { sequence_length, num_envs, batch_size, hidden, ..AppoConfig::default() };
+    all.push((Arc::new(appo), &["CartPole-v1", "Pendulum-v1"]));
     all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));
     all.push((Arc::new(small_sac()), &["Pendulum-v1"]));
     all.push((

@@ -17,7 +17,7 @@ pub struct Lstm {
 }
 
 /// What an [`Lstm`] remembers from step to step, [batch, units] each.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct LstmState {
     /// h, also its last output.
     pub hidden: Vec<f32>,

@@ -129,8 +129,7 @@ impl RecurrentNetwork {
             dx: Some(&mut by_remembered),
         });
         let mut by_features = Buffer::take(features.len());
-        let wanted =
-            Wanted { dweights: Some(&mut gradient[memory.range()]), dx: Some(&mut by_features) };
+        let wanted = Wanted { dweights: Some(&mut gradient[memory.range()]), dx: Some(&mut by_features) };
         kernel::backward(&memory.places, run, &memory_trace, &by_remembered, wanted);
         torso.pull_back(Backward {
             forward: of_torso,

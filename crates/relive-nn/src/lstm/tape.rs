@@ -22,7 +22,12 @@ impl Weights<'_> {
     /// # Panics
     /// If rows, resets and state are not of one batch, or the parameters are of another layout.
     pub fn unroll(&self, lstm: &Lstm, x: Tensor<2>, steps: Steps<'_>, state: &LstmState) -> Tensor<2> {
-        let op = Unrolled { lstm: lstm.clone(), batch: steps.batch, resets: steps.resets.to_vec(), cuts: steps.cuts.to_vec() };
+        let op = Unrolled {
+            lstm: lstm.clone(),
+            batch: steps.batch,
+            resets: steps.resets.to_vec(),
+            cuts: steps.cuts.to_vec(),
+        };
         record(Arc::new(op), x, self.block(lstm.range()), |x, weights| {
             lstm.check(x, steps, state);
             let rows = steps.resets.len();

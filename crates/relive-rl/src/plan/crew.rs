@@ -215,7 +215,15 @@ impl Crew {
         engine.table(name).map(Some).map_err(unknown)
     }
 
-    fn workers(&self) -> usize {
+    /// Whether one thread acts and learns in turn.
+    #[must_use]
+    pub fn acts_in_turn(&self) -> bool {
+        matches!(self.0.place, Place::Here { actors: 0, .. })
+    }
+
+    /// How many workers there are.
+    #[must_use]
+    pub fn workers(&self) -> usize {
         match &self.0.place {
             Place::Here { actors, .. } => (*actors).max(1),
             Place::Driver(driver) => driver.workers(),

@@ -131,7 +131,8 @@ fn padded<'a>(
     bytes: &'a mut Vec<u8>,
 ) -> Result<&'a [u8]> {
     bytes.resize(sequences * rows * cell_bytes, 0);
-    let most = u32::try_from(rows).map_err(|_| RlError::setting("rows of a sequence", rows, "below 2**32"))?;
+    let most =
+        u32::try_from(rows).map_err(|_| RlError::setting("rows of a sequence", rows, "below 2**32"))?;
     batch.gather_padded_into(column, most, bytes, None)?;
     Ok(bytes)
 }

@@ -5,11 +5,11 @@ use relive_client::blocking::Client;
 use relive_client::{Nest, Sample};
 use relive_engine::Engine;
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep, View};
-use relive_rl::{RlError, Saveable};
 use relive_rl::adders::{
     Adder, EndOfEpisode, EpisodeAdder, NStepReturn, Priority, SequenceAdder, StructuredAdder,
     TransitionAdder, n_step_configs, sequence_configs, step_spec,
 };
+use relive_rl::{RlError, Saveable};
 use relive_table::{SelectorKind, TableConfig};
 use relive_tensor::DType;
 

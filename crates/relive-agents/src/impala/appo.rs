@@ -1,0 +1,136 @@
+//! Asynchronous proximal policy optimisation.
+
+use relive_flow::Flow;
+use relive_nn::Adam;
+use relive_rl::plan::{Crew, Progress};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use serde::{Deserialize, Serialize};
+
+use super::policy::VTracePolicy;
+use super::settings::{Settings, plan};
+
+/// The settings of APPO: PPO's clipped loss (Schulman et al. 2017) over fragments of workers that run ahead, with V-trace's advantages
+/// (Espeholt et al. 2018), as in RLlib.
+///
+/// Deviations from RLlib: ratios are those to the policy that has acted, without a target network between; each batch is learned from as a
+/// whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AppoConfig {
+    /// Environments, all workers together.
+    pub num_envs: usize,
+    /// Steps of a fragment.
+    pub sequence_length: usize,
+    /// Fragments of one environment each that are learned from together.
+    pub batch_size: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// λ of V-trace, by which traces are shortened; 1 for not at all.
+    pub trace_decay: f32,
+    /// Gradient steps for each batch.
+    pub epochs: usize,
+    /// How far the ratio of new to old probability may be from 1 until nothing more is gained, ε.
+    pub clip: f32,
+    /// Whether the advantages of a batch are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_advantages: bool,
+    /// How much the squared error of values counts.
+    pub value_cost: f32,
+    /// How much the entropy of the policy counts.
+    pub entropy_cost: f32,
+    /// Rewards are clipped to this on either side; not at all unless set.
+    pub max_abs_reward: Option<f32>,
+    /// Bound on the gradient's norm; none unless set.
+    pub max_gradient_norm: Option<f32>,
+    /// Step size of Adam.
+    pub learning_rate: f32,
+    /// ε of Adam.
+    pub adam_epsilon: f32,
+    /// Whether the step size falls to 0 over the run.
+    pub anneal: bool,
+    /// Sizes of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// Units of the LSTM behind them; 0 for none.
+    pub lstm_units: usize,
+}
+
+impl Default for AppoConfig {
+    fn default() -> Self {
+        Self {
+            num_envs: 8,
+            sequence_length: 32,
+            batch_size: 8,
+            discount: 0.99,
+            trace_decay: 0.95,
+            epochs: 10,
+            clip: 0.2,
+            normalize_advantages: true,
+            value_cost: 0.1,
+            entropy_cost: 0.0,
+            max_abs_reward: None,
+            max_gradient_norm: Some(40.0),
+            learning_rate: 1e-3,
+            adam_epsilon: 1e-8,
+            anneal: false,
+            hidden: vec![128],
+            lstm_units: 0,
+        }
+    }
+}
+
+impl AppoConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> AppoConfig {
+        match name {
+            "CartPole-v1" => AppoConfig { learning_rate: 3e-3, discount: 0.98, ..AppoConfig::default() },
+            _ => AppoConfig::default(),
+        }
+    }
+
+    fn shared(&self) -> Settings {
+        Settings {
+            num_envs: self.num_envs,
+            sequence_length: self.sequence_length,
+            batch_size: self.batch_size,
+            epochs: self.epochs,
+            discount: self.discount,
+            trace_decay: self.trace_decay,
+            clip: Some(self.clip),
+            value_cost: self.value_cost,
+            entropy_cost: self.entropy_cost,
+            max_abs_reward: self.max_abs_reward,
+            max_gradient_norm: self.max_gradient_norm,
+            adam: Adam { learning_rate: self.learning_rate, epsilon: self.adam_epsilon, ..Adam::default() },
+            anneal: self.anneal,
+            normalize_advantages: self.normalize_advantages,
+            hidden: self.hidden.clone(),
+            lstm_units: self.lstm_units,
+        }
+    }
+}
+
+impl Agent for AppoConfig {
+    fn name(&self) -> &'static str {
+        "appo"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.shared().validate()
+    }
+
+    fn environments(&self, workers: usize) -> usize {
+        workers.max(self.num_envs)
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(VTracePolicy::new(&self.shared(), seat)?))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        plan(&self.shared(), crew)
+    }
+}

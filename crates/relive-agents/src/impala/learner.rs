@@ -1,0 +1,176 @@
+//! Gradient steps over batches of fragments.
+
+use relive_env::State;
+use relive_nn::{Optimizer, Params, Steps};
+use relive_rl::plan::Crew;
+use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
+
+use super::corrected::{Corrected, Fragments};
+use super::network::VTraceNetwork;
+use super::settings::Settings;
+use crate::actor_critic::{Head, PolicyFound, PolicyLoss, Told, standardize, value_loss};
+use crate::saved::{self, Saved};
+use crate::weights;
+
+/// Learns a policy and the value of states from fragments that were made by older weights.
+#[derive(Debug)]
+pub(super) struct VTraceLearner {
+    settings: Settings,
+    network: VTraceNetwork,
+    params: Params,
+    optimizer: Optimizer,
+    env_steps: u64,
+    budget: u64,
+    fragments: Fragments,
+    gradient: Vec<f32>,
+}
+
+impl VTraceLearner {
+    pub(super) fn new(settings: &Settings, crew: &Crew) -> Result<VTraceLearner> {
+        let (network, params) = VTraceNetwork::new(settings, crew.spec(), crew.learner_key())?;
+        let adam = Optimizer::adam(settings.adam, &params);
+        Ok(VTraceLearner {
+            optimizer: match settings.max_gradient_norm {
+                Some(norm) => adam.max_gradient_norm(norm),
+                None => adam,
+            },
+            env_steps: 0,
+            budget: crew.env_steps(),
+            fragments: Fragments::default(),
+            gradient: vec![0.0; params.values().len()],
+            settings: settings.clone(),
+            network,
+            params,
+        })
+    }
+
+    /// The gradient of the batch, which is left in its place; what the policy has found, and the loss of values.
+    fn differentiate(&mut self) -> (PolicyFound, f32) {
+        let Self { settings, network, params, fragments, gradient, .. } = self;
+        let steps = Steps::new(fragments.rows, &fragments.starts);
+        let input = (&fragments.observations[..], steps, &fragments.state);
+        let log_std = &params.values()[network.log_std.clone()];
+        let mut by_log_std = vec![0.0; log_std.len()];
+        let found = network.body.gradient_into(params, input, gradient, |outputs, by_outputs| {
+            let mut loss =
+                Loss { settings, head: &network.head, log_std, fragments, by_log_std: &mut by_log_std };
+            loss.of_outputs(outputs, by_outputs)
+        });
+        gradient[network.log_std.clone()].copy_from_slice(&by_log_std);
+        found
+    }
+
+    /// How much of the run is left, from 1 to 0; 1 all the time if nothing is annealed.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
+    fn left(&self) -> f32 {
+        let done = self.env_steps as f64 / self.budget.max(1) as f64;
+        if self.settings.anneal { (1.0 - done).max(0.0) as f32 } else { 1.0 }
+    }
+}
+
+/// The loss of a batch.
+struct Loss<'a> {
+    settings: &'a Settings,
+    head: &'a Head,
+    log_std: &'a [f32],
+    fragments: &'a Fragments,
+    by_log_std: &'a mut [f32],
+}
+
+impl Loss<'_> {
+    /// By the outputs for all observations; its gradient by them.
+    fn of_outputs(&mut self, outputs: &[f32], by_outputs: &mut [f32]) -> (PolicyFound, f32) {
+        let Self { settings, head, log_std, fragments, by_log_std } = self;
+        let (numbers, cells) = (head.outputs(), &fragments.learnable);
+        let width = numbers + 1;
+        let (mut of_policy, mut values) = (Vec::new(), Vec::new());
+        for row in outputs.chunks_exact(width) {
+            of_policy.extend_from_slice(&row[..numbers]);
+            values.push(row[numbers]);
+        }
+        let taken = (&fragments.choices[..], &fragments.drawn[..]);
+        let (mut now, mut corrected) = (Vec::new(), Corrected::default());
+        head.log_probabilities((&of_policy, log_std), taken, &mut now);
+        fragments.corrected(&values, &now, settings, &mut corrected);
+
+        let gather = |from: &[f32], width: usize| -> Vec<f32> {
+            cells.iter().flat_map(|cell| &from[cell * width..(cell + 1) * width]).copied().collect()
+        };
+        let mut advantages = gather(&corrected.advantages, 1);
+        if settings.normalize_advantages {
+            standardize(&mut advantages);
+        }
+        let old = gather(&fragments.log_probabilities, 1);
+        let (clip, entropy_cost) = (settings.clip, settings.entropy_cost);
+        let loss = PolicyLoss { old: &old, advantages: &advantages, clip, entropy_cost };
+        let of_cells = gather(&of_policy, numbers);
+        let mut by_policy = vec![0.0; of_cells.len()];
+        let found = match head {
+            Head::Categorical(_) => {
+                let choices: Vec<usize> = cells.iter().map(|cell| fragments.choices[*cell]).collect();
+                loss.categorical(&of_cells, &choices, &mut by_policy)
+            }
+            Head::Normal { .. } => {
+                let drawn = gather(&fragments.drawn, numbers);
+                loss.normal((&of_cells, log_std), &drawn, &mut by_policy, by_log_std)
+            }
+        };
+        let mut by_values = vec![0.0; cells.len()];
+        let (values, returns) = (gather(&values, 1), gather(&corrected.returns, 1));
+        let of_values = value_loss(&values, &returns, settings.value_cost, &mut by_values);
+        by_outputs.fill(0.0);
+        for ((cell, by_policy), by_value) in cells.iter().zip(by_policy.chunks_exact(numbers)).zip(by_values)
+        {
+            let row = &mut by_outputs[cell * width..(cell + 1) * width];
+            row[..numbers].copy_from_slice(by_policy);
+            row[numbers] = by_value;
+        }
+        (found, of_values)
+    }
+}
+
+impl Learner for VTraceLearner {
+    type Batch = Rollout;
+
+    fn learn(&mut self, rollout: Rollout) -> Result<Learnt> {
+        self.fragments.fill(&self.network, &rollout, &self.settings)?;
+        drop(rollout);
+        let (left, cells) = (self.left(), self.fragments.learnable.len());
+        let mut told = Told::default();
+        for _ in 0..self.settings.epochs {
+            let (found, of_values) = self.differentiate();
+            self.optimizer.set_learning_rate(self.settings.adam.learning_rate * left);
+            let norm = self.optimizer.step(&mut self.params, &self.gradient);
+            let loss = found.loss + of_values;
+            if !(norm.is_finite() && loss.is_finite()) {
+                return Err(RlError::Diverged { step: self.optimizer.steps(), loss });
+            }
+            told.add(found, of_values);
+        }
+        let (cells, epochs) = (cells as u64, self.settings.epochs as u64);
+        self.env_steps += cells;
+        Ok(Learnt { steps: epochs, samples: epochs * cells, metrics: told.metrics(), priorities: Vec::new() })
+    }
+
+    fn weights(&self) -> Result<Weights> {
+        weights::published(&self.params)
+    }
+}
+
+/// Whose state it is, in messages.
+const WHAT: &str = "a learner by V-trace";
+
+impl Saveable for VTraceLearner {
+    fn save(&mut self) -> Vec<u8> {
+        let Self { env_steps, params, optimizer, .. } = self;
+        let mut fields = |state: &mut State<'_>| state.field(env_steps);
+        saved::save(&mut [Saved::Fields(&mut fields), Saved::Params(params), Saved::Optimizer(optimizer)])
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let Self { env_steps, params, optimizer, .. } = self;
+        let mut fields = |state: &mut State<'_>| state.field(env_steps);
+        let parts = &mut [Saved::Fields(&mut fields), Saved::Params(params), Saved::Optimizer(optimizer)];
+        saved::restore(WHAT, parts, bytes)
+    }
+}

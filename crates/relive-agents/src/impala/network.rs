@@ -1,0 +1,90 @@
+//! One network for policy and value, with or without a memory.
+
+use std::ops::Range;
+
+use relive_env::EnvironmentSpec;
+use relive_nn::{
+    Activation, Init, Key, Layout, LinearInit, Lstm, LstmState, Network, Params, RecurrentNetwork, Steps,
+};
+use relive_rl::{Features, Result};
+
+use super::settings::Settings;
+use crate::actor_critic::Head;
+use crate::settings::fits;
+
+/// From observations to the numbers that actions are drawn by, and behind them the value.
+#[derive(Debug, Clone)]
+pub(super) struct VTraceNetwork {
+    pub(super) features: Features,
+    pub(super) head: Head,
+    pub(super) body: Body,
+    /// Logarithms of standard deviations, of a normal head.
+    pub(super) log_std: Range<usize>,
+}
+
+/// The layers.
+#[derive(Debug, Clone)]
+pub(super) enum Body {
+    Plain(Network),
+    Recurrent(RecurrentNetwork),
+}
+
+impl VTraceNetwork {
+    /// The network for an environment, and its parameters to begin with.
+    pub(super) fn new(
+        settings: &Settings,
+        spec: &EnvironmentSpec,
+        key: Key,
+    ) -> Result<(VTraceNetwork, Params)> {
+        let (features, head) = (Features::of(&spec.observations)?, Head::of(spec)?);
+        let Settings { hidden, lstm_units: units, .. } = settings;
+        let outputs = head.outputs().saturating_add(1);
+        fits(features.width(), hidden, outputs.max(units.saturating_mul(4)))?;
+        let mut layout = Layout::new();
+        let torso = Network::builder(&mut layout, "torso", features.width())
+            .init(LinearInit::Orthogonal { gain: std::f32::consts::SQRT_2 })
+            .mlp(hidden, Activation::Tanh);
+        let last = LinearInit::Orthogonal { gain: 0.01 };
+        let body = if *units == 0 {
+            Body::Plain(torso.init(last).linear(outputs).build())
+        } else {
+            fits(*units, &[*units], units.saturating_mul(4))?;
+            let torso = torso.build();
+            let memory = Lstm::new(&mut layout, "memory", torso.outputs(), *units);
+            let head = Network::builder(&mut layout, "head", *units).init(last).linear(outputs).build();
+            Body::Recurrent(RecurrentNetwork::new(torso, memory, head))
+        };
+        let numbers = if matches!(head, Head::Normal { .. }) { head.outputs() } else { 0 };
+        let log_std = layout.add("log_std", &[numbers], Init::Constant(0.0));
+        Ok((VTraceNetwork { features, head, body, log_std }, layout.init(key)))
+    }
+
+    /// Numbers that the network puts out for an observation: the value is the last.
+    pub(super) fn outputs(&self) -> usize {
+        self.head.outputs() + 1
+    }
+
+    /// The recurrent part, if there is one.
+    pub(super) fn memory(&self) -> Option<&RecurrentNetwork> {
+        match &self.body {
+            Body::Plain(_) => None,
+            Body::Recurrent(network) => Some(network),
+        }
+    }
+}
+
+impl Body {
+    /// The gradient of a loss of the outputs for rows that lie time first, and go on from a state where there is a memory.
+    pub(super) fn gradient_into<R>(
+        &self,
+        params: &Params,
+        (x, steps, state): (&[f32], Steps<'_>, &LstmState),
+        gradient: &mut [f32],
+        loss: impl FnOnce(&[f32], &mut [f32]) -> R,
+    ) -> R {
+        match self {
+            Body::Plain(network) => network.gradient_into(params, x, gradient, loss),
+            Body::Recurrent(network) => network.gradient_into(params, (x, steps, state), gradient, loss),
+        }
+    }
+}

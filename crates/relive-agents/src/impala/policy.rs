@@ -1,0 +1,129 @@
+//! Acting.
+
+use relive_env::{ArraySpec, State};
+use relive_nn::{Key, Params, Scratch};
+use relive_rl::{ActStep, Policy, Purpose, Result, RlError, Saveable, Seat, Weights};
+use relive_tensor::{DType, Nest};
+
+use super::network::{Body, VTraceNetwork};
+use super::settings::Settings;
+use crate::actor_critic::Head;
+use crate::memory::Memory;
+use crate::streams::Streams;
+use crate::weights;
+
+/// Draws actions by the network; in an evaluation it takes the most likely ones.
+///
+/// Beside its actions it writes their `log_probability`; of a memory its `cell` and its `hidden` state; and for arrays of numbers the
+/// `action` before it was clipped to the bounds.
+#[derive(Debug)]
+pub(super) struct VTracePolicy {
+    network: VTraceNetwork,
+    params: Params,
+    memory: Option<Memory>,
+    streams: Streams,
+    explores: bool,
+    rows: Vec<f32>,
+    scratch: Scratch,
+    drawn: Vec<f32>,
+}
+
+/// Where the parts of a policy's extras are among their leaves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extras {
+    /// The first of the memory's two.
+    pub(super) states: usize,
+    pub(super) log_probability: usize,
+}
+
+impl Extras {
+    pub(super) fn of(network: &VTraceNetwork) -> Extras {
+        let states = usize::from(matches!(network.head, Head::Normal { .. }));
+        Extras { states, log_probability: states + if network.memory().is_some() { 2 } else { 0 } }
+    }
+}
+
+impl VTracePolicy {
+    pub(super) fn new(settings: &Settings, seat: &Seat<'_>) -> Result<VTracePolicy> {
+        let (network, params) = VTraceNetwork::new(settings, seat.spec, Key::from_seed(0))?;
+        Ok(VTracePolicy {
+            memory: network.memory().map(|memory| Memory::new(memory, seat.keys.len())),
+            drawn: vec![0.0; network.log_std.len()],
+            network,
+            params,
+            streams: Streams::new(seat.keys),
+            explores: seat.purpose == Purpose::Training,
+            rows: Vec::new(),
+            scratch: Scratch::default(),
+        })
+    }
+}
+
+impl Policy for VTracePolicy {
+    fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
+        let Self { network, params, memory, streams, explores, rows, scratch, drawn } = self;
+        network.features.write_rows(step.observations, rows);
+        let places = Extras::of(network);
+        let outputs = match (&network.body, memory) {
+            (Body::Recurrent(network), Some(memory)) => {
+                memory.forget(step.starts);
+                memory.tell(step.extras, places.states)?;
+                memory.act(network, params, rows)
+            }
+            (Body::Recurrent(_), None) => &[],
+            (Body::Plain(network), _) => network.infer_each(params, rows, scratch),
+        };
+        let log_std = &params.values()[network.log_std.clone()];
+        let (width, numbers) = (network.outputs(), drawn.len());
+        for (row, (outputs, stream)) in outputs.chunks_exact(width).zip(streams.each()).enumerate() {
+            let stream = explores.then_some(stream);
+            let outputs = (&outputs[..width - 1], log_std);
+            let log_probability = network.head.act(outputs, stream, (&mut *step.actions, row), drawn)?;
+            step.extras.leaf_mut::<f32>(places.log_probability)?[row] = log_probability;
+            if numbers > 0 {
+                let place = row * numbers..(row + 1) * numbers;
+                step.extras.leaf_mut::<f32>(0)?[place].copy_from_slice(drawn);
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, newer: &Weights) -> Result<()> {
+        weights::load(&mut self.params, newer)
+    }
+
+    fn extras(&self) -> Nest<ArraySpec> {
+        let leaf = |name: &str, dims: &[u32]| Nest::Leaf(ArraySpec::new(name, DType::Float32, dims));
+        let mut leaves = vec![("log_probability", leaf("log_probability", &[]))];
+        leaves.extend(self.network.memory().into_iter().flat_map(Memory::extras));
+        if let Head::Normal { low, .. } = &self.network.head {
+            let width = u32::try_from(low.len()).unwrap_or(u32::MAX);
+            leaves.push(("action", leaf("action", &[width])));
+        }
+        Nest::dict(leaves)
+    }
+}
+
+impl VTracePolicy {
+    fn visit(&mut self, state: &mut State<'_>, streams: &mut Vec<u8>) {
+        state.bytes(streams);
+        if let Some(memory) = &mut self.memory {
+            memory.visit(state);
+        }
+    }
+}
+
+impl Saveable for VTracePolicy {
+    fn save(&mut self) -> Vec<u8> {
+        let (mut streams, mut bytes) = (self.streams.save(), Vec::new());
+        self.visit(&mut State::writer(&mut bytes), &mut streams);
+        bytes
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let (mut streams, mut state) = (Vec::new(), State::reader(bytes));
+        self.visit(&mut state, &mut streams);
+        state.finish().map_err(|error| RlError::state("a policy", error))?;
+        self.streams.restore(&streams)
+    }
+}
