@@ -6,13 +6,20 @@ use relive_rl::plan::Transitions;
 use super::loss::{Drawn, critic_loss, least_value_loss, targets};
 use super::network::{Spaces, join};
 
-/// What finds the gradient of the critics.
+/// What draws the actions that would follow a batch.
 #[derive(Debug)]
-pub(super) struct Criticism {
+pub(super) struct Continuation {
     pub(super) stream: Stream,
-    scratch: [Scratch; 3],
+    scratch: Scratch,
     next: Drawn,
+}
+
+/// What finds the gradient of the critics.
+#[derive(Debug, Default)]
+pub(super) struct Criticism {
+    scratch: [Scratch; 2],
     rows: Vec<f32>,
+    next_rows: Vec<f32>,
     targets: Vec<f32>,
 }
 
@@ -35,26 +42,45 @@ pub(super) struct Seen<'a> {
     pub(super) temperature: f32,
 }
 
-impl Criticism {
-    pub(super) fn new(stream: Stream) -> Criticism {
-        let scratch = Default::default();
-        Criticism { stream, scratch, next: Drawn::default(), rows: Vec::new(), targets: Vec::new() }
+impl Continuation {
+    pub(super) fn new(stream: Stream) -> Continuation {
+        Continuation { stream, scratch: Scratch::default(), next: Drawn::default() }
     }
 
-    /// Half the mean squared errors of both critics together, and their gradient.
-    pub(super) fn find(&mut self, seen: &Seen<'_>, target: &Params, gradient: &mut [f32]) -> f32 {
-        let Self { stream, scratch: [for_policy, first, second], next, rows, targets: aims } = self;
-        let Seen { batch, policy: (policy, policy_params), critics: (critics, params), .. } = seen;
+    /// Actions in the states that the batch ends in.
+    pub(super) fn draw(&mut self, seen: &Seen<'_>) -> &Drawn {
+        let (policy, params) = seen.policy;
+        let outputs = policy.infer(params, &seen.batch.next_observations, &mut self.scratch);
+        self.next.draw(outputs, seen.spaces.dimensions(), &mut self.stream);
+        &self.next
+    }
+}
+
+impl Criticism {
+    /// Half the mean squared errors of both critics together, and their gradient. `next` gives the actions that follow, which are asked for
+    /// when they are needed; where there are none, nothing is found.
+    pub(super) fn find<'n>(
+        &mut self,
+        seen: &Seen<'_>,
+        target: &Params,
+        next: impl FnOnce() -> Option<&'n Drawn>,
+        gradient: &mut [f32],
+    ) -> Option<f32> {
+        let Self { scratch: [first, second], rows, next_rows, targets: aims } = self;
+        let Seen { batch, critics: ([one, other], params), .. } = seen;
         let dimensions = seen.spaces.dimensions();
-        next.draw(policy.infer(policy_params, &batch.next_observations, for_policy), dimensions, stream);
-        join(&batch.next_observations, &next.actions, dimensions, rows);
-        let values = [critics[0].infer(target, rows, first), critics[1].infer(target, rows, second)];
-        targets((&batch.rewards, &batch.discounts), values, next, seen.temperature, aims);
         join(&batch.observations, &batch.actions, dimensions, rows);
-        let loss = |critic: &Network| {
-            critic.gradient_into(params, rows, gradient, |values, by| critic_loss(values, aims, by))
-        };
-        critics.iter().map(loss).sum()
+        let of_first = one.gradient_into(params, rows, gradient, |values, by| {
+            let next = next()?;
+            join(&batch.next_observations, &next.actions, dimensions, next_rows);
+            let next_values = [one.infer(target, next_rows, first), other.infer(target, next_rows, second)];
+            targets((&batch.rewards, &batch.discounts), next_values, next, seen.temperature, aims);
+            Some(critic_loss(values, aims, by))
+        })?;
+        Some(
+            of_first
+                + other.gradient_into(params, rows, gradient, |values, by| critic_loss(values, aims, by)),
+        )
     }
 }
 

@@ -1,11 +1,13 @@
 //! One gradient step of policy, critics and temperature for each batch.
 
+use std::sync::mpsc;
+
 use relive_nn::{Adam, Init, Layout, Network, Optimizer, Params};
 use relive_rl::plan::{Crew, SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
 use super::SacConfig;
-use super::gradients::{Criticism, Direction, Seen};
+use super::gradients::{Continuation, Criticism, Direction, Seen};
 use super::network::{self, Spaces};
 use crate::saved::{self, Saved};
 use crate::weights;
@@ -25,6 +27,7 @@ pub(super) struct SacLearner {
     temperature: Trained<()>,
     target_entropy: f32,
     batch: Transitions,
+    continuation: Continuation,
     criticism: Criticism,
     direction: Direction,
     has_threads: bool,
@@ -70,7 +73,8 @@ impl SacLearner {
             critics: Trained::new(critics, critic_params, rate),
             temperature: Trained::new((), layout.init(key), rate),
             batch: Transitions::new(crew.spec(), config.discount)?,
-            criticism: Criticism::new(key.child("next actions").stream()),
+            continuation: Continuation::new(key.child("next actions").stream()),
+            criticism: Criticism::default(),
             direction: Direction::new(key.child("actions").stream()),
             has_threads: products >= MANY_PRODUCTS
                 && std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
@@ -80,7 +84,7 @@ impl SacLearner {
 
     fn improve(&mut self) -> Result<[f32; 4]> {
         let temperature = self.temperature.params.values()[0].exp();
-        let Self { spaces, policy, critics, target, batch, criticism, direction, .. } = self;
+        let Self { spaces, policy, critics, target, batch, continuation, criticism, direction, .. } = self;
         let seen = Seen {
             spaces,
             batch,
@@ -89,17 +93,24 @@ impl SacLearner {
             temperature,
         };
         let (of_critics, of_policy) = (&mut critics.gradient, &mut policy.gradient);
-        // Neither needs what the other finds, so that the numbers are the same with one thread as with two.
+        // Both do about as much, and what they find does not depend on who is first: the numbers are the same with one thread as with two.
         let (critic_loss, (policy_loss, log_probability)) = if self.has_threads {
             std::thread::scope(|threads| {
-                let directed = threads.spawn(|| direction.find(&seen, of_policy));
-                let criticized = criticism.find(&seen, target, of_critics);
+                let (drawn, next) = mpsc::channel();
+                let criticized =
+                    threads.spawn(|| criticism.find(&seen, target, move || next.recv().ok(), of_critics));
+                // Nobody listens only after a panic, which is told below.
+                let _ = drawn.send(continuation.draw(&seen));
+                let directed = direction.find(&seen, of_policy);
                 // A panic goes on here, where the operator tells it.
-                (criticized, directed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                let criticized = criticized.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                (criticized, directed)
             })
         } else {
-            (criticism.find(&seen, target, of_critics), direction.find(&seen, of_policy))
+            let criticized = criticism.find(&seen, target, || Some(continuation.draw(&seen)), of_critics);
+            (criticized, direction.find(&seen, of_policy))
         };
+        let critic_loss = critic_loss.unwrap_or(f32::NAN);
         self.temperature.gradient[0] = -(log_probability + self.target_entropy);
         let norms = [self.critics.step(), self.policy.step(), self.temperature.step()];
         self.target.polyak_from(&self.critics.params, self.tau);
@@ -146,9 +157,9 @@ impl Saveable for SacLearner {
 
 impl SacLearner {
     fn parts(&mut self) -> [Saved<'_>; 9] {
-        let Self { target, policy, critics, temperature, criticism, direction, .. } = self;
+        let Self { target, policy, critics, temperature, continuation, direction, .. } = self;
         [
-            Saved::Stream(&mut criticism.stream),
+            Saved::Stream(&mut continuation.stream),
             Saved::Stream(&mut direction.stream),
             Saved::Params(target),
             Saved::Params(&mut policy.params),

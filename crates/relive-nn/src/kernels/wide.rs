@@ -1,5 +1,7 @@
+use pulp::NullaryFnOnce;
+
 /// Runs a loop compiled for the widest vector instructions that the processor has.
 #[inline]
-pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn wide<W: NullaryFnOnce>(work: W) -> W::Output {
     pulp::Arch::new().dispatch(work)
 }

@@ -1,3 +1,5 @@
+use pulp::NullaryFnOnce;
+
 use super::clip::{clip_factor, global_norm};
 use super::kinds::{Adam, Kind, RmsProp, Sgd, Step};
 use crate::error::Error;
@@ -81,8 +83,7 @@ impl Optimizer {
     fn apply(&mut self, params: &mut [f32], gradient: &[f32], factor: f32) {
         let (first, second) = (&mut self.first[..], &mut self.second[..]);
         let step = Step { params, gradient, factor, first, second, number: self.steps };
-        let kind = self.kind;
-        wide(move || kind.step(step));
+        wide(StepOf(self.kind, step));
     }
 
     /// All that it keeps from step to step, for a checkpoint. Learning rates and the like are not part of it.
@@ -96,5 +97,17 @@ impl Optimizer {
     /// If the bytes are damaged, or of an optimiser of another kind or for other parameters. Nothing changes then.
     pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         super::bytes::read(bytes, self.kind.tag(), self)
+    }
+}
+
+/// A step, as work for [`wide`]. A closure of this size would not be compiled into the function that has the wide instructions.
+struct StepOf<'a>(Kind, Step<'a>);
+
+impl NullaryFnOnce for StepOf<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.0.step(self.1);
     }
 }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::Layout;
 use crate::error::Error;
+use crate::kernels::wide;
 
 /// Parameters of networks: all numbers in one array of f32, with the names and shapes of a [`Layout`].
 ///
@@ -96,9 +97,8 @@ impl Params {
     /// If the layouts differ.
     pub fn polyak_from(&mut self, other: &Self, tau: f32) {
         self.assert_same_layout(other);
-        for (own, new) in self.values.iter_mut().zip(&other.values) {
-            *own += tau * (new - *own);
-        }
+        let pairs = self.values.iter_mut().zip(&other.values);
+        wide(|| pairs.for_each(|(own, new)| *own += tau * (new - *own)));
         self.version = other.version;
     }
 
