@@ -85,7 +85,7 @@ impl Learner for TableLearner {
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of actions")]
     fn learn(&mut self, batch: SampleBatch) -> Result<Learnt> {
-        self.batch.read(&batch)?;
+        self.batch.read(&[batch])?;
         let observations = self.batch.observations.chunks_exact(self.width);
         let next = self.batch.next_observations.chunks_exact(self.width);
         for (index, (observation, next)) in observations.zip(next).enumerate() {
@@ -95,7 +95,7 @@ impl Learner for TableLearner {
             self.values.numbers[value] += self.step_size * (target - self.values.numbers[value]);
         }
         self.steps += 1;
-        Ok(Learnt { steps: 1, samples: batch.len() as u64, ..Learnt::default() })
+        Ok(Learnt { steps: 1, samples: self.batch.keys.len() as u64, ..Learnt::default() })
     }
 
     fn weights(&self) -> Result<Weights> {

@@ -5,8 +5,12 @@ use std::sync::Arc;
 use relive_rl::{Agent, Result, RlError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-use crate::{A2cConfig, A3cConfig, AppoConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig};
+use crate::{
+    A2cConfig, A3cConfig, ApexConfig, AppoConfig, DqfdConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config,
+    R2d3Config, SacConfig,
+};
 
 /// Everything that goes by an agent's name, from one list: its name, its settings, and what it is in a few words.
 macro_rules! agents {
@@ -59,20 +63,31 @@ macro_rules! agents {
 agents! {
     "a2c", A2cConfig, "Advantage actor-critic, for discrete actions and arrays of numbers";
     "a3c", A3cConfig, "Asynchronous advantage actor-critic, for discrete actions and arrays of numbers";
+    "apex", ApexConfig, "Ape-X DQN: many actors that differ in how much they explore";
     "appo", AppoConfig, "Asynchronous proximal policy optimisation: PPO whose workers run ahead";
+    "dqfd", DqfdConfig, "DQN from demonstrations beside what it sees itself";
     "dqn", DqnConfig, "Deep Q-network: double Q-learning, transitions over several steps, prioritised replay";
     "impala", ImpalaConfig, "Actor-critic whose workers run ahead, corrected by V-trace; with a memory";
     "ppo", PpoConfig, "Proximal policy optimisation, for discrete actions and arrays of numbers";
     "r2d2", R2d2Config, "Q-learning with a memory, for discrete actions";
+    "r2d3", R2d3Config, "R2D2 from demonstrations beside what it sees itself";
     "sac", SacConfig, "Soft actor-critic, for arrays of numbers";
 }
 
-fn made<A: Agent + DeserializeOwned + 'static>(settings: &str) -> Result<Arc<dyn Agent>> {
-    let agent: A = serde_json::from_str(settings).map_err(|error| RlError::Setting {
+/// The default settings with those that are given in their place.
+fn made<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
+    settings: &str,
+) -> Result<Arc<dyn Agent>> {
+    let refused = |error: serde_json::Error| RlError::Setting {
         name: "the agent's settings",
         got: error.to_string(),
         expected: "a JSON object of its settings",
-    })?;
+    };
+    let given: Map<String, Value> = serde_json::from_str(settings).map_err(refused)?;
+    let mut all: Map<String, Value> = serde_json::from_str(&text(&A::default())).map_err(refused)?;
+    all.extend(given);
+    // By way of text, in which numbers keep their digits.
+    let agent: A = serde_json::from_str(&Value::Object(all).to_string()).map_err(refused)?;
     Ok(Arc::new(agent))
 }
 

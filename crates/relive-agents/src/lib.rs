@@ -19,6 +19,7 @@ mod sac;
 mod saved;
 mod settings;
 mod streams;
+mod variants;
 pub mod weights;
 
 pub use a2c::A2cConfig;
@@ -27,7 +28,9 @@ pub use by_name::{NAMES, about, from_json, preset};
 pub use dqn::{DqnConfig, DqnLoss};
 pub use epsilon_greedy::EpsilonGreedy;
 pub use impala::{AppoConfig, ImpalaConfig};
+pub use off_policy::Demonstrations;
 pub use ppo::PpoConfig;
 pub use r2d2::R2d2Config;
 pub use sac::SacConfig;
 pub use streams::Streams;
+pub use variants::{ApexConfig, DqfdConfig, R2d3Config};

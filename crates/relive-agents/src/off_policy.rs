@@ -1,10 +1,13 @@
 //! What agents share that learn from transitions in a replay table.
 
+use std::path::PathBuf;
+
 use relive_flow::{Flow, Order, Weight};
 use relive_rl::adders::{Adder, TransitionAdder};
-use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch};
+use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch, unlimited};
 use relive_rl::{Result, Saveable};
 use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
 
 use crate::settings::{check, share, whole};
 
@@ -26,6 +29,45 @@ pub(crate) struct OffPolicy {
     pub(crate) discount: f32,
     pub(crate) min_replay_size: usize,
     pub(crate) max_replay_size: u64,
+}
+
+/// The table that demonstrations are in.
+const DEMONSTRATIONS: &str = "demonstrations";
+
+/// Demonstrations that are learned from beside what the agent has seen itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Demonstrations {
+    /// The share of a batch that is of demonstrations; 0 for none.
+    pub ratio: f64,
+    /// A folder of recorded episodes; the environment's own demonstrator unless set.
+    pub folder: Option<PathBuf>,
+    /// Episodes of the environment's own demonstrator.
+    pub episodes: usize,
+}
+
+impl Default for Demonstrations {
+    fn default() -> Self {
+        Self { ratio: 0.0, folder: None, episodes: 1 }
+    }
+}
+
+impl Demonstrations {
+    pub(crate) fn validate(&self) -> Result<()> {
+        check("demonstrations.ratio", self.ratio, (0.0..1.0).contains(&self.ratio), "from 0 to below 1")?;
+        whole("demonstrations.episodes", self.episodes)
+    }
+
+    /// How many of a batch are demonstrations.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "items of a batch"
+    )]
+    fn of_batch(&self, batch_size: usize) -> usize {
+        (self.ratio * batch_size as f64).round() as usize
+    }
 }
 
 impl OffPolicy {
@@ -62,27 +104,69 @@ impl OffPolicy {
         rules.config()
     }
 
-    /// Batches of the table, as its rate limiter allows them.
-    pub(crate) fn batches(&self, crew: &Crew) -> Result<Flow<SampleBatch>> {
-        crew.replay(TABLE, self.batch_size)
+    /// The tables: that of what the agent sees, and one of demonstrations if there are to be any.
+    pub(crate) fn tables(
+        &self,
+        own: TableConfig,
+        demonstrations: &Demonstrations,
+    ) -> Result<Vec<TableConfig>> {
+        if demonstrations.of_batch(self.batch_size) == 0 {
+            return Ok(vec![own]);
+        }
+        Ok(vec![own, unlimited(TableConfig::new(DEMONSTRATIONS).max_size(MAX_REPLAY_SIZE))?])
     }
 
-    /// Learns whenever it can, and otherwise acts, a step at a time, into a table of transitions.
-    pub(crate) fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
+    /// Batches of what the agent has seen, as its table's rate limiter allows them, with the demonstrations among them.
+    pub(crate) fn batches(
+        &self,
+        crew: &Crew,
+        demonstrations: &Demonstrations,
+    ) -> Result<Flow<Vec<SampleBatch>>> {
+        match demonstrations.of_batch(self.batch_size) {
+            0 => crew.replay_mixture(&[(TABLE, self.batch_size)]),
+            shown => {
+                let own = self.batch_size.saturating_sub(shown).max(1);
+                crew.replay_mixture(&[(TABLE, own), (DEMONSTRATIONS, shown)])
+            }
+        }
+    }
+
+    /// Writes the demonstrations into their table, with an adder that `make` makes.
+    pub(crate) fn show<A: Adder>(
+        &self,
+        crew: &Crew,
+        demonstrations: &Demonstrations,
+        make: impl Fn(&Client, &'static str) -> Result<A>,
+    ) -> Result<()> {
+        if demonstrations.of_batch(self.batch_size) == 0 {
+            return Ok(());
+        }
+        let episodes = crew.demonstrations(demonstrations.folder.as_deref(), demonstrations.episodes)?;
+        crew.fill(DEMONSTRATIONS, &mut make(crew.client(), DEMONSTRATIONS)?, &episodes)
+    }
+
+    /// An adder of transitions.
+    pub(crate) fn transitions(
+        &self,
+        crew: &Crew,
+    ) -> impl Fn(&Client, &'static str) -> Result<TransitionAdder> + Send + Sync + 'static {
         let (spec, n_step, discount) = (crew.spec().clone(), self.n_step, self.discount);
-        self.plan_into(crew, learning, move |client| {
-            TransitionAdder::new(client, TABLE, &spec, n_step, discount)
-        })
+        move |client, table| TransitionAdder::new(client, table, &spec, n_step, discount)
     }
 
-    /// As [`plan`](Self::plan), with adders that `make` makes.
-    pub(crate) fn plan_into<A: Adder + Saveable + 'static>(
+    /// Learns whenever it can, and otherwise acts, a step at a time, into a table by adders that `make` makes; a run that has recorded
+    /// episodes to learn from does not act.
+    pub(crate) fn plan<A: Adder + Saveable + 'static>(
         &self,
         crew: &Crew,
         learning: Flow<Progress>,
-        make: impl Fn(&Client) -> Result<A> + Send + Sync + 'static,
+        make: impl Fn(&Client, &'static str) -> Result<A> + Send + Sync + 'static,
     ) -> Result<Flow<Progress>> {
-        let acting = crew.store(crew.rollouts(1)?, make).acting()?;
+        if let Some(episodes) = crew.data()? {
+            crew.fill(TABLE, &mut make(crew.client(), TABLE)?, &episodes)?;
+            return Ok(learning);
+        }
+        let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;
         Ok(Flow::union([learning, acting], Order::weighted([Weight::All, Weight::UpTo(1)])))
     }
 }

@@ -35,6 +35,14 @@ pub trait Environment: Send {
     /// [`EnvError::Action`] if the spec does not allow the action, otherwise as [`reset`](Self::reset).
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError>;
 
+    /// Writes the action of a demonstrator that knows the task, and whether there is one. Most environments have none.
+    ///
+    /// # Errors
+    /// [`EnvError::Action`] if the row is not laid out for the action.
+    fn demonstrate(&self, _action: ViewMut<'_>) -> Result<bool, EnvError> {
+        Ok(false)
+    }
+
     /// All that the future depends on, random streams included, `None` if the environment cannot tell. The bytes are for
     /// [`restore`](Self::restore) of the same version only.
     fn save(&mut self) -> Option<Vec<u8>> {
@@ -68,6 +76,10 @@ impl<E: Environment + ?Sized> Environment for Box<E> {
 
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
         (**self).step(action, observation)
+    }
+
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        (**self).demonstrate(action)
     }
 
     fn save(&mut self) -> Option<Vec<u8>> {

@@ -73,6 +73,11 @@ pub trait Task: Send {
 
     /// Goes through all fields that change.
     fn state(&mut self, state: &mut State<'_>);
+
+    /// The choice of a demonstrator that knows the task; none if there is none.
+    fn demonstrated(&self) -> Option<i32> {
+        None
+    }
 }
 
 /// What a [`Task`] takes as its action.
@@ -173,6 +178,12 @@ impl<T: Task> Environment for Native<T> {
         let step = self.task.act(action, cells);
         self.over = step.last();
         Ok(step)
+    }
+
+    fn demonstrate(&self, mut action: ViewMut<'_>) -> Result<bool, EnvError> {
+        let Some(choice) = self.task.demonstrated() else { return Ok(false) };
+        action.leaf_mut::<i32>(0)?.fill(choice);
+        Ok(true)
     }
 
     fn save(&mut self) -> Option<Vec<u8>> {

@@ -6,6 +6,7 @@ pub mod limits;
 pub mod logging;
 pub mod plan;
 pub mod processes;
+pub mod recorded;
 pub mod run;
 
 mod acting;

@@ -25,7 +25,8 @@ impl Agent for DqnConfig {
 
     fn tables(&self) -> Result<Vec<TableConfig>> {
         let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
-        Ok(vec![self.off_policy().table()?.sampler(sampler)])
+        let own = self.off_policy().table()?.sampler(sampler);
+        self.off_policy().tables(own, &self.demonstrations)
     }
 
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
@@ -34,7 +35,9 @@ impl Agent for DqnConfig {
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (learner, off_policy) = (crew.learner(DqnLearner::new(self, crew)?)?, self.off_policy());
-        let learning = off_policy.batches(crew)?.learn(learner).update_priorities(crew, TABLE);
-        off_policy.plan(crew, learning)
+        let (adder, shown) = (off_policy.transitions(crew), &self.demonstrations);
+        off_policy.show(crew, shown, &adder)?;
+        let learning = off_policy.batches(crew, shown)?.learn(learner).update_priorities(crew, TABLE);
+        off_policy.plan(crew, learning, adder)
     }
 }

@@ -4,7 +4,7 @@ use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
 use super::DqnLoss;
-use crate::off_policy::OffPolicy;
+use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{check, layers, positive, share};
 
 /// Most atoms or quantiles of an action's distribution; 51 to 200 are usual.
@@ -32,6 +32,8 @@ pub struct DqnConfig {
     pub importance_exponent: f32,
     /// The share of actions that are taken at random.
     pub epsilon: f64,
+    /// How far ε differs among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 for the same everywhere.
+    pub epsilon_alpha: f64,
     /// Step size of Adam.
     pub learning_rate: f32,
     /// Learner steps from one copy to the target network to the next.
@@ -52,6 +54,8 @@ pub struct DqnConfig {
     pub atoms: usize,
     /// The outermost atoms of a categorical distribution.
     pub value_range: [f32; 2],
+    /// Demonstrations that are learned from beside what the agent has seen itself; none by default.
+    pub demonstrations: Demonstrations,
 }
 
 impl Default for DqnConfig {
@@ -66,6 +70,7 @@ impl Default for DqnConfig {
             priority_exponent: 0.6,
             importance_exponent: 0.2,
             epsilon: 0.05,
+            epsilon_alpha: 0.0,
             learning_rate: 1e-3,
             target_update_period: 100,
             huber: 1.0,
@@ -76,6 +81,7 @@ impl Default for DqnConfig {
             loss: DqnLoss::DoubleQ,
             atoms: 51,
             value_range: [-10.0, 10.0],
+            demonstrations: Demonstrations::default(),
         }
     }
 }
@@ -124,6 +130,9 @@ impl DqnConfig {
         self.off_policy().validate()?;
         share("importance_exponent", self.importance_exponent)?;
         check("epsilon", self.epsilon, (0.0..=1.0).contains(&self.epsilon), "from 0 to 1")?;
+        self.demonstrations.validate()?;
+        let alpha = self.epsilon_alpha;
+        check("epsilon_alpha", alpha, alpha >= 0.0 && alpha.is_finite(), "at least 0")?;
         let exponent = self.priority_exponent;
         check("priority_exponent", exponent, exponent >= 0.0 && exponent.is_finite(), "at least 0")?;
         positive("learning_rate", self.learning_rate)?;

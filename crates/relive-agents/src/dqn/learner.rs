@@ -91,17 +91,21 @@ impl DqnLearner {
 }
 
 impl Learner for DqnLearner {
-    type Batch = SampleBatch;
+    type Batch = Vec<SampleBatch>;
 
-    fn learn(&mut self, batch: SampleBatch) -> Result<Learnt> {
-        self.batch.read(&batch)?;
+    fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
+        self.batch.read(&batches)?;
+        // Samples per insert are those of what the agent has seen itself.
+        let samples = batches.first().map_or(0, SampleBatch::len) as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
-        drop(batch);
+        drop(batches);
         let BatchLoss { loss, rows } = self.improve()?;
-        let priorities = rows.iter().map(|row| f64::from(row.abs()));
+        // Where they do not count, they need not be told.
+        let told = if self.config.priority_exponent > 0.0 { rows.len() } else { 0 };
+        let priorities = rows.iter().take(told).map(|row| f64::from(row.abs()));
         Ok(Learnt {
             steps: 1,
-            samples: rows.len() as u64,
+            samples,
             metrics: vec![("loss", f64::from(loss))],
             priorities: self.batch.keys.iter().copied().zip(priorities).collect(),
         })

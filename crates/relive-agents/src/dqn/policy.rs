@@ -28,7 +28,7 @@ impl DqnPolicy {
         Ok(DqnPolicy {
             network,
             params,
-            choice: EpsilonGreedy::new(config.epsilon, seat)?,
+            choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, seat)?,
             shows_values: seat.purpose == Purpose::Evaluation,
             rows: Vec::new(),
             values: Vec::new(),

@@ -2,7 +2,7 @@
 
 use relive_flow::Flow;
 use relive_rl::adders::{EndOfEpisode, SequenceAdder};
-use relive_rl::plan::{Crew, Learn, Progress, UpdatePriorities};
+use relive_rl::plan::{Client, Crew, Learn, Progress, UpdatePriorities};
 use relive_rl::{Agent, Policy, Purpose, Result, Seat, settings_of};
 use relive_table::{SelectorKind, TableConfig};
 
@@ -29,7 +29,8 @@ impl Agent for R2d2Config {
 
     fn tables(&self) -> Result<Vec<TableConfig>> {
         let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
-        Ok(vec![self.off_policy().table_for(SEQUENCES_OF_A_STEP)?.sampler(sampler)])
+        let own = self.off_policy().table_for(SEQUENCES_OF_A_STEP)?.sampler(sampler);
+        self.off_policy().tables(own, &self.demonstrations)
     }
 
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
@@ -38,12 +39,15 @@ impl Agent for R2d2Config {
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (learner, off_policy) = (crew.learner(R2d2Learner::new(self, crew)?)?, self.off_policy());
-        let learning = off_policy.batches(crew)?.learn(learner).update_priorities(crew, TABLE);
         let extras = self.policy(&Seat::alone(crew.spec(), Purpose::Training, &[]))?.extras();
         let (spec, rows, period) = (crew.spec().clone(), self.rows(), self.replay_period);
-        off_policy.plan_into(crew, learning, move |client| {
-            let adder = SequenceAdder::new(client, TABLE, &spec, Some(&extras), rows, period)?;
+        let adder = move |client: &Client, table| {
+            let adder = SequenceAdder::new(client, table, &spec, Some(&extras), rows, period)?;
             Ok(adder.end_of_episode(EndOfEpisode::Truncate))
-        })
+        };
+        let shown = &self.demonstrations;
+        off_policy.show(crew, shown, &adder)?;
+        let learning = off_policy.batches(crew, shown)?.learn(learner).update_priorities(crew, TABLE);
+        off_policy.plan(crew, learning, adder)
     }
 }

@@ -3,7 +3,7 @@
 use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::off_policy::OffPolicy;
+use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{bsuite_family, check, layers, not_negative, positive, share, whole};
 
 /// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by double Q-learning over n steps, with rescaled
@@ -58,6 +58,9 @@ pub struct R2d2Config {
     pub head: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
+    /// Demonstrations that are learned from beside what the agent has seen itself; none by default. They have no stored states: their
+    /// sequences begin with a state of zeros.
+    pub demonstrations: Demonstrations,
 }
 
 impl Default for R2d2Config {
@@ -85,6 +88,7 @@ impl Default for R2d2Config {
             lstm_units: 50,
             head: vec![50],
             duelling: true,
+            demonstrations: Demonstrations::default(),
         }
     }
 }
@@ -133,6 +137,7 @@ impl R2d2Config {
         whole("replay_period", self.replay_period)?;
         let rows = self.rows();
         check("the rows of a sequence", rows, rows <= MAX_ROWS, "at most 65536")?;
+        self.demonstrations.validate()?;
         share("importance_exponent", self.importance_exponent)?;
         share("max_priority_weight", self.max_priority_weight)?;
         check("epsilon", self.epsilon, (0.0..=1.0).contains(&self.epsilon), "from 0 to 1")?;

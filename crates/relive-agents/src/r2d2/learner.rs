@@ -133,17 +133,19 @@ fn mean_of(sequences: usize) -> f32 {
 }
 
 impl Learner for R2d2Learner {
-    type Batch = SampleBatch;
+    type Batch = Vec<SampleBatch>;
 
-    fn learn(&mut self, batch: SampleBatch) -> Result<Learnt> {
-        self.batch.read(&batch)?;
+    fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
+        self.batch.read(&batches)?;
+        // Samples per insert are those of what the agent has seen itself.
+        let samples = batches.first().map_or(0, SampleBatch::len) as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
-        drop(batch);
+        drop(batches);
         let Found { loss, priorities } = self.improve()?;
         let priorities = priorities.into_iter().map(f64::from);
         Ok(Learnt {
             steps: 1,
-            samples: u64::try_from(self.batch.batch).unwrap_or(u64::MAX),
+            samples,
             metrics: vec![("loss", f64::from(loss))],
             priorities: self.batch.keys.iter().copied().zip(priorities).collect(),
         })

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::learner::SacLearner;
 use super::policy::SacPolicy;
-use crate::off_policy::OffPolicy;
+use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{check, layers, positive, share};
 
 /// The settings of SAC (Haarnoja et al. 2018b), for one array of float32 between bounds. The defaults are those of Stable-Baselines3.
@@ -114,7 +114,7 @@ impl Agent for SacConfig {
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (learner, off_policy) = (crew.learner(SacLearner::new(self, crew)?)?, self.off_policy());
-        let learning = off_policy.batches(crew)?.learn(learner);
-        off_policy.plan(crew, learning)
+        let learning = off_policy.batches(crew, &Demonstrations::default())?.learn(learner);
+        off_policy.plan(crew, learning, off_policy.transitions(crew))
     }
 }

@@ -122,16 +122,16 @@ impl SacLearner {
 }
 
 impl Learner for SacLearner {
-    type Batch = SampleBatch;
+    type Batch = Vec<SampleBatch>;
 
-    fn learn(&mut self, batch: SampleBatch) -> Result<Learnt> {
-        self.batch.read(&batch)?;
+    fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
+        self.batch.read(&batches)?;
         self.spaces.scale(&mut self.batch.actions);
         let found = self.improve()?.map(f64::from);
         let metrics = ["critic_loss", "policy_loss", "entropy", "temperature"].into_iter().zip(found);
         Ok(Learnt {
             steps: 1,
-            samples: batch.len() as u64,
+            samples: self.batch.rewards.len() as u64,
             metrics: metrics.collect(),
             priorities: Vec::new(),
         })

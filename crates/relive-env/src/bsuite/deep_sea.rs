@@ -146,6 +146,10 @@ impl Task for DeepSeaTask {
         state.field(&mut self.total_bad_episodes);
         state.field(&mut self.denoised_return);
     }
+
+    fn demonstrated(&self) -> Option<i32> {
+        self.action_right().and_then(|action| i32::try_from(action).ok())
+    }
 }
 
 impl Totals for DeepSeaTask {

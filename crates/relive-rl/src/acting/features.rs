@@ -49,16 +49,15 @@ impl Features {
         self.width
     }
 
-    /// Writes the leaves of all items of a batch, whose first is column `first`, to `out`, which becomes as many rows. `bytes` is memory that is used
+    /// Writes the leaves of all items of a batch, whose first is column `first`, to `out`, which has as many rows. `bytes` is memory that is used
     /// again.
     pub(crate) fn gather(
         &self,
         batch: &SampleBatch,
         first: usize,
         bytes: &mut Vec<u8>,
-        out: &mut Vec<f32>,
+        out: &mut [f32],
     ) -> Result<()> {
-        out.resize(batch.len() * self.width, 0.0);
         for (index, leaf_bytes) in self.leaf_bytes().enumerate() {
             bytes.resize(batch.len() * leaf_bytes, 0);
             batch.gather_into(first + index, bytes)?;

@@ -1,17 +1,20 @@
 //! What a run offers to the plan of its agent.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relive_client::blocking::Client;
 use relive_engine::{Engine, TableHandle};
-use relive_env::{Environment, EnvironmentSpec, Vectorized};
+use relive_env::{Buffer, Environment, EnvironmentSpec, Vectorized};
 use relive_flow::{Executor, ParFlow, Shard};
 use relive_random::Key;
 
 use super::{SharedLearner, Workers};
 use crate::acting::RolloutWorker;
+use crate::adders::Adder;
 use crate::contracts::WeightStore;
 use crate::processes::{Driver, Layouts, Serving};
+use crate::recorded::{self, RecordedEpisode};
 use crate::run::identity::Identity;
 use crate::run::kept::{Kept, Tell};
 use crate::run::seeds::{Who, actor_key, environment_seed, learner_key};
@@ -35,6 +38,8 @@ pub(crate) struct Inner {
     pub(crate) seed: u64,
     pub(crate) place: Place,
     pub(crate) env_steps: u64,
+    /// Recorded episodes to learn from instead of acting.
+    pub(crate) data: Option<PathBuf>,
     /// Checkpoints before this.
     pub(crate) checkpoints: u64,
     pub(crate) weights: WeightStore,
@@ -79,6 +84,7 @@ impl Crew {
             // Workers that there are too many for still have environments of their own.
             place: Place::Worker { number, of: of.max(index(number) + 1), serving },
             env_steps: u64::MAX,
+            data: None,
             checkpoints,
             weights,
             kept: Kept::default(),
@@ -200,6 +206,41 @@ impl Crew {
     /// Whether each worker has a thread of this process.
     fn has_threads(&self) -> bool {
         matches!(self.0.place, Place::Here { actors: 1.., .. })
+    }
+
+    /// The recorded episodes that the run is to learn from instead of acting; none for a run that acts.
+    ///
+    /// # Errors
+    /// They cannot be read, or are not of the environment.
+    pub fn data(&self) -> Result<Option<Vec<RecordedEpisode>>> {
+        self.0.data.as_deref().map(|folder| recorded::load(folder, &self.0.spec)).transpose()
+    }
+
+    /// Demonstrations: those recorded in a folder, or so many episodes of the environment's own demonstrator.
+    ///
+    /// # Errors
+    /// They cannot be read, or are not of the environment; [`Unsuited`](RlError::Unsuited) if it has no demonstrator.
+    pub fn demonstrations(&self, folder: Option<&Path>, episodes: usize) -> Result<Vec<RecordedEpisode>> {
+        let Inner { make, environment, spec, seed, .. } = &*self.0;
+        if let Some(folder) = folder {
+            return recorded::load(folder, spec);
+        }
+        let mut made = make(environment_seed(environment, *seed, Who::Demonstrator))?;
+        (0..episodes).map(|_| RecordedEpisode::demonstrated(&mut made)).collect()
+    }
+
+    /// Writes episodes into a table by an adder, with zeros for what a policy would have written beside its actions, unless there is something in it already, as in a run that is resumed.
+    ///
+    /// # Errors
+    /// There is no such table; they cannot be written.
+    pub fn fill(&self, table: &str, adder: &mut dyn Adder, episodes: &[RecordedEpisode]) -> Result<()> {
+        if let Place::Worker { .. } = self.0.place {
+            return Ok(());
+        }
+        let is_empty = self.0.client.server_info()?.table(table).is_none_or(|found| found.current_size == 0);
+        let extras = Buffer::for_nest(&self.layouts()?.extras, 1)?;
+        let missing = if is_empty { episodes } else { &[] };
+        missing.iter().try_for_each(|episode| episode.write(adder, extras.view()))
     }
 
     /// The way to the tables.

@@ -31,7 +31,7 @@ pub use learn::{Batch, Learn, UpdatePriorities};
 pub use progress::Progress;
 pub use relive_client::SampleBatch;
 pub use relive_client::blocking::Client;
-pub use replay_table::ReplayTable;
+pub use replay_table::{ReplayTable, unlimited};
 pub use sequences::Sequences;
 pub use shared_learner::SharedLearner;
 pub use transitions::Transitions;

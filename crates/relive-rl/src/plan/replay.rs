@@ -78,6 +78,9 @@ impl Crew {
     /// # Errors
     /// There is no such table.
     pub fn replay_mixture(&self, tables: &[(&str, usize)]) -> Result<Flow<Vec<SampleBatch>>> {
+        if let [(table, batch_size)] = tables {
+            return Ok(self.replay(table, *batch_size)?.for_each(|batch| vec![batch]).named("batches"));
+        }
         let batches = tables.iter().map(|(table, batch_size)| self.replay(table, *batch_size));
         let batches = batches.collect::<Result<Vec<_>>>()?;
         Ok(Flow::union(batches, Order::RoundRobin).batch(tables.len()))

@@ -47,3 +47,14 @@ impl ReplayTable<'_> {
         Ok(TableConfig::new(self.name).max_size(self.max_size).rate_limiter(limiter))
     }
 }
+
+/// The table with a rate limiter that lets each sample through once there is an item: what was recorded is all there at once, and may be learned
+/// from as often as one likes.
+///
+/// # Errors
+/// None that a caller could cause.
+pub fn unlimited(table: TableConfig) -> Result<TableConfig> {
+    let limiter = RateLimiterConfig::min_size(1);
+    let limiter = limiter.map_err(|error| RlError::setting("a rate limiter", error, "one that can be"))?;
+    Ok(table.rate_limiter(limiter))
+}

@@ -68,50 +68,81 @@ impl Sequences {
         })
     }
 
-    /// Takes over what is in a batch.
+    /// Takes over what is in batches, side by side: one of each table of a mixture.
     ///
     /// # Errors
-    /// Its columns are not those of sequences in this environment.
+    /// Their columns are not those of sequences in this environment.
     #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
-    pub fn read(&mut self, batch: &SampleBatch) -> Result<()> {
-        self.batch = batch.len();
+    pub fn read(&mut self, batches: &[SampleBatch]) -> Result<()> {
         self.keys.clear();
         self.probabilities.clear();
-        for info in batch.infos() {
-            self.keys.push(info.key);
-            self.probabilities.push(info.probability as f32);
+        self.lengths.clear();
+        for batch in batches {
+            for info in batch.infos() {
+                self.keys.push(info.key);
+                self.probabilities.push(info.probability as f32);
+            }
+            let lengths = batch.rows_per_sample(self.columns().rewards)?;
+            self.lengths.extend(lengths.iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)));
         }
-        // The columns in the order of their names, as `step_spec` gives them.
-        let of_discount = self.of_actions.leaf_bytes().count();
-        let of_extras = of_discount + 1;
-        let of_observations = of_extras + self.of_extras.leaf_bytes().count();
-        let of_rewards = of_observations + self.of_observations.leaf_bytes().count();
-        let lengths = batch.rows_per_sample(of_rewards)?;
-        self.lengths = lengths.iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
-        self.rows = self.lengths.iter().copied().max().unwrap_or(0);
-        let shape = (self.batch, self.rows);
-        for (first, out) in [(of_discount, &mut self.discounts), (of_rewards, &mut self.rewards)] {
-            let bytes = padded(batch, first, (shape, SCALAR), &mut self.bytes)?;
-            let numbers = bytes.chunks_exact(SCALAR).map(bytemuck::pod_read_unaligned);
-            in_time(shape, numbers, out);
+        (self.batch, self.rows) = (self.lengths.len(), self.lengths.iter().copied().max().unwrap_or(0));
+        let cells = self.batch * self.rows;
+        for numbers in [&mut self.rewards, &mut self.discounts] {
+            numbers.clear();
+            numbers.resize(cells, 0.0);
         }
-        self.discounts.iter_mut().for_each(|discount| *discount *= self.discount);
-        let flags = padded(batch, of_rewards + 1, (shape, 1), &mut self.bytes)?;
-        in_time(shape, flags.iter().map(|flag| *flag != 0), &mut self.starts);
-        let Self { of_observations: observations, of_actions: actions, of_extras: extras, bytes, .. } = self;
-        for (first, features, out) in [
-            (0, &*actions, &mut self.actions),
-            (of_extras, &*extras, &mut self.extras),
-            (of_observations, &*observations, &mut self.observations),
+        self.starts.clear();
+        self.starts.resize(cells, false);
+        for (features, out) in [
+            (&self.of_observations, &mut self.observations),
+            (&self.of_actions, &mut self.actions),
+            (&self.of_extras, &mut self.extras),
         ] {
             out.clear();
-            out.resize(shape.0 * shape.1 * features.width(), 0.0);
+            out.resize(cells * features.width(), 0.0);
+        }
+        let mut begin = 0;
+        for batch in batches {
+            self.read_at(begin, batch)?;
+            begin += batch.len();
+        }
+        self.discounts.iter_mut().for_each(|discount| *discount *= self.discount);
+        Ok(())
+    }
+
+    /// Takes over a batch whose first sequence becomes number `begin`.
+    fn read_at(&mut self, begin: usize, batch: &SampleBatch) -> Result<()> {
+        let (columns, rows, all) = (self.columns(), self.rows, self.batch);
+        let place = |cell: usize| cell % rows * all + begin + cell / rows;
+        let Self { bytes, .. } = self;
+        for (column, out) in [(columns.discounts, &mut self.discounts), (columns.rewards, &mut self.rewards)]
+        {
+            let numbers = padded(batch, column, (rows, SCALAR), bytes)?.chunks_exact(SCALAR);
+            let numbers = numbers.map(bytemuck::pod_read_unaligned::<f32>);
+            numbers.enumerate().for_each(|(cell, number)| out[place(cell)] = number);
+        }
+        let flags = padded(batch, columns.starts, (rows, 1), bytes)?.iter();
+        flags.enumerate().for_each(|(cell, flag)| self.starts[place(cell)] = *flag != 0);
+        for (first, features, out) in [
+            (0, &self.of_actions, &mut self.actions),
+            (columns.extras, &self.of_extras, &mut self.extras),
+            (columns.observations, &self.of_observations, &mut self.observations),
+        ] {
             for (index, leaf_bytes) in features.leaf_bytes().enumerate() {
-                let column = padded(batch, first + index, (shape, leaf_bytes), bytes)?;
-                features.write_column_to(index, column, out, |row| row % shape.1 * shape.0 + row / shape.1);
+                let column = padded(batch, first + index, (rows, leaf_bytes), bytes)?;
+                features.write_column_to(index, column, out, place);
             }
         }
         Ok(())
+    }
+
+    /// The columns in the order of their names, as [`step_spec`](crate::adders::step_spec) gives them; actions are the first.
+    fn columns(&self) -> Columns {
+        let discounts = self.of_actions.leaf_bytes().count();
+        let extras = discounts + 1;
+        let observations = extras + self.of_extras.leaf_bytes().count();
+        let rewards = observations + self.of_observations.leaf_bytes().count();
+        Columns { discounts, extras, observations, rewards, starts: rewards + 1 }
     }
 
     /// Whether something was done in a row whose outcome the sequence has: not in its last row, nor in the last of an episode.
@@ -123,29 +154,26 @@ impl Sequences {
     }
 }
 
-/// A column of all sequences, `[batch, rows, …]`.
+/// Where the columns of a sequence are.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    discounts: usize,
+    extras: usize,
+    observations: usize,
+    rewards: usize,
+    starts: usize,
+}
+
+/// A column of the sequences of a batch, `[sequences, rows, …]`.
 fn padded<'a>(
     batch: &SampleBatch,
     column: usize,
-    ((sequences, rows), cell_bytes): ((usize, usize), usize),
+    (rows, cell_bytes): (usize, usize),
     bytes: &'a mut Vec<u8>,
 ) -> Result<&'a [u8]> {
-    bytes.resize(sequences * rows * cell_bytes, 0);
+    bytes.resize(batch.len() * rows * cell_bytes, 0);
     let most =
         u32::try_from(rows).map_err(|_| RlError::setting("rows of a sequence", rows, "below 2**32"))?;
     batch.gather_padded_into(column, most, bytes, None)?;
     Ok(bytes)
-}
-
-/// Puts numbers that lie sequence by sequence time first.
-fn in_time<T: Copy + Default>(
-    (sequences, rows): (usize, usize),
-    numbers: impl Iterator<Item = T>,
-    out: &mut Vec<T>,
-) {
-    out.clear();
-    out.resize(sequences * rows, T::default());
-    for (place, number) in numbers.enumerate() {
-        out[place % rows * sequences + place / rows] = number;
-    }
 }

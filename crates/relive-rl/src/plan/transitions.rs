@@ -53,31 +53,47 @@ impl Transitions {
         })
     }
 
-    /// Takes over what is in a batch.
+    /// Takes over what is in batches, one behind the other: one of each table of a mixture.
     ///
     /// # Errors
-    /// Its columns are not those of transitions in this environment.
-    #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
-    pub fn read(&mut self, batch: &SampleBatch) -> Result<()> {
+    /// Their columns are not those of transitions in this environment.
+    pub fn read(&mut self, batches: &[SampleBatch]) -> Result<()> {
+        let count = batches.iter().map(SampleBatch::len).sum();
         self.keys.clear();
         self.probabilities.clear();
+        for numbers in [&mut self.rewards, &mut self.discounts] {
+            numbers.resize(count, 0.0);
+        }
+        self.observations.resize(count * self.of_observations.width(), 0.0);
+        self.next_observations.resize(count * self.of_observations.width(), 0.0);
+        self.actions.resize(count * self.of_actions.width(), 0.0);
+        let mut begin = 0;
+        for batch in batches {
+            self.read_at(begin, batch)?;
+            begin += batch.len();
+        }
+        self.discounts.iter_mut().for_each(|of_steps| *of_steps *= self.discount);
+        Ok(())
+    }
+
+    /// Takes over a batch whose first transition becomes number `begin`.
+    #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
+    fn read_at(&mut self, begin: usize, batch: &SampleBatch) -> Result<()> {
         for info in batch.infos() {
             self.keys.push(info.key);
             self.probabilities.push(info.probability as f32);
         }
-        for numbers in [&mut self.rewards, &mut self.discounts] {
-            numbers.resize(batch.len(), 0.0);
-        }
-        batch.gather_into(self.columns.reward(), cast_slice_mut(&mut self.rewards))?;
-        batch.gather_into(self.columns.discount(), cast_slice_mut(&mut self.discounts))?;
-        self.discounts.iter_mut().for_each(|of_steps| *of_steps *= self.discount);
+        let rows = begin..begin + batch.len();
+        batch.gather_into(self.columns.reward(), cast_slice_mut(&mut self.rewards[rows.clone()]))?;
+        batch.gather_into(self.columns.discount(), cast_slice_mut(&mut self.discounts[rows.clone()]))?;
         let Self { columns, of_observations, of_actions, bytes, .. } = self;
         for (first, features, out) in [
             (columns.observation(), &*of_observations, &mut self.observations),
             (columns.action(), &*of_actions, &mut self.actions),
             (columns.next_observation(), &*of_observations, &mut self.next_observations),
         ] {
-            features.gather(batch, first, bytes, out)?;
+            let width = features.width();
+            features.gather(batch, first, bytes, &mut out[rows.start * width..rows.end * width])?;
         }
         Ok(())
     }

@@ -19,6 +19,9 @@ pub struct RunOptions {
     /// Steps of the learner after which the run ends, if that is earlier; no bound unless set. A run that is to make no steps in the environment
     /// learns from what its tables have, until it has made these; its evaluations and checkpoints count them.
     pub learner_steps: Option<u64>,
+    /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none unless set. The run ends by the steps of its
+    /// learner.
+    pub data: Option<PathBuf>,
     /// Everything random follows from it. In one thread the same seed gives the same run.
     pub seed: u64,
     /// Workers that act beside the thread that learns, each a thread or, with `processes`, a process; 0: one thread does both in turn.

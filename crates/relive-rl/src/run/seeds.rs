@@ -10,6 +10,8 @@ pub(crate) enum Who {
     Actor(usize),
     /// In an evaluation.
     Evaluator,
+    /// To show how it is done.
+    Demonstrator,
 }
 
 pub(crate) fn learner_key(seed: u64) -> Key {
@@ -21,6 +23,7 @@ pub(crate) fn actor_key(seed: u64, who: Who) -> Key {
     match who {
         Who::Actor(number) => key.child("actor").nth(number as u64),
         Who::Evaluator => key.child("evaluator"),
+        Who::Demonstrator => key.child("demonstrator"),
     }
 }
 
@@ -36,6 +39,7 @@ pub(crate) fn environment_seed(environment: &str, seed: u64, who: Who) -> u64 {
     let key = match who {
         Who::Actor(number) => key.child("environment").nth(number as u64),
         Who::Evaluator => key.child("environment of the evaluator"),
+        Who::Demonstrator => key.child("environment of the demonstrator"),
     };
     key.stream().bits() & u64::from(u32::MAX)
 }

@@ -19,7 +19,7 @@ use super::tally::Tally;
 use super::{Evaluation, Report, RunOptions, Summary, is_due, patience};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
-use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress};
+use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress, unlimited};
 use crate::processes::{Driver, Lease, Publishing, counts, tables};
 use crate::{Agent, Purpose, Result, RlError, Seat, Weights, state};
 
@@ -85,7 +85,9 @@ impl Session {
         let (environment, seed) = (options.environment.clone(), options.seed);
         let first = make(environment_seed(&environment, seed, Who::Actor(0)))?;
         let spec = first.spec().clone();
-        let identity = Identity::new((agent.name(), agent.settings()), &environment, &spec, seed);
+        let mut settings = agent.settings();
+        settings.extend(options.data.iter().map(|data| ("data".to_owned(), data.display().to_string())));
+        let identity = Identity::new((agent.name(), settings), &environment, &spec, seed);
         let (engine, client, lease, newer, checkpoints) = opened(agent, options, tables)?;
         // Before anything is changed in tables that may be of another run.
         let state = saved_state(&client, &identity, folder, newer)?;
@@ -111,6 +113,7 @@ impl Session {
             seed,
             place,
             env_steps: options.env_steps,
+            data: options.data.clone(),
             checkpoints,
             weights,
             kept,
@@ -330,7 +333,14 @@ fn opened(agent: &Arc<dyn Agent>, options: &RunOptions, tables: Tables) -> Resul
     };
     let configs = match options.processes {
         Some(_) => tables::of_run(agent.as_ref(), options.actors)?,
-        None => agent.tables()?.into_iter().chain([saved::table(), shown::table()]).collect(),
+        None => {
+            let tables = agent.tables()?.into_iter();
+            let tables = match &options.data {
+                Some(_) => tables.map(unlimited).collect::<Result<Vec<_>>>()?,
+                None => tables.collect(),
+            };
+            tables.into_iter().chain([saved::table(), shown::table()]).collect()
+        }
     };
     let checkpoints = snapshot.as_ref().map_or(0, saved::number);
     let engine = engine(options.seed, checkpoints, configs, snapshot)?;

@@ -26,6 +26,13 @@ pub fn train(
     if options.processes.is_some() && options.actors == 0 {
         return Err(RlError::setting("actors", 0, "at least 1, where they are processes"));
     }
+    if options.data.is_some()
+        && (options.env_steps > 0 || options.actors > 0 || options.learner_steps.is_none())
+    {
+        let got = format!("{} env_steps, {} actors", options.env_steps, options.actors);
+        let expected = "none of both, with learner_steps, where a run learns from data";
+        return Err(RlError::setting("what a run is to do", got, expected));
+    }
     match options.processes.as_ref().and_then(|processes| processes.server.as_ref()) {
         Some(server) => on_server::train(server, agent, options, make, on_report),
         None => train_here(agent, options, make, on_report),

@@ -1,0 +1,148 @@
+//! Agents that are others with settings of their own.
+
+use std::path::PathBuf;
+
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Progress};
+use relive_rl::{Agent, Policy, Result, Seat};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::{Demonstrations, DqnConfig, R2d2Config};
+
+/// An agent of a name that is another one: its settings are the other's, with other defaults.
+macro_rules! variant {
+    ($(#[$about:meta])* $variant:ident, $of:ident, $name:literal) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $variant(pub $of);
+
+        impl Agent for $variant {
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn settings(&self) -> Vec<(String, String)> {
+                self.0.settings()
+            }
+
+            fn validate(&self) -> Result<()> {
+                self.0.validate()
+            }
+
+            fn tables(&self) -> Result<Vec<TableConfig>> {
+                self.0.tables()
+            }
+
+            fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+                self.0.policy(seat)
+            }
+
+            fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+                self.0.plan(crew)
+            }
+        }
+    };
+}
+
+variant! {
+    /// The settings of Ape-X DQN (Horgan et al. 2018): those of [`DqnConfig`], of which many actors differ in how much they explore.
+    ///
+    /// Deviations from the paper: Adam in the place of RMSProp; actors get each version of the weights as it is published; priorities of new
+    /// transitions are 1 until they were learned from.
+    ApexConfig, DqnConfig, "apex"
+}
+
+impl Default for ApexConfig {
+    fn default() -> Self {
+        ApexConfig(DqnConfig {
+            n_step: 3,
+            epsilon: 0.4,
+            epsilon_alpha: 7.0,
+            importance_exponent: 0.4,
+            duelling: true,
+            max_gradient_norm: Some(40.0),
+            ..DqnConfig::default()
+        })
+    }
+}
+
+impl ApexConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> ApexConfig {
+        let (known, apex) = (DqnConfig::for_environment(name), ApexConfig::default().0);
+        if known == DqnConfig::default() {
+            return ApexConfig(apex);
+        }
+        // Known settings need little exploration; of few actors the first would spoil what the others do.
+        ApexConfig(DqnConfig { epsilon: 0.02, epsilon_alpha: 3.0, ..known })
+    }
+}
+
+variant! {
+    /// The settings of DQfD as Acme has it, after Hester et al. 2018: those of [`DqnConfig`], half of whose batches are demonstrations.
+    ///
+    /// Deviations from the paper, as in Acme: no large-margin loss and no weight decay; transitions are sampled uniformly, in a fixed ratio.
+    DqfdConfig, DqnConfig, "dqfd"
+}
+
+impl Default for DqfdConfig {
+    fn default() -> Self {
+        DqfdConfig(DqnConfig {
+            samples_per_insert: 8.0,
+            priority_exponent: 0.0,
+            importance_exponent: 0.0,
+            demonstrations: half(1),
+            ..DqnConfig::default()
+        })
+    }
+}
+
+impl DqfdConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> DqfdConfig {
+        let DqfdConfig(dqfd) = DqfdConfig::default();
+        // Who was shown the way has little to explore.
+        let epsilon = if name.starts_with("deep_sea") { 0.02 } else { dqfd.epsilon };
+        DqfdConfig(DqnConfig { demonstrations: half(episodes(name)), epsilon, ..dqfd })
+    }
+}
+
+variant! {
+    /// The settings of R2D3 (Paine et al. 2019): those of [`R2d2Config`], a part of whose batches are demonstrations.
+    ///
+    /// Deviations from the paper, as in Acme: sequences are sampled uniformly, in a fixed ratio.
+    R2d3Config, R2d2Config, "r2d3"
+}
+
+impl Default for R2d3Config {
+    fn default() -> Self {
+        R2d3Config(with_demonstrations(R2d2Config::default(), 1))
+    }
+}
+
+impl R2d3Config {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> R2d3Config {
+        R2d3Config(with_demonstrations(R2d2Config::for_environment(name), episodes(name)))
+    }
+}
+
+fn with_demonstrations(r2d2: R2d2Config, episodes: usize) -> R2d2Config {
+    let demonstrations = half(episodes);
+    R2d2Config { priority_exponent: 0.0, importance_exponent: 0.0, demonstrations, ..r2d2 }
+}
+
+fn half(episodes: usize) -> Demonstrations {
+    let folder: Option<PathBuf> = None;
+    Demonstrations { ratio: 0.5, folder, episodes }
+}
+
+/// Demonstrations of an environment: where chance decides, one shows little.
+fn episodes(name: &str) -> usize {
+    if name.starts_with("deep_sea_stochastic/") { 100 } else { 1 }
+}

@@ -1,0 +1,104 @@
+//! An episode that was recorded.
+
+use relive_env::{Action, Buffer, Environment, EnvironmentSpec, TimeStep, View, ViewMut};
+
+use crate::adders::Adder;
+use crate::{Result, RlError};
+
+/// An episode that was recorded, or the beginning of one.
+#[derive(Debug, Clone)]
+pub struct RecordedEpisode {
+    /// What was seen, `[steps + 1, …]`: also what was seen after the last step.
+    pub observations: Buffer,
+    /// What was done, `[steps, …]`.
+    pub actions: Buffer,
+    /// What that led to.
+    pub answers: Vec<TimeStep>,
+}
+
+/// Most steps of an episode that is played to be recorded.
+const MAX_STEPS: usize = 1_000_000;
+
+impl RecordedEpisode {
+    /// Plays an episode, in which `act` writes the action for each observation.
+    ///
+    /// # Errors
+    /// Those of the environment and of `act`; the episode does not end within 1,000,000 steps.
+    pub fn play(
+        environment: &mut dyn Environment,
+        mut act: impl FnMut(&dyn Environment, View<'_>, ViewMut<'_>) -> Result<()>,
+    ) -> Result<RecordedEpisode> {
+        let spec = environment.spec().clone();
+        let mut observation = Buffer::for_nest(&spec.observations, 1)?;
+        let mut action = Buffer::for_nest(&spec.actions, 1)?;
+        let (mut seen, mut done, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        environment.reset(observation.view_mut())?;
+        seen.push(observation.clone());
+        while answers.last().is_none_or(|answer: &TimeStep| !answer.last()) {
+            if answers.len() == MAX_STEPS {
+                return Err(RlError::setting("the steps of an episode", "beyond 1000000", "at most so many"));
+            }
+            act(environment, observation.view(), action.view_mut())?;
+            let answer = environment.step(Action::Nest(action.view()), observation.view_mut())?;
+            done.push(action.clone());
+            seen.push(observation.clone());
+            answers.push(answer);
+        }
+        Ok(RecordedEpisode { observations: joined(&seen)?, actions: joined(&done)?, answers })
+    }
+
+    /// An episode of the environment's own demonstrator.
+    ///
+    /// # Errors
+    /// [`Unsuited`](RlError::Unsuited) if it has none; otherwise as [`play`](Self::play).
+    pub fn demonstrated(environment: &mut dyn Environment) -> Result<RecordedEpisode> {
+        RecordedEpisode::play(environment, |environment, _, action| {
+            match environment.demonstrate(action)? {
+                true => Ok(()),
+                false => Err(RlError::Unsuited {
+                    expected: "demonstrations: give a folder of recorded episodes (relive rl record), or an environment with a demonstrator, \
+                           such as deep_sea/0",
+                    got: "no demonstrator".to_owned(),
+                }),
+            }
+        })
+    }
+
+    /// Writes it by an adder, with the same extras at each step.
+    ///
+    /// # Errors
+    /// Those of the adder.
+    pub fn write(&self, adder: &mut dyn Adder, extras: View<'_>) -> Result<()> {
+        adder.add_first(self.observations.row(0))?;
+        for (step, answer) in self.answers.iter().enumerate() {
+            let observation = self.observations.row(step + 1);
+            adder.add_with_extras(self.actions.row(step), *answer, observation, extras)?;
+        }
+        Ok(())
+    }
+
+    /// The undiscounted sum of its rewards.
+    #[must_use]
+    pub fn episode_return(&self) -> f64 {
+        self.answers.iter().map(|answer| answer.reward).sum()
+    }
+
+    /// Whether it can be one of an environment.
+    pub(crate) fn expect(&self, spec: &EnvironmentSpec) -> Result<()> {
+        let empty = [Buffer::for_nest(&spec.observations, 1)?, Buffer::for_nest(&spec.actions, 1)?];
+        for (own, asked) in [&self.observations, &self.actions].into_iter().zip(&empty) {
+            asked.clone().row_mut(0).copy_from(own.row(0))?;
+        }
+        Ok(())
+    }
+}
+
+/// Buffers of one row each as one.
+fn joined(rows: &[Buffer]) -> Result<Buffer> {
+    let first = rows.first().ok_or_else(|| RlError::setting("the steps of an episode", 0, "at least 1"))?;
+    let mut all = first.with_rows(rows.len())?;
+    for (row, buffer) in rows.iter().enumerate() {
+        all.copy_rows(row, buffer, 0, 1)?;
+    }
+    Ok(all)
+}

@@ -1,0 +1,105 @@
+//! Recorded episodes on disk: a checkpoint with a table of them.
+
+use std::path::Path;
+
+use relive_checkpoint::{LoadOptions, Store};
+use relive_client::blocking::Client;
+use relive_engine::Engine;
+use relive_env::{Buffer, EnvironmentSpec, TimeStep, View};
+use relive_table::{CheckpointProgress, SelectorKind, TableConfig};
+use relive_tensor::{Tensor, Trajectory};
+
+use super::RecordedEpisode;
+use crate::adders::{EpisodeAdder, step_spec};
+use crate::{Result, RlError};
+
+/// The table that episodes are in.
+pub const TABLE: &str = "episodes";
+
+/// What is read, in messages.
+const WHAT: &str = "a folder of recorded episodes";
+
+/// Writes episodes of an environment as a checkpoint in a folder, which is made if it is not there.
+///
+/// # Errors
+/// The folder cannot be written; episodes of several environments.
+pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
+    let location = folder.to_str().ok_or_else(|| RlError::setting(WHAT, folder.display(), "UTF-8"))?;
+    let (sampler, size) = (SelectorKind::Fifo, episodes.len().max(1) as u64);
+    let engine = Engine::builder().table(TableConfig::new(TABLE).sampler(sampler).max_size(size)).build()?;
+    let client = Client::in_process(engine.clone())?;
+    for episode in episodes {
+        episode.expect(spec)?;
+        // One adder for each, since each has a length of its own.
+        let rows = episode.answers.len() + 1;
+        episode.write(&mut EpisodeAdder::new(&client, TABLE, spec, None, rows)?, View::empty())?;
+    }
+    std::fs::create_dir_all(folder).map_err(|error| RlError::file(folder, error))?;
+    Store::open(location)?.save(engine.snapshot(), &CheckpointProgress::default())?;
+    Ok(())
+}
+
+/// The episodes in the newest checkpoint of a folder, in the order in which they were written.
+///
+/// # Errors
+/// There is no such checkpoint, it has no table `episodes`, or the episodes are not of the environment.
+pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
+    let refused = |reason: String| RlError::state(WHAT, format!("{}: {reason}", folder.display()));
+    let location = folder.to_str().ok_or_else(|| RlError::setting(WHAT, folder.display(), "UTF-8"))?;
+    let loaded = relive_checkpoint::load(location, &LoadOptions::new()).map_err(RlError::Unreadable)?;
+    let table = loaded.snapshot.tables.iter().find(|table| table.config.name == TABLE);
+    let table = table.ok_or_else(|| refused(format!("it has no table `{TABLE}`")))?;
+    let episode = |(number, trajectory): (usize, &Trajectory)| {
+        decoded(trajectory, spec).map_err(|error| refused(format!("episode {number}: {error}")))
+    };
+    table.items.iter().map(|item| &item.data.trajectory).enumerate().map(episode).collect()
+}
+
+/// An episode by the columns of its item, which come in the order of their names: action, discount, observation, reward.
+fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Result<RecordedEpisode> {
+    let columns = trajectory.decode().map_err(|error| RlError::state(WHAT, error))?;
+    let expected = step_spec(spec, None).len();
+    if columns.len() != expected {
+        let reason = format!("it has {} columns, the environment's steps have {expected}", columns.len());
+        return Err(RlError::state(WHAT, reason));
+    }
+    let rows = columns.first().and_then(|column| column.shape().dims().first().copied()).unwrap_or(0);
+    let steps = usize::try_from(rows).unwrap_or(0).saturating_sub(1);
+    let (actions, observations) = (spec.actions.len(), spec.observations.len());
+    let numbers = |column: usize| -> Result<Vec<f32>> {
+        columns[column].to_vec::<f32>().map_err(|error| RlError::state(WHAT, error))
+    };
+    let (discounts, rewards) = (numbers(actions)?, numbers(actions + 1 + observations)?);
+    if steps == 0 || discounts.len() != steps + 1 || rewards.len() != steps + 1 {
+        return Err(RlError::state(WHAT, format!("it has {rows} rows; an episode has at least 2")));
+    }
+    let mut of_actions = Buffer::for_nest(&spec.actions, steps)?;
+    let mut of_observations = Buffer::for_nest(&spec.observations, steps + 1)?;
+    for leaf in 0..actions {
+        fill(&columns[leaf], &mut of_actions, leaf)?;
+    }
+    for leaf in 0..observations {
+        fill(&columns[actions + 1 + leaf], &mut of_observations, leaf)?;
+    }
+    let answer = |step: usize| {
+        let (reward, discount) = (f64::from(rewards[step]), f64::from(discounts[step]));
+        match step + 1 == steps {
+            true => TimeStep::truncation(reward, discount),
+            false => TimeStep { discount, ..TimeStep::transition(reward) },
+        }
+    };
+    let answers = (0..steps).map(answer).collect();
+    Ok(RecordedEpisode { observations: of_observations, actions: of_actions, answers })
+}
+
+/// Copies the first rows of a column into a leaf.
+fn fill(column: &Tensor, buffer: &mut Buffer, leaf: usize) -> Result<()> {
+    let place = buffer.leaf_bytes_mut(leaf).unwrap_or_default();
+    let bytes = column.bytes().map_or(&[][..], |bytes| bytes);
+    let wanted = place.len();
+    let from = bytes.get(..wanted).ok_or_else(|| {
+        RlError::state(WHAT, format!("a column has {} bytes, at least {wanted} were expected", bytes.len()))
+    })?;
+    place.copy_from_slice(from);
+    Ok(())
+}
