@@ -7,11 +7,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{
-    A2cConfig, A3cConfig, ApexConfig, AppoConfig, DqfdConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config,
-    R2d3Config, SacConfig,
-};
-
 /// Everything that goes by an agent's name, from one list: its name, its settings, and what it is in a few words.
 macro_rules! agents {
     ($($name:literal, $config:ty, $about:literal;)*) => {
@@ -61,17 +56,22 @@ macro_rules! agents {
 }
 
 agents! {
-    "a2c", A2cConfig, "Advantage actor-critic, for discrete actions and arrays of numbers";
-    "a3c", A3cConfig, "Asynchronous advantage actor-critic, for discrete actions and arrays of numbers";
-    "apex", ApexConfig, "Ape-X DQN: many actors that differ in how much they explore";
-    "appo", AppoConfig, "Asynchronous proximal policy optimisation: PPO whose workers run ahead";
-    "dqfd", DqfdConfig, "DQN from demonstrations beside what it sees itself";
-    "dqn", DqnConfig, "Deep Q-network: double Q-learning, transitions over several steps, prioritised replay";
-    "impala", ImpalaConfig, "Actor-critic whose workers run ahead, corrected by V-trace; with a memory";
-    "ppo", PpoConfig, "Proximal policy optimisation, for discrete actions and arrays of numbers";
-    "r2d2", R2d2Config, "Q-learning with a memory, for discrete actions";
-    "r2d3", R2d3Config, "R2D2 from demonstrations beside what it sees itself";
-    "sac", SacConfig, "Soft actor-critic, for arrays of numbers";
+    "a2c", crate::A2cConfig, "Advantage actor-critic, for discrete actions and arrays of numbers";
+    "a3c", crate::A3cConfig, "Asynchronous advantage actor-critic, for discrete actions and arrays of numbers";
+    "apex", crate::ApexConfig, "Ape-X DQN: many actors that differ in how much they explore";
+    "appo", crate::AppoConfig, "Asynchronous proximal policy optimisation: PPO whose workers run ahead";
+    "d4pg", crate::D4pgConfig, "DDPG with a distribution of returns, for arrays of numbers";
+    "ddpg", crate::DdpgConfig, "Deep deterministic policy gradient, for arrays of numbers";
+    "dmpo", crate::DmpoConfig, "MPO with a distribution of returns, for arrays of numbers";
+    "dqfd", crate::DqfdConfig, "DQN from demonstrations beside what it sees itself";
+    "dqn", crate::DqnConfig, "Deep Q-network: double Q-learning, transitions over several steps, prioritised replay";
+    "impala", crate::ImpalaConfig, "Actor-critic whose workers run ahead, corrected by V-trace; with a memory";
+    "mpo", crate::MpoConfig, "Maximum a posteriori policy optimisation, for arrays of numbers";
+    "ppo", crate::PpoConfig, "Proximal policy optimisation, for discrete actions and arrays of numbers";
+    "r2d2", crate::R2d2Config, "Q-learning with a memory, for discrete actions";
+    "r2d3", crate::R2d3Config, "R2D2 from demonstrations beside what it sees itself";
+    "sac", crate::SacConfig, "Soft actor-critic, for arrays of numbers";
+    "td3", crate::Td3Config, "Twin delayed DDPG, for arrays of numbers";
 }
 
 /// The default settings with those that are given in their place.

@@ -116,14 +116,19 @@ impl OffPolicy {
         Ok(vec![own, unlimited(TableConfig::new(DEMONSTRATIONS).max_size(MAX_REPLAY_SIZE))?])
     }
 
-    /// Batches of what the agent has seen, as its table's rate limiter allows them, with the demonstrations among them.
-    pub(crate) fn batches(
+    /// Batches of what the agent has seen, as its table's rate limiter allows them.
+    pub(crate) fn batches(&self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
+        crew.replay_mixture(&[(TABLE, self.batch_size)])
+    }
+
+    /// The same with demonstrations among them.
+    pub(crate) fn mixed(
         &self,
         crew: &Crew,
         demonstrations: &Demonstrations,
     ) -> Result<Flow<Vec<SampleBatch>>> {
         match demonstrations.of_batch(self.batch_size) {
-            0 => crew.replay_mixture(&[(TABLE, self.batch_size)]),
+            0 => self.batches(crew),
             shown => {
                 let own = self.batch_size.saturating_sub(shown).max(1);
                 crew.replay_mixture(&[(TABLE, own), (DEMONSTRATIONS, shown)])
@@ -154,9 +159,14 @@ impl OffPolicy {
         move |client, table| TransitionAdder::new(client, table, &spec, n_step, discount)
     }
 
+    /// As [`plan_with`](Self::plan_with), with adders of transitions.
+    pub(crate) fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
+        self.plan_with(crew, learning, self.transitions(crew))
+    }
+
     /// Learns whenever it can, and otherwise acts, a step at a time, into a table by adders that `make` makes; a run that has recorded
     /// episodes to learn from does not act.
-    pub(crate) fn plan<A: Adder + Saveable + 'static>(
+    pub(crate) fn plan_with<A: Adder + Saveable + 'static>(
         &self,
         crew: &Crew,
         learning: Flow<Progress>,

@@ -11,8 +11,15 @@ pub(crate) enum Saved<'a> {
     Params(&'a mut Params),
     Optimizer(&'a mut Optimizer),
     Stream(&'a mut Stream),
+    /// A part with fields of its own.
+    Part(&'a mut dyn Visited),
     /// Whatever else there is.
     Fields(&'a mut dyn FnMut(&mut State<'_>)),
+}
+
+/// Goes through its fields, in one order for saving and restoring.
+pub(crate) trait Visited {
+    fn visit(&mut self, state: &mut State<'_>);
 }
 
 /// The states of all parts.
@@ -40,6 +47,11 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
             Saved::Optimizer(optimizer) => optimizer.set_bytes(bytes).map_err(|error| refused(&error))?,
             Saved::Stream(stream) => {
                 **stream = Stream::from_bytes(bytes).map_err(|error| refused(&error))?;
+            }
+            Saved::Part(part) => {
+                let mut state = State::reader(bytes);
+                part.visit(&mut state);
+                state.finish().map_err(|error| refused(&error))?;
             }
             Saved::Fields(visit) => {
                 let mut state = State::reader(bytes);
@@ -73,6 +85,7 @@ impl Saved<'_> {
             Saved::Params(params) => (version, bytes) = (params.version(), params.as_bytes().to_vec()),
             Saved::Optimizer(optimizer) => bytes = optimizer.to_bytes(),
             Saved::Stream(stream) => bytes = stream.to_bytes(),
+            Saved::Part(part) => part.visit(&mut State::writer(&mut bytes)),
             Saved::Fields(visit) => visit(&mut State::writer(&mut bytes)),
         }
         Section { version, bytes }

@@ -38,6 +38,22 @@ pub(crate) fn share(name: &'static str, value: f32) -> Result<()> {
     check(name, value, (0.0..=1.0).contains(&value), "from 0 to 1")
 }
 
+/// Whether noise can have this correlation with the noise before.
+pub(crate) fn correlation(value: f32) -> Result<()> {
+    check("noise_correlation", value, (0.0..1.0).contains(&value), "at least 0 and less than 1")
+}
+
+/// Most atoms or quantiles of a distribution of returns; 51 to 200 are usual.
+const MAX_ATOMS: usize = 4_096;
+
+/// Whether there can be a distribution over so many atoms of this range.
+pub(crate) fn distribution(value_range: [f32; 2], atoms: usize) -> Result<()> {
+    check("atoms", atoms, (2..=MAX_ATOMS).contains(&atoms), "from 2 to 4096")?;
+    let [least, most] = value_range;
+    let is_range = least.is_finite() && most.is_finite() && least < most;
+    check("value_range", format_args!("[{least}, {most}]"), is_range, "a range upwards")
+}
+
 /// Whether a setting is at least 1.
 pub(crate) fn whole(name: &'static str, value: usize) -> Result<()> {
     check(name, value, value >= 1, "at least 1")

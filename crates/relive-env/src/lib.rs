@@ -4,6 +4,7 @@
 pub mod bsuite;
 pub mod classic;
 pub mod conformance;
+pub mod control;
 pub mod limits;
 pub mod random;
 pub mod wrappers;

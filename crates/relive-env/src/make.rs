@@ -2,13 +2,14 @@
 
 use crate::bsuite::{BsuiteId, Experiment};
 use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
+use crate::control::{AcrobotSwingup, CartpoleSwingup, PendulumSwingup};
 use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};
 
-/// The environment of a name: bsuite's identifiers such as `catch/0`, and `CartPole-v1`, `Acrobot-v1`, `MountainCar-v0`,
-/// `MountainCarContinuous-v0` and `Pendulum-v1`.
+/// The environment of a name: bsuite's identifiers such as `catch/0`; `CartPole-v1`, `Acrobot-v1`, `MountainCar-v0`,
+/// `MountainCarContinuous-v0` and `Pendulum-v1`; and the swing-ups `control/acrobot-swingup`, `control/cartpole-swingup` and `control/pendulum-swingup`.
 ///
-/// The same name and seed make the same episodes, here and in the originals. bsuite's seeds have 32 bits.
+/// The same name and seed make the same episodes; those of bsuite and Gymnasium are the originals'. bsuite's seeds have 32 bits.
 ///
 /// # Errors
 /// [`EnvError::Setting`] for other names, and for seeds that are too large.
@@ -27,6 +28,9 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
         "MountainCar-v0" => Box::new(MountainCar::new(seed)),
         "MountainCarContinuous-v0" => Box::new(MountainCarContinuous::new(seed)),
         "Pendulum-v1" => Box::new(Pendulum::new(seed)),
+        "control/acrobot-swingup" => Box::new(AcrobotSwingup::new(seed)),
+        "control/cartpole-swingup" => Box::new(CartpoleSwingup::new(seed)),
+        "control/pendulum-swingup" => Box::new(PendulumSwingup::new(seed)),
         _ if is_of_bsuite(name) => {
             let narrow = u32::try_from(seed).map_err(|_| {
                 let expected = format_args!("0..={} for {name}", u32::MAX);
@@ -36,7 +40,8 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
         }
         _ => {
             let expected = "an id of bsuite such as catch/0, CartPole-v1, Acrobot-v1, MountainCar-v0, \
-                            MountainCarContinuous-v0 or Pendulum-v1; of others give the environment itself instead of its \
+                            MountainCarContinuous-v0, Pendulum-v1, control/acrobot-swingup, control/cartpole-swingup or \
+                            control/pendulum-swingup; of others give the environment itself instead of its \
                             name (in Python what gymnasium.make gives)";
             return Err(EnvError::Setting(Mismatch::boxed("environment", expected, name)));
         }

@@ -7,6 +7,7 @@ use relive_env::bsuite::{
 };
 use relive_env::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use relive_env::conformance::check;
+use relive_env::control;
 
 fn seed32(seed: u64) -> u32 {
     u32::try_from(seed).unwrap()
@@ -36,4 +37,15 @@ fn classic_control() {
     check(MountainCar::new).unwrap();
     check(MountainCarContinuous::new).unwrap();
     check(Pendulum::new).unwrap();
+}
+
+#[test]
+fn swing_ups() {
+    check(control::AcrobotSwingup::new).unwrap();
+    check(control::CartpoleSwingup::new).unwrap();
+    check(control::PendulumSwingup::new).unwrap();
+    let name = |task: &str| format!("control/{task}-swingup");
+    for task in ["acrobot", "cartpole", "pendulum"] {
+        assert_eq!(relive_env::make(&name(task), 1).unwrap().spec().num_actions(), None);
+    }
 }

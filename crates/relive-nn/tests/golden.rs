@@ -5,7 +5,8 @@ mod common;
 use common::assert_close;
 use relive_nn::heads::Gaussians;
 use relive_nn::losses::{
-    self, DpgClip, Mpo, MpoBatch, MpoDuals, RetraceSequence, Selected, Support, VTraceClip,
+    self, DpgClip, Mpo, MpoBatch, MpoDuals, MpoGradients, Normals, RetraceSequence, Selected, Support,
+    VTraceClip,
 };
 use relive_nn::tape::{self, Gradients, Weights};
 use relive_nn::{Key, Layout};
@@ -263,4 +264,21 @@ fn mpo() {
     let dual = case.of("dual_grads");
     let recorded: Vec<f32> = raw.iter().flat_map(|key| dual.numbers(&format!("MPO/{key}:0"))).collect();
     assert_close("duals", &gradients.by_weights(&weights), &recorded, 3e-6);
+
+    // The same in closed form.
+    let (mut by_means, mut by_stddevs, mut by_duals) = ([9.0; 6], [9.0; 6], [9.0; 6]);
+    let mut into =
+        MpoGradients { by_means: &mut by_means, by_stddevs: &mut by_stddevs, by_duals: &mut by_duals };
+    let [means, stddevs] = ["online_mean", "online_std"].map(|key| case.numbers(key));
+    let online = Normals { means: &means, stddevs: &stddevs };
+    let [means, stddevs] = ["target_mean", "target_std"].map(|key| case.numbers(key));
+    let target = Normals { means: &means, stddevs: &stddevs };
+    assert_eq!(duals.values().len(), MpoDuals::len(2));
+    let closed = Mpo::default().gradient(duals.values(), online, target, batch, &mut into);
+    case.agrees("loss", &[closed.loss]);
+    assert_close("means", &by_means, &case.numbers("grad_mean"), 3e-6);
+    assert_close("stddevs", &by_stddevs, &case.numbers("grad_std"), 3e-6);
+    assert_close("duals", &by_duals, &recorded, 3e-6);
+    assert_close("kl_mean", &[closed.kl_mean_rel], &stats.numbers("kl_mean_rel"), 3e-4);
+    assert_close("kl_stddev", &[closed.kl_stddev_rel], &stats.numbers("kl_stddev_rel"), 3e-4);
 }

@@ -68,3 +68,25 @@ fn a_fixed_scale_learns_means_only() {
         assert!(row[0] != 0.0 && row[1] != 0.0 && row[2] == 0.0 && row[3] == 0.0, "{row:?}");
     }
 }
+
+#[test]
+fn distributions_and_their_gradients_are_those_of_the_tape() {
+    let outputs = randoms(5 * 4, 3);
+    for (tanh_mean, fixed_scale) in [(false, false), (true, false), (false, true)] {
+        let head = NormalHead { tanh_mean, fixed_scale, init_scale: 0.5, ..NormalHead::new(2) };
+        let on_tape = tape::variable(outputs.clone(), [5, 4]);
+        let policy = head.on_tape(on_tape.clone());
+        let (mut means, mut stddevs) = (Vec::new(), Vec::new());
+        head.distributions(&outputs, &mut means, &mut stddevs);
+        assert_close("means", &means, &tape::values(policy.mean.clone()), 1e-6);
+        assert_close("stddevs", &stddevs, &tape::values(policy.stddev.clone()), 1e-6);
+        // Any function of both will do.
+        let loss = policy.mean.powi_scalar(2).sum() + policy.stddev.powi_scalar(3).sum();
+        let expected = Gradients::of(&loss).by_tensor(&on_tape);
+        let by_means: Vec<f32> = means.iter().map(|mean| 2.0 * mean).collect();
+        let by_stddevs: Vec<f32> = stddevs.iter().map(|stddev| 3.0 * stddev * stddev).collect();
+        let mut found = [9.0; 20];
+        head.pull_back(&outputs, &by_means, &by_stddevs, &mut found);
+        assert_close("gradient", &found, &expected, 1e-5);
+    }
+}

@@ -21,4 +21,5 @@ pub(crate) use gradient::asynchronous;
 pub(crate) use head::{HALF_LOG_TWO_PI, Head};
 pub(crate) use loss::{PolicyFound, PolicyLoss, value_loss};
 pub(crate) use minibatch::{Told, standardize};
+pub(crate) use moments::Moments;
 pub(crate) use settings::plan;

@@ -7,7 +7,7 @@ const EPSILON: f64 = 1e-8;
 
 /// Mean and variance of numbers, column by column, by the formula of Chan et al. (1979), which adds the moments of a batch at a time.
 #[derive(Debug, Clone)]
-pub(super) struct Moments {
+pub(crate) struct Moments {
     count: f64,
     mean: Vec<f64>,
     variance: Vec<f64>,
@@ -15,13 +15,13 @@ pub(super) struct Moments {
 
 impl Moments {
     /// Of rows of so many numbers, of which none has been seen.
-    pub(super) fn new(width: usize) -> Moments {
+    pub(crate) fn new(width: usize) -> Moments {
         Moments { count: 0.0, mean: vec![0.0; width], variance: vec![1.0; width] }
     }
 
     /// Adds rows, one after the other in `numbers`.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
-    pub(super) fn add(&mut self, numbers: &[f32]) {
+    pub(crate) fn add(&mut self, numbers: &[f32]) {
         let width = self.mean.len();
         let rows = numbers.len() / width.max(1);
         if rows == 0 {
@@ -44,7 +44,7 @@ impl Moments {
 
     /// Writes the means and the inverse standard deviations.
     #[expect(clippy::cast_possible_truncation, reason = "networks take float32")]
-    pub(super) fn write(&self, mean: &mut [f32], inverse_std: &mut [f32]) {
+    pub(crate) fn write(&self, mean: &mut [f32], inverse_std: &mut [f32]) {
         mean.iter_mut().zip(&self.mean).for_each(|(to, mean)| *to = *mean as f32);
         inverse_std
             .iter_mut()
@@ -52,7 +52,7 @@ impl Moments {
             .for_each(|(to, variance)| *to = (1.0 / (variance + EPSILON).sqrt()) as f32);
     }
 
-    pub(super) fn visit(&mut self, state: &mut State<'_>) {
+    pub(crate) fn visit(&mut self, state: &mut State<'_>) {
         state.field(&mut self.count);
         state.fields(&mut self.mean);
         state.fields(&mut self.variance);

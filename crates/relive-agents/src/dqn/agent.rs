@@ -35,9 +35,8 @@ impl Agent for DqnConfig {
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (learner, off_policy) = (crew.learner(DqnLearner::new(self, crew)?)?, self.off_policy());
-        let (adder, shown) = (off_policy.transitions(crew), &self.demonstrations);
-        off_policy.show(crew, shown, &adder)?;
-        let learning = off_policy.batches(crew, shown)?.learn(learner).update_priorities(crew, TABLE);
-        off_policy.plan(crew, learning, adder)
+        off_policy.show(crew, &self.demonstrations, off_policy.transitions(crew))?;
+        let batches = off_policy.mixed(crew, &self.demonstrations)?;
+        off_policy.plan(crew, batches.learn(learner).update_priorities(crew, TABLE))
     }
 }

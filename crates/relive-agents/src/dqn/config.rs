@@ -5,10 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DqnLoss;
 use crate::off_policy::{Demonstrations, OffPolicy};
-use crate::settings::{check, layers, positive, share};
-
-/// Most atoms or quantiles of an action's distribution; 51 to 200 are usual.
-const MAX_ATOMS: usize = 4_096;
+use crate::settings::{check, distribution, layers, positive, share};
 
 /// The settings of a DQN agent. The defaults are those that Acme's agent has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -142,10 +139,7 @@ impl DqnConfig {
         let period = self.target_update_period;
         check("target_update_period", period, period >= 1, "at least 1")?;
         layers(&self.hidden)?;
-        check("atoms", self.atoms, (2..=MAX_ATOMS).contains(&self.atoms), "from 2 to 4096")?;
-        let [least, most] = self.value_range;
-        let is_range = least.is_finite() && most.is_finite() && least < most;
-        check("value_range", format_args!("[{least}, {most}]"), is_range, "a range upwards")
+        distribution(self.value_range, self.atoms)
     }
 }
 

@@ -47,7 +47,7 @@ impl Agent for R2d2Config {
         };
         let shown = &self.demonstrations;
         off_policy.show(crew, shown, &adder)?;
-        let learning = off_policy.batches(crew, shown)?.learn(learner).update_priorities(crew, TABLE);
-        off_policy.plan(crew, learning, adder)
+        let learning = off_policy.mixed(crew, shown)?.learn(learner).update_priorities(crew, TABLE);
+        off_policy.plan_with(crew, learning, adder)
     }
 }

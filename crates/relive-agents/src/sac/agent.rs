@@ -1,20 +1,27 @@
 //! Settings and plan.
 
 use relive_flow::Flow;
+use relive_nn::Key;
 use relive_rl::plan::{Crew, Learn, Progress};
 use relive_rl::{Agent, Policy, Result, Seat, settings_of};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
-use super::learner::SacLearner;
-use super::policy::SacPolicy;
-use crate::off_policy::{Demonstrations, OffPolicy};
-use crate::settings::{check, layers, positive, share};
+use super::learner::SacStep;
+use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Role, Spaces, TransitionLearner};
+use crate::off_policy::OffPolicy;
+use crate::settings::{check, correlation, layers, positive, share, whole};
+
+/// Most critics; REDQ has ten.
+const MAX_CRITICS: usize = 100;
 
 /// The settings of SAC (Haarnoja et al. 2018b), for one array of float32 between bounds. The defaults are those of Stable-Baselines3.
 ///
 /// Deviations from the paper: all gradients of a batch are made with the parameters before it, as in Acme; the logarithm of the temperature
 /// is what is learned, as in most implementations.
+///
+/// With more `critics`, of which only some count for a target, it is REDQ (Chen et al. 2021); how many gradient steps there are for each transition,
+/// `samples_per_insert` says. Each of them is one of the policy, too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SacConfig {
@@ -40,6 +47,14 @@ pub struct SacConfig {
     pub target_entropy: Option<f32>,
     /// Sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
+    /// Critics.
+    pub critics: usize,
+    /// Critics of which the least value is a target: if these are not all, they are drawn for each batch, and the policy goes by the mean of all.
+    pub critics_of_target: usize,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// How much of an action's noise is that of the action before; 0: all is new.
+    pub noise_correlation: f32,
 }
 
 impl Default for SacConfig {
@@ -56,6 +71,10 @@ impl Default for SacConfig {
             initial_temperature: 1.0,
             target_entropy: None,
             hidden: vec![256, 256],
+            critics: 2,
+            critics_of_target: 2,
+            normalize_observations: false,
+            noise_correlation: 0.0,
         }
     }
 }
@@ -72,6 +91,11 @@ impl SacConfig {
 }
 
 impl SacConfig {
+    /// What its networks look like.
+    pub(super) fn plan(&self) -> Plan<'_> {
+        Plan { body: Body::Relu, hidden: &self.hidden }
+    }
+
     /// Those of the replay table, and of how it is filled.
     fn off_policy(&self) -> OffPolicy {
         OffPolicy {
@@ -100,6 +124,11 @@ impl Agent for SacConfig {
         share("tau", self.tau)?;
         positive("learning_rate", self.learning_rate)?;
         positive("initial_temperature", self.initial_temperature)?;
+        whole("critics_of_target", self.critics_of_target)?;
+        check("critics", self.critics, (1..=MAX_CRITICS).contains(&self.critics), "from 1 to 100")?;
+        let is_part = self.critics_of_target <= self.critics;
+        check("critics_of_target", self.critics_of_target, is_part, "at most critics")?;
+        correlation(self.noise_correlation)?;
         let entropy = self.target_entropy.unwrap_or(0.0);
         check("target_entropy", entropy, entropy.is_finite(), "a finite number")
     }
@@ -109,12 +138,17 @@ impl Agent for SacConfig {
     }
 
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(SacPolicy::new(self, seat)?))
+        let spaces = Spaces::of(seat.spec)?;
+        let network =
+            self.plan().policy(&spaces, 2 * spaces.dimensions(), Role::Linear, Key::from_seed(0))?;
+        let exploration = (self.normalize_observations, self.noise_correlation);
+        Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), Drawing::TanhNormal, exploration)))
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        let (learner, off_policy) = (crew.learner(SacLearner::new(self, crew)?)?, self.off_policy());
-        let learning = off_policy.batches(crew, &Demonstrations::default())?.learn(learner);
-        off_policy.plan(crew, learning, off_policy.transitions(crew))
+        let (step, off_policy) = (SacStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy());
+        let learner = TransitionLearner::new(crew, self.discount, self.normalize_observations, step)?;
+        let learning = off_policy.batches(crew)?.learn(crew.learner(learner)?);
+        off_policy.plan(crew, learning)
     }
 }

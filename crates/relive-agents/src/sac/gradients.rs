@@ -3,21 +3,30 @@
 use relive_nn::{Network, Params, Scratch, Stream};
 use relive_rl::plan::Transitions;
 
-use super::loss::{Drawn, critic_loss, least_value_loss, targets};
-use super::network::{Spaces, join};
+use crate::continuous::{Climbing, Counts, Critics, TanhNormal, Valuing, draw, join, subset};
 
-/// What draws the actions that would follow a batch.
+/// What draws the actions that would follow a batch, and the critics that value them.
 #[derive(Debug)]
 pub(super) struct Continuation {
     pub(super) stream: Stream,
+    /// Critics that count for the target; all of them, or so many that are drawn.
+    of_target: usize,
     scratch: Scratch,
-    next: Drawn,
+    next: Next,
+}
+
+/// What would follow a batch.
+#[derive(Debug, Default)]
+pub(super) struct Next {
+    drawn: TanhNormal,
+    /// Numbers of the critics that count.
+    chosen: Vec<usize>,
 }
 
 /// What finds the gradient of the critics.
 #[derive(Debug, Default)]
 pub(super) struct Criticism {
-    scratch: [Scratch; 2],
+    valuing: Valuing,
     rows: Vec<f32>,
     next_rows: Vec<f32>,
     targets: Vec<f32>,
@@ -27,96 +36,112 @@ pub(super) struct Criticism {
 #[derive(Debug)]
 pub(super) struct Direction {
     pub(super) stream: Stream,
-    drawn: Drawn,
+    counts: Counts,
+    drawn: TanhNormal,
     rows: Vec<f32>,
-    by_rows: [Vec<f32>; 2],
-    by_actions: Vec<f32>,
+    climbing: Climbing,
 }
 
 /// What both read.
 pub(super) struct Seen<'a> {
-    pub(super) spaces: &'a Spaces,
+    pub(super) dimensions: usize,
     pub(super) batch: &'a Transitions,
     pub(super) policy: (&'a Network, &'a Params),
-    pub(super) critics: (&'a [Network; 2], &'a Params),
+    pub(super) critics: (&'a Critics, &'a Params),
     pub(super) temperature: f32,
 }
 
 impl Continuation {
-    pub(super) fn new(stream: Stream) -> Continuation {
-        Continuation { stream, scratch: Scratch::default(), next: Drawn::default() }
+    pub(super) fn new(stream: Stream, of_target: usize) -> Continuation {
+        Continuation { stream, of_target, scratch: Scratch::default(), next: Next::default() }
     }
 
     /// Actions in the states that the batch ends in.
-    pub(super) fn draw(&mut self, seen: &Seen<'_>) -> &Drawn {
-        let (policy, params) = seen.policy;
-        let outputs = policy.infer(params, &seen.batch.next_observations, &mut self.scratch);
-        self.next.draw(outputs, seen.spaces.dimensions(), &mut self.stream);
+    pub(super) fn draw(&mut self, seen: &Seen<'_>) -> &Next {
+        let Self { stream, of_target, scratch, next: Next { drawn, chosen } } = self;
+        let ((policy, params), (critics, _)) = (seen.policy, seen.critics);
+        let outputs = policy.infer(params, &seen.batch.next_observations, scratch);
+        drawn.draw(outputs, seen.dimensions, || draw(stream));
+        subset(critics.networks.len(), *of_target, stream, chosen);
         &self.next
     }
 }
 
 impl Criticism {
-    /// Half the mean squared errors of both critics together, and their gradient. `next` gives the actions that follow, which are asked for
-    /// when they are needed; where there are none, nothing is found.
+    /// Half the mean squared errors of all critics together, and their gradient. `next` gives what follows, which is asked for when it is needed; where there is
+    /// nothing, nothing is found.
     pub(super) fn find<'n>(
         &mut self,
         seen: &Seen<'_>,
         target: &Params,
-        next: impl FnOnce() -> Option<&'n Drawn>,
+        next: impl FnOnce() -> Option<&'n Next>,
         gradient: &mut [f32],
     ) -> Option<f32> {
-        let Self { scratch: [first, second], rows, next_rows, targets: aims } = self;
-        let Seen { batch, critics: ([one, other], params), .. } = seen;
-        let dimensions = seen.spaces.dimensions();
+        let Self { valuing, rows, next_rows, targets } = self;
+        let Seen { batch, dimensions, critics: (critics, params), .. } = *seen;
         join(&batch.observations, &batch.actions, dimensions, rows);
-        let of_first = one.gradient_into(params, rows, gradient, |values, by| {
-            let next = next()?;
-            join(&batch.next_observations, &next.actions, dimensions, next_rows);
-            let next_values = [one.infer(target, next_rows, first), other.infer(target, next_rows, second)];
-            targets((&batch.rewards, &batch.discounts), next_values, next, seen.temperature, aims);
-            Some(critic_loss(values, aims, by))
-        })?;
-        Some(
-            of_first
-                + other.gradient_into(params, rows, gradient, |values, by| critic_loss(values, aims, by)),
-        )
+        let targets = || {
+            let Next { drawn, chosen } = next()?;
+            join(&batch.next_observations, &drawn.actions, dimensions, next_rows);
+            let values = valuing.least(critics, target, next_rows, chosen.iter().copied());
+            soft_targets((&batch.rewards, &batch.discounts), values, drawn, seen.temperature, targets);
+            Some(&targets[..])
+        };
+        critics.loss_towards(params, rows, targets, gradient)
     }
 }
 
 impl Direction {
-    pub(super) fn new(stream: Stream) -> Direction {
-        let by_rows = Default::default();
-        Direction { stream, drawn: Drawn::default(), rows: Vec::new(), by_rows, by_actions: Vec::new() }
+    pub(super) fn new(stream: Stream, counts: Counts) -> Direction {
+        let (drawn, climbing) = (TanhNormal::default(), Climbing::default());
+        Direction { stream, counts, drawn, rows: Vec::new(), climbing }
     }
 
     /// The loss of the policy and its gradient; beside it the mean of log π.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     pub(super) fn find(&mut self, seen: &Seen<'_>, gradient: &mut [f32]) -> (f32, f32) {
-        let Self { stream, drawn, rows, by_rows: [by_first, by_second], by_actions } = self;
-        let Seen { batch, policy: (policy, policy_params), critics: ([one, other], params), .. } = seen;
-        let (dimensions, width) = (seen.spaces.dimensions(), seen.spaces.observations.width());
+        let Self { stream, counts, drawn, rows, climbing } = self;
+        let Seen { batch, dimensions, policy: (policy, policy_params), critics: (critics, params), .. } =
+            *seen;
         let loss =
             policy.gradient_into(policy_params, &batch.observations, gradient, |outputs, by_outputs| {
-                drawn.draw(outputs, dimensions, stream);
+                drawn.draw(outputs, dimensions, || draw(stream));
                 join(&batch.observations, &drawn.actions, dimensions, rows);
-                by_first.resize(rows.len(), 0.0);
-                by_second.resize(rows.len(), 0.0);
-                let loss = one.input_gradient_into(params, rows, by_first, |first, by_value| {
-                    other.input_gradient_into(params, rows, by_second, |second, by_other| {
-                        least_value_loss([first, second], [by_value, by_other])
-                    })
-                });
-                by_actions.clear();
-                let each = width + dimensions;
-                for (first, second) in by_first.chunks_exact(each).zip(by_second.chunks_exact(each)) {
-                    by_actions.extend(first[width..].iter().zip(&second[width..]).map(|(a, b)| a + b));
-                }
-                drawn.pull_back(outputs, by_actions, seen.temperature, by_outputs);
+                let loss = climbing.find(critics, params, (rows, dimensions), *counts);
+                drawn.pull_back(outputs, &climbing.by_actions, seen.temperature, by_outputs);
                 loss
             });
         let sum: f32 = drawn.log_probabilities.iter().sum();
         let log_probability = sum / drawn.log_probabilities.len().max(1) as f32;
         (loss + seen.temperature * log_probability, log_probability)
+    }
+}
+
+/// What the critics are drawn to: r + γ·(min Q′ − α·log π).
+fn soft_targets(
+    (rewards, discounts): (&[f32], &[f32]),
+    next_values: &[f32],
+    next: &TanhNormal,
+    temperature: f32,
+    targets: &mut Vec<f32>,
+) {
+    targets.clear();
+    for (row, log_probability) in next.log_probabilities.iter().enumerate() {
+        let value = next_values[row] - temperature * log_probability;
+        targets.push(rewards[row] + discounts[row] * value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entropy_counts_in_targets() {
+        let mut next = TanhNormal::default();
+        next.log_probabilities.push(-1.0);
+        let mut targets = Vec::new();
+        soft_targets((&[0.5], &[0.9]), &[1.0], &next, 0.1, &mut targets);
+        assert!((targets[0] - (0.5 + 0.9 * 1.1)).abs() < 1e-6);
     }
 }

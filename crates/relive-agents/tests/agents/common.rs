@@ -85,7 +85,7 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let appo = AppoConfig { sequence_length, num_envs, batch_size, hidden, ..AppoConfig::default() };
     all.push((Arc::new(appo), &["CartPole-v1", "Pendulum-v1"]));
     all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));
-    all.push((Arc::new(small_sac()), &["Pendulum-v1"]));
+    all.extend(crate::continuous::all());
     all.push((
         Arc::new(A3cConfig { hidden: vec![16], ..A3cConfig::default() }),
         &["CartPole-v1", "Pendulum-v1"],

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod continuous;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod dqn;

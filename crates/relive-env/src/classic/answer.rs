@@ -17,7 +17,7 @@ pub(super) fn answer(reward: f64, terminated: bool, out_of_time: bool) -> TimeSt
 /// Rounds an observation to float32.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "observations are float32")]
-pub(super) fn write<const N: usize>(observation: &mut [f32], values: [f64; N]) {
+pub(crate) fn write<const N: usize>(observation: &mut [f32], values: [f64; N]) {
     for (cell, value) in observation.iter_mut().zip(values) {
         *cell = value as f32;
     }

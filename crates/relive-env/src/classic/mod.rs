@@ -13,6 +13,7 @@ mod mountain_car_continuous;
 mod pendulum;
 
 pub use acrobot::{Acrobot, AcrobotTask};
+pub(crate) use answer::write;
 pub use cartpole::{CartPole, CartPoleTask};
 pub use mountain_car::{MountainCar, MountainCarTask};
 pub use mountain_car_continuous::{MountainCarContinuous, MountainCarContinuousTask};

@@ -53,10 +53,18 @@ impl NormalHead {
     /// If the row does not hold two numbers per dimension.
     #[expect(clippy::cast_possible_truncation, reason = "f32 is what actions are")]
     pub fn sample(self, row: &[f32], stream: &mut Stream, action: &mut [f32]) -> f32 {
+        self.sample_by(row, || stream.normal() as f32, action)
+    }
+
+    /// [`sample`](Self::sample) by standard normal numbers that somebody else draws, one for each dimension.
+    ///
+    /// # Panics
+    /// If the row does not hold two numbers per dimension.
+    pub fn sample_by(self, row: &[f32], mut draw: impl FnMut() -> f32, action: &mut [f32]) -> f32 {
         let (means, raws) = self.halves(row);
         let mut log_prob = 0.0;
         for ((action, mean), raw) in action.iter_mut().zip(means).zip(raws) {
-            let (mean, stddev, z) = (self.mean(*mean), self.stddev(*raw), stream.normal() as f32);
+            let (mean, stddev, z) = (self.mean(*mean), self.stddev(*raw), draw());
             *action = mean + stddev * z;
             log_prob -= 0.5 * z * z + stddev.ln() + HALF_LOG_TWO_PI;
         }
@@ -70,6 +78,40 @@ impl NormalHead {
     pub fn mode(self, row: &[f32], action: &mut [f32]) {
         let (means, _) = self.halves(row);
         action.iter_mut().zip(means).for_each(|(action, mean)| *action = self.mean(*mean));
+    }
+
+    /// Means and standard deviations of rows of that layer's outputs, each `[batch, dimensions]`.
+    pub fn distributions(self, outputs: &[f32], means: &mut Vec<f32>, stddevs: &mut Vec<f32>) {
+        means.clear();
+        stddevs.clear();
+        for row in outputs.chunks_exact(2 * self.dimensions) {
+            let (raw_means, raws) = self.halves(row);
+            means.extend(raw_means.iter().map(|mean| self.mean(*mean)));
+            stddevs.extend(raws.iter().map(|raw| self.stddev(*raw)));
+        }
+    }
+
+    /// The gradient by that layer's outputs, where those by means and standard deviations are known.
+    ///
+    /// # Panics
+    /// If the slices are not of one batch.
+    pub fn pull_back(self, outputs: &[f32], by_means: &[f32], by_stddevs: &[f32], by_outputs: &mut [f32]) {
+        let width = self.dimensions;
+        assert_eq!(outputs.len(), by_outputs.len(), "a gradient for each output");
+        assert!(by_means.len() == by_stddevs.len() && 2 * by_means.len() == outputs.len(), "one batch");
+        let given = by_means.chunks_exact(width).zip(by_stddevs.chunks_exact(width));
+        let rows = outputs.chunks_exact(2 * width).zip(by_outputs.chunks_exact_mut(2 * width));
+        for ((row, by_row), (by_means, by_stddevs)) in rows.zip(given) {
+            let (means, raws) = row.split_at(width);
+            let (to_means, to_raws) = by_row.split_at_mut(width);
+            for ((to, by), mean) in to_means.iter_mut().zip(by_means).zip(means) {
+                let squashed = self.mean(*mean);
+                *to = if self.tanh_mean { by * (1.0 - squashed * squashed) } else { *by };
+            }
+            for ((to, by), raw) in to_raws.iter_mut().zip(by_stddevs).zip(raws) {
+                *to = if self.fixed_scale { 0.0 } else { by * self.factor() * math::sigmoid(*raw) };
+            }
+        }
     }
 
     fn halves(self, row: &[f32]) -> (&[f32], &[f32]) {

@@ -5,7 +5,7 @@
 //! that follows the t-th observation.
 //!
 //! Losses that networks learn by write their gradient by the network's outputs beside their value, ready for
-//! [`Network::gradient`](crate::Network::gradient). MPO's runs on the [tape](crate::tape).
+//! [`Network::gradient`](crate::Network::gradient). MPO's can be had on the [tape](crate::tape), too.
 //!
 //! Functions panic when slices do not fit each other. Of a batch without rows, or a sequence without transitions, they give nothing.
 
@@ -15,6 +15,7 @@ mod dpg;
 mod huber;
 mod importance;
 mod mpo;
+mod mpo_gradient;
 mod munchausen;
 mod off_policy;
 mod quantile;
@@ -31,12 +32,13 @@ pub use dpg::{DpgClip, deterministic_policy_gradient};
 pub use huber::{huber, huber_slope};
 pub use importance::importance_weights;
 pub use mpo::{Mpo, MpoBatch, MpoDuals, MpoLoss};
+pub use mpo_gradient::{MpoFound, MpoGradients, Normals};
 pub use munchausen::{Munchausen, munchausen_targets};
 pub use off_policy::{RetraceSequence, off_policy_returns, retrace_coefficients, retrace_errors};
 pub use quantile::{quantile_loss, quantile_targets};
 pub use rescale::{rescale, unscale};
 pub use returns::n_step_returns;
-pub use rows::{argmax, greedy};
+pub use rows::{argmax, greedy, softmax};
 pub use sequence::{sequence_priority, transformed_n_step_targets};
 pub use value::{BatchLoss, Selected, double_q_targets, q_loss};
 pub use vtrace::{VTrace, VTraceClip, vtrace};

@@ -6,9 +6,9 @@ use crate::params::Init;
 use crate::tape::{self, Tensor, Weights, activation};
 
 /// The least that raw dual variables may be: softplus of less is no different.
-const MIN_RAW: f32 = -18.0;
+pub(super) const MIN_RAW: f32 = -18.0;
 /// Added to dual variables, so that they stay positive.
-const MIN_DUAL: f32 = 1e-8;
+pub(super) const MIN_DUAL: f32 = 1e-8;
 
 /// The bounds of an [`MpoLoss`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,6 +48,12 @@ impl MpoDuals {
         leaf("log_alpha_mean", dimensions, 10.0);
         leaf("log_alpha_stddev", dimensions, 1000.0);
         Self { name: name.to_owned() }
+    }
+
+    /// Numbers of all leaves, for actions of so many dimensions: two temperatures, then the multipliers of means and of deviations.
+    #[must_use]
+    pub fn len(dimensions: usize) -> usize {
+        2 + 2 * dimensions
     }
 
     /// A dual variable: softplus of its leaf.

@@ -1,3 +1,4 @@
+use crate::kernels::{math, wide};
 use relive_random::Stream;
 
 /// The first of the largest numbers.
@@ -29,6 +30,22 @@ pub(super) fn log_sum_exp(values: &[f32]) -> f32 {
     max + values.iter().map(|value| (value - max).exp()).sum::<f32>().ln()
 }
 
+/// The probabilities of rows of logits, each of `width`: eˣ / Σ eˣ.
+///
+/// # Panics
+/// If `width` is 0.
+pub fn softmax(logits: &[f32], width: usize, probabilities: &mut Vec<f32>) {
+    probabilities.clear();
+    probabilities.extend_from_slice(logits);
+    for row in probabilities.chunks_exact_mut(width) {
+        let max = row.iter().fold(f32::NEG_INFINITY, |max, value| max.max(*value));
+        // A maximum ignores what is no number; the sum does not.
+        wide(|| row.iter_mut().for_each(|value| *value = math::exp(*value - max)));
+        let factor = 1.0 / row.iter().sum::<f32>();
+        row.iter_mut().for_each(|value| *value *= factor);
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "batches, atoms and samples are far below 2^24")]
 pub(super) fn count(len: usize) -> f32 {
     len as f32
@@ -38,6 +55,16 @@ pub(super) fn count(len: usize) -> f32 {
 mod tests {
     use super::*;
     use crate::Key;
+
+    #[test]
+    fn probabilities_add_up_to_one() {
+        let mut found = Vec::new();
+        softmax(&[0.0, 2.0_f32.ln(), 500.0, 0.0], 2, &mut found);
+        let near = |(got, want): (&f32, f32)| (got - want).abs() < 1e-6;
+        assert!(found.iter().zip([1.0 / 3.0, 2.0 / 3.0, 1.0, 0.0]).all(near), "{found:?}");
+        softmax(&[f32::NAN, 1.0], 2, &mut found);
+        assert!(found.iter().all(|value| value.is_nan()));
+    }
 
     #[test]
     fn ties_are_broken_evenly() {

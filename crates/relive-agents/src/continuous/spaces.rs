@@ -1,17 +1,15 @@
-//! Policy and critics.
+//! What is seen and done, as numbers.
 
 use relive_env::{Buffer, EnvironmentSpec};
-use relive_nn::{Activation, Key, Layout, LinearInit, Network, Params};
 use relive_rl::{Features, Result, RlError};
 
 use crate::actions;
 use crate::actor_critic::Head;
-use crate::settings::fits;
 
 /// Observations as rows of numbers, and actions scaled to −1..1 and back.
 #[derive(Debug, Clone)]
-pub(super) struct Spaces {
-    pub(super) observations: Features,
+pub(crate) struct Spaces {
+    pub(crate) observations: Features,
     low: Vec<f32>,
     high: Vec<f32>,
 }
@@ -19,7 +17,7 @@ pub(super) struct Spaces {
 impl Spaces {
     /// # Errors
     /// [`Unsuited`](RlError::Unsuited): actions are no array of float32 between bounds, or observations are not numbers.
-    pub(super) fn of(spec: &EnvironmentSpec) -> Result<Spaces> {
+    pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Spaces> {
         let observations = Features::of(&spec.observations)?;
         let expected = "actions that are one array of float32 between bounds";
         match Head::of(spec) {
@@ -32,12 +30,17 @@ impl Spaces {
     }
 
     /// Numbers of an action.
-    pub(super) fn dimensions(&self) -> usize {
+    pub(crate) fn dimensions(&self) -> usize {
         self.low.len()
     }
 
+    /// Numbers of an observation.
+    pub(crate) fn width(&self) -> usize {
+        self.observations.width()
+    }
+
     /// Actions of the environment, scaled to −1..1 in their place.
-    pub(super) fn scale(&self, actions: &mut [f32]) {
+    pub(crate) fn scale(&self, actions: &mut [f32]) {
         for row in actions.chunks_exact_mut(self.dimensions()) {
             for ((number, low), high) in row.iter_mut().zip(&self.low).zip(&self.high) {
                 *number = (2.0 * (*number - low) / (high - low) - 1.0).clamp(-1.0, 1.0);
@@ -46,7 +49,7 @@ impl Spaces {
     }
 
     /// Writes an action in −1..1 to a row of the environment's actions.
-    pub(super) fn write(&self, scaled: &[f32], actions: &mut Buffer, row: usize) -> Result<()> {
+    pub(crate) fn write(&self, scaled: &[f32], actions: &mut Buffer, row: usize) -> Result<()> {
         let width = self.dimensions();
         let place = &mut actions.leaf_mut::<f32>(0)?[row * width..(row + 1) * width];
         for (((to, scaled), low), high) in place.iter_mut().zip(scaled).zip(&self.low).zip(&self.high) {
@@ -56,50 +59,43 @@ impl Spaces {
     }
 }
 
-/// The network of the policy, which puts out a mean and the logarithm of a standard deviation for each number of an action; and its parameters
-/// to begin with.
-///
-/// # Errors
-/// There are no such networks.
-pub(super) fn policy(spaces: &Spaces, hidden: &[usize], key: Key) -> Result<(Network, Params)> {
-    let mut layout = Layout::new();
-    let network =
-        network(&mut layout, "policy", spaces.observations.width(), hidden, 2 * spaces.dimensions())?;
-    Ok((network, layout.init(key.child("policy"))))
-}
-
-/// Two critics, which value an observation with an action behind it; and their parameters to begin with.
-///
-/// # Errors
-/// There are no such networks.
-pub(super) fn critics(spaces: &Spaces, hidden: &[usize], key: Key) -> Result<([Network; 2], Params)> {
-    let mut layout = Layout::new();
-    let inputs = spaces.observations.width() + spaces.dimensions();
-    let first = network(&mut layout, "critic_1", inputs, hidden, 1)?;
-    let second = network(&mut layout, "critic_2", inputs, hidden, 1)?;
-    Ok(([first, second], layout.init(key.child("critics"))))
-}
-
-fn network(
-    layout: &mut Layout,
-    name: &str,
-    inputs: usize,
-    hidden: &[usize],
-    outputs: usize,
-) -> Result<Network> {
-    fits(inputs, hidden, outputs)?;
-    let body = Network::builder(layout, name, inputs).init(LinearInit::PyTorch);
-    Ok(body.mlp(hidden, Activation::Relu).linear(outputs).build())
-}
-
 /// Rows of observations and actions side by side.
-pub(super) fn join(observations: &[f32], actions: &[f32], dimensions: usize, rows: &mut Vec<f32>) {
+pub(crate) fn join(observations: &[f32], actions: &[f32], dimensions: usize, rows: &mut Vec<f32>) {
+    rows.clear();
+    append(observations, actions, dimensions, rows);
+}
+
+/// The same for several actions in each state: `actions` is `[samples, batch, dimensions]`, and so are the rows.
+pub(crate) fn join_many(
+    observations: &[f32],
+    actions: &[f32],
+    (dimensions, samples): (usize, usize),
+    rows: &mut Vec<f32>,
+) {
+    rows.clear();
+    for actions in actions.chunks_exact((actions.len() / samples.max(1)).max(1)) {
+        append(observations, actions, dimensions, rows);
+    }
+}
+
+fn append(observations: &[f32], actions: &[f32], dimensions: usize, rows: &mut Vec<f32>) {
     let count = actions.len() / dimensions;
     let width = observations.len() / count.max(1);
-    rows.clear();
     for (observation, action) in observations.chunks_exact(width.max(1)).zip(actions.chunks_exact(dimensions))
     {
         rows.extend_from_slice(observation);
         rows.extend_from_slice(action);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_actions_go_with_the_same_observations() {
+        let mut rows = Vec::new();
+        join_many(&[1.0, 2.0, 3.0, 4.0], &[0.1, 0.2, 0.3, 0.4], (1, 2), &mut rows);
+        assert_eq!(rows, [1.0, 2.0, 0.1, 3.0, 4.0, 0.2, 1.0, 2.0, 0.3, 3.0, 4.0, 0.4]);
     }
 }

@@ -1,0 +1,132 @@
+//! Acting by a network over observations.
+
+use relive_nn::heads::NormalHead;
+use relive_nn::{Network, Params, Scratch};
+use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
+
+use super::noise::Noise;
+use super::{Normalizer, Spaces, TanhNormal};
+use crate::streams::Streams;
+use crate::weights;
+
+/// How an action comes from the outputs of the network. In an evaluation it is the most likely one, or that without noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Drawing {
+    /// From a normal distribution squashed by tanh.
+    TanhNormal,
+    /// The outputs are the action, to which normal noise of this standard deviation is added; the sum is clipped to −1..1.
+    Noisy { stddev: f32 },
+    /// From a normal distribution, clipped to −1..1.
+    Normal(NormalHead),
+}
+
+/// The policy of all agents whose action is an array of numbers between bounds.
+#[derive(Debug)]
+pub(crate) struct ContinuousPolicy {
+    spaces: Spaces,
+    network: Network,
+    params: Params,
+    normalizer: Option<Normalizer>,
+    drawing: Drawing,
+    noise: Noise,
+    explores: bool,
+    rows: Vec<f32>,
+    scratch: Scratch,
+    drawn: TanhNormal,
+}
+
+impl ContinuousPolicy {
+    /// Acts by a network. Its exploration has a correlation over time.
+    pub(crate) fn new(
+        seat: &Seat<'_>,
+        (spaces, (network, params)): (Spaces, (Network, Params)),
+        drawing: Drawing,
+        (normalizes, correlation): (bool, f32),
+    ) -> ContinuousPolicy {
+        let (rows, dimensions) = (seat.keys.len(), spaces.dimensions());
+        ContinuousPolicy {
+            normalizer: normalizes.then(|| Normalizer::new(spaces.width())),
+            noise: Noise::new(Streams::new(seat.keys), rows, dimensions, correlation),
+            explores: seat.purpose == Purpose::Training,
+            spaces,
+            network,
+            params,
+            drawing,
+            rows: Vec::new(),
+            scratch: Scratch::default(),
+            drawn: TanhNormal::default(),
+        }
+    }
+}
+
+impl Policy for ContinuousPolicy {
+    fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
+        let Self { spaces, network, params, normalizer, drawing, noise, rows, scratch, drawn, .. } = self;
+        spaces.observations.write_rows(step.observations, rows);
+        if let Some(normalizer) = normalizer {
+            normalizer.apply(rows);
+        }
+        let outputs = network.infer_each(params, rows, scratch);
+        let dimensions = spaces.dimensions();
+        for (row, (outputs, draw)) in outputs.chunks_exact(network.outputs()).zip(noise.each()).enumerate() {
+            if self.explores {
+                drawing.explore(outputs, draw, dimensions, drawn);
+            } else {
+                drawing.show(&outputs[..dimensions], &mut drawn.actions);
+            }
+            spaces.write(&drawn.actions, step.actions, row)?;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, newer: &Weights) -> Result<()> {
+        self.normalizer.as_mut().map_or(Ok(()), |normalizer| normalizer.load(newer))?;
+        weights::load(&mut self.params, newer)
+    }
+}
+
+impl Drawing {
+    fn explore(
+        self,
+        outputs: &[f32],
+        mut draw: impl FnMut() -> f32,
+        dimensions: usize,
+        drawn: &mut TanhNormal,
+    ) {
+        let actions = &mut drawn.actions;
+        match self {
+            Self::TanhNormal => return drawn.draw(outputs, dimensions, draw),
+            Self::Noisy { stddev } => {
+                actions.clear();
+                actions.extend(outputs.iter().map(|action| action + stddev * draw()));
+            }
+            Self::Normal(head) => {
+                actions.resize(dimensions, 0.0);
+                head.sample_by(outputs, draw, actions);
+            }
+        }
+        actions.iter_mut().for_each(|action| *action = action.clamp(-1.0, 1.0));
+    }
+
+    /// The most likely action, by the means among the outputs.
+    fn show(self, means: &[f32], actions: &mut Vec<f32>) {
+        actions.clear();
+        match self {
+            Self::TanhNormal => actions.extend(means.iter().map(|mean| mean.tanh())),
+            Self::Normal(head) if head.tanh_mean => actions.extend(means.iter().map(|mean| mean.tanh())),
+            Self::Noisy { .. } | Self::Normal(_) => {
+                actions.extend(means.iter().map(|mean| mean.clamp(-1.0, 1.0)));
+            }
+        }
+    }
+}
+
+impl Saveable for ContinuousPolicy {
+    fn save(&mut self) -> Vec<u8> {
+        self.noise.save()
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        self.noise.restore(bytes)
+    }
+}

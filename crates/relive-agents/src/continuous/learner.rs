@@ -1,0 +1,108 @@
+//! Learning from transitions.
+
+use relive_rl::plan::{Crew, SampleBatch, Transitions};
+use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
+
+use super::{Normalizer, Spaces};
+use crate::saved::{self, Saved};
+use crate::weights;
+
+/// Numbers of a step that are logged, by name.
+pub(crate) type Found = Vec<(&'static str, f32)>;
+
+/// What makes a gradient step of a batch: all that an agent's learner has of its own.
+pub(crate) trait Improve: Send {
+    /// Whose state it is, in messages.
+    const WHAT: &'static str;
+
+    /// One gradient step. The transitions' actions are in −1..1.
+    fn improve(&mut self, batch: &Transitions) -> Result<Found>;
+
+    /// The parameters that policies act by.
+    fn acting(&self) -> &relive_nn::Params;
+
+    /// What is saved of it.
+    fn parts(&mut self) -> Vec<Saved<'_>>;
+}
+
+/// Learns from batches of transitions, one gradient step for each.
+#[derive(Debug)]
+pub(crate) struct TransitionLearner<I> {
+    spaces: Spaces,
+    batch: Transitions,
+    normalizer: Option<Normalizer>,
+    improve: I,
+}
+
+impl<I: Improve> TransitionLearner<I> {
+    /// With the agent's discount; observations are normalised if they are to be.
+    ///
+    /// # Errors
+    /// The environment is not one that such an agent can act in.
+    pub(crate) fn new(
+        crew: &Crew,
+        discount: f32,
+        normalizes: bool,
+        improve: I,
+    ) -> Result<TransitionLearner<I>> {
+        let (spaces, batch) = (Spaces::of(crew.spec())?, Transitions::new(crew.spec(), discount)?);
+        let normalizer = normalizes.then(|| Normalizer::new(spaces.width()));
+        Ok(TransitionLearner { spaces, batch, normalizer, improve })
+    }
+
+    fn parts(&mut self) -> Vec<Saved<'_>> {
+        let mut parts = self.improve.parts();
+        parts.extend(self.normalizer.as_mut().map(|normalizer| Saved::Part(normalizer)));
+        parts
+    }
+}
+
+impl<I: Improve> Learner for TransitionLearner<I> {
+    type Batch = Vec<SampleBatch>;
+
+    fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
+        let Self { spaces, batch: transitions, normalizer, improve } = self;
+        transitions.read(&batches)?;
+        drop(batches);
+        spaces.scale(&mut transitions.actions);
+        if let Some(normalizer) = normalizer {
+            normalizer.add(&transitions.observations);
+            normalizer.apply(&mut transitions.observations);
+            normalizer.apply(&mut transitions.next_observations);
+        }
+        let found = improve.improve(transitions)?;
+        Ok(Learnt {
+            steps: 1,
+            samples: transitions.rewards.len() as u64,
+            metrics: found.into_iter().map(|(name, number)| (name, f64::from(number))).collect(),
+            priorities: Vec::new(),
+        })
+    }
+
+    fn weights(&self) -> Result<Weights> {
+        let weights = weights::published(self.improve.acting())?;
+        self.normalizer.as_ref().map_or(Ok(weights.clone()), |normalizer| normalizer.published(&weights))
+    }
+}
+
+impl<I: Improve> Saveable for TransitionLearner<I> {
+    fn save(&mut self) -> Vec<u8> {
+        saved::save(&mut self.parts())
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        saved::restore(I::WHAT, &mut self.parts(), bytes)
+    }
+}
+
+/// What was found, if that and the norms of all gradients are finite: otherwise the parameters are not any more, where the next loss need not show it.
+///
+/// # Errors
+/// [`Diverged`](RlError::Diverged).
+pub(crate) fn checked(step: u64, norms: &[f32], found: Found) -> Result<Found> {
+    if norms.iter().chain(found.iter().map(|(_, number)| number)).all(|number| number.is_finite()) {
+        return Ok(found);
+    }
+    let loss = found.iter().filter(|(name, _)| name.ends_with("loss")).map(|(_, loss)| loss).sum();
+    Err(RlError::Diverged { step, loss })
+}

@@ -1,0 +1,28 @@
+//! Parts of agents whose action is one array of float32 between bounds, and which learn from transitions in a table: what SAC, DDPG, TD3, D4PG, MPO and
+//! DMPO have in common, and those that learn without acting.
+//!
+//! Within these agents actions are in −1..1, whatever the environment's bounds are ([`Spaces`]).
+
+mod acting;
+mod critics;
+mod learner;
+mod networks;
+mod noise;
+mod normalizer;
+mod returns;
+mod spaces;
+mod tanh_normal;
+mod target;
+mod trained;
+
+pub(crate) use acting::{ContinuousPolicy, Drawing};
+pub(crate) use critics::{Climbing, Counts, Critics, Valuing, subset};
+pub(crate) use learner::{Found, Improve, TransitionLearner, checked};
+pub(crate) use networks::{Body, Plan, Role};
+pub(crate) use noise::draw;
+pub(crate) use normalizer::Normalizer;
+pub(crate) use returns::{Returns, Said, categorical};
+pub(crate) use spaces::{Spaces, join, join_many};
+pub(crate) use tanh_normal::TanhNormal;
+pub(crate) use target::TargetUpdate;
+pub(crate) use trained::Trained;

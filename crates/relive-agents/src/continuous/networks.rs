@@ -1,0 +1,82 @@
+//! Networks by their sizes.
+
+use relive_nn::{Activation, Key, Layout, LinearInit, Network, Params};
+use relive_rl::Result;
+
+use super::Spaces;
+use crate::settings::fits;
+
+/// Variance of the weights of a last layer that is to put out numbers near zero, times its inputs.
+const NEAR_ZERO: f32 = 1e-4;
+
+/// The layers between inputs and outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// Linear layers with ReLU, begun as in PyTorch.
+    Relu,
+    /// Acme's LayerNormMLP: a linear layer, normalised, with tanh, then linear layers with ELU.
+    LayerNorm,
+}
+
+/// How a network ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// In a linear layer that begins as those before.
+    Linear,
+    /// In a linear layer that begins near zero.
+    NearZero,
+    /// In one that begins near zero, with tanh: an action.
+    Action,
+}
+
+/// What networks of an agent look like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan<'a> {
+    pub(crate) body: Body,
+    pub(crate) hidden: &'a [usize],
+}
+
+impl Plan<'_> {
+    /// Adds a network to a layout.
+    ///
+    /// # Errors
+    /// There are no such networks.
+    pub(crate) fn network(
+        self,
+        layout: &mut Layout,
+        name: &str,
+        (inputs, outputs): (usize, usize),
+        role: Role,
+    ) -> Result<Network> {
+        fits(inputs, self.hidden, outputs)?;
+        let begun = Network::builder(layout, name, inputs);
+        let body = match self.body {
+            Body::LayerNorm if !self.hidden.is_empty() => begun.layer_norm_mlp(self.hidden, true),
+            Body::LayerNorm => begun,
+            Body::Relu => begun.init(LinearInit::PyTorch).mlp(self.hidden, Activation::Relu),
+        };
+        let near_zero = LinearInit::NearZero { scale: NEAR_ZERO };
+        let network = match role {
+            Role::Linear => body.linear(outputs),
+            Role::NearZero => body.init(near_zero).linear(outputs),
+            Role::Action => body.init(near_zero).linear(outputs).activation(Activation::Tanh),
+        };
+        Ok(network.build())
+    }
+
+    /// A network of the name `policy` over observations, and its parameters to begin with.
+    ///
+    /// # Errors
+    /// There are no such networks.
+    pub(crate) fn policy(
+        self,
+        spaces: &Spaces,
+        outputs: usize,
+        role: Role,
+        key: Key,
+    ) -> Result<(Network, Params)> {
+        let mut layout = Layout::new();
+        let network = self.network(&mut layout, "policy", (spaces.width(), outputs), role)?;
+        Ok((network, layout.init(key.child("policy"))))
+    }
+}

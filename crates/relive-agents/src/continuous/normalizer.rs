@@ -1,0 +1,109 @@
+//! Observations that are shifted and scaled.
+
+use relive_env::State;
+use relive_rl::{Result, RlError, Weights};
+use relive_tensor::Tensor;
+
+use crate::actor_critic::Moments;
+use crate::saved::Visited;
+
+/// Normalised observations are clipped to this on either side.
+const MAX_OBSERVATION: f32 = 10.0;
+const MEAN: &str = "observations/mean";
+const INVERSE_STD: &str = "observations/inverse_std";
+
+/// Shifts and scales observations to mean 0 and standard deviation 1, by the statistics of all batches that were learned from so far. They are published
+/// beside the weights.
+#[derive(Debug)]
+pub(crate) struct Normalizer {
+    moments: Moments,
+    mean: Vec<f32>,
+    inverse_std: Vec<f32>,
+}
+
+impl Normalizer {
+    /// Of rows of so many numbers, which it leaves as they are until it has seen some.
+    pub(crate) fn new(width: usize) -> Normalizer {
+        Normalizer { moments: Moments::new(width), mean: vec![0.0; width], inverse_std: vec![1.0; width] }
+    }
+
+    /// Takes rows into the statistics.
+    pub(crate) fn add(&mut self, rows: &[f32]) {
+        self.moments.add(rows);
+        self.moments.write(&mut self.mean, &mut self.inverse_std);
+    }
+
+    /// Normalises rows in their place.
+    pub(crate) fn apply(&self, rows: &mut [f32]) {
+        for row in rows.chunks_exact_mut(self.mean.len().max(1)) {
+            for ((value, mean), inverse_std) in row.iter_mut().zip(&self.mean).zip(&self.inverse_std) {
+                *value = ((*value - mean) * inverse_std).clamp(-MAX_OBSERVATION, MAX_OBSERVATION);
+            }
+        }
+    }
+
+    /// These weights, with the statistics beside them.
+    ///
+    /// # Errors
+    /// Observations have more numbers than a tensor may have.
+    pub(crate) fn published(&self, weights: &Weights) -> Result<Weights> {
+        let mut parts = weights.parts().to_vec();
+        for (name, numbers) in [(MEAN, &self.mean), (INVERSE_STD, &self.inverse_std)] {
+            let width = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            let tensor = Tensor::from_slice(numbers, [width]).map_err(|error| RlError::State {
+                what: "the weights of a policy",
+                reason: error.to_string(),
+            })?;
+            parts.push((name.to_owned(), tensor));
+        }
+        Ok(Weights::new(weights.version(), parts))
+    }
+
+    /// Takes over what was [published](Self::published).
+    ///
+    /// # Errors
+    /// [`State`](RlError::State): there is nothing of the kind, or of another width.
+    pub(crate) fn load(&mut self, weights: &Weights) -> Result<()> {
+        for (name, own) in [(MEAN, &mut self.mean), (INVERSE_STD, &mut self.inverse_std)] {
+            let found = weights.part(name).and_then(|part| part.to_vec::<f32>().ok());
+            *own = found.filter(|found| found.len() == own.len()).ok_or_else(|| RlError::State {
+                what: "the weights of a policy",
+                reason: format!("they lack {name} of {} numbers", own.len()),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Visited for Normalizer {
+    fn visit(&mut self, state: &mut State<'_>) {
+        self.moments.visit(state);
+        state.fields(&mut self.mean);
+        state.fields(&mut self.inverse_std);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn observations_come_out_alike_and_statistics_travel_with_weights() {
+        let mut normalizer = Normalizer::new(2);
+        let mut rows = [1.0, -4.0, 3.0, -2.0];
+        normalizer.add(&rows);
+        normalizer.apply(&mut rows);
+        assert!(
+            rows.iter().zip([-1.0, -1.0, 1.0, 1.0]).all(|(got, want)| (got - want).abs() < 1e-5),
+            "{rows:?}"
+        );
+        let weights = normalizer.published(&Weights::new(3, [])).unwrap();
+        let mut other = Normalizer::new(2);
+        other.load(&weights).unwrap();
+        assert_eq!(
+            (weights.version(), &other.mean, &other.inverse_std),
+            (3, &normalizer.mean, &normalizer.inverse_std)
+        );
+        assert!(Normalizer::new(3).load(&weights).is_err() && other.load(&Weights::new(3, [])).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! DDPG.
+
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Progress};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{PolicyRule, Settings};
+use crate::continuous::{Returns, TargetUpdate};
+use crate::off_policy::OffPolicy;
+
+/// The settings of DDPG (Lillicrap et al. 2016), for one array of float32 between bounds. The defaults are those of Acme's agent.
+///
+/// The critic is learned by ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))² over `n_step` steps, the policy by climbing q. As in Acme and not as in the paper: networks are
+/// copied to their targets instead of moving towards them, the policy climbs at the observations that follow, ∂q/∂a is bounded for each sample, noise is not correlated unless asked
+/// for, and workers act by the target policy. As in Acme's newer agents targets are copied after a step, and all gradients of a batch are made with the parameters before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DdpgConfig {
+    /// Transitions of a batch.
+    pub batch_size: usize,
+    /// How often each transition is learned from, on average.
+    pub samples_per_insert: f64,
+    /// Steps of a transition.
+    pub n_step: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Transitions before learning begins.
+    pub min_replay_size: usize,
+    /// Transitions that are kept.
+    pub max_replay_size: u64,
+    /// Step size of Adam for the policy.
+    pub policy_learning_rate: f32,
+    /// Step size of Adam for the critic.
+    pub critic_learning_rate: f32,
+    /// Learner steps from one copy to the target networks to the next.
+    pub target_update_period: u64,
+    /// Standard deviation of the noise that actions are explored with, where an action goes from −1 to 1.
+    pub noise: f32,
+    /// How much of an action's noise is that of the action before; 0: all is new.
+    pub noise_correlation: f32,
+    /// Bound on the length of ∂Q/∂a of each sample.
+    pub max_action_gradient: Option<f32>,
+    /// Bound on the norms of the gradients of policy and critic.
+    pub max_gradient_norm: Option<f32>,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Sizes of the hidden layers of the policy.
+    pub hidden: Vec<usize>,
+    /// Sizes of the hidden layers of the critic.
+    pub critic_hidden: Vec<usize>,
+}
+
+impl Default for DdpgConfig {
+    fn default() -> Self {
+        Self {
+            batch_size: 256,
+            samples_per_insert: 32.0,
+            n_step: 5,
+            discount: 0.99,
+            min_replay_size: 1_000,
+            max_replay_size: 1_000_000,
+            policy_learning_rate: 1e-4,
+            critic_learning_rate: 1e-4,
+            target_update_period: 100,
+            noise: 0.3,
+            noise_correlation: 0.0,
+            max_action_gradient: Some(1.0),
+            max_gradient_norm: Some(40.0),
+            normalize_observations: false,
+            hidden: vec![256, 256, 256],
+            critic_hidden: vec![512, 512, 256],
+        }
+    }
+}
+
+impl DdpgConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> DdpgConfig {
+        match name {
+            "Pendulum-v1" => DdpgConfig {
+                samples_per_insert: 256.0,
+                n_step: 1,
+                discount: 0.95,
+                policy_learning_rate: 3e-4,
+                critic_learning_rate: 1e-3,
+                hidden: vec![64, 64],
+                critic_hidden: vec![128, 128],
+                ..DdpgConfig::default()
+            },
+            _ => DdpgConfig::default(),
+        }
+    }
+
+    fn shared(&self) -> Settings {
+        Settings {
+            off_policy: OffPolicy {
+                batch_size: self.batch_size,
+                samples_per_insert: self.samples_per_insert,
+                n_step: self.n_step,
+                discount: self.discount,
+                min_replay_size: self.min_replay_size,
+                max_replay_size: self.max_replay_size,
+            },
+            policy_learning_rate: self.policy_learning_rate,
+            critic_learning_rate: self.critic_learning_rate,
+            critics: 1,
+            returns: Returns::Value,
+            target_update: TargetUpdate::Copy { period: self.target_update_period },
+            policy: PolicyRule::ACME,
+            max_action_gradient: self.max_action_gradient,
+            max_gradient_norm: self.max_gradient_norm,
+            noise: self.noise,
+            noise_correlation: self.noise_correlation,
+            normalize_observations: self.normalize_observations,
+            hidden: self.hidden.clone(),
+            critic_hidden: self.critic_hidden.clone(),
+        }
+    }
+}
+
+impl Agent for DdpgConfig {
+    fn name(&self) -> &'static str {
+        "ddpg"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.shared().validate()
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.shared().off_policy.table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        self.shared().seated(seat)
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        self.shared().plan(crew)
+    }
+}

@@ -1,0 +1,14 @@
+//! Agents with a deterministic policy that climbs the value of its actions (Silver et al. 2014): DDPG, TD3 and D4PG, and TD3+BC, which does so without
+//! acting.
+//!
+//! `settings.rs` has what they differ in, `learner.rs` the gradient step of all of them; each agent has a file for its own settings.
+
+mod d4pg;
+mod ddpg;
+mod learner;
+mod settings;
+mod td3;
+
+pub use d4pg::D4pgConfig;
+pub use ddpg::DdpgConfig;
+pub use td3::Td3Config;

@@ -1,0 +1,154 @@
+//! TD3.
+
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Progress};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{PolicyRule, Settings};
+use crate::continuous::{Returns, TargetUpdate};
+use crate::off_policy::OffPolicy;
+
+/// The settings of TD3 (Fujimoto et al. 2018), for one array of float32 between bounds. The defaults are those of Acme's agent.
+///
+/// Two critics, of which the lesser value counts for the target; noise on the actions that follow; a policy that climbs the first critic, more seldom than these
+/// learn. As in Acme and not as in the paper, the first layer of each network is normalised, and there are no random actions in the beginning. Unlike in Acme each transition
+/// has noise of its own, and the critics' loss has a factor of ½.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Td3Config {
+    /// Transitions of a batch.
+    pub batch_size: usize,
+    /// How often each transition is learned from, on average.
+    pub samples_per_insert: f64,
+    /// Steps of a transition.
+    pub n_step: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Transitions before learning begins.
+    pub min_replay_size: usize,
+    /// Transitions that are kept.
+    pub max_replay_size: u64,
+    /// Step size of Adam for the policy.
+    pub policy_learning_rate: f32,
+    /// Step size of Adam for the critic.
+    pub critic_learning_rate: f32,
+    /// How far target networks move towards those that learn, τ.
+    pub tau: f32,
+    /// Steps of the critics for one of the policy.
+    pub policy_period: u64,
+    /// Standard deviation of the noise of actions that follow.
+    pub target_noise: f32,
+    /// Bound on that noise.
+    pub target_noise_clip: f32,
+    /// Standard deviation of the noise that actions are explored with, where an action goes from −1 to 1.
+    pub noise: f32,
+    /// How much of an action's noise is that of the action before; 0: all is new.
+    pub noise_correlation: f32,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Sizes of the hidden layers of the policy.
+    pub hidden: Vec<usize>,
+    /// Sizes of the hidden layers of the critic.
+    pub critic_hidden: Vec<usize>,
+}
+
+impl Default for Td3Config {
+    fn default() -> Self {
+        Self {
+            batch_size: 256,
+            samples_per_insert: 256.0,
+            n_step: 1,
+            discount: 0.99,
+            min_replay_size: 1_000,
+            max_replay_size: 1_000_000,
+            policy_learning_rate: 3e-4,
+            critic_learning_rate: 3e-4,
+            tau: 0.005,
+            policy_period: 2,
+            target_noise: 0.2,
+            target_noise_clip: 0.5,
+            noise: 0.1,
+            noise_correlation: 0.0,
+            normalize_observations: false,
+            hidden: vec![256, 256],
+            critic_hidden: vec![256, 256],
+        }
+    }
+}
+
+impl Td3Config {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> Td3Config {
+        match name {
+            "Pendulum-v1" => Td3Config {
+                policy_learning_rate: 1e-3,
+                critic_learning_rate: 1e-3,
+                hidden: vec![64, 64],
+                critic_hidden: vec![128, 128],
+                ..Td3Config::default()
+            },
+            _ => Td3Config::default(),
+        }
+    }
+
+    fn shared(&self) -> Settings {
+        Settings {
+            off_policy: OffPolicy {
+                batch_size: self.batch_size,
+                samples_per_insert: self.samples_per_insert,
+                n_step: self.n_step,
+                discount: self.discount,
+                min_replay_size: self.min_replay_size,
+                max_replay_size: self.max_replay_size,
+            },
+            policy_learning_rate: self.policy_learning_rate,
+            critic_learning_rate: self.critic_learning_rate,
+            critics: 2,
+            returns: Returns::Value,
+            target_update: TargetUpdate::Move { tau: self.tau },
+            policy: PolicyRule {
+                at_next: false,
+                acts_by_target: false,
+                period: self.policy_period,
+                target_noise: [self.target_noise, self.target_noise_clip],
+                beside_imitation: None,
+            },
+            max_action_gradient: None,
+            max_gradient_norm: None,
+            noise: self.noise,
+            noise_correlation: self.noise_correlation,
+            normalize_observations: self.normalize_observations,
+            hidden: self.hidden.clone(),
+            critic_hidden: self.critic_hidden.clone(),
+        }
+    }
+}
+
+impl Agent for Td3Config {
+    fn name(&self) -> &'static str {
+        "td3"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.shared().validate()
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.shared().off_policy.table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        self.shared().seated(seat)
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        self.shared().plan(crew)
+    }
+}

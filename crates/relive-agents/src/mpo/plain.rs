@@ -1,0 +1,173 @@
+//! MPO.
+
+use relive_flow::Flow;
+use relive_nn::losses::Mpo;
+use relive_rl::plan::{Crew, Progress};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
+use crate::continuous::Returns;
+use crate::off_policy::OffPolicy;
+
+/// The settings of MPO (Abdolmaleki et al. 2018, both papers), for one array of float32 between bounds. The defaults are those of Acme's agent.
+///
+/// In the states that follow, actions of the target policy are weighted by softmax(q̄/η), and the policy is fitted to them by two distributions, one with its means
+/// and one with its deviations, each within a bound on its KL divergence from the target policy; η and the multipliers are dual variables that are learned beside it.
+/// A second set of weights draws actions into −1..1. The critic is learned by ½(q(s, a) − (r + γ·mean q̄(s′, aᵢ)))² over `n_step` steps, where the papers have Retrace. As in
+/// Acme the policy is not squashed: actions are clipped. Targets are copied after a step, and all gradients of a batch are made with the parameters before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MpoConfig {
+    /// Transitions of a batch.
+    pub batch_size: usize,
+    /// How often each transition is learned from, on average.
+    pub samples_per_insert: f64,
+    /// Steps of a transition.
+    pub n_step: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Transitions before learning begins.
+    pub min_replay_size: usize,
+    /// Transitions that are kept.
+    pub max_replay_size: u64,
+    /// Step size of Adam for the policy.
+    pub policy_learning_rate: f32,
+    /// Step size of Adam for the critic.
+    pub critic_learning_rate: f32,
+    /// Step size of Adam for the dual variables.
+    pub dual_learning_rate: f32,
+    /// Learner steps from one copy to the target policy, by which workers act, to the next.
+    pub target_policy_period: u64,
+    /// Learner steps from one copy to the target critic to the next.
+    pub target_critic_period: u64,
+    /// Actions that are sampled in each state.
+    pub samples: usize,
+    /// Bound on how far the weighted actions are from the target policy.
+    pub epsilon: f32,
+    /// The same for the penalty on actions out of bounds.
+    pub epsilon_penalty: f32,
+    /// Bound on the KL divergence of means, for each number of an action.
+    pub epsilon_mean: f32,
+    /// Bound on that of standard deviations.
+    pub epsilon_stddev: f32,
+    /// Standard deviation of the policy to begin with, where an action goes from −1 to 1.
+    pub initial_stddev: f32,
+    /// Bound on the norms of the gradients of policy and critic.
+    pub max_gradient_norm: f32,
+    /// How much of an action's noise is that of the action before; 0: all is new.
+    pub noise_correlation: f32,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Sizes of the hidden layers of the policy.
+    pub hidden: Vec<usize>,
+    /// Sizes of the hidden layers of the critic.
+    pub critic_hidden: Vec<usize>,
+}
+
+impl Default for MpoConfig {
+    fn default() -> Self {
+        Self {
+            batch_size: 256,
+            samples_per_insert: 32.0,
+            n_step: 5,
+            discount: 0.99,
+            min_replay_size: 1_000,
+            max_replay_size: 1_000_000,
+            policy_learning_rate: 1e-4,
+            critic_learning_rate: 1e-4,
+            dual_learning_rate: 1e-2,
+            target_policy_period: 100,
+            target_critic_period: 100,
+            samples: 20,
+            epsilon: 0.1,
+            epsilon_penalty: 1e-3,
+            epsilon_mean: 2.5e-3,
+            epsilon_stddev: 1e-6,
+            initial_stddev: 0.7,
+            max_gradient_norm: 40.0,
+            noise_correlation: 0.0,
+            normalize_observations: false,
+            hidden: vec![256, 256, 256],
+            critic_hidden: vec![512, 512, 256],
+        }
+    }
+}
+
+impl MpoConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> MpoConfig {
+        match name {
+            "Pendulum-v1" => MpoConfig {
+                samples_per_insert: 256.0,
+                policy_learning_rate: 1e-3,
+                critic_learning_rate: 1e-3,
+                target_policy_period: 25,
+                hidden: vec![64, 64],
+                critic_hidden: vec![128, 128],
+                ..MpoConfig::default()
+            },
+            _ => MpoConfig::default(),
+        }
+    }
+
+    pub(super) fn shared(&self) -> Settings {
+        Settings {
+            off_policy: OffPolicy {
+                batch_size: self.batch_size,
+                samples_per_insert: self.samples_per_insert,
+                n_step: self.n_step,
+                discount: self.discount,
+                min_replay_size: self.min_replay_size,
+                max_replay_size: self.max_replay_size,
+            },
+            policy_learning_rate: self.policy_learning_rate,
+            critic_learning_rate: self.critic_learning_rate,
+            dual_learning_rate: self.dual_learning_rate,
+            target_policy_period: self.target_policy_period,
+            target_critic_period: self.target_critic_period,
+            returns: Returns::Value,
+            samples: self.samples,
+            bounds: Mpo {
+                epsilon: self.epsilon,
+                epsilon_penalty: self.epsilon_penalty,
+                epsilon_mean: self.epsilon_mean,
+                epsilon_stddev: self.epsilon_stddev,
+            },
+            initial_stddev: self.initial_stddev,
+            max_gradient_norm: self.max_gradient_norm,
+            noise_correlation: self.noise_correlation,
+            normalize_observations: self.normalize_observations,
+            hidden: self.hidden.clone(),
+            critic_hidden: self.critic_hidden.clone(),
+        }
+    }
+}
+
+impl Agent for MpoConfig {
+    fn name(&self) -> &'static str {
+        "mpo"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.shared().validate()
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.shared().off_policy.table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        self.shared().seated(seat)
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        self.shared().plan(crew)
+    }
+}
