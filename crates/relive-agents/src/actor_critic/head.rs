@@ -5,7 +5,7 @@ use relive_nn::Stream;
 use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
-use super::loss::log_softmax;
+use super::loss::softmax;
 use crate::actions::{Discrete, told};
 
 /// ln √(2π).
@@ -62,10 +62,10 @@ impl Head {
         let rows = outputs.chunks_exact(self.outputs().max(1));
         match self {
             Head::Categorical(_) => {
-                let mut log_p = vec![0.0; self.outputs()];
+                let mut probabilities = vec![0.0; self.outputs()];
                 out.extend(rows.zip(choices).map(|(logits, choice)| {
-                    log_softmax(logits, &mut log_p);
-                    log_p.get(*choice).copied().unwrap_or(f32::NAN)
+                    let [most, log_total] = softmax(logits, &mut probabilities);
+                    logits.get(*choice).map_or(f32::NAN, |logit| logit - most - log_total)
                 }));
             }
             Head::Normal { .. } => {

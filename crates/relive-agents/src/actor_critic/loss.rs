@@ -54,17 +54,18 @@ impl PolicyLoss<'_> {
         let share = share(actions.len());
         let rows = logits.chunks_exact(width).zip(by_logits.chunks_exact_mut(width));
         for (index, ((logits, gradient), action)) in rows.zip(actions).enumerate() {
-            // The gradient's place holds the log-probabilities first.
-            log_softmax(logits, gradient);
-            let entropy: f32 =
-                gradient.iter().map(|log_p| if log_p.is_finite() { -log_p * log_p.exp() } else { 0.0 }).sum();
-            let (loss, slope) = self.of_action(index, gradient[*action], &mut found);
+            // The gradient's place holds the probabilities first.
+            let [most, log_total] = softmax(logits, gradient);
+            let log_p = |logit: &f32| logit - most - log_total;
+            // What has no probability has no part in the entropy.
+            let part = |(p, logit): (&f32, &f32)| if *p > 0.0 { -p * log_p(logit) } else { 0.0 };
+            let entropy: f32 = gradient.iter().zip(logits).map(part).sum();
+            let (loss, slope) = self.of_action(index, log_p(&logits[*action]), &mut found);
             found.loss += loss;
             found.entropy += entropy;
-            for (other, place) in gradient.iter_mut().enumerate() {
-                let log_p = *place;
-                let p = log_p.exp();
-                let of_entropy = if p > 0.0 { p * (log_p + entropy) } else { 0.0 };
+            for (other, (place, logit)) in gradient.iter_mut().zip(logits).enumerate() {
+                let p = *place;
+                let of_entropy = if p > 0.0 { p * (log_p(logit) + entropy) } else { 0.0 };
                 *place = share * (slope * (f32::from(other == *action) - p) + self.entropy_cost * of_entropy);
             }
         }
@@ -132,11 +133,17 @@ fn share(count: usize) -> f32 {
     1.0 / count.max(1) as f32
 }
 
-pub(super) fn log_softmax(logits: &[f32], out: &mut [f32]) {
+/// Writes probabilities by their logits. The largest logit, and the logarithm of the sum of exponentials of what logits are below it.
+pub(super) fn softmax(logits: &[f32], out: &mut [f32]) -> [f32; 2] {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let total: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
-    let log_total = total.ln();
-    out.iter_mut().zip(logits).for_each(|(out, logit)| *out = logit - most - log_total);
+    let mut total = 0.0;
+    for (out, logit) in out.iter_mut().zip(logits) {
+        *out = (logit - most).exp();
+        total += *out;
+    }
+    let scale = 1.0 / total;
+    out.iter_mut().for_each(|out| *out *= scale);
+    [most, total.ln()]
 }
 
 #[cfg(test)]

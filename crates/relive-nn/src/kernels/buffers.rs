@@ -11,23 +11,30 @@ thread_local! {
 }
 
 /// A buffer of this thread's store, which goes back there when dropped, on whichever thread.
+///
+/// The memory behind it keeps its whole length, so that no part of it is cleared each time that the size changes.
 #[derive(Debug, Default)]
-pub(crate) struct Buffer(Vec<f32>);
+pub(crate) struct Buffer {
+    values: Vec<f32>,
+    len: usize,
+}
 
 impl Buffer {
     /// A buffer of `len` numbers, whatever they were before.
     pub(crate) fn take(len: usize) -> Self {
         let mut values = KEPT.with_borrow_mut(|kept| pick(kept, len)).unwrap_or_default();
-        values.resize(len, 0.0);
-        Self(values)
+        if values.len() < len {
+            values.resize(len, 0.0);
+        }
+        Self { values, len }
     }
 }
 
 /// The smallest that is large enough, or the largest there is.
 fn pick(kept: &mut Vec<Vec<f32>>, len: usize) -> Option<Vec<f32>> {
-    let rank = |buffer: &Vec<f32>| match buffer.capacity() {
-        capacity if capacity >= len => (0, capacity),
-        capacity => (1, usize::MAX - capacity),
+    let rank = |buffer: &Vec<f32>| match buffer.len() {
+        kept if kept >= len => (0, kept),
+        kept => (1, usize::MAX - kept),
     };
     let (index, _) = kept.iter().enumerate().min_by_key(|(_, buffer)| rank(buffer))?;
     Some(kept.swap_remove(index))
@@ -35,7 +42,7 @@ fn pick(kept: &mut Vec<Vec<f32>>, len: usize) -> Option<Vec<f32>> {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let values = std::mem::take(&mut self.0);
+        let values = std::mem::take(&mut self.values);
         // The store is gone when a thread ends; so is the buffer then.
         let _ = KEPT.try_with(|kept| {
             let mut kept = kept.borrow_mut();
@@ -50,13 +57,13 @@ impl std::ops::Deref for Buffer {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        &self.0
+        &self.values[..self.len]
     }
 }
 
 impl std::ops::DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.0
+        &mut self.values[..self.len]
     }
 }
 

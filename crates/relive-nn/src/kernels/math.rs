@@ -1,4 +1,5 @@
-//! Functions of one number without branches, so that loops over them are vectorised. Within two units in the last place of f32.
+//! Functions of one number without branches, so that loops over them are vectorised. Within two units in the last place of f32 unless they say
+//! otherwise.
 
 /// 1.5·2²³: adding it rounds a small f32 to a whole number.
 const ROUNDER: f32 = 12_582_912.0;
@@ -29,19 +30,22 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The hyperbolic tangent: Cephes' polynomial near zero, where the exponential would cancel.
+/// The hyperbolic tangent, within three units in the last place: the quotient of two polynomials that Eigen has (`ptanh_float`), in fused
+/// steps, which give the same bits on every processor. From 7.9 on it stays where it is, two units below 1.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
+    let x = x.clamp(-7.905_311, 7.905_311);
     let z = x * x;
-    let p = -5.704_988_5e-3;
-    let p = p * z + 2.063_909e-2;
-    let p = p * z - 5.373_971_5e-2;
-    let p = p * z + 1.333_144_2e-1;
-    let p = p * z - 3.333_328e-1;
-    let near = p * z * x + x;
-    let magnitude = x.abs();
-    let far = (1.0 - 2.0 / (exp(2.0 * magnitude) + 1.0)).copysign(x);
-    if magnitude < 0.625 { near } else { far }
+    let p = (-2.760_768_4e-16_f32).mul_add(z, 2.000_188e-13);
+    let p = p.mul_add(z, -8.604_672e-11);
+    let p = p.mul_add(z, 5.122_297e-8);
+    let p = p.mul_add(z, 1.485_722_4e-5);
+    let p = p.mul_add(z, 6.372_619_4e-4);
+    let p = p.mul_add(z, 4.893_524_6e-3);
+    let q = 1.198_258_4e-6_f32.mul_add(z, 1.185_347_1e-4);
+    let q = q.mul_add(z, 2.268_434_6e-3);
+    let q = q.mul_add(z, 4.893_525e-3);
+    p * x / q
 }
 
 /// ln(1 + eˣ), exact for large magnitudes.
@@ -67,8 +71,8 @@ mod tests {
     #[test]
     fn functions_are_as_exact_as_promised() {
         check("exp", exp, f64::exp, (-87.0, 88.0), 2.4e-7);
-        check("tanh", tanh, f64::tanh, (-20.0, 20.0), 2.4e-7);
-        check("tanh", tanh, f64::tanh, (-0.7, 0.7), 2.4e-7);
+        check("tanh", tanh, f64::tanh, (-20.0, 20.0), 3e-7);
+        check("tanh", tanh, f64::tanh, (-0.7, 0.7), 3e-7);
         check("sigmoid", sigmoid, |x| 1.0 / (1.0 + (-x).exp()), (-30.0, 30.0), 3.6e-7);
         check("softplus", softplus, |x| x.max(0.0) + (-x.abs()).exp().ln_1p(), (-30.0, 30.0), 2.4e-7);
         assert_eq!(tanh(0.0), 0.0);

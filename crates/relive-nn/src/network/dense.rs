@@ -2,11 +2,21 @@ use super::init::LinearInit;
 use super::pass::{Backward, Forward, Place};
 use super::plan::Plan;
 use crate::kernels::activation::Activation;
+use crate::kernels::buffers::Buffer;
 use crate::kernels::gemm::{Matrix, Target, multiply};
+use crate::kernels::narrow::{AddOutputs, InputGradient, NARROW, transpose};
+use crate::kernels::outer::{ColumnSums, OuterProducts};
+use crate::kernels::rows::{AddProduct, Rows};
 use crate::kernels::wide;
 
-/// Up to this many rows are multiplied row by row; above, packing the weights pays for itself.
-const ROW_BY_ROW: usize = 4;
+/// Up to this many rows are multiplied each for itself; above, packing the weights pays for itself.
+pub(crate) const FEW_ROWS: usize = 16;
+
+/// So are any number of rows where the weights are no more than this and whole registers wide: they stay in the cache as they are.
+const FEW_WEIGHTS: usize = 16_384;
+
+/// Numbers of a register, of the widest there are.
+const LANES: usize = 16;
 
 /// `y = activation(x·W + b)`, W of shape [inputs, outputs].
 #[derive(Debug, Clone)]
@@ -38,12 +48,21 @@ impl Dense {
     }
 
     pub(crate) fn backward(&self, pass: Backward<'_>) {
-        let Forward { weights, x, batch } = pass.forward;
         self.activation.pull_back(pass.dy, pass.y);
+        if self.outputs <= NARROW { self.narrow_backward(pass) } else { self.wide_backward(pass) }
+    }
+
+    fn wide_backward(&self, pass: Backward<'_>) {
+        let Forward { weights, x, batch } = pass.forward;
         let dy = Matrix::new(pass.dy, batch, self.outputs);
         if let Some(dweights) = pass.dweights {
-            let x = Matrix::new(x, batch, self.inputs).transposed();
-            multiply(&mut dweights[self.weight.clone()], Target::Overwrite, x, dy);
+            let by_weights = &mut dweights[self.weight.clone()];
+            if is_small(by_weights, self.outputs) {
+                wide(OuterProducts { a: x, b: pass.dy, width: self.outputs, out: by_weights });
+            } else {
+                let x = Matrix::new(x, batch, self.inputs).transposed();
+                multiply(by_weights, Target::Overwrite, x, dy);
+            }
             sum_of_rows(pass.dy, &mut dweights[self.bias.clone()]);
         }
         if let Some(dx) = pass.dx {
@@ -51,34 +70,46 @@ impl Dense {
             multiply(dx, Target::Overwrite, dy, weight.transposed());
         }
     }
+
+    fn narrow_backward(&self, pass: Backward<'_>) {
+        let (Forward { weights, x, .. }, dy, inputs) = (pass.forward, &*pass.dy, self.inputs);
+        let mut turned = Buffer::take(self.weight.len());
+        if let Some(dweights) = pass.dweights {
+            wide(OuterProducts { a: dy, b: x, width: inputs, out: &mut turned });
+            transpose(&turned, self.outputs, &mut dweights[self.weight.clone()]);
+            sum_of_rows(dy, &mut dweights[self.bias.clone()]);
+        }
+        if let Some(out) = pass.dx {
+            transpose(&weights[self.weight.clone()], inputs, &mut turned);
+            wide(InputGradient { dy, weight: &turned, inputs, out });
+        }
+    }
 }
 
 /// Adds the product of rows and weights [inputs, outputs] to `y`.
 pub(crate) fn accumulate(x: &[f32], (inputs, outputs): (usize, usize), weight: &[f32], y: &mut [f32]) {
     let batch = y.len() / outputs;
-    if batch <= ROW_BY_ROW {
-        wide(|| row_by_row(x, weight, y, outputs));
+    if batch <= FEW_ROWS || is_small(weight, outputs) {
+        wide(AddProduct { rows: Rows { x, inputs }, weight, outputs, out: y });
+    } else if outputs <= NARROW {
+        let mut turned = Buffer::take(weight.len());
+        transpose(weight, inputs, &mut turned);
+        wide(AddOutputs { x, weight: &turned, inputs, out: y });
     } else {
         let x = Matrix::new(x, batch, inputs);
         multiply(y, Target::Add, x, Matrix::new(weight, inputs, outputs));
     }
 }
 
-#[inline(always)]
-fn row_by_row(x: &[f32], weight: &[f32], y: &mut [f32], outputs: usize) {
-    let inputs = weight.len() / outputs;
-    for (x, y) in x.chunks_exact(inputs).zip(y.chunks_exact_mut(outputs)) {
-        for (x, weight) in x.iter().zip(weight.chunks_exact(outputs)) {
-            y.iter_mut().zip(weight).for_each(|(y, w)| *y += x * w);
-        }
-    }
+/// Whether products with these weights are faster without packing, for any number of rows.
+fn is_small(weight: &[f32], outputs: usize) -> bool {
+    weight.len() <= FEW_WEIGHTS && outputs.is_multiple_of(LANES)
 }
 
+/// The sums of columns, each over the rows in their order.
 pub(crate) fn sum_of_rows(rows: &[f32], sums: &mut [f32]) {
-    sums.fill(0.0);
-    wide(|| {
-        for row in rows.chunks_exact(sums.len()) {
-            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-        }
-    });
+    match sums {
+        [only] => *only = rows.iter().sum(),
+        _ => wide(ColumnSums { rows, sums }),
+    }
 }

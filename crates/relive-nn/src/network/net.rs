@@ -2,6 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::builder::NetworkBuilder;
+use super::dense::FEW_ROWS;
 use super::pass::{Backward, Forward};
 use super::stack::Stack;
 use crate::kernels::buffers::Buffer;
@@ -76,17 +77,21 @@ impl Network {
         self.stack.last(&scratch.trace, batch)
     }
 
-    /// [`infer`](Self::infer) row by row: the outputs of a row are the same bits whatever other rows there are. Products of many rows at
-    /// once, which are faster, add up in another order.
+    /// [`infer`](Self::infer) by few rows at once: the outputs of a row are the same bits whatever other rows there are. Products of many rows
+    /// at once add up in another order.
     ///
     /// # Panics
     /// As [`infer`](Self::infer).
     pub fn infer_each<'s>(&self, params: &Params, x: &[f32], scratch: &'s mut Scratch) -> &'s [f32] {
         let rows = self.rows(x);
+        if rows <= FEW_ROWS {
+            return self.infer(params, x, scratch);
+        }
         let mut outputs = std::mem::take(&mut scratch.outputs);
-        outputs.resize(rows * self.outputs(), 0.0);
-        let each = x.chunks_exact(self.inputs()).zip(outputs.chunks_exact_mut(self.outputs()));
-        each.for_each(|(x, outputs)| outputs.copy_from_slice(self.infer(params, x, scratch)));
+        outputs.clear();
+        for x in x.chunks(FEW_ROWS * self.inputs()) {
+            outputs.extend_from_slice(self.infer(params, x, scratch));
+        }
         scratch.outputs = outputs;
         &scratch.outputs
     }
