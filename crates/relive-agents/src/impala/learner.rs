@@ -118,7 +118,6 @@ impl Loss<'_> {
         let mut by_values = vec![0.0; cells.len()];
         let (values, returns) = (gather(&values, 1), gather(&corrected.returns, 1));
         let of_values = value_loss(&values, &returns, settings.value_cost, &mut by_values);
-        by_outputs.fill(0.0);
         for ((cell, by_policy), by_value) in cells.iter().zip(by_policy.chunks_exact(numbers)).zip(by_values)
         {
             let row = &mut by_outputs[cell * width..(cell + 1) * width];

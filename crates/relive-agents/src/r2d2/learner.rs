@@ -69,7 +69,6 @@ impl R2d2Learner {
         let weights = losses::importance_weights(&batch.probabilities, config.importance_exponent);
         let found =
             network.gradient_into(params, (&batch.observations, steps, &state), gradient, |outputs, by| {
-                by.fill(0.0);
                 let mut found = Found::default();
                 for (sequence, weight) in weights.iter().enumerate() {
                     let learned = Learned { config, batch, actions, sequence };

@@ -90,7 +90,7 @@ impl RecurrentNetwork {
     }
 
     /// Writes the gradient by this network's parameters to `gradient`, which is one by all parameters of the layout; its other numbers stay
-    /// as they are. `loss` is given the outputs for sequences that go on from `state`, and fills in its gradient by them. No gradient goes
+    /// as they are. `loss` is given the outputs for sequences that go on from `state`, and fills in its gradient by them; what it does not fill in is 0. No gradient goes
     /// into the state.
     ///
     /// # Panics
@@ -118,6 +118,7 @@ impl RecurrentNetwork {
         let outputs = head.trace(of_head, &mut head_trace);
 
         let mut by_outputs = Buffer::take(outputs.len());
+        by_outputs.fill(0.0);
         let result = loss(outputs, &mut by_outputs);
         let mut by_remembered = Buffer::take(remembered.len());
         head.pull_back(Backward {

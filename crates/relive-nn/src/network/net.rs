@@ -97,7 +97,7 @@ impl Network {
     }
 
     /// The gradient by this network's parameters of a loss whose gradient by the outputs is known in closed form. `loss` is given the
-    /// outputs and fills in its gradient by them, row by row. Numbers of the layout that are not this network's get 0.
+    /// outputs and fills in its gradient by them, row by row; what it does not fill in is 0. Numbers of the layout that are not this network's get 0.
     ///
     /// # Panics
     /// If `x` is not a whole number of rows, or the parameters are of another layout.
@@ -154,6 +154,7 @@ impl Network {
         self.stack.forward(forward, &mut trace);
         let outputs = self.stack.last(&trace, batch);
         let mut dy = Buffer::take(outputs.len());
+        dy.fill(0.0);
         let result = loss(outputs, &mut dy);
         self.pull_back(Backward { forward, y: &trace, cache: &[], dy: &mut dy, dweights, dx });
         result
