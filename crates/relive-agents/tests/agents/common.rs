@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relive_agents::{
-    A2cConfig, A3cConfig, AppoConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig,
+    A2cConfig, A3cConfig, ApexConfig, AppoConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig,
 };
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Trained, train};
@@ -84,6 +84,7 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     ));
     let appo = AppoConfig { sequence_length, num_envs, batch_size, hidden, ..AppoConfig::default() };
     all.push((Arc::new(appo), &["CartPole-v1", "Pendulum-v1"]));
+    all.push((Arc::new(ApexConfig(small_dqn())), &["CartPole-v1"]));
     all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));
     all.extend(crate::continuous::all());
     all.push((

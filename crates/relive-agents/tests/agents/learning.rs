@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, PpoConfig, SacConfig};
+use relive_agents::{A2cConfig, AppoConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig};
 use relive_rl::Agent;
 use relive_rl::run::{Evaluation, Report, RunOptions};
 
@@ -49,4 +49,30 @@ fn sac_swings_the_pendulum_up() {
     let shown: Vec<f64> = shown.collect();
     let mean = shown.iter().sum::<f64>() / 10.0;
     assert!(shown.len() == 10 && mean >= -300.0, "{shown:?}");
+}
+
+#[test]
+fn r2d2_remembers() {
+    let agent: Arc<dyn Agent> = Arc::new(R2d2Config::for_environment("memory_len/3"));
+    let (trained, _) = run(&agent, &options("memory_len/3", 3_500, 1)).unwrap();
+    assert!(trained.summary.mean_return_last_100 >= 0.9, "{:?}", trained.summary);
+    let agent: Arc<dyn Agent> = Arc::new(DqnConfig::for_environment("memory_len/3"));
+    let (forgetful, _) = run(&agent, &options("memory_len/3", 3_500, 1)).unwrap();
+    assert!(forgetful.summary.mean_return_last_100 < 0.4, "{:?}", forgetful.summary);
+}
+
+#[test]
+fn impala_learns_to_catch_and_remembers() {
+    for (environment, steps) in [("catch/0", 45_000), ("memory_len/3", 50_000)] {
+        let agent: Arc<dyn Agent> = Arc::new(ImpalaConfig::for_environment(environment));
+        let (trained, _) = run(&agent, &options(environment, steps, 1)).unwrap();
+        assert!(trained.summary.mean_return_last_100 > 0.7, "{environment}: {:?}", trained.summary);
+    }
+}
+
+#[test]
+fn appo_balances_the_pole() {
+    let agent: Arc<dyn Agent> = Arc::new(AppoConfig::for_environment("CartPole-v1"));
+    let (trained, _) = run(&agent, &options("CartPole-v1", 150_000, 1)).unwrap();
+    assert!(trained.summary.mean_return_last_100 > 300.0, "{:?}", trained.summary);
 }

@@ -7,6 +7,8 @@ mod continuous;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod demonstrations;
+#[cfg(test)]
 mod dqn;
 #[cfg(test)]
 mod learning;

@@ -5,7 +5,7 @@ use std::path::Path;
 use relive_checkpoint::{LoadOptions, Store};
 use relive_client::blocking::Client;
 use relive_engine::Engine;
-use relive_env::{Buffer, EnvironmentSpec, TimeStep, View};
+use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep, View};
 use relive_table::{CheckpointProgress, SelectorKind, TableConfig};
 use relive_tensor::{Tensor, Trajectory};
 
@@ -75,11 +75,11 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Result<RecordedEp
     }
     let mut of_actions = Buffer::for_nest(&spec.actions, steps)?;
     let mut of_observations = Buffer::for_nest(&spec.observations, steps + 1)?;
-    for leaf in 0..actions {
-        fill(&columns[leaf], &mut of_actions, leaf)?;
+    for (leaf, of_leaf) in spec.actions.leaves().enumerate() {
+        fill(&columns[leaf], of_leaf, &mut of_actions, leaf)?;
     }
-    for leaf in 0..observations {
-        fill(&columns[actions + 1 + leaf], &mut of_observations, leaf)?;
+    for (leaf, of_leaf) in spec.observations.leaves().enumerate() {
+        fill(&columns[actions + 1 + leaf], of_leaf, &mut of_observations, leaf)?;
     }
     let answer = |step: usize| {
         let (reward, discount) = (f64::from(rewards[step]), f64::from(discounts[step]));
@@ -92,14 +92,17 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Result<RecordedEp
     Ok(RecordedEpisode { observations: of_observations, actions: of_actions, answers })
 }
 
-/// Copies the first rows of a column into a leaf.
-fn fill(column: &Tensor, buffer: &mut Buffer, leaf: usize) -> Result<()> {
+/// Copies the first rows of a column into a leaf of the environment.
+fn fill(column: &Tensor, spec: &ArraySpec, buffer: &mut Buffer, leaf: usize) -> Result<()> {
+    let dims = column.shape().dims();
+    if column.dtype() != spec.dtype || dims.get(1..) != Some(spec.shape.dims()) {
+        let got = format!("{} of {dims:?} for all steps", column.dtype().numpy_name());
+        return Err(RlError::state(WHAT, format!("it has {got} where the environment has {spec} for each")));
+    }
     let place = buffer.leaf_bytes_mut(leaf).unwrap_or_default();
     let bytes = column.bytes().map_or(&[][..], |bytes| bytes);
-    let wanted = place.len();
-    let from = bytes.get(..wanted).ok_or_else(|| {
-        RlError::state(WHAT, format!("a column has {} bytes, at least {wanted} were expected", bytes.len()))
-    })?;
-    place.copy_from_slice(from);
+    let first = bytes.get(..place.len());
+    let first = first.ok_or_else(|| RlError::state(WHAT, "its columns differ in their number of rows"))?;
+    place.copy_from_slice(first);
     Ok(())
 }
