@@ -1,0 +1,126 @@
+"""Agents beside Stable-Baselines3 and CleanRL: the same settings, the same environments, in turn on this machine.
+
+    cargo build --release -p relive-cli
+    python benches/agents/compare.py --rounds 5
+
+Makes itself a Python with the peers in `target/agents-peers` at first. Each round runs every case with every contender in turn, in
+fresh processes; figures are medians of steps per second of whole runs, learning included. On a machine that others use, too, look at the
+second figure: steps per second of processor time, start and imports of the processes included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import venv
+from dataclasses import dataclass
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "peers"))
+
+from machine import machine  # noqa: E402
+
+CARTPOLE = {"num_steps": 32, "minibatch_size": 256, "discount": 0.98, "gae_lambda": 0.8}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured."""
+
+    name: str
+    agent: str
+    environment: str
+    steps: int
+    peer_steps: int
+    settings: dict
+
+
+CASES = [
+    Case("PPO, 7 epochs, minibatches of 256", "ppo", "CartPole-v1", 200_000, 50_000,
+         CARTPOLE | {"epochs": 7, "learning_rate": 3e-3}),
+    Case("PPO, 20 epochs, minibatches of 256", "ppo", "CartPole-v1", 200_000, 25_000,
+         CARTPOLE | {"epochs": 20, "learning_rate": 1e-3}),
+    Case("PPO, 10 epochs, minibatches of 64", "ppo", "CartPole-v1", 200_000, 25_000,
+         {"num_steps": 256, "minibatch_size": 64, "discount": 0.99, "gae_lambda": 0.95, "epochs": 10, "learning_rate": 3e-4}),
+    Case("SAC, 256-256, batches of 256", "sac", "Pendulum-v1", 3000, 1200,
+         {"batch_size": 256, "discount": 0.95, "learning_rate": 1e-3, "min_replay_size": 100}),
+]
+
+
+def processor_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def ours(case: Case, binary: pathlib.Path) -> float:
+    options = [f"--set={name}={value}" for name, value in case.settings.items()]
+    # The same size of steps all the time, as the peers have it.
+    options += ["--set=anneal=false"] if case.agent == "ppo" else []
+    with tempfile.NamedTemporaryFile() as figures:
+        subprocess.run([str(binary), "rl", "train", case.agent, "--env", case.environment, "--steps", str(case.steps), "--seed=1",
+                        f"--json={figures.name}", *options], check=True, capture_output=True)
+        return json.loads(pathlib.Path(figures.name).read_text())["env_steps_per_s"]
+
+
+def peer(script: str, case: Case, python: pathlib.Path, threads: int) -> float:
+    told = subprocess.run([str(python), str(HERE / script), case.agent, str(case.peer_steps), str(threads), json.dumps(case.settings)],
+                          check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return float(told.split()[-1])
+
+
+def prepared(python: pathlib.Path | None) -> pathlib.Path:
+    if python is not None:
+        return python
+    place = ROOT / "target" / "agents-peers"
+    if not (place / "done").exists():
+        venv.create(place, with_pip=True)
+        subprocess.run([str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "-r", str(HERE / "requirements.txt")], check=True)
+        (place / "done").touch()
+    return place / "bin" / "python"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="cases whose name has this pattern")
+    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "target" / "release" / "relive")
+    parser.add_argument("--python", type=pathlib.Path, help="one that has the peers already")
+    options = parser.parse_args()
+    python = prepared(options.python)
+    print(machine())
+    for case in (case for case in CASES if re.search(options.only, case.name)):
+        contenders = {"Relive": (case.steps, lambda case=case: ours(case, options.binary))}
+        for threads in (1, 2):
+            name = f"Stable-Baselines3, {threads} threads"
+            contenders[name] = (case.peer_steps, lambda case=case, threads=threads: peer("sb3.py", case, python, threads))
+        if case.agent == "ppo":
+            contenders["CleanRL, 1 thread"] = (case.peer_steps, lambda case=case: peer("cleanrl_ppo.py", case, python, 1))
+        measure(case, contenders, options.rounds)
+
+
+def measure(case: Case, contenders: dict, rounds: int) -> None:
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, (steps, run) in contenders.items():
+            before = processor_seconds()
+            per_second = run()
+            found[name].append((per_second, steps / (processor_seconds() - before)))
+    print(f"\n{case.name}")
+    own = [statistics.median(numbers) for numbers in zip(*found["Relive"])]
+    for name, numbers in found.items():
+        wall, processor = (statistics.median(column) for column in zip(*numbers))
+        low, high = min(numbers)[0], max(numbers)[0]
+        print(f"  {name:<30} {wall:>9.0f} steps/s ({low:.0f} to {high:.0f}), {own[0] / wall:5.1f} x;"
+              f" by processor time {processor:>9.0f}, {own[1] / processor:5.1f} x", flush=True)
+
+
+if __name__ == "__main__":
+    main()
