@@ -6,7 +6,9 @@ use relive_rl::{Agent, Result, RlError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{A2cConfig, A3cConfig, AppoConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig};
+use crate::{
+    A2cConfig, A3cConfig, AppoConfig, DqnConfig, ImpalaConfig, MctsConfig, PpoConfig, R2d2Config, SacConfig,
+};
 
 /// Everything that goes by an agent's name, from one list: its name, its settings, and what it is in a few words.
 macro_rules! agents {
@@ -62,6 +64,7 @@ agents! {
     "appo", AppoConfig, "Asynchronous proximal policy optimisation: PPO whose workers run ahead";
     "dqn", DqnConfig, "Deep Q-network: double Q-learning, transitions over several steps, prioritised replay";
     "impala", ImpalaConfig, "Actor-critic whose workers run ahead, corrected by V-trace; with a memory";
+    "mcts", MctsConfig, "Search in the environment or a learned model, guided by what it has taught a network";
     "ppo", PpoConfig, "Proximal policy optimisation, for discrete actions and arrays of numbers";
     "r2d2", R2d2Config, "Q-learning with a memory, for discrete actions";
     "sac", SacConfig, "Soft actor-critic, for arrays of numbers";

@@ -11,6 +11,7 @@ mod epsilon_greedy;
 #[cfg(doctest)]
 mod flow_docs;
 mod impala;
+mod mcts;
 mod memory;
 mod off_policy;
 mod ppo;
@@ -27,6 +28,7 @@ pub use by_name::{NAMES, about, from_json, preset};
 pub use dqn::{DqnConfig, DqnLoss};
 pub use epsilon_greedy::EpsilonGreedy;
 pub use impala::{AppoConfig, ImpalaConfig};
+pub use mcts::{MctsConfig, MctsModel};
 pub use ppo::PpoConfig;
 pub use r2d2::R2d2Config;
 pub use sac::SacConfig;

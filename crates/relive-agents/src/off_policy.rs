@@ -1,10 +1,12 @@
 //! What agents share that learn from transitions in a replay table.
 
+use relive_env::ArraySpec;
 use relive_flow::{Flow, Order, Weight};
 use relive_rl::adders::{Adder, TransitionAdder};
 use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch};
 use relive_rl::{Result, Saveable};
 use relive_table::TableConfig;
+use relive_tensor::Nest;
 
 use crate::settings::{check, share, whole};
 
@@ -72,6 +74,19 @@ impl OffPolicy {
         let (spec, n_step, discount) = (crew.spec().clone(), self.n_step, self.discount);
         self.plan_into(crew, learning, move |client| {
             TransitionAdder::new(client, TABLE, &spec, n_step, discount)
+        })
+    }
+
+    /// As [`plan`](Self::plan), for a policy that writes such extras.
+    pub(crate) fn plan_with_extras(
+        &self,
+        crew: &Crew,
+        learning: Flow<Progress>,
+        extras: Nest<ArraySpec>,
+    ) -> Result<Flow<Progress>> {
+        let (spec, n_step, discount) = (crew.spec().clone(), self.n_step, self.discount);
+        self.plan_into(crew, learning, move |client| {
+            Ok(TransitionAdder::new(client, TABLE, &spec, n_step, discount)?.with_extras(&extras))
         })
     }
 
