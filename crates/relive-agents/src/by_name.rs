@@ -66,6 +66,7 @@ agents! {
     "dqfd", crate::DqfdConfig, "DQN from demonstrations beside what it sees itself";
     "dqn", crate::DqnConfig, "Deep Q-network: double Q-learning, transitions over several steps, prioritised replay";
     "impala", crate::ImpalaConfig, "Actor-critic whose workers run ahead, corrected by V-trace; with a memory";
+    "mcts", crate::MctsConfig, "Search in the environment or a learned model, guided by what it has taught a network";
     "mpo", crate::MpoConfig, "Maximum a posteriori policy optimisation, for arrays of numbers";
     "ppo", crate::PpoConfig, "Proximal policy optimisation, for discrete actions and arrays of numbers";
     "r2d2", crate::R2d2Config, "Q-learning with a memory, for discrete actions";

@@ -13,6 +13,7 @@ mod epsilon_greedy;
 #[cfg(doctest)]
 mod flow_docs;
 mod impala;
+mod mcts;
 mod memory;
 mod mpo;
 mod off_policy;
@@ -32,6 +33,7 @@ pub use dpg::{D4pgConfig, DdpgConfig, Td3Config};
 pub use dqn::{DqnConfig, DqnLoss};
 pub use epsilon_greedy::EpsilonGreedy;
 pub use impala::{AppoConfig, ImpalaConfig};
+pub use mcts::{MctsConfig, MctsModel};
 pub use mpo::{DmpoConfig, MpoConfig};
 pub use off_policy::Demonstrations;
 pub use ppo::PpoConfig;

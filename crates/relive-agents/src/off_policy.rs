@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use relive_env::ArraySpec;
 use relive_flow::{Flow, Order, Weight};
 use relive_rl::adders::{Adder, TransitionAdder};
 use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch, unlimited};
 use relive_rl::{Result, Saveable};
 use relive_table::TableConfig;
+use relive_tensor::Nest;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{check, share, whole};
@@ -162,6 +164,17 @@ impl OffPolicy {
     /// As [`plan_with`](Self::plan_with), with adders of transitions.
     pub(crate) fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
         self.plan_with(crew, learning, self.transitions(crew))
+    }
+
+    /// As [`plan`](Self::plan), for a policy that writes such extras.
+    pub(crate) fn plan_with_extras(
+        &self,
+        crew: &Crew,
+        learning: Flow<Progress>,
+        extras: Nest<ArraySpec>,
+    ) -> Result<Flow<Progress>> {
+        let adder = self.transitions(crew);
+        self.plan_with(crew, learning, move |client, table| Ok(adder(client, table)?.with_extras(&extras)))
     }
 
     /// Learns whenever it can, and otherwise acts, a step at a time, into a table by adders that `make` makes; a run that has recorded

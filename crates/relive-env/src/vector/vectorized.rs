@@ -65,6 +65,11 @@ impl<E: Environment> Vectorized<E> {
         &self.environments
     }
 
+    /// The environments, row by row, to look ahead in. Whoever steps in one restores it to where it was.
+    pub fn environments_mut(&mut self) -> &mut [E] {
+        &mut self.environments
+    }
+
     /// The environments, to be looked after one by one.
     pub fn into_environments(self) -> Vec<E> {
         self.environments

@@ -136,7 +136,8 @@ impl RolloutWorker {
     fn step(&mut self) -> Result<()> {
         let Self { environments, policy, observations, actions, extras, answers, rows, starts, .. } = self;
         starts.iter_mut().zip(rows).for_each(|(start, row)| *start = row.length == 0);
-        policy.act(&mut ActStep { observations, starts, actions, extras })?;
+        let at_hand = environments.environments_mut();
+        policy.act(&mut ActStep { observations, starts, actions, extras, environments: at_hand })?;
         environments.step(actions, observations, answers)?;
         self.steps += 1;
         for (number, (row, answer)) in self.rows.iter_mut().zip(&self.answers).enumerate() {

@@ -2,7 +2,7 @@
 
 use relive_client::blocking::{Client, TrajectoryWriter};
 use relive_client::{Column, Nest, Tensor, TrajectoryWriterOptions};
-use relive_env::{EnvironmentSpec, State, TimeStep, View};
+use relive_env::{ArraySpec, EnvironmentSpec, State, TimeStep, View};
 
 use super::Adder;
 use super::n_step::{NStepReturn, NStepWindow};
@@ -14,13 +14,15 @@ use crate::{Result, RlError, Saveable, state};
 /// episode, to the newest; and at the end of an episode those over fewer steps that end there, too. An episode of `T` steps gives
 /// `T + min(n, T) − 1` items.
 ///
-/// Rewards and discounts are [n-step returns](NStepReturn) in float32.
+/// Rewards and discounts are [n-step returns](NStepReturn) in float32. An item of an actor that has [more to tell](Self::with_extras) than its action
+/// has the extras of its first step.
 pub struct TransitionAdder {
     writer: TrajectoryWriter,
     table: String,
     priority: f64,
     observations: Rows,
     actions: Rows,
+    extras: Rows,
     window: NStepWindow,
     in_episode: bool,
 }
@@ -46,9 +48,17 @@ impl TransitionAdder {
             priority: 1.0,
             observations: Rows::new(&spec.observations),
             actions: Rows::new(&spec.actions),
+            extras: Rows::new(&Nest::None),
             window: NStepWindow::new(n, additional_discount),
             in_episode: false,
         })
+    }
+
+    /// For an actor that has such extras.
+    #[must_use]
+    pub fn with_extras(mut self, extras: &Nest<ArraySpec>) -> TransitionAdder {
+        self.extras = Rows::new(extras);
+        self
     }
 
     /// Writes an item of the `made.steps` steps before the observation `behind` rows before the newest.
@@ -60,13 +70,17 @@ impl TransitionAdder {
         let history = self.writer.history();
         let column = |path: &str, at: i64| -> Result<Column> { Ok(history.column(path)?.step(at)?) };
         let nest = |rows: &Rows, name: &str, at| rows.columns(name, |path| column(path, at));
-        let trajectory = Nest::dict([
+        let mut fields = vec![
             ("action", nest(&self.actions, "action", start)?),
             ("discount", Nest::Leaf(column("discount", -1)?)),
             ("next_observation", nest(&self.observations, "observation", end)?),
             ("observation", nest(&self.observations, "observation", start)?),
             ("reward", Nest::Leaf(column("reward", -1)?)),
-        ]);
+        ];
+        if self.extras.len() > 0 {
+            fields.push(("extras", nest(&self.extras, "extras", start)?));
+        }
+        let trajectory = Nest::dict(fields);
         let (writer, table, priority) = (&mut self.writer, &self.table, self.priority);
         until_there_is_room(|| writer.create_item(table, priority, trajectory.clone()))?;
         Ok(())
@@ -106,13 +120,28 @@ impl Adder for TransitionAdder {
         Ok(())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
+        self.add_with_extras(action, step, observation, View::empty())
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
+    fn add_with_extras(
+        &mut self,
+        action: View<'_>,
+        step: TimeStep,
+        observation: View<'_>,
+        extras: View<'_>,
+    ) -> Result<()> {
         if !self.in_episode {
             return Err(RlError::Order { call: "add", needs: "an episode that has begun with add_first" });
         }
+        if extras.num_leaves() != self.extras.len() {
+            let (got, expected) =
+                (format!("{} leaves", extras.num_leaves()), "as many as the adder was made for");
+            return Err(RlError::setting("extras", got, expected));
+        }
         let (action, observation) = (self.actions.tensors(action)?, self.observations.tensors(observation)?);
-        self.writer.append(&Nest::dict([("action", action)]))?;
+        self.append_action(action, self.extras.tensors(extras)?)?;
         self.writer.append_partial(&Nest::dict([("observation", observation)]))?;
         let made = self.window.push(step.reward as f32, step.discount as f32);
         self.create_item(made, 0)?;
@@ -146,7 +175,8 @@ impl Saveable for TransitionAdder {
         for _ in 0..self.window.len() {
             self.append_observation(&mut cells)?;
             let action = self.actions.restored(&mut cells)?;
-            self.writer.append(&Nest::dict([("action", action)]))?;
+            let extras = self.extras.restored(&mut cells)?;
+            self.append_action(action, extras)?;
         }
         self.append_observation(&mut cells)
     }
@@ -158,9 +188,19 @@ impl TransitionAdder {
         Ok(self.writer.append_partial(&Nest::dict([("observation", observation)]))?)
     }
 
+    /// Ends the row of an observation.
+    fn append_action(&mut self, action: Nest<Tensor>, extras: Nest<Tensor>) -> Result<()> {
+        let mut fields = vec![("action", action)];
+        if self.extras.len() > 0 {
+            fields.push(("extras", extras));
+        }
+        Ok(self.writer.append(&Nest::dict(fields))?)
+    }
+
     /// Values of so many steps, and of the observation after them.
     fn cells_of(&self, steps: usize) -> usize {
-        steps * (self.observations.len() + self.actions.len()) + self.observations.len()
+        let of_step = self.observations.len() + self.actions.len() + self.extras.len();
+        steps * of_step + self.observations.len()
     }
 
     /// The bytes of these values.
@@ -181,6 +221,7 @@ impl TransitionAdder {
             let at = -1 - position(behind);
             tell(&self.observations, "observation", at)?;
             tell(&self.actions, "action", at)?;
+            tell(&self.extras, "extras", at)?;
         }
         tell(&self.observations, "observation", -1)?;
         Ok(cells)

@@ -4,21 +4,23 @@ use relive_env::EnvironmentSpec;
 
 /// The columns of a transition, by the names that its items have.
 ///
-/// They are `action`, `discount`, `next_observation`, `observation` and `reward`, each a leaf or, where the environment has nests, a nest of
-/// leaves. In batches they come in this order.
+/// They are `action`, `discount`, `extras` (if there are any), `next_observation`, `observation` and `reward`, each a leaf or, where the
+/// environment has nests, a nest of leaves. In batches they come in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransitionColumns {
     /// Leaves of an action.
     pub actions: usize,
     /// Leaves of an observation.
     pub observations: usize,
+    /// Leaves of what the actor had to tell besides.
+    pub extras: usize,
 }
 
 impl TransitionColumns {
     /// The columns for an environment.
     #[must_use]
     pub fn of(spec: &EnvironmentSpec) -> Self {
-        Self { actions: spec.actions.len(), observations: spec.observations.len() }
+        Self { actions: spec.actions.len(), observations: spec.observations.len(), extras: 0 }
     }
 
     /// The first column of the action.
@@ -33,10 +35,16 @@ impl TransitionColumns {
         self.actions
     }
 
+    /// The first column of the extras.
+    #[must_use]
+    pub fn extras(self) -> usize {
+        self.actions + 1
+    }
+
     /// The first column of the observation that the steps lead to.
     #[must_use]
     pub fn next_observation(self) -> usize {
-        self.actions + 1
+        self.extras() + self.extras
     }
 
     /// The first column of the observation that they begin at.

@@ -319,13 +319,20 @@ impl Crew {
     /// # Errors
     /// An environment cannot tell its state, so that the run could not be saved.
     pub(crate) fn expect_saveable(&self) -> Result<()> {
+        self.expect_saved_states(
+            "an environment that can save its state, since there are to be checkpoints (without a thread of their own for actors, \
+             all native environments can)",
+        )
+    }
+
+    /// Whether the environments can [save](Environment::save) their states, as an agent needs it that looks ahead in them.
+    ///
+    /// # Errors
+    /// [`Unsuited`](RlError::Unsuited) with what was `expected` if they cannot.
+    pub fn expect_saved_states(&self, expected: &'static str) -> Result<()> {
         let Inner { make, environment, seed, .. } = &*self.0;
         let mut first = make(environment_seed(environment, *seed, Who::Actor(0)))?;
-        let unsaved = || RlError::Unsuited {
-            expected: "an environment that can save its state, since there are to be checkpoints (without a thread of their own for actors, \
-                       all native environments can)",
-            got: "none of its state to tell".to_owned(),
-        };
+        let unsaved = || RlError::Unsuited { expected, got: "none of its state to tell".to_owned() };
         first.save().map(drop).ok_or_else(unsaved)
     }
 

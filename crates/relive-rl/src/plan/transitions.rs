@@ -2,7 +2,8 @@
 
 use bytemuck::cast_slice_mut;
 use relive_client::SampleBatch;
-use relive_env::EnvironmentSpec;
+use relive_env::{ArraySpec, EnvironmentSpec};
+use relive_tensor::Nest;
 
 use crate::adders::TransitionColumns;
 use crate::{Features, Result};
@@ -20,6 +21,8 @@ pub struct Transitions {
     pub discounts: Vec<f32>,
     /// Where they end: `[batch, width of the observations]`.
     pub next_observations: Vec<f32>,
+    /// What the actor had to tell besides where they begin: `[batch, width of the extras]`.
+    pub extras: Vec<f32>,
     /// How likely each was to be sampled: `[batch]`.
     pub probabilities: Vec<f32>,
     /// Under which keys the table has them: `[batch]`.
@@ -27,6 +30,7 @@ pub struct Transitions {
     columns: TransitionColumns,
     of_observations: Features,
     of_actions: Features,
+    of_extras: Features,
     discount: f32,
     bytes: Vec<u8>,
 }
@@ -43,14 +47,26 @@ impl Transitions {
             rewards: Vec::new(),
             discounts: Vec::new(),
             next_observations: Vec::new(),
+            extras: Vec::new(),
             probabilities: Vec::new(),
             keys: Vec::new(),
             columns: TransitionColumns::of(spec),
             of_observations: Features::of(&spec.observations)?,
             of_actions: Features::of(&spec.actions)?,
+            of_extras: Features::of(&Nest::None)?,
             discount,
             bytes: Vec::new(),
         })
+    }
+
+    /// Those of an actor that has such extras.
+    ///
+    /// # Errors
+    /// Extras that are not numbers.
+    pub fn with_extras(mut self, extras: &Nest<ArraySpec>) -> Result<Transitions> {
+        self.of_extras = Features::of(extras)?;
+        self.columns.extras = extras.len();
+        Ok(self)
     }
 
     /// Takes over what is in batches, one behind the other: one of each table of a mixture.
@@ -67,6 +83,7 @@ impl Transitions {
         self.observations.resize(count * self.of_observations.width(), 0.0);
         self.next_observations.resize(count * self.of_observations.width(), 0.0);
         self.actions.resize(count * self.of_actions.width(), 0.0);
+        self.extras.resize(count * self.of_extras.width(), 0.0);
         let mut begin = 0;
         for batch in batches {
             self.read_at(begin, batch)?;
@@ -86,10 +103,11 @@ impl Transitions {
         let rows = begin..begin + batch.len();
         batch.gather_into(self.columns.reward(), cast_slice_mut(&mut self.rewards[rows.clone()]))?;
         batch.gather_into(self.columns.discount(), cast_slice_mut(&mut self.discounts[rows.clone()]))?;
-        let Self { columns, of_observations, of_actions, bytes, .. } = self;
+        let Self { columns, of_observations, of_actions, of_extras, bytes, .. } = self;
         for (first, features, out) in [
             (columns.observation(), &*of_observations, &mut self.observations),
             (columns.action(), &*of_actions, &mut self.actions),
+            (columns.extras(), of_extras, &mut self.extras),
             (columns.next_observation(), &*of_observations, &mut self.next_observations),
         ] {
             let width = features.width();

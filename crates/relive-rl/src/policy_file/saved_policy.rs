@@ -103,7 +103,8 @@ impl SavedPolicy {
     pub fn act(&mut self, observation: View<'_>, mut action: ViewMut<'_>) -> Result<()> {
         self.observations.row_mut(0).copy_from(observation)?;
         let Self { policy, observations, actions, extras, .. } = self;
-        policy.act(&mut ActStep { observations, starts: &[self.starts], actions, extras })?;
+        let (starts, environments) = (&[self.starts], &mut []);
+        policy.act(&mut ActStep { observations, starts, actions, extras, environments })?;
         self.starts = false;
         Ok(action.copy_from(self.actions.row(0))?)
     }

@@ -1,0 +1,45 @@
+//! The plan.
+
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Learn, Progress};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_table::TableConfig;
+
+use super::learner::MctsLearner;
+use super::policy::{MctsPolicy, extras};
+use super::{MctsConfig, MctsModel};
+use crate::actions::Discrete;
+
+impl Agent for MctsConfig {
+    fn name(&self) -> &'static str {
+        "mcts"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        MctsConfig::validate(self)
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.off_policy().table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(MctsPolicy::new(self, seat)?))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let extras = extras(Discrete::expect(crew.spec())?);
+        if self.model == MctsModel::Simulator {
+            crew.expect_saved_states(
+                "an environment that can save its state, since it looks ahead in it (all native environments can; the setting model = \
+                 \"learned\" needs none)",
+            )?;
+        }
+        let (learner, off_policy) = (crew.learner(MctsLearner::new(self, crew)?)?, self.off_policy());
+        off_policy.plan_with_extras(crew, off_policy.batches(crew)?.learn(learner), extras)
+    }
+}

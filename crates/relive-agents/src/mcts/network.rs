@@ -1,0 +1,65 @@
+//! The network of policy and value.
+
+use relive_env::EnvironmentSpec;
+use relive_nn::{Activation, Key, Layout, Network, Params, Scratch};
+use relive_rl::{Features, Result};
+
+use super::dynamics::Dynamics;
+use super::search::Judge;
+use super::{MctsConfig, MctsModel};
+use crate::actions::Discrete;
+use crate::settings;
+
+/// From an observation to a logit for each action, and the value behind them; and a learned model, if there is one.
+#[derive(Debug, Clone)]
+pub(super) struct Networks {
+    pub(super) features: Features,
+    pub(super) actions: Discrete,
+    pub(super) network: Network,
+    pub(super) dynamics: Option<Dynamics>,
+}
+
+impl Networks {
+    /// The networks for an environment with one discrete action, and their parameters to begin with.
+    pub(super) fn new(config: &MctsConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
+        let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
+        let outputs = actions.count.saturating_add(1);
+        settings::fits(features.width(), &config.hidden, outputs)?;
+        let mut layout = Layout::new();
+        let network = Network::builder(&mut layout, "policy_and_value", features.width());
+        let network = network.mlp(&config.hidden, Activation::Relu).linear(outputs).build();
+        let dynamics = match config.model {
+            MctsModel::Simulator => None,
+            MctsModel::Learned => {
+                let sizes = (features.width(), actions.count);
+                Some(Dynamics::new(&mut layout, sizes, &config.model_hidden)?)
+            }
+        };
+        Ok((Networks { features, actions, network, dynamics }, layout.init(key)))
+    }
+}
+
+/// A network at work.
+pub(super) struct Thought<'a> {
+    pub(super) network: &'a Network,
+    pub(super) params: &'a Params,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl Judge for Thought<'_> {
+    fn judge(&mut self, observation: &[f32], prior: &mut Vec<f32>) -> f32 {
+        let outputs = self.network.infer(self.params, observation, self.scratch);
+        let Some((value, logits)) = outputs.split_last() else { return 0.0 };
+        softmax(logits, prior);
+        *value
+    }
+}
+
+/// The probabilities of logits.
+pub(super) fn softmax(logits: &[f32], out: &mut Vec<f32>) {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    out.clear();
+    out.extend(logits.iter().map(|logit| (logit - most).exp()));
+    let sum: f32 = out.iter().sum();
+    out.iter_mut().for_each(|share| *share /= sum);
+}

@@ -1,0 +1,275 @@
+//! The search.
+
+use relive_nn::Stream;
+use relive_nn::losses::greedy;
+use relive_rl::Result;
+
+use super::model::Model;
+use super::noise::dirichlet;
+
+/// The settings of a search.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) simulations: usize,
+    pub(super) discount: f32,
+    pub(super) exploration: f32,
+    pub(super) noise_share: f32,
+    pub(super) noise_alpha: f32,
+}
+
+/// What a network thinks of an observation: it writes how likely each action is to be the best, and returns the value.
+pub(super) trait Judge {
+    fn judge(&mut self, observation: &[f32], prior: &mut Vec<f32>) -> f32;
+}
+
+/// The tree of one observation, in memory that is used again. The first node is the root.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    nodes: Vec<Node>,
+    /// The way of a simulation: nodes from the root on, and the actions between them.
+    path: Vec<usize>,
+    taken: Vec<usize>,
+    scores: Vec<f32>,
+    prior: Vec<f32>,
+    observation: Vec<f32>,
+}
+
+/// What an action has led to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Node {
+    prior: f32,
+    visits: f32,
+    /// Of all returns from here on, the reward of the way here included.
+    total: f32,
+    reward: f32,
+    /// That of the environment, on the way here.
+    discount: f32,
+    /// The first of the nodes of all actions here; none if it was not expanded.
+    children: Option<usize>,
+    is_terminal: bool,
+}
+
+impl Search {
+    /// Searches from where a model stands, which saw this observation. False if its episode is over there, so that there is nothing to search.
+    ///
+    /// A simulation follows the actions of the greatest `Q + c·P·√N/(n + 1)`, each of equal ones as likely, to a node that was not there before.
+    pub(super) fn run<M: Model>(
+        &mut self,
+        rules: &Rules,
+        model: &mut M,
+        judge: &mut impl Judge,
+        (observation, stream): (&[f32], &mut Stream),
+    ) -> Result<bool> {
+        self.nodes.clear();
+        self.nodes.push(Node::default());
+        judge.judge(observation, &mut self.prior);
+        if rules.noise_share > 0.0 {
+            let noise = dirichlet(self.prior.len(), rules.noise_alpha, stream);
+            let mixed = self.prior.iter_mut().zip(noise);
+            mixed.for_each(|(prior, noise)| *prior += rules.noise_share * (noise - *prior));
+        }
+        self.observation.resize(observation.len(), 0.0);
+        self.expand(0);
+        let root = model.save()?;
+        for _ in 0..rules.simulations {
+            let leaf = self.descend(rules.exploration, stream);
+            let value = match self.nodes[leaf].is_terminal {
+                true => Some(0.0),
+                false => {
+                    let value = self.look(leaf, model, judge)?;
+                    model.restore(&root)?;
+                    value
+                }
+            };
+            let Some(value) = value else { return Ok(false) };
+            self.back_up(value, rules.discount);
+        }
+        Ok(true)
+    }
+
+    /// How often each action of the root was taken, as shares.
+    pub(super) fn policy(&self) -> impl Iterator<Item = f32> {
+        let children = self.children(0);
+        let all: f32 = children.iter().map(|child| child.visits).sum();
+        children.iter().map(move |child| child.visits / all)
+    }
+
+    fn children(&self, node: usize) -> &[Node] {
+        let first = self.nodes[node].children.unwrap_or(self.nodes.len());
+        &self.nodes[first..(first + self.prior.len()).min(self.nodes.len())]
+    }
+
+    /// Makes a node for each action, by the prior.
+    fn expand(&mut self, node: usize) {
+        self.nodes[node].children = Some(self.nodes.len());
+        self.nodes.extend(self.prior.iter().map(|prior| Node { prior: *prior, ..Node::default() }));
+    }
+
+    /// The way to a node that was not expanded.
+    fn descend(&mut self, exploration: f32, stream: &mut Stream) -> usize {
+        let mut node = 0;
+        self.path.clear();
+        self.taken.clear();
+        self.path.push(node);
+        while let Some(first) = self.nodes[node].children {
+            let spread = exploration * self.nodes[node].visits.sqrt();
+            let mut scores = std::mem::take(&mut self.scores);
+            scores.clear();
+            scores.extend(self.children(node).iter().map(|child| child.score(spread)));
+            let action = greedy(&scores, stream);
+            self.scores = scores;
+            node = first + action;
+            self.path.push(node);
+            self.taken.push(action);
+        }
+        node
+    }
+
+    /// What the model says of the last node of the way, which is expanded unless an episode ends with it; its value. None if an episode began on the
+    /// way: that of the root was over.
+    fn look<M: Model>(&mut self, leaf: usize, model: &mut M, judge: &mut impl Judge) -> Result<Option<f32>> {
+        for action in &self.taken {
+            let answer = model.step(*action, &mut self.observation)?;
+            if answer.first() {
+                return Ok(None);
+            }
+            let node = &mut self.nodes[leaf];
+            #[expect(clippy::cast_possible_truncation, reason = "returns are sums of float32")]
+            let (reward, discount) = (answer.reward as f32, answer.discount as f32);
+            (node.reward, node.discount, node.is_terminal) = (reward, discount, answer.last());
+        }
+        let value = match self.nodes[leaf].is_terminal {
+            true => 0.0,
+            false => judge.judge(&self.observation, &mut self.prior),
+        };
+        let node = &mut self.nodes[leaf];
+        // What is not finite ends a simulation; whoever acts there is told of it by the environment.
+        let is_finite = [value, node.reward, node.discount].iter().all(|number| number.is_finite());
+        if !is_finite {
+            *node = Node { prior: node.prior, is_terminal: true, ..Node::default() };
+            return Ok(Some(0.0));
+        }
+        if !node.is_terminal {
+            self.expand(leaf);
+        }
+        Ok(Some(value))
+    }
+
+    /// Adds what was found to all nodes of the way.
+    fn back_up(&mut self, value: f32, discount: f32) {
+        let mut found = value;
+        for node in self.path.iter().rev() {
+            let node = &mut self.nodes[*node];
+            found = node.reward + discount * node.discount * found;
+            node.total += found;
+            node.visits += 1.0;
+        }
+    }
+}
+
+impl Node {
+    fn score(&self, spread: f32) -> f32 {
+        let mean = if self.visits > 0.0 { self.total / self.visits } else { 0.0 };
+        mean + spread * self.prior / (self.visits + 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_env::{Action, Buffer, Environment};
+    use relive_nn::Key;
+    use relive_rl::Features;
+
+    use super::super::model::Simulator;
+    use super::*;
+
+    /// Knows nothing.
+    struct Even;
+
+    impl Judge for Even {
+        fn judge(&mut self, _: &[f32], prior: &mut Vec<f32>) -> f32 {
+            prior.clear();
+            prior.resize(3, 1.0 / 3.0);
+            0.0
+        }
+    }
+
+    const RULES: Rules =
+        Rules { simulations: 200, discount: 0.99, exploration: 1.0, noise_share: 0.0, noise_alpha: 1.0 };
+
+    #[test]
+    fn the_winning_action_is_found_and_the_environment_stays_where_it_is() {
+        for seed in 0..20 {
+            let mut environment = relive_env::make("catch/0", seed).unwrap();
+            let spec = environment.spec().clone();
+            let features = Features::of(&spec.observations).unwrap();
+            let mut row = Buffer::for_nest(&spec.observations, 1).unwrap();
+            environment.reset(row.row_mut(0)).unwrap();
+            let mut observation = vec![0.0; features.width()];
+            let (mut search, mut stream) = (Search::default(), Key::from_seed(seed).stream());
+            let mut reward = 0.0;
+            for _ in 0..9 {
+                features.write(row.row(0), &mut observation);
+                let before = environment.save();
+                let mut model =
+                    Simulator { environment: &mut environment, features: &features, row: &mut row };
+                assert!(search.run(&RULES, &mut model, &mut Even, (&observation, &mut stream)).unwrap());
+                assert_eq!(environment.save(), before);
+                let policy: Vec<f32> = search.policy().collect();
+                assert!((policy.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+                let best = i64::try_from(greedy(&policy, &mut stream)).unwrap();
+                reward = environment.step(Action::Discrete(best), row.row_mut(0)).unwrap().reward;
+            }
+            assert!(reward > 0.0, "seed {seed}");
+            let mut model = Simulator { environment: &mut environment, features: &features, row: &mut row };
+            let is_searched = search.run(&RULES, &mut model, &mut Even, (&observation, &mut stream)).unwrap();
+            assert!(!is_searched, "the episode is over");
+        }
+    }
+
+    /// Two actions that end everything, of which the second earns 1.
+    struct Choice;
+
+    impl Model for Choice {
+        type State = ();
+
+        fn save(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn restore(&mut self, (): &()) -> Result<()> {
+            Ok(())
+        }
+
+        fn step(&mut self, action: usize, _: &mut [f32]) -> Result<relive_env::TimeStep> {
+            Ok(relive_env::TimeStep::termination(f64::from(u8::from(action == 1))))
+        }
+    }
+
+    /// Prefers the first action.
+    struct Wrong;
+
+    impl Judge for Wrong {
+        fn judge(&mut self, _: &[f32], prior: &mut Vec<f32>) -> f32 {
+            prior.clear();
+            prior.extend([0.75, 0.25]);
+            0.0
+        }
+    }
+
+    #[test]
+    fn visits_are_those_of_the_formula() {
+        let mut search = Search::default();
+        let mut visits = |simulations| {
+            let rules = Rules { simulations, ..RULES };
+            let mut stream = Key::from_seed(1).stream();
+            search.run(&rules, &mut Choice, &mut Wrong, (&[0.0], &mut stream)).unwrap();
+            search.children(0).iter().map(|child| child.visits).collect::<Vec<_>>()
+        };
+        // At first all scores are 0, as nothing was visited; with seed 1 the first action is drawn. Then 0.75·√1/2 against 0.25·√1/1;
+        // 0.75·√2/3 against 0.25·√2; 0.75·√3/3 = 0.43 against 0.25·√3 = 0.43, and so on until the second is taken, which has Q = 1 from then on.
+        assert_eq!(visits(2).iter().sum::<f32>(), 2.0);
+        let [first, second] = visits(50)[..] else { panic!("two actions") };
+        assert!(second > 40.0 && first >= 1.0, "{first} {second}");
+    }
+}
