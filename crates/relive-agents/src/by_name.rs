@@ -7,19 +7,38 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Everything that goes by an agent's name, from one list: its name, its settings, and what it is in a few words.
+/// What an agent is, in a few words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// By which it is asked for.
+    pub name: &'static str,
+    /// Where it was described first.
+    pub paper: &'static str,
+    /// Which actions it takes: `discrete`, `continuous` for an array of numbers, or `any` of both.
+    pub actions: &'static str,
+    /// What its tables hold.
+    pub replay: &'static str,
+    /// How it learns.
+    pub text: &'static str,
+}
+
+/// Everything that goes by an agent's name, from one list: its name, its settings, its paper, its actions, what its tables hold, and how it
+/// learns.
 macro_rules! agents {
-    ($($name:literal, $config:ty, $about:literal;)*) => {
+    ($($name:literal, $config:ty, $paper:literal, $actions:literal, $replay:literal, $text:literal;)*) => {
         /// The names of all agents.
         pub const NAMES: &[&str] = &[$($name),*];
 
         const EXPECTED: &str = concat!("one of" $(, " ", $name)*);
 
-        /// What the agent of a name is, in a few words; none if there is no such agent.
+        /// What the agent of a name is; none if there is no such agent.
         #[must_use]
-        pub fn about(name: &str) -> Option<&'static str> {
+        pub fn about(name: &str) -> Option<About> {
             match name {
-                $($name => Some($about),)*
+                $($name => {
+                    let (paper, actions, replay, text) = ($paper, $actions, $replay, $text);
+                    Some(About { name: $name, paper, actions, replay, text })
+                })*
                 _ => None,
             }
         }
@@ -56,23 +75,23 @@ macro_rules! agents {
 }
 
 agents! {
-    "a2c", crate::A2cConfig, "Advantage actor-critic, for discrete actions and arrays of numbers";
-    "a3c", crate::A3cConfig, "Asynchronous advantage actor-critic, for discrete actions and arrays of numbers";
-    "apex", crate::ApexConfig, "Ape-X DQN: many actors that differ in how much they explore";
-    "appo", crate::AppoConfig, "Asynchronous proximal policy optimisation: PPO whose workers run ahead";
-    "d4pg", crate::D4pgConfig, "DDPG with a distribution of returns, for arrays of numbers";
-    "ddpg", crate::DdpgConfig, "Deep deterministic policy gradient, for arrays of numbers";
-    "dmpo", crate::DmpoConfig, "MPO with a distribution of returns, for arrays of numbers";
-    "dqfd", crate::DqfdConfig, "DQN from demonstrations beside what it sees itself";
-    "dqn", crate::DqnConfig, "Deep Q-network: double Q-learning, transitions over several steps, prioritised replay";
-    "impala", crate::ImpalaConfig, "Actor-critic whose workers run ahead, corrected by V-trace; with a memory";
-    "mcts", crate::MctsConfig, "Search in the environment or a learned model, guided by what it has taught a network";
-    "mpo", crate::MpoConfig, "Maximum a posteriori policy optimisation, for arrays of numbers";
-    "ppo", crate::PpoConfig, "Proximal policy optimisation, for discrete actions and arrays of numbers";
-    "r2d2", crate::R2d2Config, "Q-learning with a memory, for discrete actions";
-    "r2d3", crate::R2d3Config, "R2D2 from demonstrations beside what it sees itself";
-    "sac", crate::SacConfig, "Soft actor-critic, for arrays of numbers";
-    "td3", crate::Td3Config, "Twin delayed DDPG, for arrays of numbers";
+    "a2c", crate::A2cConfig, "Mnih et al. 2016", "any", "none", "Advantage actor-critic";
+    "a3c", crate::A3cConfig, "Mnih et al. 2016", "any", "none", "Asynchronous advantage actor-critic: each worker computes gradients";
+    "apex", crate::ApexConfig, "Horgan et al. 2018", "discrete", "transitions, prioritised", "DQN of many actors that differ in how much they explore";
+    "appo", crate::AppoConfig, "Schulman et al. 2017, Espeholt et al. 2018", "any", "none", "PPO whose workers run ahead";
+    "d4pg", crate::D4pgConfig, "Barth-Maron et al. 2018", "continuous", "transitions", "DDPG with a distribution of returns";
+    "ddpg", crate::DdpgConfig, "Lillicrap et al. 2016", "continuous", "transitions", "Deep deterministic policy gradient";
+    "dmpo", crate::DmpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "MPO with a distribution of returns";
+    "dqfd", crate::DqfdConfig, "Hester et al. 2018", "discrete", "transitions and demonstrations", "DQN from demonstrations beside what it sees itself";
+    "dqn", crate::DqnConfig, "Mnih et al. 2015, van Hasselt et al. 2016", "discrete", "transitions, prioritised", "Deep Q-network: double Q-learning over several steps";
+    "impala", crate::ImpalaConfig, "Espeholt et al. 2018", "any", "none", "Actor-critic with a memory whose workers run ahead, corrected by V-trace";
+    "mcts", crate::MctsConfig, "Silver et al. 2018", "discrete", "transitions", "Search in the environment or a learned model, guided by a network";
+    "mpo", crate::MpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "Maximum a posteriori policy optimisation";
+    "ppo", crate::PpoConfig, "Schulman et al. 2017", "any", "none", "Proximal policy optimisation";
+    "r2d2", crate::R2d2Config, "Kapturowski et al. 2019", "discrete", "sequences, prioritised", "Q-learning with a memory";
+    "r2d3", crate::R2d3Config, "Paine et al. 2019", "discrete", "sequences and demonstrations", "R2D2 from demonstrations beside what it sees itself";
+    "sac", crate::SacConfig, "Haarnoja et al. 2018", "continuous", "transitions", "Soft actor-critic";
+    "td3", crate::Td3Config, "Fujimoto et al. 2018", "continuous", "transitions", "Twin delayed DDPG";
 }
 
 /// The default settings with those that are given in their place.
@@ -86,10 +105,20 @@ fn made<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
     };
     let given: Map<String, Value> = serde_json::from_str(settings).map_err(refused)?;
     let mut all: Map<String, Value> = serde_json::from_str(&text(&A::default())).map_err(refused)?;
-    all.extend(given);
+    merge(&mut all, given);
     // By way of text, in which numbers keep their digits.
     let agent: A = serde_json::from_str(&Value::Object(all).to_string()).map_err(refused)?;
     Ok(Arc::new(agent))
+}
+
+/// Puts settings in the place of others; of groups of settings those that are given.
+fn merge(all: &mut Map<String, Value>, given: Map<String, Value>) {
+    for (name, value) in given {
+        match (all.get_mut(&name), value) {
+            (Some(Value::Object(group)), Value::Object(given)) => merge(group, given),
+            (_, value) => drop(all.insert(name, value)),
+        }
+    }
 }
 
 fn text(settings: &impl Serialize) -> String {

@@ -28,7 +28,7 @@ pub mod weights;
 
 pub use a2c::A2cConfig;
 pub use a3c::A3cConfig;
-pub use by_name::{NAMES, about, from_json, preset};
+pub use by_name::{About, NAMES, about, from_json, preset};
 pub use dpg::{D4pgConfig, DdpgConfig, Td3Config};
 pub use dqn::{DqnConfig, DqnLoss};
 pub use epsilon_greedy::EpsilonGreedy;

@@ -302,3 +302,50 @@ fn a_saved_run_is_resumed_only_by_the_same() {
         assert!(stderr.contains(expected), "{stderr}");
     }
 }
+
+#[test]
+fn agents_are_listed_with_their_settings() {
+    let listed = succeeds(&["rl", "agents"]);
+    for name in ["dqn", "ppo", "r2d2", "impala", "mcts"] {
+        assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
+    }
+    let all: Value = serde_json::from_str(&succeeds(&["rl", "agents", "--json"])).unwrap();
+    let r2d2 = all.as_array().unwrap().iter().find(|agent| agent["name"] == "r2d2").unwrap();
+    assert_eq!((&r2d2["actions"], &r2d2["paper"]), (&"discrete".into(), &"Kapturowski et al. 2019".into()));
+    let settings = succeeds(&["rl", "agents", "dqfd", "--env", "deep_sea/0"]);
+    assert!(
+        settings.contains("demonstrations.ratio = 0.5") && settings.contains("epsilon = 0.02"),
+        "{settings}"
+    );
+    let (code, _, stderr) = outcome(&["rl", "agents", "nobody"]);
+    assert!(code == Some(2) && stderr.contains("nobody"), "{stderr}");
+}
+
+#[test]
+fn recorded_episodes_are_learned_from_and_shown() {
+    let data = folder();
+    let record = ["rl", "record", "--env", "deep_sea/0", "--out", text(&data), "--episodes", "3"];
+    let told = succeeds(&[&record[..], &["--policy", "demonstrator"]].concat());
+    assert!(told.starts_with("3 episodes, 30 steps, mean return 0.99"), "{told}");
+    let (code, _, stderr) = outcome(&record);
+    assert!(code == Some(2) && stderr.contains("not empty"), "{stderr}");
+
+    let (config, figures) = (small(), file(".json", ""));
+    let train =
+        ["rl", "train", "dqn", "--env", "deep_sea/0", "--config", text(&config), "--json", text(&figures)];
+    succeeds(
+        &[&train[..], &["--data", text(&data), "--learner-steps", "20", "--set", "min_replay_size=1"]]
+            .concat(),
+    );
+    let offline = json(&figures);
+    assert_eq!((&offline["env_steps"], &offline["learner_steps"]), (&0.into(), &20.into()));
+    let (code, _, stderr) = outcome(&[&train[..], &["--data", text(&data)]].concat());
+    assert!(code == Some(2) && stderr.contains("--learner-steps"), "{stderr}");
+    let (code, _, stderr) = outcome(&[&train[..], &["--data", "/nowhere", "--learner-steps", "1"]].concat());
+    assert!(code.is_some_and(|code| code > 0) && stderr.contains("/nowhere"), "{stderr}");
+
+    let shown = format!("demonstrations.folder={}", text(&data));
+    let dqfd = ["rl", "train", "dqfd", "--env", "deep_sea/0", "--steps", "100", "--config", text(&config)];
+    succeeds(&[&dqfd[..], &["--set", &shown, "--set", "demonstrations.ratio=0.25"]].concat());
+    std::fs::remove_dir_all(data).unwrap();
+}

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Kind, Result};
 fn agents() -> impl TypedValueParser<Value = &'static str> {
     let values = NAMES.iter().map(|name| {
         let value = PossibleValue::new(*name);
-        about(name).map_or(value.clone(), |about| value.help(about))
+        about(name).map_or(value.clone(), |about| value.help(about.text))
     });
     PossibleValuesParser::new(values).map(|given| *NAMES.iter().find(|name| **name == given).unwrap_or(&""))
 }
@@ -65,7 +65,7 @@ impl AgentOptions {
             let told = |error: relive_rl::RlError| Failure::usage(format!("{whose}: {error}"));
             // Alone, for an error that names it.
             of_json(&json(&changes)?).map_err(told)?;
-            settings.extend(changes);
+            merge(&mut settings, changes);
         }
         Ok(of_json(&json(&settings)?)?)
     }
@@ -100,7 +100,25 @@ fn setting(key: &str, value: &str) -> toml::Table {
     let parsed = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
     let parsed = parsed.and_then(|mut table| table.remove("value"));
     let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    toml::Table::from_iter([(key.to_owned(), value)])
+    // A setting of a group has its name behind a dot, as in demonstrations.ratio.
+    match key.split_once('.') {
+        Some((group, name)) => toml::Table::from_iter([(group.to_owned(), setting_of(name, value))]),
+        None => toml::Table::from_iter([(key.to_owned(), value)]),
+    }
+}
+
+fn setting_of(name: &str, value: toml::Value) -> toml::Value {
+    toml::Value::Table(toml::Table::from_iter([(name.to_owned(), value)]))
+}
+
+/// Puts settings in the place of others; of groups of settings those that are given.
+fn merge(all: &mut toml::Table, given: toml::Table) {
+    for (name, value) in given {
+        match (all.get_mut(&name), value) {
+            (Some(toml::Value::Table(group)), toml::Value::Table(given)) => merge(group, given),
+            (_, value) => drop(all.insert(name, value)),
+        }
+    }
 }
 
 fn key_and_value(text: &str) -> std::result::Result<(String, String), String> {
@@ -118,6 +136,7 @@ fn json(settings: &toml::Table) -> Result<serde_json::Value> {
 fn strip_nulls(mut settings: serde_json::Value) -> serde_json::Value {
     if let Some(fields) = settings.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
+        fields.values_mut().for_each(|value| *value = strip_nulls(value.take()));
     }
     settings
 }

@@ -1,6 +1,7 @@
 //! `relive rl`: agents.
 
 mod agent;
+mod agents;
 mod board;
 mod bsuite_log;
 mod figures;
@@ -8,6 +9,7 @@ mod options;
 mod plot;
 mod processes;
 mod reach;
+mod record;
 mod records;
 mod runs;
 mod shown;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{plot, sweep, top, train, worker};
+use super::{agents, plot, record, sweep, top, train, worker};
 use crate::failure::Result;
 
 /// Options of `relive rl`.
@@ -18,6 +18,10 @@ pub(crate) struct Options {
 enum What {
     /// Train an agent in an environment
     Train(Box<train::Options>),
+    /// List the agents, or the settings of one
+    Agents(agents::Options),
+    /// Record episodes, to learn from them without acting or as demonstrations
+    Record(record::Options),
     /// Train an agent in several environments with several seeds, some runs at a time
     Sweep(sweep::Options),
     /// Act for a run that learns elsewhere
@@ -31,6 +35,8 @@ enum What {
 pub(crate) fn run(options: &Options) -> Result {
     match &options.what {
         What::Train(options) => train::run(options),
+        What::Agents(options) => agents::run(options),
+        What::Record(options) => record::run(options),
         What::Sweep(options) => sweep::run(options),
         What::Worker(options) => worker::run(options),
         What::Top(options) => top::run(options),

@@ -39,6 +39,9 @@ pub(crate) struct Options {
     executor: Executor,
     #[command(flatten)]
     length: Length,
+    /// A folder of recorded episodes (relive rl record) to learn from instead of acting; needs --learner-steps
+    #[arg(long, value_name = "DIR", requires = "learner_steps")]
+    data: Option<PathBuf>,
     #[command(flatten)]
     evaluate: Evaluate,
     #[command(flatten)]
@@ -170,8 +173,10 @@ impl Options {
         let checkpoints = self.saved.checkpoint_dir.clone();
         Ok(RunOptions {
             environment: self.env.clone(),
-            env_steps: self.length.steps,
+            // Who learns from data makes no steps in the environment.
+            env_steps: if self.data.is_some() { 0 } else { self.length.steps },
             learner_steps: self.length.learner_steps,
+            data: self.data.clone(),
             seed: self.seed,
             actors: self.executor.actors(),
             processes: self.executor.processes()?,

@@ -1,0 +1,75 @@
+//! `relive rl record`: episodes on disk.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use relive_env::{Environment, RandomPolicy};
+use relive_rl::recorded::{self, RecordedEpisode};
+use relive_rl::{RlError, SavedPolicy};
+
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// Options of `relive rl record`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The environment
+    #[arg(long, value_name = "NAME")]
+    env: String,
+    /// Who acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy
+    #[arg(long, value_name = "WHO", default_value = "random")]
+    policy: String,
+    /// Episodes
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    episodes: u64,
+    /// Everything random follows from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The folder, which must not have a recording yet
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Who acts.
+enum Actor {
+    Random(Box<RandomPolicy>),
+    Demonstrator,
+    Trained(Box<SavedPolicy>),
+}
+
+pub(crate) fn run(options: &Options) -> Result {
+    if options.out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        let text = format!("--out {}: it is not empty; give a new folder", options.out.display());
+        return Err(Failure::usage(text));
+    }
+    let mut environment = relive_env::make(&options.env, options.seed).map_err(RlError::from)?;
+    let mut actor = match options.policy.as_str() {
+        "random" => Actor::Random(Box::new(RandomPolicy::new(&environment.spec().actions, options.seed))),
+        "demonstrator" => Actor::Demonstrator,
+        file => {
+            let loaded = SavedPolicy::load(file, &relive_agents::from_json);
+            Actor::Trained(Box::new(loaded.map_err(|error| Failure::from(error).of("--policy"))?))
+        }
+    };
+    let episodes = (0..options.episodes).map(|_| played(&mut environment, &mut actor));
+    let episodes = episodes.collect::<std::result::Result<Vec<_>, RlError>>()?;
+    recorded::save(&options.out, environment.spec(), &episodes)
+        .map_err(|error| Failure::from(error).of("--out"))?;
+    let steps: usize = episodes.iter().map(|episode| episode.answers.len()).sum();
+    #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+    let mean = episodes.iter().map(RecordedEpisode::episode_return).sum::<f64>() / episodes.len() as f64;
+    let (count, place) = (episodes.len(), options.out.display());
+    output::line(&format!("{count} episodes, {steps} steps, mean return {mean:.3}: {place}"))?;
+    Ok(())
+}
+
+fn played(environment: &mut dyn Environment, actor: &mut Actor) -> relive_rl::Result<RecordedEpisode> {
+    match actor {
+        Actor::Random(policy) => RecordedEpisode::play(environment, |_, _, action| Ok(policy.act(action)?)),
+        Actor::Demonstrator => RecordedEpisode::demonstrated(environment),
+        Actor::Trained(policy) => {
+            policy.begin_episode();
+            RecordedEpisode::play(environment, |_, observation, action| policy.act(observation, action))
+        }
+    }
+}
