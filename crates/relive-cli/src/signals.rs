@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first one ends the server in order, the second one at once.
+//! SIGINT and SIGTERM: the first one ends a server or a run in order, the second one at once.
 
 use std::io;
 
@@ -33,12 +33,30 @@ impl Signals {
         });
     }
 
+    /// Tells `stop` at the first signal, and ends the process at the second.
+    async fn stop(mut self, stop: impl FnOnce()) {
+        let name = self.next().await.name;
+        crate::output::complain(&format!("{name}: ending the run; send it again to end at once"));
+        stop();
+        std::process::exit(self.next().await.exit_code);
+    }
+
     async fn next(&mut self) -> Caught {
         tokio::select! {
             _ = self.interrupt.recv() => Caught { name: "SIGINT", exit_code: 130 },
             _ = self.terminate.recv() => Caught { name: "SIGTERM", exit_code: 143 },
         }
     }
+}
+
+/// From now on the first signal tells `stop` on a thread of its own, and the second one ends the process.
+pub(crate) fn stop_in_order(stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let signals = runtime.block_on(async { Signals::catch() })?;
+    std::thread::Builder::new()
+        .name("relive-signals".to_owned())
+        .spawn(move || runtime.block_on(signals.stop(stop)))
+        .map(drop)
 }
 
 /// A signal, and the exit code by which shells know it.

@@ -161,7 +161,7 @@ impl<T: Clone + Send + 'static> Flow<T> {
         let shared = Shared { upstream, copies, max_lead: max_lead.max(1), is_over: false };
         let shared = Arc::new(Mutex::new(shared));
         std::array::from_fn(|number| {
-            let node = Node::new(format!("copy {number} of {N}"), vec![Arc::clone(&input)]);
+            let node = Node::queue(format!("copy {number} of {N}"), vec![Arc::clone(&input)]);
             let copy = Duplicate { shared: Arc::clone(&shared), number, node: Arc::clone(&node) };
             Flow::new(copy, node, metrics.clone())
         })

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
-use crate::node::{Counted, Node};
+use crate::node::{Counted, Measured, Node};
 use crate::par::Taken;
 use crate::pull::{Polled, Pull, Stop, Tagged, Turn, Waits};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
@@ -168,6 +168,23 @@ impl<T: 'static> Flow<T> {
     pub fn named(self, name: &str) -> Flow<T> {
         self.node.rename(name);
         self
+    }
+
+    /// Counts the bytes of what the operator gives that was added last, as this function tells them: [`monitor`](Self::monitor) shows them. A graph
+    /// that goes on from a checkpoint counts from 0 again.
+    ///
+    /// ```
+    /// use relive_flow::Flow;
+    ///
+    /// let mut lines = Flow::from_iter("lines", ["one", "three"]).measured(|line| line.len());
+    /// lines.next().transpose()?;
+    /// assert_eq!(lines.monitor().operators()[0].bytes, Some(3));
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn measured(self, bytes: impl FnMut(&T) -> usize + Send + 'static) -> Flow<T> {
+        let node = Arc::clone(&self.node);
+        self.within(|pull| Measured::new(pull, node, bytes))
     }
 
     /// The next item, waiting for it. None at the end, after which it must not be called again.

@@ -45,6 +45,16 @@ impl Operator {
         self.nodes.iter().map(|node| node.errors()).sum()
     }
 
+    /// Bytes of those items, in all shards together, if they are measured.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        self.nodes.iter().filter_map(|node| node.bytes()).reduce(u64::saturating_add)
+    }
+
+    /// Items that lie in it until they are asked for, in all shards together, if it is an operator in which they do.
+    pub(crate) fn queued(&self) -> Option<u64> {
+        self.nodes.iter().filter_map(|node| node.queued()).reduce(u64::saturating_add)
+    }
+
     /// For how long it has been asked for an item and had none, in the shard that has waited longest.
     pub(crate) fn waits(&self) -> Option<Duration> {
         self.nodes.iter().filter_map(|node| node.waits()).max()

@@ -45,6 +45,11 @@ pub struct OperatorStatus {
     pub shards: Option<usize>,
     /// Items that it has given.
     pub items: u64,
+    /// Bytes of those items; none if nobody has said how many an item has, by [`Flow::measured`].
+    pub bytes: Option<u64>,
+    /// Items that lie in it until they are asked for; none if it is no operator in which they do, as `prefetch`, `gather_async`, `gather_sync` and
+    /// copies are. Where shards fail and begin anew it is too low.
+    pub queued: Option<u64>,
     /// Errors that it has given.
     pub errors: u64,
     /// For how long it has been asked for an item and had none, in the shard that has waited longest; none if it is not so.
@@ -66,8 +71,8 @@ impl Monitor {
     /// let mut flow = Flow::from_iter("numbers", 0..9).batch(2);
     /// flow.step()?;
     /// assert_eq!(flow.monitor().to_json(), r#"[
-    /// {"name":"numbers","inputs":[],"shards":null,"items":2,"errors":0,"waits_s":null},
-    /// {"name":"batch(2)","inputs":[0],"shards":null,"items":1,"errors":0,"waits_s":null}
+    /// {"name":"numbers","inputs":[],"shards":null,"items":2,"bytes":null,"queued":null,"errors":0,"waits_s":null},
+    /// {"name":"batch(2)","inputs":[0],"shards":null,"items":1,"bytes":null,"queued":null,"errors":0,"waits_s":null}
     /// ]"#);
     /// # Ok::<(), relive_flow::FlowError>(())
     /// ```
@@ -93,6 +98,8 @@ fn status(operator: Operator) -> OperatorStatus {
         name: operator.name().to_string(),
         shards: operator.shards(),
         items: operator.items(),
+        bytes: operator.bytes(),
+        queued: operator.queued(),
         errors: operator.errors(),
         waits: operator.waits(),
         inputs: operator.inputs,
@@ -100,14 +107,16 @@ fn status(operator: Operator) -> OperatorStatus {
 }
 
 fn json(status: &OperatorStatus) -> String {
-    let OperatorStatus { name, inputs, shards, items, errors, waits } = status;
+    let OperatorStatus { name, inputs, shards, items, bytes, queued, errors, waits } = status;
     let name = quoted(name);
-    let shards = shards.map_or("null".to_owned(), |shards| shards.to_string());
-    let waits = waits.map_or("null".to_owned(), |waits| waits.as_secs_f64().to_string());
+    let or_null = |number: Option<String>| number.unwrap_or("null".to_owned());
+    let shards = or_null(shards.map(|shards| shards.to_string()));
+    let [bytes, queued] = [bytes, queued].map(|number| or_null(number.map(|number| number.to_string())));
+    let waits = or_null(waits.map(|waits| waits.as_secs_f64().to_string()));
     let inputs: Vec<String> = inputs.iter().map(ToString::to_string).collect();
     let inputs = inputs.join(",");
     format!(
-        r#"{{"name":{name},"inputs":[{inputs}],"shards":{shards},"items":{items},"errors":{errors},"waits_s":{waits}}}"#
+        r#"{{"name":{name},"inputs":[{inputs}],"shards":{shards},"items":{items},"bytes":{bytes},"queued":{queued},"errors":{errors},"waits_s":{waits}}}"#
     )
 }
 

@@ -25,6 +25,10 @@ pub(crate) struct Node {
     /// Items that have left it. Only who pulls writes.
     items: AtomicU64,
     errors: AtomicU64,
+    /// Bytes of those items, counted by who knows how large they are; see [`NOT_MEASURED`].
+    bytes: AtomicU64,
+    /// Whether what it has pulled lies in it, item for item, until it is asked for.
+    is_queue: bool,
     /// Since when it has been asked for an item and had none, in nanoseconds since the program's first wait; 0 if it is not so.
     waits_since: AtomicU64,
 }
@@ -56,6 +60,9 @@ impl ShardNodes {
     }
 }
 
+/// Bytes of items that nobody measures.
+const NOT_MEASURED: u64 = u64::MAX;
+
 /// The moment that waits are counted from.
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -66,18 +73,23 @@ fn now() -> u64 {
 
 impl Node {
     pub(crate) fn new(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
-        Self::over(name, inputs, None)
+        Arc::new(Self::over(name, inputs, None))
     }
 
-    /// An operator that pulls from shards.
-    pub(crate) fn of_shards(name: impl Into<String>, shards: Arc<ShardNodes>) -> Arc<Self> {
-        Self::over(name, Vec::new(), Some(shards))
+    /// An operator in which items lie until they are asked for: as many come out as go in.
+    pub(crate) fn queue(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
+        Arc::new(Self { is_queue: true, ..Self::over(name, inputs, None) })
     }
 
-    fn over(name: impl Into<String>, inputs: Vec<Arc<Node>>, shards: Option<Arc<ShardNodes>>) -> Arc<Self> {
+    /// An operator that pulls from shards, in which items lie as in a [`queue`](Self::queue) or not.
+    pub(crate) fn of_shards(name: impl Into<String>, shards: Arc<ShardNodes>, is_queue: bool) -> Arc<Self> {
+        Arc::new(Self { is_queue, ..Self::over(name, Vec::new(), Some(shards)) })
+    }
+
+    fn over(name: impl Into<String>, inputs: Vec<Arc<Node>>, shards: Option<Arc<ShardNodes>>) -> Self {
         let [items, errors, waits_since] = [const { AtomicU64::new(0) }; 3];
-        let name = RwLock::new(Arc::from(name.into()));
-        Arc::new(Self { name, inputs, shards, items, errors, waits_since })
+        let (name, bytes) = (RwLock::new(Arc::from(name.into())), AtomicU64::new(NOT_MEASURED));
+        Self { name, inputs, shards, items, errors, bytes, is_queue: false, waits_since }
     }
 
     pub(crate) fn name(&self) -> Arc<str> {
@@ -102,6 +114,30 @@ impl Node {
 
     pub(crate) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the items that have left it, if they are measured.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        Some(self.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != NOT_MEASURED)
+    }
+
+    /// From now on the bytes of its items are counted.
+    fn begin_bytes(&self) {
+        self.bytes.store(self.bytes().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Counts the bytes of an item. Only who pulls calls it.
+    fn add_bytes(&self, bytes: usize) {
+        let sum = self.bytes().unwrap_or(0).saturating_add(bytes as u64).min(NOT_MEASURED - 1);
+        self.bytes.store(sum, Ordering::Relaxed);
+    }
+
+    /// Items that lie in it until they are asked for, if it is such an operator. Those that are taken or made meanwhile may count or not.
+    pub(crate) fn queued(&self) -> Option<u64> {
+        let gone = self.items() + self.errors();
+        let ends = self.shards.iter().flat_map(|shards| shards.ends());
+        let come = ends.chain(self.inputs.iter().cloned()).map(|input| input.items() + input.errors());
+        self.is_queue.then(|| come.sum::<u64>().saturating_sub(gone))
     }
 
     /// For how long it has been asked for an item and had none.
@@ -234,5 +270,33 @@ impl<T: Send, P: Pull<T>> Pull<T> for Counted<T, P> {
             checkpoint.holds(usize::from(self.kept.is_some()));
             self.node.call(None, self.node.items(), || self.pull.checkpoint(checkpoint))?
         })
+    }
+}
+
+/// Counts the bytes of what an operator gives.
+pub(crate) struct Measured<T, F> {
+    pull: Box<dyn Pull<T>>,
+    node: Arc<Node>,
+    bytes: F,
+}
+
+impl<T, F: FnMut(&T) -> usize + Send> Measured<T, F> {
+    pub(crate) fn new(pull: Box<dyn Pull<T>>, node: Arc<Node>, bytes: F) -> Self {
+        node.begin_bytes();
+        Self { pull, node, bytes }
+    }
+}
+
+impl<T, F: FnMut(&T) -> usize + Send> Pull<T> for Measured<T, F> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        let polled = self.pull.poll_next(turn);
+        if let Poll::Ready(Some(Ok(tagged))) = &polled {
+            self.node.add_bytes((self.bytes)(&tagged.item));
+        }
+        polled
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        self.pull.checkpoint(checkpoint)
     }
 }

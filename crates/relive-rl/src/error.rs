@@ -128,9 +128,9 @@ pub enum RlError {
         /// Why, as it has told.
         text: String,
     },
-    /// There is another learner for the run on this server.
+    /// There is another driver of the run on this server.
     #[error(
-        "another learner is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \
+        "another driver is at work on this server's run; end it, or use another server. One that was killed is held for ended after {} s \
          without a sign of it", LEARNER_SILENCE.as_secs()
     )]
     OtherLearner,

@@ -88,7 +88,7 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));
     all.extend(crate::continuous::all());
     all.push((
-        Arc::new(A3cConfig { hidden: vec![16], ..A3cConfig::default() }),
+        Arc::new(A3cConfig(A2cConfig { hidden: vec![16], ..A2cConfig::default() })),
         &["CartPole-v1", "Pendulum-v1"],
     ));
     all

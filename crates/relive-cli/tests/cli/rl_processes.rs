@@ -260,12 +260,12 @@ fn who_waits_says_so_and_there_is_one_learner() {
         assert!(told, "{args:?} has ended without {expected}");
         child
     };
-    let mut worker = waiting(&worker, "no learner is at work: waiting for one");
+    let mut worker = waiting(&worker, "no driver is at work: waiting for one");
     worker.kill().unwrap();
     let mut driver = waiting(&train, "the run waits for ");
     let (code, _, stderr) = outcome(&train);
     assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("another learner is at work on this server's run"), "{stderr}");
+    assert!(stderr.contains("another driver is at work on this server's run"), "{stderr}");
     driver.kill().unwrap();
     for mut child in [worker, driver] {
         child.wait().unwrap();

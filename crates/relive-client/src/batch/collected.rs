@@ -96,6 +96,23 @@ impl SampleBatch {
         }
     }
 
+    /// Bytes of all data, decoded; of samples that make no batch as they are stored.
+    pub fn size_bytes(&self) -> usize {
+        let of =
+            |sizes: &mut dyn Iterator<Item = Option<usize>>| sizes.flatten().fold(0, usize::saturating_add);
+        match &self.content {
+            Content::Planned { batch, .. } => {
+                of(&mut batch.columns().iter().map(|column| column.size_bytes(self.len())))
+            }
+            Content::Gathered(batch) => {
+                of(&mut batch.columns().iter().map(|column| column.column.size_bytes(self.len())))
+            }
+            Content::Apart { .. } => {
+                of(&mut self.samples().iter().map(|sample| Some(sample.encoded_size_bytes())))
+            }
+        }
+    }
+
     /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

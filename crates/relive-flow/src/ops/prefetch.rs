@@ -62,6 +62,6 @@ impl<T: Send + 'static> Flow<T> {
         }
         let (node, metrics) = (self.node.clone(), self.metrics.clone());
         let stream = Prefetch::Waits(ShardFlow::one(&name, self));
-        Flow::new(Ahead { stream, depth }, crate::node::Node::new(name, vec![node]), metrics)
+        Flow::new(Ahead { stream, depth }, crate::node::Node::queue(name, vec![node]), metrics)
     }
 }

@@ -227,12 +227,12 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     fn gathered<U: Send + 'static, P: Pull<U> + 'static>(
         self,
-        name: &str,
+        (name, is_queue): (&str, bool),
         pull: impl FnOnce(Crew<T>) -> P,
     ) -> Flow<U> {
         let name = format!("{name} of {} shards", self.plans.len());
         let crew = Crew::of(self);
-        let node = Node::of_shards(name, Arc::clone(&crew.nodes));
+        let node = Node::of_shards(name, Arc::clone(&crew.nodes), is_queue);
         let metrics = crew.metrics.clone();
         Flow::new(pull(crew), node, metrics)
     }
@@ -241,7 +241,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// taken: what changes meanwhile holds for all of it.
     #[must_use]
     pub fn gather_sync(self) -> Flow<T> {
-        self.gathered("gather_sync", |crew| {
+        self.gathered(("gather_sync", true), |crew| {
             let rounds = Rounds { crew, round: Vec::new(), is_asked: false };
             GatherSync { rounds, ready: Vec::new().into_iter() }
         })
@@ -250,7 +250,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// The rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are left out.
     #[must_use]
     pub fn batch_across_shards(self) -> Flow<Vec<T>> {
-        self.gathered("batch_across_shards", |crew| {
+        self.gathered(("batch_across_shards", false), |crew| {
             Across(Rounds { crew, round: Vec::new(), is_asked: false })
         })
     }
@@ -258,7 +258,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Items of all shards as they come; those of one shard keep their order. On [`Executor::Serial`](super::Executor::Serial) the shards have their turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
-        self.gathered("gather_async", |crew| GatherAsync::new(crew, mode, Taken::AsTheyCome))
+        self.gathered(("gather_async", true), |crew| GatherAsync::new(crew, mode, Taken::AsTheyCome))
     }
 
     /// Each shard as a flow of its own, which works up to `depth` items ahead.
@@ -268,7 +268,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let alone = |plan| ParFlow { plans: vec![plan], executor: executor.clone(), on_failure };
         let mode = Async { depth, resubmit: Resubmit::Before };
         let flow = |shard: ParFlow<T, S>| {
-            shard.gathered("gather_async", |crew| GatherAsync::new(crew, mode, Taken::InTurn))
+            shard.gathered(("gather_async", true), |crew| GatherAsync::new(crew, mode, Taken::InTurn))
         };
         plans.into_iter().map(|plan| flow(alone(plan))).collect()
     }

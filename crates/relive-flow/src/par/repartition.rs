@@ -214,7 +214,7 @@ impl<T: Send + 'static> Place<T> {
         let (node, metrics) = {
             let exchange = self.exchange.lock();
             let name = format!("repartition({})", exchange.new.len());
-            (Node::of_shards(name, Arc::clone(&exchange.old.nodes)), exchange.old.metrics.clone())
+            (Node::of_shards(name, Arc::clone(&exchange.old.nodes), false), exchange.old.metrics.clone())
         };
         Flow::new(NewShard(Arc::clone(self)), node, metrics)
     }

@@ -192,9 +192,31 @@ fn a_monitor_is_told_as_json() {
     joined.step().unwrap();
     let told = joined.monitor().to_json();
     let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines[1], r#"{"name":"items","inputs":[],"shards":2,"items":2,"errors":0,"waits_s":null},"#);
-    let waiting =
-        r#"{"name":"a \"table\"\u000a\\","inputs":[],"shards":null,"items":0,"errors":0,"waits_s":0."#;
+    assert_eq!(
+        lines[1],
+        r#"{"name":"items","inputs":[],"shards":2,"items":2,"bytes":null,"queued":null,"errors":0,"waits_s":null},"#
+    );
+    let waiting = r#"{"name":"a \"table\"\u000a\\","inputs":[],"shards":null,"items":0,"bytes":null,"queued":null,"errors":0,"waits_s":0."#;
     assert!(lines[3].starts_with(waiting), "{told}");
     assert_eq!((lines.len(), lines[0], lines[6]), (7, "[", "]"));
+}
+
+#[test]
+fn bytes_and_what_lies_in_queues_are_told() {
+    let words = ParFlow::from_items(&Executor::Serial, ["a", "bcd", "ef", "g"], 2);
+    let words = words.on_each(|words, _| words.measured(|word| word.len()));
+    let mut rounds = words.gather_sync();
+    assert_eq!(rounds.next().unwrap().unwrap(), "a");
+    let of = |name: &str, flow: &Flow<&str>| {
+        let operators = flow.monitor().operators();
+        let found = operators.iter().find(|one| one.name.starts_with(name)).unwrap();
+        (found.items, found.bytes, found.queued)
+    };
+    // Both shards have made theirs, and one was given.
+    assert_eq!(of("items", &rounds), (2, Some(4), None));
+    assert_eq!(of("gather_sync", &rounds), (1, None, Some(1)));
+
+    let [mut ahead, behind] = Flow::from_iter("numbers", ["x", "y", "z"]).duplicate(3);
+    (0..2).for_each(|_| drop(ahead.next().unwrap().unwrap()));
+    assert_eq!((of("copy 0", &ahead).2, of("copy 1", &behind).2), (Some(0), Some(2)));
 }

@@ -57,6 +57,16 @@ pub struct Episode {
 }
 
 impl Rollout {
+    /// Bytes of what was seen, done and answered.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let of = |buffer: &Buffer| -> usize {
+            (0..buffer.num_leaves()).filter_map(|leaf| buffer.leaf_bytes(leaf)).map(<[u8]>::len).sum()
+        };
+        let answers = size_of_val(self.answers.as_slice());
+        of(&self.observations) + of(&self.actions) + of(&self.extras) + answers
+    }
+
     /// Rollouts of as many steps as one: the rows of the first, then those of the second, and so on.
     ///
     /// # Errors

@@ -169,7 +169,7 @@ impl Crew {
                 serving.iter().for_each(|serving| serving.note(&rollout.acted));
                 Ok::<_, RlError>(rollout)
             });
-            acted.named("act")
+            acted.named("act").measured(Rollout::size_bytes)
         });
         for shard in rollouts.shards() {
             self.begin(&shard)?;

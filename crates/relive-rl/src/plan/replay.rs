@@ -67,7 +67,7 @@ impl Crew {
         let (waits, count) = (in_turn.is_none(), i64::try_from(batch_size).unwrap_or(i64::MAX));
         let batches = Flow::from_pull(&name, Batches { batches, in_turn, count });
         let batches = if waits { batches.prefetch(BATCHES_AHEAD) } else { batches };
-        Ok(batches.try_for_each(|batch| batch).named("batches"))
+        Ok(batches.try_for_each(|batch| batch).named("batches").measured(SampleBatch::size_bytes))
     }
 }
 

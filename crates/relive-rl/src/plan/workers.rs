@@ -66,10 +66,12 @@ impl Workers<Rollout> {
     pub fn sync(self) -> Result<Flow<Rollout>> {
         Ok(match self.crew.place() {
             Place::Here { .. } => {
-                self.flow.batch_across_shards().try_for_each(Rollout::side_by_side).named("side by side")
+                let rounds = self.flow.batch_across_shards().try_for_each(Rollout::side_by_side);
+                rounds.named("side by side").measured(Rollout::size_bytes)
             }
             Place::Driver(driver) => {
-                driver.rounds(self.crew.layouts()?).try_for_each(Rollout::side_by_side).named("side by side")
+                let rounds = driver.rounds(self.crew.layouts()?).try_for_each(Rollout::side_by_side);
+                rounds.named("side by side").measured(Rollout::size_bytes)
             }
             Place::Worker { serving, .. } => {
                 serving.rounds(self.flow.gather_sync());

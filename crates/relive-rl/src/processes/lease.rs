@@ -1,4 +1,4 @@
-//! One learner for a run: the one item of a table says who learns, and that it still does.
+//! One driver for a run: the one item of a table says who learns, and that it still does.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -146,7 +146,7 @@ impl Drop for Lease {
     /// Leaves the place, if that can be: without it the next one waits for the silence.
     fn drop(&mut self) {
         if let Err(error) = self.leave() {
-            tracing::debug!("the place of the learner is not left: {error}");
+            tracing::debug!("the place of the driver is not left: {error}");
         }
     }
 }
@@ -155,7 +155,7 @@ impl Drop for Lease {
 fn expect_silence(client: &Client, first: Sign, times: Times, stop: &Stop) -> Result<()> {
     let silence = times.silence.as_secs_f64();
     tracing::info!(
-        "there was a learner before, which has not ended in order: waiting {silence} s for signs of it"
+        "there was a driver before, which has not ended in order: waiting {silence} s for signs of it"
     );
     let since = Instant::now();
     while since.elapsed() < times.silence {
@@ -197,7 +197,7 @@ pub(super) fn read(client: &Client) -> Result<Option<Sign>> {
     }
 }
 
-const WHAT: &str = "a learner's sign of life";
+const WHAT: &str = "a driver's sign of life";
 
 #[cfg(test)]
 mod tests {

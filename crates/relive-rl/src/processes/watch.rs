@@ -88,7 +88,7 @@ impl Watch {
         }
         match wanting {
             Some(Wanting::Server) => tracing::info!("the server does not answer: waiting for it"),
-            Some(Wanting::Driver) => tracing::info!("no learner is at work: waiting for one"),
+            Some(Wanting::Driver) => tracing::info!("no driver is at work: waiting for one"),
             None => tracing::info!("going on"),
         }
         self.told = wanting;

@@ -16,7 +16,7 @@ mod tally;
 mod train;
 
 pub(crate) use options::is_due;
-pub use options::{Checkpoints, Evaluation, Processes, RunOptions, Watch};
+pub use options::{Begun, Checkpoints, Evaluation, Processes, RunOptions, Watch};
 pub use report::{EpisodeReport, LearnerReport, Report};
 pub use session::Trained;
 pub use shown::{Graph, look};

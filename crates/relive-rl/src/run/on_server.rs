@@ -7,7 +7,7 @@ use relive_client::blocking::Client;
 use relive_table::TableConfig;
 
 use super::session::{self, Session, Tables, Trained};
-use super::{Report, RunOptions, is_due};
+use super::{Report, RunOptions};
 use crate::plan::MakeEnvironment;
 use crate::processes::{Lease, Missed, TIMES, tables, watched};
 use crate::{Agent, Result, RlError};
@@ -81,25 +81,14 @@ impl OnServer<'_> {
 fn advance(session: &mut Session, options: &RunOptions, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
     // From the beginning, so that a checkpoint of the server is one of a run, and everybody knows of what.
     session.save()?;
-    let (mut saved_at, mut is_shown) = (Instant::now(), false);
-    while !session.is_done(options) {
-        let before = session.steps(options);
-        if !session.advance(options, on_report)? {
-            break;
-        }
-        let now = session.steps(options);
-        is_shown = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
-        if is_shown {
-            session.evaluate(on_report)?;
-        }
+    let mut saved_at = Instant::now();
+    session.run(options, on_report, &mut |session, _| {
         if saved_at.elapsed() >= SAVE_EVERY {
             session.save()?;
             saved_at = Instant::now();
         }
-    }
-    if !is_shown {
-        session.evaluate(on_report)?;
-    }
+        Ok(())
+    })?;
     session.save()
 }
 

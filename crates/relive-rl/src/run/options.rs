@@ -36,6 +36,30 @@ pub struct RunOptions {
     pub checkpoints: Option<Checkpoints>,
     /// Is shown the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,
+    /// Is told when the plan of the run stands, and workers have something to join.
+    pub begun: Option<Begun>,
+}
+
+/// Is told when the plan of a run stands.
+#[derive(Clone)]
+pub struct Begun(Arc<dyn Fn() + Send + Sync>);
+
+impl Begun {
+    /// `begun` is called then; again when the run begins anew, as after the loss of its server.
+    #[must_use]
+    pub fn new(begun: impl Fn() + Send + Sync + 'static) -> Begun {
+        Begun(Arc::new(begun))
+    }
+
+    pub(crate) fn tell(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Begun")
+    }
 }
 
 /// The actors of a run are processes around the server of its tables.

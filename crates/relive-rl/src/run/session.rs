@@ -12,6 +12,7 @@ use relive_table::{Snapshot, TableConfig};
 
 use super::identity::Identity;
 use super::kept::Kept;
+use super::options::Begun;
 use super::saved::{self, Folder};
 use super::seeds::{Who, actor_key, environment_seed};
 use super::shown::{self, Graph, Position, Showing};
@@ -134,6 +135,7 @@ impl Session {
         let published = published.transpose()?;
         let is_seen = options.watch.is_some() || options.processes.is_some();
         let showing = is_seen.then(|| Showing::new(&client, &identity));
+        options.begun.iter().for_each(Begun::tell);
         Ok(Session {
             engine,
             client,
@@ -155,12 +157,12 @@ impl Session {
     }
 
     /// Steps that evaluations and checkpoints are counted by: those in the environment, or of the learner where there are to be none.
-    pub(super) fn steps(&self, options: &RunOptions) -> u64 {
+    fn steps(&self, options: &RunOptions) -> u64 {
         if options.env_steps == 0 { self.tally.learner_steps() } else { self.tally.env_steps() }
     }
 
     /// Whether it has made all steps that it was to make.
-    pub(super) fn is_done(&self, options: &RunOptions) -> bool {
+    fn is_done(&self, options: &RunOptions) -> bool {
         match options.learner_steps {
             Some(most) if self.tally.learner_steps() >= most => true,
             Some(_) if options.env_steps == 0 => false,
@@ -169,11 +171,7 @@ impl Session {
     }
 
     /// Pulls at the plan once; whether the run goes on.
-    pub(super) fn advance(
-        &mut self,
-        options: &RunOptions,
-        on_report: &mut dyn FnMut(&Report),
-    ) -> Result<bool> {
+    fn advance(&mut self, options: &RunOptions, on_report: &mut dyn FnMut(&Report)) -> Result<bool> {
         let lag = self.version_lag();
         let Session { plan, published, showing, tally, .. } = self;
         let (monitor, position) = (plan.monitor(), Position::of(tally, lag));
@@ -212,7 +210,31 @@ impl Session {
         Ok(true)
     }
 
-    pub(super) fn evaluate(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
+    /// Pulls at the plan until all steps are made, or the run is to stop, with evaluations on the way and one at the end. After each pull
+    /// `after` gets the session, and the [steps](Self::steps) before it and now.
+    pub(super) fn run(
+        &mut self,
+        options: &RunOptions,
+        on_report: &mut dyn FnMut(&Report),
+        after: &mut dyn FnMut(&mut Session, [u64; 2]) -> Result<()>,
+    ) -> Result<()> {
+        let mut is_shown = false;
+        while !self.is_done(options) {
+            let before = self.steps(options);
+            if !self.advance(options, on_report)? {
+                break;
+            }
+            let now = self.steps(options);
+            is_shown = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
+            if is_shown {
+                self.evaluate(on_report)?;
+            }
+            after(self, [before, now])?;
+        }
+        if is_shown { Ok(()) } else { self.evaluate(on_report) }
+    }
+
+    fn evaluate(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
         let Some((evaluation, worker)) = &mut self.evaluator else { return Ok(()) };
         let count = usize::try_from(evaluation.episodes).unwrap_or(usize::MAX);
         for episode in worker.episodes(count)? {

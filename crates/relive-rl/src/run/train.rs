@@ -54,27 +54,20 @@ fn train_here(
     if let Some(folder) = folder.as_ref().filter(|_| is_resumed) {
         folder.announce(session.env_steps());
     }
-    let mut is_shown = false;
-    while !session.is_done(options) {
-        let before = session.steps(options);
-        if !session.advance(options, on_report)? {
-            break;
+    session.run(options, on_report, &mut |session, [before, now]| {
+        let Some(folder) = folder.as_ref().filter(|folder| is_due(folder.every(), before, now)) else {
+            return Ok(());
+        };
+        let snapshot = session.checkpoint(folder)?;
+        if options.actors == 0 {
+            // The run that goes on takes the same way as one that is resumed, and so gives the same numbers.
+            *session = begin(Some(snapshot))?;
         }
-        let now = session.steps(options);
-        is_shown = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
-        if is_shown {
-            session.evaluate(on_report)?;
-        }
-        if let Some(folder) = folder.as_ref().filter(|folder| is_due(folder.every(), before, now)) {
-            let snapshot = session.checkpoint(folder)?;
-            if options.actors == 0 {
-                // The run that goes on takes the same way as one that is resumed, and so gives the same numbers.
-                session = begin(Some(snapshot))?;
-            }
-        }
-    }
-    if !is_shown {
-        session.evaluate(on_report)?;
+        Ok(())
+    })?;
+    if let Some(folder) = folder.as_ref().filter(|_| options.stop.is_stopped()) {
+        // Nothing of what was done until then is lost.
+        session.checkpoint(folder)?;
     }
     session.end()
 }

@@ -10,6 +10,7 @@ mod histogram;
 mod history;
 mod look;
 mod metrics;
+mod plan;
 mod process;
 mod prometheus;
 mod resources;

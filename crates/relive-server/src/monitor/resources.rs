@@ -11,10 +11,11 @@ use http::{HeaderName, StatusCode};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     ("dashboard.js", include_str!("page/dashboard.js")),
     ("charts.js", include_str!("page/charts.js")),
     ("limiter.js", include_str!("page/limiter.js")),
+    ("plan.js", include_str!("page/plan.js")),
     ("table.js", include_str!("page/table.js")),
     ("format.js", include_str!("page/format.js")),
 ];

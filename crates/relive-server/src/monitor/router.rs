@@ -6,7 +6,7 @@ use axum::Router;
 use axum::routing::get;
 
 use super::history::History;
-use super::{Monitor, events, health, histogram, metrics, resources};
+use super::{Monitor, events, health, histogram, metrics, plan, resources};
 
 /// What handlers share.
 #[derive(Debug, Clone)]
@@ -27,5 +27,6 @@ pub(super) fn router(monitor: &Monitor, history: &Arc<History>) -> Router {
         .route("/readyz", get(health::readyz))
         .route("/events", get(events::events))
         .route("/histograms", get(histogram::histograms))
+        .route("/plan", get(plan::plan))
         .with_state(view)
 }

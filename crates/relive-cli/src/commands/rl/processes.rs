@@ -38,7 +38,7 @@ pub(super) struct Executor {
     /// Workers that act beside the thread that learns; 0: that thread acts, too, in turn [default: 0, and 2 on threads and processes]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=64))]
     actors: Option<u8>,
-    /// Serves the run's tables at this IP address and port, where workers may join [default: a free port of this machine]; on processes
+    /// Serves the run's tables at this IP address, or localhost, and port, where workers may join [default: a free port of this machine]; on processes
     #[arg(long, value_name = "ADDR", value_parser = config::parse_socket, conflicts_with = "server")]
     listen: Option<SocketAddr>,
     /// Keeps the run's tables on a server that is there already, host:port; on processes

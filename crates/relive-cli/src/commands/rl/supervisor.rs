@@ -1,13 +1,14 @@
 //! Workers that `relive rl train` starts on this machine.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use relive_rl::run::Stop;
+use relive_rl::run::{Begun, Stop};
 
 use crate::failure::{Failure, Kind, Result};
 use crate::security::ClientSecurity;
@@ -27,18 +28,20 @@ pub(super) struct Supervisor {
     is_over: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<String>>>,
     stop: Stop,
+    is_begun: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Supervisor {
-    /// Starts so many workers of the run on the server at an address.
+    /// Starts so many workers of the run on the server at an address, once it is told that the run has [begun](Self::begun).
     pub(super) fn start(actors: usize, address: &str, security: &ClientSecurity) -> Result<Supervisor> {
         let broken = |error: std::io::Error| {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
         };
         let program = std::env::current_exe().map_err(broken)?;
-        let (is_over, failure, stop) = (Arc::default(), Arc::default(), Stop::new());
-        let mut supervisor = Supervisor { is_over, failure, stop, threads: Vec::new() };
+        let (is_over, failure, is_begun) = (Arc::default(), Arc::default(), Arc::default());
+        let mut supervisor =
+            Supervisor { is_over, failure, stop: Stop::new(), is_begun, threads: Vec::new() };
         for number in 0..actors {
             let mut command = Command::new(&program);
             command.args([
@@ -50,18 +53,34 @@ impl Supervisor {
                 "--number",
                 &number.to_string(),
             ]);
-            command.args(security.arguments()).stdin(Stdio::piped()).stdout(Stdio::null());
-            let first = Running::start(&mut command).map_err(broken)?;
+            // Ctrl-C in a terminal is for this process, which ends the workers when the run is saved.
+            command.args(security.arguments()).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
             let (is_over, failure) = (Arc::clone(&supervisor.is_over), Arc::clone(&supervisor.failure));
-            let stop = supervisor.stop.clone();
+            let (is_begun, stop) = (Arc::clone(&supervisor.is_begun), supervisor.stop.clone());
             supervisor.threads.push(std::thread::spawn(move || {
-                if let Err(text) = watch(number, first, &mut command, &is_over) {
+                while !is_begun.load(Ordering::Relaxed) {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    std::thread::park();
+                }
+                if let Err(text) = watch(number, &mut command, &is_over) {
                     failure.lock().get_or_insert(text);
                     stop.stop();
                 }
             }));
         }
         Ok(supervisor)
+    }
+
+    /// What is told that the run has begun.
+    pub(super) fn begun(&self) -> Begun {
+        let is_begun = Arc::clone(&self.is_begun);
+        let threads: Vec<Thread> = self.threads.iter().map(|thread| thread.thread().clone()).collect();
+        Begun::new(move || {
+            is_begun.store(true, Ordering::Relaxed);
+            threads.iter().for_each(Thread::unpark);
+        })
     }
 
     /// What ends the run early, which is told when a worker cannot go on.
@@ -81,6 +100,7 @@ impl Supervisor {
 
     fn join(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
         for thread in self.threads.drain(..) {
             // A panic was printed, and the child ends with its standard input.
             let _ = thread.join();
@@ -120,13 +140,12 @@ impl Running {
     }
 }
 
-/// Starts a worker anew whenever it ends before the run does; why it cannot be.
-fn watch(
-    number: usize,
-    mut running: Running,
-    command: &mut Command,
-    is_over: &AtomicBool,
-) -> std::result::Result<(), String> {
+/// Starts a worker, and starts it anew whenever it ends before the run does; why it cannot be.
+fn watch(number: usize, command: &mut Command, is_over: &AtomicBool) -> std::result::Result<(), String> {
+    let start = |command: &mut Command| {
+        Running::start(command).map_err(|error| format!("worker {number} cannot be started: {error}"))
+    };
+    let mut running = start(command)?;
     let mut ends: Vec<Instant> = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         let ended = running.child.try_wait().map_err(|error| format!("worker {number}: {error}"))?;
@@ -138,7 +157,7 @@ fn watch(
         if status.success() {
             std::thread::sleep(LOOK_EVERY);
             if !is_over.load(Ordering::Relaxed) {
-                running = Running::start(command).map_err(|error| format!("worker {number}: {error}"))?;
+                running = start(command)?;
             }
             continue;
         }
@@ -153,7 +172,7 @@ fn watch(
             ));
         }
         tracing::warn!("worker {number} has ended by {}: starting it anew", told(status));
-        running = Running::start(command).map_err(|error| format!("worker {number}: {error}"))?;
+        running = start(command)?;
     }
     running.end();
     Ok(())

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::processes::Reach;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
-use crate::units::parse_seconds;
+use crate::units::{bytes, parse_seconds};
 
 /// Options of `relive rl top`.
 #[derive(Debug, Args)]
@@ -49,6 +49,8 @@ struct Operator {
     inputs: Vec<usize>,
     shards: Option<usize>,
     items: u64,
+    bytes: Option<u64>,
+    queued: Option<u64>,
     errors: u64,
     waits_s: Option<f64>,
 }
@@ -99,7 +101,7 @@ impl Before {
         let seconds = self.at.replace(Instant::now()).map(|at| at.elapsed().as_secs_f64());
         let lag = shown.version_lag.map_or_else(String::new, |lag| format!(", acts {lag} versions behind"));
         let mut text = format!(
-            "{} in {}: {} steps, {} learner steps{lag}\n{:>3}  {:<44} {:>12} {:>10} {:>7} {:>8}\n",
+            "{} in {}: {} steps, {} learner steps{lag}\n{:>3}  {:<44} {:>12} {:>10} {:>10} {:>7} {:>7} {:>8}\n",
             shown.agent,
             shown.environment,
             shown.env_steps,
@@ -108,6 +110,8 @@ impl Before {
             "operator",
             "items",
             "items/s",
+            "bytes",
+            "queue",
             "errors",
             "waits"
         );
@@ -119,8 +123,10 @@ impl Before {
             });
             let waits = operator.waits_s.map_or_else(String::new, |waits| format!("{waits:.1} s"));
             let (rate, items, errors) = (rate.unwrap_or_default(), operator.items, operator.errors);
+            let size = operator.bytes.map_or_else(String::new, bytes);
+            let queued = operator.queued.map_or_else(String::new, |queued| queued.to_string());
             text += &format!(
-                "{number:>3}  {:<44} {items:>12} {rate:>10} {errors:>7} {waits:>8}\n",
+                "{number:>3}  {:<44} {items:>12} {rate:>10} {size:>10} {queued:>7} {errors:>7} {waits:>8}\n",
                 named(operator)
             );
         }

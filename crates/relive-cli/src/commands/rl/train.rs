@@ -23,6 +23,7 @@ use super::supervisor::Supervisor;
 use crate::config;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
+use crate::signals;
 
 /// Options of `relive rl train`.
 #[derive(Debug, Args)]
@@ -125,6 +126,9 @@ pub(crate) fn run(options: &Options) -> Result {
     let loggers = options.records.begin(&about, is_resumed)?;
     let workers = options.executor.supervisor(board.as_ref())?;
     run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
+    run.begun = workers.as_ref().map(Supervisor::begun);
+    let stop = run.stop.clone();
+    signals::stop_in_order(move || stop.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
     let trained = options.train(&agent, &run, loggers);
     let ended = workers.map_or(Ok(()), Supervisor::end);
     // A worker that cannot go on ends the run, which then tells what it has.
@@ -184,6 +188,7 @@ impl Options {
             evaluation: self.evaluate.options(),
             checkpoints: checkpoints.map(|folder| Checkpoints { folder, every: self.saved.checkpoint_every }),
             watch: board.map(Board::watch),
+            ..RunOptions::default()
         })
     }
 

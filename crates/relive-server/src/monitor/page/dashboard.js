@@ -2,6 +2,7 @@
 
 import { html } from "/charts.js";
 import { ago, bytes, count, plural, rate, short, time } from "/format.js";
+import { showPlan } from "/plan.js";
 import { Table } from "/table.js";
 
 // Tables that are unfolded at first.
@@ -37,6 +38,7 @@ function show(facts) {
   showServer(facts, server);
   showTrouble(server);
   showChanges(facts.at, server.changes);
+  showPlan(find("plan"), facts.at, server.tables.some((table) => table.name === "plan"));
   last = facts;
   document.body.dataset.ready = "yes";
 }

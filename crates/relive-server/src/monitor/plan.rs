@@ -1,0 +1,40 @@
+//! `/plan`: the plan of the run whose tables these are, as the run writes it into one of them every second.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use relive_engine::Engine;
+use serde_json::Value;
+
+use super::router::View;
+
+/// The table whose newest item is the plan: an identity, and beside it the plan as JSON, both as bytes.
+pub(super) const TABLE: &str = "plan";
+const COLUMN: usize = 1;
+
+/// A plan that is larger is not shown: that of an agent has some kilobytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+pub(super) async fn plan(State(view): State<View>) -> Response {
+    let Some(services) = view.monitor.services() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the server has no tables yet\n").into_response();
+    };
+    match newest(services.engine()).await {
+        Some(plan) => Json(plan).into_response(),
+        None => (StatusCode::NOT_FOUND, "no run shows its plan here\n").into_response(),
+    }
+}
+
+/// None if there is no such table, or if what is in it is something else.
+async fn newest(engine: &Engine) -> Option<Value> {
+    let table = engine.table(TABLE).ok()?;
+    let page = table.items(0, 1);
+    let found = table.get_items(&[page.items.first()?.data.key]).await.ok()?;
+    let trajectory = &found.first()?.as_ref()?.item.trajectory;
+    if trajectory.encoded_size_bytes() > MAX_BYTES {
+        return None;
+    }
+    let column = trajectory.decode_column(COLUMN).ok()?;
+    serde_json::from_slice(&column.to_vec::<u8>().ok()?).ok()
+}
