@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::search::Rules;
 use crate::off_policy::OffPolicy;
-use crate::settings::{check, layers, positive, share};
+use crate::settings::{bsuite_family, check, layers, positive, share};
 
 /// Most simulations of one step, each of which makes a node for every action.
 const MAX_SIMULATIONS: usize = 1 << 16;
@@ -85,10 +85,16 @@ impl Default for MctsConfig {
 }
 
 impl MctsConfig {
-    /// Settings for an environment by its name: the defaults.
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
     #[must_use]
-    pub fn for_environment(_: &str) -> MctsConfig {
-        MctsConfig::default()
+    pub fn for_environment(name: &str) -> MctsConfig {
+        match bsuite_family(name) {
+            // What there is to earn is too far for one search: the noise leads on, where a network without it soon says what it did before.
+            Some("deep_sea" | "deep_sea_stochastic") => {
+                MctsConfig { noise_share: 0.25, ..MctsConfig::default() }
+            }
+            _ => MctsConfig::default(),
+        }
     }
 
     /// Those of the replay table, and of how it is filled.
@@ -147,7 +153,9 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_told() {
         type Change = fn(&mut MctsConfig);
-        assert!(MctsConfig::for_environment("catch/0").validate().is_ok());
+        for name in ["catch/0", "deep_sea/0"] {
+            assert!(MctsConfig::for_environment(name).validate().is_ok());
+        }
         for (change, expected) in [
             (
                 (|config| config.num_simulations = 0) as Change,

@@ -252,7 +252,7 @@ mod tests {
     impl Judge for Wrong {
         fn judge(&mut self, _: &[f32], prior: &mut Vec<f32>) -> f32 {
             prior.clear();
-            prior.extend([0.75, 0.25]);
+            prior.extend([0.7, 0.3]);
             0.0
         }
     }
@@ -262,14 +262,16 @@ mod tests {
         let mut search = Search::default();
         let mut visits = |simulations| {
             let rules = Rules { simulations, ..RULES };
-            let mut stream = Key::from_seed(1).stream();
+            let mut stream = Key::from_seed(3).stream();
             search.run(&rules, &mut Choice, &mut Wrong, (&[0.0], &mut stream)).unwrap();
             search.children(0).iter().map(|child| child.visits).collect::<Vec<_>>()
         };
-        // At first all scores are 0, as nothing was visited; with seed 1 the first action is drawn. Then 0.75·√1/2 against 0.25·√1/1;
-        // 0.75·√2/3 against 0.25·√2; 0.75·√3/3 = 0.43 against 0.25·√3 = 0.43, and so on until the second is taken, which has Q = 1 from then on.
-        assert_eq!(visits(2).iter().sum::<f32>(), 2.0);
-        let [first, second] = visits(50)[..] else { panic!("two actions") };
-        assert!(second > 40.0 && first >= 1.0, "{first} {second}");
+        // At first all scores are 0, and seed 3 draws the first action. Then 0.7·√1/2 is above 0.3·√1, and 0.7·√2/3 below 0.3·√2: the second is
+        // tried, whose Q is 1 from then on, until 0.7·√21/3 is above 1 + 0.3·√21/20.
+        let expected =
+            [(1, [1.0, 0.0]), (2, [2.0, 0.0]), (3, [2.0, 1.0]), (21, [2.0, 19.0]), (22, [3.0, 19.0])];
+        for (simulations, expected) in expected {
+            assert_eq!(visits(simulations), expected, "{simulations}");
+        }
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use relive_agents::{
-    A2cConfig, A3cConfig, ApexConfig, AppoConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig,
+    A2cConfig, A3cConfig, ApexConfig, AppoConfig, DqnConfig, ImpalaConfig, MctsConfig, MctsModel, PpoConfig,
+    R2d2Config, SacConfig,
 };
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Trained, train};
@@ -67,6 +68,10 @@ pub(crate) fn small_r2d2() -> R2d2Config {
     }
 }
 
+pub(crate) fn small_mcts() -> MctsConfig {
+    MctsConfig { num_simulations: 5, max_replay_size: 300, hidden: vec![8], ..MctsConfig::default() }
+}
+
 /// Every agent in a small form, with the environments that it can act in.
 pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let mut all = on_policy();
@@ -87,6 +92,9 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     all.push((Arc::new(ApexConfig(small_dqn())), &["CartPole-v1"]));
     all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));
     all.extend(crate::continuous::all());
+    all.push((Arc::new(small_mcts()), &["CartPole-v1", "catch/0"]));
+    let (model, model_hidden) = (MctsModel::Learned, vec![8]);
+    all.push((Arc::new(MctsConfig { model, model_hidden, ..small_mcts() }), &["CartPole-v1", "catch/0"]));
     all.push((
         Arc::new(A3cConfig(A2cConfig { hidden: vec![16], ..A2cConfig::default() })),
         &["CartPole-v1", "Pendulum-v1"],

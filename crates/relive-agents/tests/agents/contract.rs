@@ -84,17 +84,23 @@ pub(crate) struct Faulty {
     observation: f32,
     reward: f64,
     fails: bool,
+    saves: bool,
 }
 
 impl Faulty {
     pub(crate) fn new(observation: f32, reward: f64, fails: bool) -> Faulty {
         let actions = ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0);
         let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions);
-        Faulty { spec, length: 0, observation, reward, fails }
+        Faulty { spec, length: 0, observation, reward, fails, saves: true }
     }
 }
 
 impl Faulty {
+    /// One that cannot tell its state.
+    pub(crate) fn forgetful(self) -> Faulty {
+        Faulty { saves: false, ..self }
+    }
+
     /// With actions that the agent can take.
     pub(crate) fn for_agent(mut self, agent: &dyn Agent) -> Faulty {
         if agent.policy(&Seat::alone(&self.spec, Purpose::Training, &[])).is_err() {
@@ -127,6 +133,15 @@ impl Environment for Faulty {
         observation.leaf_mut::<f32>(0)?.fill(if is_third { self.observation } else { 0.5 });
         let reward = if is_third { self.reward } else { 1.0 };
         Ok(if self.length == 5 { TimeStep::termination(reward) } else { TimeStep::transition(reward) })
+    }
+
+    fn save(&mut self) -> Option<Vec<u8>> {
+        self.saves.then(|| self.length.to_le_bytes().to_vec())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.length = state.first().map_or(0, |length| (*length).into());
+        Ok(())
     }
 }
 
@@ -189,8 +204,9 @@ fn saves_of_what_cannot_be_saved_are_refused() {
         let checkpoints = Some(Checkpoints { folder: folder.path().to_owned(), every: 10 });
         let saved = RunOptions { checkpoints, ..options("faulty", STEPS, 1) };
         let taken = Arc::clone(&agent);
-        let make: MakeEnvironment =
-            Arc::new(move |_| Ok(Box::new(Faulty::new(0.0, 1.0, false).for_agent(taken.as_ref()))));
+        let make: MakeEnvironment = Arc::new(move |_| {
+            Ok(Box::new(Faulty::new(0.0, 1.0, false).forgetful().for_agent(taken.as_ref())))
+        });
         let error = run_in(&agent, &saved, &make).unwrap_err().to_string();
         assert!(error.contains("an environment that can save its state"), "{error}");
     }

@@ -48,6 +48,14 @@ impl Environment for Fragile {
         assert!(self.steps < 3, "step 3 of a test's environment");
         self.environment.step(action, observation)
     }
+
+    fn save(&mut self) -> Option<Vec<u8>> {
+        self.environment.save()
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.environment.restore(state)
+    }
 }
 
 #[test]

@@ -119,3 +119,36 @@ fn an_episode_must_have_begun() {
     assert!(matches!(error, RlError::Order { call: "add", .. }), "{error}");
     assert!(TransitionAdder::new(&client, "replay", &spec, 0, 0.9).is_err());
 }
+
+#[test]
+fn extras_are_those_of_the_first_step() {
+    let engine =
+        Engine::builder().table(TableConfig::new("replay").sampler(SelectorKind::Fifo).max_times_sampled(1));
+    let client = Client::in_process(engine.build().unwrap()).unwrap();
+    let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), ArraySpec::discrete("", 100));
+    let of_actor = Nest::dict([("policy", ArraySpec::new("policy", DType::Float32, [2]))]);
+    let made = || TransitionAdder::new(&client, "replay", &spec, 2, 1.0).unwrap().with_extras(&of_actor);
+    let mut adder = made();
+    let mut observation = Buffer::for_nest(&spec.observations, 1).unwrap();
+    let action = Buffer::for_nest(&spec.actions, 1).unwrap();
+    let mut extras = Buffer::for_nest(&of_actor, 1).unwrap();
+    adder.add_first(observation.view()).unwrap();
+    let error = adder.add(action.view(), TimeStep::transition(1.0), observation.view()).unwrap_err();
+    assert_eq!(error.to_string(), "extras is 0 leaves, but it must be as many as the adder was made for");
+    for (at, step) in
+        [(1_u8, TimeStep::transition(1.0)), (2, TimeStep::transition(1.0)), (3, TimeStep::termination(1.0))]
+    {
+        let saved = adder.save();
+        adder = made();
+        adder.restore(&saved).unwrap();
+        extras.leaf_mut::<f32>(0).unwrap().copy_from_slice(&[f32::from(at), 0.5]);
+        observation.leaf_mut::<f32>(0).unwrap()[0] = f32::from(at);
+        adder.add_with_extras(action.view(), step, observation.view(), extras.view()).unwrap();
+    }
+    let numbers = |sample: &Sample, column: usize| sample.columns().unwrap()[column].to_vec::<f32>().unwrap();
+    let samples = client.sample("replay", 4).unwrap();
+    // The columns by their names: action, discount, extras, next_observation, observation, reward.
+    let told: Vec<_> = samples.iter().map(|sample| (numbers(sample, 4)[0], numbers(sample, 2))).collect();
+    let from = |observation: f32| (observation, vec![observation + 1.0, 0.5]);
+    assert_eq!(told, [from(0.0), from(0.0), from(1.0), from(2.0)]);
+}
