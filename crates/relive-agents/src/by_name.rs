@@ -140,7 +140,7 @@ mod tests {
             let agent = from_json(name, &preset(name, "").unwrap()).unwrap();
             assert_eq!(agent.name(), *name);
             agent.validate().unwrap();
-            assert!(about(name).is_some_and(|about| !about.is_empty()));
+            assert!(about(name).is_some_and(|about| !about.text.is_empty()));
         }
         let error = from_json("sarsa", "{}").map(drop).unwrap_err().to_string();
         assert!(error.contains("sarsa") && NAMES.iter().all(|name| error.contains(name)), "{error}");

@@ -3,7 +3,7 @@
 >>> result = DQN(n_step=3).train("catch/0", steps=9_000)  # doctest: +SKIP
 >>> result.mean_return_last_100, result.policy(observation)  # doctest: +SKIP
 
-The agents ``DQN``, ``PPO``, ``A2C``, ``A3C`` and ``SAC`` run in Rust. An environment is named by its identifier (``"catch/0"`` and the
+The agents, ``DQN``, ``PPO``, ``SAC``, ``R2D2`` and the others that ``relive rl agents`` lists, run in Rust. An environment is named by its identifier (``"catch/0"`` and the
 others of bsuite, ``"CartPole-v1"``, ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``; ``make``
 gives them to Python code, too), and then runs in Rust as well, without the interpreter; or it is any environment of Gymnasium or
 with dm_env's interface, which is stepped in Python. Neither of these packages is imported unless it is used. What an agent has
@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from relive.rl._training import EpisodeLog, TrainingResult
+from relive.rl.agents import APPO, D4PG, DDPG, DMPO, IMPALA, MCTS, MPO, R2D2, R2D3, TD3, ApeX, DQfD
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
 from relive.rl.dqn import DQN, DQNConfig
@@ -36,26 +37,38 @@ __all__ = [
     "A2CConfig",
     "A3C",
     "A3CConfig",
+    "APPO",
+    "ApeX",
     "Atari",
     "ContractError",
+    "D4PG",
+    "DDPG",
+    "DMPO",
     "DQN",
     "DQNConfig",
+    "DQfD",
     "DiscreteArraySpec",
     "Environment",
     "EnvironmentSpec",
     "EnvironmentWrapper",
     "EpisodeLog",
     "GymEnvironment",
+    "IMPALA",
+    "MCTS",
+    "MPO",
     "NativeEnvironment",
     "NoopStarts",
     "PPO",
     "PPOConfig",
     "Policy",
+    "R2D2",
+    "R2D3",
     "SAC",
     "SACConfig",
     "SinglePrecision",
     "StepLimit",
     "StepType",
+    "TD3",
     "TimeStep",
     "TrainingResult",
     "adders",

@@ -44,9 +44,11 @@ class Agent(Generic[C]):
         self,
         environment: Any,
         *,
-        steps: int,
+        steps: int | None = None,
         seed: int = 1,
         actors: int = 0,
+        learner_steps: int | None = None,
+        data: str | os.PathLike[str] | None = None,
         timeout: float | None = None,
         evaluate_every: int | None = None,
         evaluation_episodes: int = 10,
@@ -63,9 +65,12 @@ class Agent(Generic[C]):
           environment: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; or a function from
             a seed to one of these. A single environment is not closed, and serves a run of one environment without evaluations:
             for the others there is the function.
-          steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number.
+          steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number. Not with ``data``.
           seed: everything random follows from it, but for what a given environment has begun with. With no actors, the same seed gives the same run.
           actors: threads that act beside the one that learns; 0: one thread does both in turn.
+          learner_steps: ends the run after so many steps of the learner, if that is earlier.
+          data: a folder of recorded episodes (``relive rl record``) to learn from instead of acting; needs ``learner_steps``. The environment is that
+            of the evaluations.
           timeout: seconds after which the run ends early, with what it has by then.
           evaluate_every: steps from one evaluation without exploration to the next.
           evaluation_episodes: episodes of an evaluation.
@@ -81,7 +86,15 @@ class Agent(Generic[C]):
             observation or a reward that is NaN or infinite.
           Exception: whatever the environment or ``progress`` raises.
         """
-        steps, seed = count("steps", steps, 1), count("seed", seed)
+        if data is not None:
+            if steps is not None or learner_steps is None:
+                raise ValueError("a run that learns from data makes no steps in the environment: give learner_steps instead of steps")
+            steps = 0
+        elif steps is None:
+            raise TypeError("train() needs steps, or data and learner_steps")
+        steps, seed = count("steps", steps, 0 if data is not None else 1), count("seed", seed)
+        if learner_steps is not None:
+            learner_steps = count("learner_steps", learner_steps, 1)
         actors, checkpoint_every = count("actors", actors), count("checkpoint_every", checkpoint_every, 1)
         evaluation_episodes = count("evaluation_episodes", evaluation_episodes, 1)
         if evaluate_every is not None:
@@ -97,6 +110,8 @@ class Agent(Generic[C]):
                 steps=steps,
                 seed=seed,
                 actors=actors,
+                learner_steps=learner_steps,
+                data=None if data is None else os.fspath(data),
                 timeout=timeout,
                 evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
                 checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),

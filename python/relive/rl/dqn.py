@@ -28,6 +28,7 @@ class DQNConfig(Settings):
       priority_exponent: how much priorities count when transitions are sampled; 0: not at all.
       importance_sampling_exponent: how much of the bias that this brings is taken back by weights, β.
       epsilon: the share of actions that are taken at random.
+      epsilon_alpha: how far ε differs among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0: the same everywhere.
       learning_rate: step size of Adam.
       target_update_period: learner steps from one copy to the target network to the next.
       huber_loss_parameter: where the Huber loss turns from squares to lines.
@@ -38,6 +39,8 @@ class DQNConfig(Settings):
       loss: double Q-learning; Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``).
       atoms: atoms of a categorical distribution, or quantiles.
       value_range: the outermost atoms of a categorical distribution.
+      demonstrations: what is learned from beside what the agent sees itself: ``ratio``, its share of a batch; ``folder``, of recorded episodes, or
+        ``None`` for the environment's own demonstrator; ``episodes``, of the latter.
 
     Raises:
       TypeError: a setting of another type.
@@ -53,6 +56,7 @@ class DQNConfig(Settings):
     priority_exponent: float = 0.6
     importance_sampling_exponent: float = 0.2
     epsilon: float = 0.05
+    epsilon_alpha: float = 0.0
     learning_rate: float = 1e-3
     target_update_period: int = 100
     huber_loss_parameter: float = 1.0
@@ -63,6 +67,9 @@ class DQNConfig(Settings):
     loss: Literal["double-q", "munchausen", "categorical", "quantile"] = "double-q"
     atoms: int = 51
     value_range: tuple[float, float] = (-10.0, 10.0)
+    demonstrations: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: {"ratio": 0.0, "folder": None, "episodes": 1}
+    )
 
     agent: ClassVar[str] = "dqn"
     _rust_names: ClassVar[Mapping[str, str]] = {

@@ -39,6 +39,10 @@ class Policy:
         is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
         return int(action) if is_number else action
 
+    def reset(self) -> None:
+        """Begins an episode with the next observation: a policy with a memory forgets what it has seen. Others have nothing to forget."""
+        self._native.reset()
+
     def values(self, observation: Any) -> npt.NDArray[np.float32]:
         """The value of each action by an agent that learns such values, as DQN does: of one observation, ``[actions]``, or of a batch of them,
         ``[batch, actions]``.

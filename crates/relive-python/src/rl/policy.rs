@@ -80,6 +80,11 @@ impl Policy {
         Ok(PyBytes::new(py, &bytes.map_err(|error| raise(py, &error))?))
     }
 
+    /// Begins an episode with the next observation.
+    fn reset(&self) {
+        self.policy.lock().begin_episode();
+    }
+
     /// The action for an observation, as an array.
     fn act<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.acted(observation, |py, _, action| self.actions.read(py, action.view()))

@@ -23,7 +23,7 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// Trains an agent by its name and gives what the run came to. `config` is JSON; `environment` a native name, or a function from seeds to bridges.
 #[pyfunction]
-#[pyo3(signature = (agent, config, environment, *, name, steps, seed, actors, timeout, evaluation, checkpoints, progress))]
+#[pyo3(signature = (agent, config, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
@@ -34,6 +34,8 @@ pub(crate) fn train_agent<'py>(
     steps: u64,
     seed: u64,
     actors: usize,
+    learner_steps: Option<u64>,
+    data: Option<PathBuf>,
     timeout: Option<f64>,
     evaluation: Option<(u64, u64)>,
     checkpoints: Option<(PathBuf, u64)>,
@@ -43,6 +45,8 @@ pub(crate) fn train_agent<'py>(
     let options = RunOptions {
         environment: name,
         env_steps: steps,
+        learner_steps,
+        data,
         seed,
         actors,
         stop: Stop::new(),

@@ -16,3 +16,12 @@ pub(crate) fn check_agent(py: Python<'_>, agent: &str, config: &str) -> PyResult
 pub(crate) fn agent_for_environment(py: Python<'_>, agent: &str, name: &str) -> PyResult<String> {
     relive_agents::preset(agent, name).map_err(|error| raise(py, &error))
 }
+
+/// All settings of an agent, a JSON object: those that are given, and the defaults of the others.
+#[pyfunction]
+pub(crate) fn agent_settings(py: Python<'_>, agent: &str, config: &str) -> PyResult<String> {
+    let made = relive_agents::from_json(agent, config).and_then(|agent| agent.validate().map(|()| agent));
+    let made = made.map_err(|error| raise(py, &error))?;
+    let fields = made.settings().into_iter().map(|(name, value)| format!("\"{name}\": {value}"));
+    Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(", ")))
+}

@@ -1,0 +1,133 @@
+"""Agents whose settings are listed in one place, the Rust library: ``relive rl agents NAME`` prints them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
+
+from relive import _native
+from relive.rl._agent import Agent
+
+A = TypeVar("A", bound="NamedAgent")
+
+
+class _Named:
+    """The settings of an agent as the extension takes them."""
+
+    __slots__ = ("agent", "_text")
+
+    def __init__(self, agent: str, text: str) -> None:
+        self.agent = agent
+        self._text = text
+
+    def _json(self) -> str:
+        return self._text
+
+
+class NamedAgent(Agent[Any]):
+    """An agent with its settings, which are the defaults but for those that are given.
+
+    Groups of settings are mappings, of which what is given is changed: ``DQfD(demonstrations={"episodes": 10})``.
+
+    Args:
+      settings: settings by their names.
+
+    Raises:
+      ValueError: a setting that there is not, of another type, or out of its range.
+    """
+
+    _name: ClassVar[str]
+
+    def __init__(self, **settings: Any) -> None:
+        text = _native.agent_settings(self._name, json.dumps(settings))
+        self.config = _Named(self._name, text)
+        self.settings: Mapping[str, Any] = MappingProxyType(json.loads(text))
+
+    @classmethod
+    def for_environment(cls: type[A], name: str, **settings: Any) -> A:
+        """The agent with what is known to be good for an environment by its name, such as ``"CartPole-v1"``, and otherwise the defaults; but for the
+        settings that are given."""
+        return cls(**{**json.loads(_native.agent_for_environment(cls._name, name)), **settings})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
+
+    def _num_environments(self, actors: int) -> int:
+        return max(1, actors, self.settings.get("num_envs", 1))
+
+
+class ApeX(NamedAgent):
+    """Ape-X DQN (Horgan et al. 2018): actors that differ in how much they explore. For discrete actions."""
+
+    _name = "apex"
+
+
+class APPO(NamedAgent):
+    """Asynchronous PPO, whose actors run ahead, with V-trace. For discrete actions and arrays of numbers."""
+
+    _name = "appo"
+
+
+class D4PG(NamedAgent):
+    """DDPG with a distribution of returns (Barth-Maron et al. 2018). For arrays of numbers between bounds."""
+
+    _name = "d4pg"
+
+
+class DDPG(NamedAgent):
+    """Deep deterministic policy gradient (Lillicrap et al. 2016). For arrays of numbers between bounds."""
+
+    _name = "ddpg"
+
+
+class DMPO(NamedAgent):
+    """MPO with a distribution of returns. For arrays of numbers between bounds."""
+
+    _name = "dmpo"
+
+
+class DQfD(NamedAgent):
+    """DQN from demonstrations beside what it sees itself (Hester et al. 2018). For discrete actions."""
+
+    _name = "dqfd"
+
+
+class IMPALA(NamedAgent):
+    """Actor-critic with a memory, whose actors run ahead, corrected by V-trace (Espeholt et al. 2018). For discrete actions and arrays of numbers."""
+
+    _name = "impala"
+
+
+class MCTS(NamedAgent):
+    """Search in the environment itself or a learned model, guided by a network, as in AlphaZero. For discrete actions."""
+
+    _name = "mcts"
+
+
+class MPO(NamedAgent):
+    """Maximum a posteriori policy optimisation (Abdolmaleki et al. 2018). For arrays of numbers between bounds."""
+
+    _name = "mpo"
+
+
+class R2D2(NamedAgent):
+    """Q-learning with a memory (Kapturowski et al. 2019). For discrete actions.
+
+    >>> result = R2D2.for_environment("memory_len/3").train("memory_len/3", steps=3_500)  # doctest: +SKIP
+    """
+
+    _name = "r2d2"
+
+
+class R2D3(NamedAgent):
+    """R2D2 from demonstrations beside what it sees itself (Paine et al. 2019). For discrete actions."""
+
+    _name = "r2d3"
+
+
+class TD3(NamedAgent):
+    """Twin delayed DDPG (Fujimoto et al. 2018). For arrays of numbers between bounds."""
+
+    _name = "td3"

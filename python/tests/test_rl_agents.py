@@ -1,0 +1,81 @@
+"""The agents whose settings are listed in Rust alone, recorded episodes, and policies with a memory."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from relive import _native, rl
+
+NAMED = [
+    rl.APPO,
+    rl.ApeX,
+    rl.D4PG,
+    rl.DDPG,
+    rl.DMPO,
+    rl.DQfD,
+    rl.IMPALA,
+    rl.MCTS,
+    rl.MPO,
+    rl.R2D2,
+    rl.R2D3,
+    rl.TD3,
+]
+
+
+@pytest.mark.parametrize("agent", NAMED)
+def test_settings_are_those_of_rust(agent: type[rl.agents.NamedAgent]) -> None:
+    made = agent(batch_size=7)
+    expected = json.loads(_native.agent_for_environment(agent._name, "none of ours"))
+    assert {**expected, "batch_size": 7} == dict(made.settings) and "batch_size=7" in repr(made)
+    with pytest.raises(ValueError, match="batch_sise"):
+        agent(batch_sise=7)
+    with pytest.raises(ValueError, match="batch_size"):
+        agent(batch_size=0)
+
+
+def test_groups_of_settings_are_changed_by_name() -> None:
+    agent = rl.DQfD(demonstrations={"episodes": 3})
+    assert agent.settings["demonstrations"] == {"ratio": 0.5, "folder": None, "episodes": 3}
+    assert rl.R2D2.for_environment("memory_len/3", epsilon=0.5).settings["burn_in_length"] == 5
+
+
+def test_a_memory_is_trained_kept_and_reset(tmp_path: pathlib.Path) -> None:
+    agent = rl.R2D2.for_environment("memory_len/3")
+    result = agent.train("memory_len/3", steps=3_500, seed=1)
+    assert result.mean_return_last_100 > 0.8
+    path = tmp_path / "policy.safetensors"
+    result.policy.save(path)
+    policy = rl.Policy.load(path)
+    environment, returns = rl.make("memory_len/3", seed=5), []
+    for _ in range(50):
+        step, total = environment.reset(), 0.0
+        policy.reset()
+        while not step.last():
+            step = environment.step(policy(step.observation))
+            total += step.reward
+        returns.append(total)
+    assert np.mean(returns) > 0.8
+
+
+def test_demonstrations_and_data(tmp_path: pathlib.Path) -> None:
+    result = rl.DQfD.for_environment("deep_sea/0").train("deep_sea/0", steps=5_000, seed=1)
+    assert result.mean_return_last_100 > 0.4
+    with pytest.raises(ValueError, match="learner_steps"):
+        rl.DQN().train("deep_sea/0", steps=10, data=tmp_path)
+    with pytest.raises(TypeError, match="steps"):
+        rl.DQN().train("deep_sea/0")
+    with pytest.raises(Exception, match=str(tmp_path)):
+        rl.DQN().train("deep_sea/0", data=tmp_path, learner_steps=10)
+    with pytest.raises(ValueError, match="relive rl record"):
+        rl.DQfD().train("catch/0", steps=100)
+
+
+def test_impala_acts_in_python_environments() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    agent = rl.IMPALA(num_envs=2, batch_size=2, sequence_length=8, hidden=(8,), lstm_units=4)
+    result = agent.train(lambda seed: gymnasium.make("CartPole-v1"), steps=300)
+    assert result.env_steps >= 300 and result.learner_steps > 0
