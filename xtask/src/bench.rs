@@ -23,15 +23,23 @@ pub(crate) struct Options {
     /// What agents store (transitions, frames, sequences, episodes) beside numpy, cpprb, torchrl and flashbax
     #[arg(long, conflicts_with_all = ["package", "checkpoints", "peers"])]
     shapes: bool,
+    /// Every agent on a task that it must learn, with five seeds
+    #[arg(long, conflicts_with_all = ["package", "checkpoints", "peers", "shapes"])]
+    agents: bool,
     /// What `compare.py` or `package.py` of `benches/peers` is given, for example `--seconds 2 --rounds 1`; with
     /// `--checkpoints`, a folder and options as in `/tmp/bench --gigabytes 4 --rounds 3 --only rates`; with `--peers`, what
-    /// `peers.py` takes, as `--quick` or `--help`; with `--shapes`, what `shapes.py` takes, as `--seconds 0.5 --rounds 1`
+    /// `peers.py` takes, as `--quick` or `--help`; with `--shapes`, what `shapes.py` takes, as `--seconds 0.5 --rounds 1`; with
+    /// `--agents`, what the program takes, as `--only r2d2 --seeds 3`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 /// Builds what is shipped and runs the comparison.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    if options.agents {
+        let program = binary::build(root, "relive-benches", "agents", Profile::Release)?;
+        return process::run(Command::new(program).args(&options.arguments).current_dir(root));
+    }
     if options.shapes {
         // Nobody there needs dm-reverb.
         return process::run(shapes(root, &options.arguments)?.current_dir(root));

@@ -21,7 +21,8 @@ pub(crate) mod _native {
     use crate::process::{after_fork, before_fork};
     #[pymodule_export]
     use crate::rl::{
-        NativeEnvironment, Policy, agent_for_environment, agent_settings, check_agent, check_environment, train_agent,
+        NativeEnvironment, Policy, agent_for_environment, agent_settings, check_agent, check_environment,
+        train_agent,
     };
     #[pymodule_export]
     use crate::sampler::Sampler;
