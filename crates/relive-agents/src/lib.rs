@@ -23,6 +23,7 @@ mod sac;
 mod saved;
 mod settings;
 mod streams;
+mod torso;
 mod variants;
 pub mod weights;
 

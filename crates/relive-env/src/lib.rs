@@ -6,6 +6,7 @@ pub mod classic;
 pub mod conformance;
 pub mod control;
 pub mod limits;
+pub mod pixels;
 pub mod random;
 pub mod wrappers;
 

@@ -5,9 +5,11 @@ use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pend
 use crate::control::{AcrobotSwingup, CartpoleSwingup, PendulumSwingup};
 use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};
+use crate::pixels::PixelCatch;
 
 /// The environment of a name: bsuite's identifiers such as `catch/0`; `CartPole-v1`, `Acrobot-v1`, `MountainCar-v0`,
-/// `MountainCarContinuous-v0` and `Pendulum-v1`; and the swing-ups `control/acrobot-swingup`, `control/cartpole-swingup` and `control/pendulum-swingup`.
+/// `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups `control/acrobot-swingup`, `control/cartpole-swingup` and `control/pendulum-swingup`; and
+/// `pixels/catch`.
 ///
 /// The same name and seed make the same episodes; those of bsuite and Gymnasium are the originals'. bsuite's seeds have 32 bits.
 ///
@@ -31,6 +33,7 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
         "control/acrobot-swingup" => Box::new(AcrobotSwingup::new(seed)),
         "control/cartpole-swingup" => Box::new(CartpoleSwingup::new(seed)),
         "control/pendulum-swingup" => Box::new(PendulumSwingup::new(seed)),
+        "pixels/catch" => Box::new(PixelCatch::new(seed)),
         _ if is_of_bsuite(name) => {
             let narrow = u32::try_from(seed).map_err(|_| {
                 let expected = format_args!("0..={} for {name}", u32::MAX);
@@ -40,8 +43,8 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
         }
         _ => {
             let expected = "an id of bsuite such as catch/0, CartPole-v1, Acrobot-v1, MountainCar-v0, \
-                            MountainCarContinuous-v0, Pendulum-v1, control/acrobot-swingup, control/cartpole-swingup or \
-                            control/pendulum-swingup; of others give the environment itself instead of its \
+                            MountainCarContinuous-v0, Pendulum-v1, control/acrobot-swingup, control/cartpole-swingup, \
+                            control/pendulum-swingup or pixels/catch; of others give the environment itself instead of its \
                             name (in Python what gymnasium.make gives)";
             return Err(EnvError::Setting(Mismatch::boxed("environment", expected, name)));
         }

@@ -40,6 +40,11 @@ fn classic_control() {
 }
 
 #[test]
+fn screens() {
+    check(relive_env::pixels::PixelCatch::new).unwrap();
+}
+
+#[test]
 fn swing_ups() {
     check(control::AcrobotSwingup::new).unwrap();
     check(control::CartpoleSwingup::new).unwrap();

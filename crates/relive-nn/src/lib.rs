@@ -40,6 +40,7 @@ compile_error!("parameters are little-endian bytes everywhere in Relive");
 
 mod error;
 pub mod heads;
+mod inputs;
 mod kernels;
 pub mod limits;
 pub mod losses;
@@ -51,6 +52,7 @@ mod params;
 pub mod tape;
 
 pub use error::{Error, ErrorKind};
+pub use inputs::Inputs;
 pub use kernels::activation::Activation;
 pub use lstm::{Lstm, LstmState, RecurrentNetwork, RecurrentScratch, Steps};
 pub use network::{LinearInit, Network, NetworkBuilder, Scratch};

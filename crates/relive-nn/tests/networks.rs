@@ -4,7 +4,7 @@ mod common;
 
 use common::{assert_close, follow, layer_norm, linear, randoms};
 use relive_nn::tape::{self, Gradients, Tensor, Weights, activation};
-use relive_nn::{Activation, Key, Layout, LinearInit, Network, NetworkBuilder, Params, Scratch};
+use relive_nn::{Activation, Key, Layout, LinearInit, Network, NetworkBuilder, Params, Scratch, scale_bytes};
 
 const TOLERANCE: f32 = 1e-6;
 
@@ -152,4 +152,22 @@ fn a_torso_with_two_heads_and_a_frozen_network_behind() {
         gradients.by_weights(&weights)
     };
     assert_close("gradient", &run(true), &run(false), 1e-5);
+}
+
+#[test]
+fn pictures_of_bytes_are_read_as_numbers_are() {
+    let bytes: Vec<u8> = (0..6 * 63_u32).map(|n| (n * 37 % 256).to_le_bytes()[0]).collect();
+    let mut floats = Vec::new();
+    scale_bytes(&bytes, 1.0 / 255.0, &mut floats);
+    let convolution = network(|b| b.image(9, 7, 1).conv(3, 3, 2).activation(Activation::Relu).linear(4), 63);
+    let duelling = network(|b| b.duelling(&[5], 4), 63);
+    for (network, params) in [convolution, duelling] {
+        let (mut of_bytes, mut of_floats) = (Scratch::default(), Scratch::default());
+        let (read, expected) =
+            (network.infer(&params, &bytes, &mut of_bytes), network.infer(&params, &floats, &mut of_floats));
+        assert_eq!(read, expected);
+        assert_eq!(network.infer_each(&params, &bytes, &mut of_bytes), expected);
+        let loss = |y: &[f32], by: &mut [f32]| by.copy_from_slice(y);
+        assert_eq!(network.gradient(&params, &bytes, loss).1, network.gradient(&params, &floats, loss).1);
+    }
 }

@@ -57,8 +57,8 @@ impl Policy for ActorCriticPolicy {
             network, params, streams, rows, scratch: [for_policy, for_value], drawn, ..
         } = self;
         network.rows(params, step.observations, rows);
-        let outputs = network.policy.infer_each(params, rows, for_policy);
-        let values = network.value.infer_each(params, rows, for_value);
+        let outputs = network.policy.infer_each(params, &*rows, for_policy);
+        let values = network.value.infer_each(params, &*rows, for_value);
         let log_std = &params.values()[network.log_std.clone()];
         let unclipped = usize::from(!drawn.is_empty());
         for (row, (outputs, stream)) in

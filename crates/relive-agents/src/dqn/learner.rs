@@ -1,7 +1,7 @@
 //! One gradient step for each batch.
 
 use relive_nn::losses::{self, BatchLoss, Selected};
-use relive_nn::{Adam, Optimizer, Params, Scratch};
+use relive_nn::{Adam, Inputs, Optimizer, Params, Scratch};
 use relive_rl::plan::{Crew, SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
@@ -28,6 +28,7 @@ pub(super) struct DqnLearner {
 impl DqnLearner {
     pub(super) fn new(config: &DqnConfig, crew: &Crew) -> Result<DqnLearner> {
         let (network, params) = QNetwork::new(config, crew.spec(), crew.learner_key())?;
+        let batch = Transitions::new(crew.spec(), config.discount)?;
         let adam = Adam { learning_rate: config.learning_rate, ..Adam::default() };
         let optimizer = Optimizer::adam(adam, &params);
         Ok(DqnLearner {
@@ -35,7 +36,7 @@ impl DqnLearner {
                 Some(norm) => optimizer.max_gradient_norm(norm),
                 None => optimizer,
             },
-            batch: Transitions::new(crew.spec(), config.discount)?,
+            batch: if network.torso.sees_pictures() { batch.with_pictures() } else { batch },
             config: config.clone(),
             network,
             target: params.clone(),
@@ -50,8 +51,9 @@ impl DqnLearner {
         let Self { batch, actions, target, .. } = self;
         let [for_target, for_online, for_before] = &mut self.scratch;
         let (network, rule) = (&self.network.network, self.network.rule);
+        let [seen, next] = seen(batch);
         let before: &[f32] = match rule.looks_back() {
-            true => network.infer(target, &batch.observations, for_before),
+            true => network.infer(target, seen, for_before),
             false => &[],
         };
         rule.targets(&Evidence {
@@ -59,8 +61,8 @@ impl DqnLearner {
             discounts: &batch.discounts,
             actions,
             before,
-            next_target: network.infer(target, &batch.next_observations, for_target),
-            next_online: network.infer(&self.params, &batch.next_observations, for_online),
+            next_target: network.infer(target, next, for_target),
+            next_online: network.infer(&self.params, next, for_online),
         })
     }
 
@@ -72,10 +74,10 @@ impl DqnLearner {
         let targets = self.targets();
         let Self { network, params, batch, actions, optimizer, .. } = self;
         let selected = Selected { actions, weights: &weights };
-        let (found, gradient) =
-            network.network.gradient(params, &batch.observations, |outputs, by_outputs| {
-                rule.loss(outputs, selected, (&targets, huber), by_outputs)
-            });
+        let [seen, _] = seen(batch);
+        let (found, gradient) = network.network.gradient(params, seen, |outputs, by_outputs| {
+            rule.loss(outputs, selected, (&targets, huber), by_outputs)
+        });
         let before = optimizer.steps();
         let norm = optimizer.step(params, &gradient);
         // What is not finite is in the parameters now, where the next loss need not show it.
@@ -87,6 +89,14 @@ impl DqnLearner {
             self.target.copy_from(params);
         }
         Ok(found)
+    }
+}
+
+/// What the network reads of a batch: where transitions begin, and where they end.
+fn seen(batch: &Transitions) -> [Inputs<'_>; 2] {
+    match batch.pictures() {
+        Some(pictures) => pictures.map(Inputs::Bytes),
+        None => [Inputs::Floats(&batch.observations), Inputs::Floats(&batch.next_observations)],
     }
 }
 

@@ -2,17 +2,17 @@
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{Activation, Key, Layout, Network, Params};
-use relive_rl::{Features, Result};
+use relive_rl::Result;
 
 use super::DqnConfig;
 use super::loss::Rule;
 use crate::actions::Discrete;
-use crate::settings;
+use crate::torso::Torso;
 
 /// From an observation to a value for each action, or to a distribution of returns for each.
 #[derive(Debug, Clone)]
 pub(super) struct QNetwork {
-    pub(super) features: Features,
+    pub(super) torso: Torso,
     pub(super) actions: Discrete,
     pub(super) network: Network,
     pub(super) rule: Rule,
@@ -21,20 +21,20 @@ pub(super) struct QNetwork {
 impl QNetwork {
     /// The network for an environment with one discrete action, and its parameters to begin with.
     pub(super) fn new(config: &DqnConfig, spec: &EnvironmentSpec, key: Key) -> Result<(QNetwork, Params)> {
-        let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
+        let (torso, actions) = (Torso::of(spec)?, Discrete::expect(spec)?);
         let rule = Rule::new(config);
         let (count, atoms, hidden) = (actions.count, rule.atoms(), &config.hidden);
-        settings::fits(features.width(), hidden, count.saturating_add(1).saturating_mul(atoms))?;
+        torso.fits(hidden, count.saturating_add(1).saturating_mul(atoms))?;
         let mut layout = Layout::new();
-        let builder = Network::builder(&mut layout, "q", features.width());
+        let builder = torso.layers(Network::builder(&mut layout, "q", torso.inputs()));
         let network = match (config.duelling, hidden.split_last()) {
-            (true, Some((head, torso))) => {
-                builder.mlp(torso, Activation::Relu).duelling_atoms(&[*head], count, atoms)
+            (true, Some((head, before))) => {
+                builder.mlp(before, Activation::Relu).duelling_atoms(&[*head], count, atoms)
             }
             (true, None) => builder.duelling_atoms(&[], count, atoms),
             (false, _) => builder.mlp(hidden, Activation::Relu).linear(count * atoms),
         };
         let network = network.build();
-        Ok((QNetwork { features, actions, network, rule }, layout.init(key)))
+        Ok((QNetwork { torso, actions, network, rule }, layout.init(key)))
     }
 }

@@ -40,8 +40,8 @@ impl DqnPolicy {
 impl Policy for DqnPolicy {
     fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
         let Self { network, params, choice, shows_values, rows, values, scratch } = self;
-        network.features.write_rows(step.observations, rows);
-        let outputs = network.network.infer_each(params, rows, scratch);
+        let seen = network.torso.read(step.observations, rows);
+        let outputs = network.network.infer_each(params, seen, scratch);
         let values = network.rule.values(outputs, values);
         if *shows_values {
             step.extras.leaf_mut::<f32>(0)?.copy_from_slice(values);

@@ -1,5 +1,7 @@
 //! Patches of images for convolutions. Channels come last, so that each row of a patch is one run of numbers.
 
+use crate::inputs::Inputs;
+
 /// Square patches of an image, without padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PatchShape {
@@ -43,15 +45,16 @@ impl PatchShape {
     }
 }
 
-/// Copies the patches of an image, one after the other.
-pub(crate) fn gather(shape: PatchShape, image: &[f32], patches: &mut [f32]) {
+/// Writes the patches of an image, one after the other.
+pub(crate) fn gather(shape: PatchShape, image: Inputs<'_>, patches: &mut [f32]) {
     let (run, row) = shape.runs();
-    for (corner, patch) in shape.corners().zip(patches.chunks_exact_mut(shape.len())) {
-        for (index, to) in patch.chunks_exact_mut(run).enumerate() {
-            let begin = corner + index * row;
-            to.copy_from_slice(&image[begin..begin + run]);
+    super::wide(|| {
+        for (corner, patch) in shape.corners().zip(patches.chunks_exact_mut(shape.len())) {
+            for (index, to) in patch.chunks_exact_mut(run).enumerate() {
+                image.slice(corner + index * row, run).write(to);
+            }
         }
-    }
+    });
 }
 
 /// Adds the patches to the image at the places that they come from.

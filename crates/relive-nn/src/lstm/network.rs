@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::kernel::{self, Run, Wanted};
 use super::{Lstm, LstmState, Steps};
+use crate::inputs::Inputs;
 use crate::kernels::buffers::Buffer;
 use crate::network::pass::{Backward, Forward};
 use crate::network::{Network, Scratch};
@@ -76,10 +77,10 @@ impl RecurrentNetwork {
     ///
     /// # Panics
     /// If rows, resets and state are not of one batch, or the parameters are of another layout.
-    pub fn infer<'s>(
+    pub fn infer<'a, 's>(
         &self,
         params: &Params,
-        x: &[f32],
+        x: impl Into<Inputs<'a>>,
         steps: Steps<'_>,
         state: &mut LstmState,
         scratch: &'s mut RecurrentScratch,
@@ -95,14 +96,14 @@ impl RecurrentNetwork {
     ///
     /// # Panics
     /// As [`infer`](Self::infer), and if the gradient is of another layout.
-    pub fn gradient_into<R>(
+    pub fn gradient_into<'a, R>(
         &self,
         params: &Params,
-        (x, steps, state): (&[f32], Steps<'_>, &LstmState),
+        (x, steps, state): (impl Into<Inputs<'a>>, Steps<'_>, &LstmState),
         gradient: &mut [f32],
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> R {
-        let Self { torso, memory, head } = self;
+        let (Self { torso, memory, head }, x) = (self, x.into());
         let batch = steps.resets.len();
         let weights = |range: Range<usize>| &params.values()[range];
         let of_torso = Forward { weights: weights(torso.range()), x, batch };
@@ -113,7 +114,7 @@ impl RecurrentNetwork {
         let mut remembered = Buffer::take(batch * memory.units());
         let mut memory_trace = Buffer::take(memory.places.trace_len(batch));
         kernel::forward(&memory.places, run, state, &mut remembered, &mut memory_trace);
-        let of_head = Forward { weights: weights(head.range()), x: &remembered, batch };
+        let of_head = Forward { weights: weights(head.range()), x: Inputs::Floats(&remembered), batch };
         let mut head_trace = Buffer::take(head.trace_len(batch));
         let outputs = head.trace(of_head, &mut head_trace);
 

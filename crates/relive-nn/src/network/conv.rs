@@ -49,7 +49,7 @@ impl Conv {
         let bias = &pass.weights[self.bias.clone()];
         let weight = Matrix::new(&pass.weights[self.weight.clone()], patch.len(), filters);
         let mut patches = Buffer::take(patch.patches() * patch.len());
-        let images = pass.x.chunks_exact(patch.image());
+        let images = pass.x.chunks(patch.image());
         for (image, y) in images.zip(y.chunks_exact_mut(self.shape.outputs())) {
             gather(patch, image, &mut patches);
             y.chunks_exact_mut(filters).for_each(|row| row.copy_from_slice(bias));
@@ -74,7 +74,7 @@ impl Conv {
         super::dense::sum_of_rows(dy, &mut dweights[self.bias.clone()]);
         let dweight = &mut dweights[self.weight.clone()];
         let mut patches = Buffer::take(patch.patches() * patch.len());
-        let images = forward.x.chunks_exact(patch.image());
+        let images = forward.x.chunks(patch.image());
         for (index, (image, dy)) in images.zip(dy.chunks_exact(self.shape.outputs())).enumerate() {
             gather(patch, image, &mut patches);
             let target = if index == 0 { Target::Overwrite } else { Target::Add };

@@ -43,7 +43,7 @@ impl Dense {
     pub(crate) fn forward(&self, pass: Forward<'_>, y: &mut [f32]) {
         let (weight, bias) = (&pass.weights[self.weight.clone()], &pass.weights[self.bias.clone()]);
         y.chunks_exact_mut(self.outputs).for_each(|row| row.copy_from_slice(bias));
-        accumulate(pass.x, (self.inputs, self.outputs), weight, y);
+        accumulate(pass.x.floats(), (self.inputs, self.outputs), weight, y);
         self.activation.apply(y);
     }
 
@@ -58,9 +58,9 @@ impl Dense {
         if let Some(dweights) = pass.dweights {
             let by_weights = &mut dweights[self.weight.clone()];
             if is_small(by_weights, self.outputs) {
-                wide(OuterProducts { a: x, b: pass.dy, width: self.outputs, out: by_weights });
+                wide(OuterProducts { a: x.floats(), b: pass.dy, width: self.outputs, out: by_weights });
             } else {
-                let x = Matrix::new(x, batch, self.inputs).transposed();
+                let x = Matrix::new(x.floats(), batch, self.inputs).transposed();
                 multiply(by_weights, Target::Overwrite, x, dy);
             }
             sum_of_rows(pass.dy, &mut dweights[self.bias.clone()]);
@@ -75,7 +75,7 @@ impl Dense {
         let (Forward { weights, x, .. }, dy, inputs) = (pass.forward, &*pass.dy, self.inputs);
         let mut turned = Buffer::take(self.weight.len());
         if let Some(dweights) = pass.dweights {
-            wide(OuterProducts { a: dy, b: x, width: inputs, out: &mut turned });
+            wide(OuterProducts { a: dy, b: x.floats(), width: inputs, out: &mut turned });
             transpose(&turned, self.outputs, &mut dweights[self.weight.clone()]);
             sum_of_rows(dy, &mut dweights[self.bias.clone()]);
         }

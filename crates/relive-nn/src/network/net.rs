@@ -5,6 +5,7 @@ use super::builder::NetworkBuilder;
 use super::dense::FEW_ROWS;
 use super::pass::{Backward, Forward};
 use super::stack::Stack;
+use crate::inputs::Inputs;
 use crate::kernels::buffers::Buffer;
 use crate::params::Params;
 
@@ -65,11 +66,20 @@ impl Network {
         self.range.clone()
     }
 
-    /// The outputs for any number of input rows, without a tape.
+    /// The outputs for any number of input rows, of numbers or of [bytes](Inputs::Bytes), without a tape.
     ///
     /// # Panics
     /// If `x` is not a whole number of rows, or the parameters are of another layout.
-    pub fn infer<'s>(&self, params: &Params, x: &[f32], scratch: &'s mut Scratch) -> &'s [f32] {
+    pub fn infer<'a, 's>(
+        &self,
+        params: &Params,
+        x: impl Into<Inputs<'a>>,
+        scratch: &'s mut Scratch,
+    ) -> &'s [f32] {
+        self.infer_inputs(params, x.into(), scratch)
+    }
+
+    fn infer_inputs<'s>(&self, params: &Params, x: Inputs<'_>, scratch: &'s mut Scratch) -> &'s [f32] {
         let batch = self.rows(x);
         scratch.trace.resize(self.stack.trace_len(batch), 0.0);
         let weights = &params.values()[self.range()];
@@ -82,15 +92,20 @@ impl Network {
     ///
     /// # Panics
     /// As [`infer`](Self::infer).
-    pub fn infer_each<'s>(&self, params: &Params, x: &[f32], scratch: &'s mut Scratch) -> &'s [f32] {
-        let rows = self.rows(x);
-        if rows <= FEW_ROWS {
-            return self.infer(params, x, scratch);
+    pub fn infer_each<'a, 's>(
+        &self,
+        params: &Params,
+        x: impl Into<Inputs<'a>>,
+        scratch: &'s mut Scratch,
+    ) -> &'s [f32] {
+        let x = x.into();
+        if self.rows(x) <= FEW_ROWS {
+            return self.infer_inputs(params, x, scratch);
         }
         let mut outputs = std::mem::take(&mut scratch.outputs);
         outputs.clear();
         for x in x.chunks(FEW_ROWS * self.inputs()) {
-            outputs.extend_from_slice(self.infer(params, x, scratch));
+            outputs.extend_from_slice(self.infer_inputs(params, x, scratch));
         }
         scratch.outputs = outputs;
         &scratch.outputs
@@ -101,10 +116,10 @@ impl Network {
     ///
     /// # Panics
     /// If `x` is not a whole number of rows, or the parameters are of another layout.
-    pub fn gradient<R>(
+    pub fn gradient<'a, R>(
         &self,
         params: &Params,
-        x: &[f32],
+        x: impl Into<Inputs<'a>>,
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> (R, Vec<f32>) {
         let mut gradient = vec![0.0; params.values().len()];
@@ -116,35 +131,35 @@ impl Network {
     ///
     /// # Panics
     /// As [`gradient`](Self::gradient), and if the gradient is of another layout.
-    pub fn gradient_into<R>(
+    pub fn gradient_into<'a, R>(
         &self,
         params: &Params,
-        x: &[f32],
+        x: impl Into<Inputs<'a>>,
         gradient: &mut [f32],
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> R {
-        self.pulled_back(params, x, (Some(&mut gradient[self.range()]), None), loss)
+        self.pulled_back(params, x.into(), (Some(&mut gradient[self.range()]), None), loss)
     }
 
     /// The gradient by the inputs of such a loss, row by row, where the parameters' own is not asked for.
     ///
     /// # Panics
     /// As [`gradient`](Self::gradient), and if the gradient has not as many numbers as the inputs.
-    pub fn input_gradient_into<R>(
+    pub fn input_gradient_into<'a, R>(
         &self,
         params: &Params,
-        x: &[f32],
+        x: impl Into<Inputs<'a>>,
         gradient: &mut [f32],
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> R {
-        self.pulled_back(params, x, (None, Some(gradient)), loss)
+        self.pulled_back(params, x.into(), (None, Some(gradient)), loss)
     }
 
     /// A loss, and its gradients by parameters and inputs as far as they are asked for.
     fn pulled_back<R>(
         &self,
         params: &Params,
-        x: &[f32],
+        x: Inputs<'_>,
         (dweights, dx): (Option<&mut [f32]>, Option<&mut [f32]>),
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> R {
@@ -160,7 +175,7 @@ impl Network {
         result
     }
 
-    pub(crate) fn rows(&self, x: &[f32]) -> usize {
+    pub(crate) fn rows(&self, x: Inputs<'_>) -> usize {
         let (len, width) = (x.len(), self.inputs());
         assert!(len.is_multiple_of(width), "{len} numbers are no whole number of rows of {width} inputs");
         len / width

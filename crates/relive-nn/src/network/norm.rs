@@ -35,7 +35,7 @@ impl LayerNorm {
         let (scale, offset) = (&pass.weights[self.scale.clone()], &pass.weights[self.offset.clone()]);
         let (normal, inverse) = cache.split_at_mut(pass.batch * self.width);
         wide(|| {
-            let rows = pass.x.chunks_exact(self.width).zip(normal.chunks_exact_mut(self.width));
+            let rows = pass.x.floats().chunks_exact(self.width).zip(normal.chunks_exact_mut(self.width));
             for ((x, normal), inverse) in rows.zip(inverse) {
                 *inverse = normalise(x, normal);
             }

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use crate::inputs::Inputs;
+
 /// A batch in front of a layer: the numbers of the whole network, and rows of inputs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Forward<'a> {
     pub(crate) weights: &'a [f32],
-    pub(crate) x: &'a [f32],
+    pub(crate) x: Inputs<'a>,
     pub(crate) batch: usize,
 }
 

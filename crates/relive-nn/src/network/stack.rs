@@ -1,5 +1,6 @@
 use super::layer::Layer;
 use super::pass::{Backward, Forward};
+use crate::inputs::Inputs;
 use crate::kernels::buffers::Buffer;
 
 /// Layers one after the other. What they put out and keep lies in one slice, the *trace*: outputs and cache of the first, of the
@@ -27,13 +28,15 @@ impl Stack {
     }
 
     pub(crate) fn forward(&self, pass: Forward<'_>, trace: &mut [f32]) {
-        let Forward { weights, mut x, batch } = pass;
+        let Forward { weights, x, batch } = pass;
+        let converted = self.converted(x);
+        let mut x = converted.as_deref().map_or(x, Inputs::Floats);
         let mut rest = trace;
         for layer in &self.layers {
             let (y, behind) = rest.split_at_mut(layer.outputs() * batch);
             let (cache, behind) = behind.split_at_mut(layer.cache_len(batch));
             layer.forward(Forward { weights, x, batch }, y, cache);
-            (x, rest) = (y, behind);
+            (x, rest) = (Inputs::Floats(y), behind);
         }
     }
 
@@ -41,6 +44,8 @@ impl Stack {
     pub(crate) fn backward(&self, pass: Backward<'_>) {
         let Backward { forward, y: trace, dy, mut dweights, mut dx, .. } = pass;
         let Forward { weights, x, batch } = forward;
+        let converted = self.converted(x);
+        let x = converted.as_deref().map_or(x, Inputs::Floats);
         let mut end = trace.len();
         let mut gradient = Buffer::take(dy.len());
         gradient.copy_from_slice(dy);
@@ -49,7 +54,7 @@ impl Stack {
             let begin = cache - layer.outputs() * batch;
             let inputs = match index {
                 0 => x,
-                _ => self.outputs_before(index, &trace[..begin], batch),
+                _ => Inputs::Floats(self.outputs_before(index, &trace[..begin], batch)),
             };
             let mut before = Buffer::take(if index == 0 { 0 } else { inputs.len() });
             layer.backward(Backward {
@@ -62,6 +67,14 @@ impl Stack {
             });
             gradient = before;
             end = begin;
+        }
+    }
+
+    /// Bytes as numbers, where the first layer does not read them as they are.
+    fn converted(&self, x: Inputs<'_>) -> Option<Buffer> {
+        match self.layers.first() {
+            Some(Layer::Conv(_)) => None,
+            _ => x.converted(),
         }
     }
 

@@ -4,6 +4,7 @@ use burn_tensor::Tensor;
 
 use super::node::{Entry, Op, Recorded, record};
 use super::weights::Weights;
+use crate::inputs::Inputs;
 use crate::kernels::buffers::Buffer;
 use crate::network::Network;
 use crate::network::pass::{Backward, Forward};
@@ -15,6 +16,7 @@ impl Weights<'_> {
     /// If the rows are not as long as the network's inputs, or the parameters are of another layout.
     pub fn run(&self, network: &Network, x: Tensor<2>) -> Tensor<2> {
         record(Arc::new(network.clone()), x, self.block(network.range()), |x, weights| {
+            let x = Inputs::Floats(x);
             let batch = network.rows(x);
             let mut trace = Buffer::take(network.trace_len(batch));
             let y = network.trace(Forward { weights, x, batch }, &mut trace).to_vec();
@@ -26,6 +28,7 @@ impl Weights<'_> {
 impl Op for Network {
     fn pull_back(&self, entry: Entry<'_>) {
         let Entry { x, weights, trace, dy, dweights, dx } = entry;
+        let x = Inputs::Floats(x);
         let forward = Forward { weights, x, batch: self.rows(x) };
         Network::pull_back(self, Backward { forward, y: trace, cache: &[], dy, dweights, dx });
     }

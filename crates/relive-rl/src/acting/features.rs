@@ -66,6 +66,14 @@ impl Features {
         Ok(())
     }
 
+    /// Bytes of an observation that is one leaf of them.
+    pub(crate) fn one_of_bytes(&self) -> Option<usize> {
+        match self.leaves.as_slice() {
+            [leaf] if leaf.dtype == DType::UInt8 => Some(leaf.elements),
+            _ => None,
+        }
+    }
+
     /// Bytes of a leaf in one observation.
     pub(crate) fn leaf_bytes(&self) -> impl Iterator<Item = usize> {
         self.leaves.iter().map(|leaf| leaf.elements * leaf.element_bytes)

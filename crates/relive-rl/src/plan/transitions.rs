@@ -28,6 +28,7 @@ pub struct Transitions {
     /// Under which keys the table has them: `[batch]`.
     pub keys: Vec<u64>,
     columns: TransitionColumns,
+    pictures: Option<Pictures>,
     of_observations: Features,
     of_actions: Features,
     of_extras: Features,
@@ -51,6 +52,7 @@ impl Transitions {
             probabilities: Vec::new(),
             keys: Vec::new(),
             columns: TransitionColumns::of(spec),
+            pictures: None,
             of_observations: Features::of(&spec.observations)?,
             of_actions: Features::of(&spec.actions)?,
             of_extras: Features::of(&Nest::None)?,
@@ -69,6 +71,21 @@ impl Transitions {
         Ok(self)
     }
 
+    /// Those of an agent that sees pictures: observations that are one leaf of bytes stay bytes, and are [`pictures`](Self::pictures) in the place of
+    /// `observations` and `next_observations`, which are empty then.
+    #[must_use]
+    pub fn with_pictures(mut self) -> Transitions {
+        self.pictures =
+            self.of_observations.one_of_bytes().map(|size| Pictures { size, ..Pictures::default() });
+        self
+    }
+
+    /// The observations, and those where transitions end, if they stay bytes: `[batch, bytes of a picture]` each.
+    #[must_use]
+    pub fn pictures(&self) -> Option<[&[u8]; 2]> {
+        self.pictures.as_ref().map(|pictures| [&pictures.now[..], &pictures.next[..]])
+    }
+
     /// Takes over what is in batches, one behind the other: one of each table of a mixture.
     ///
     /// # Errors
@@ -80,8 +97,16 @@ impl Transitions {
         for numbers in [&mut self.rewards, &mut self.discounts] {
             numbers.resize(count, 0.0);
         }
-        self.observations.resize(count * self.of_observations.width(), 0.0);
-        self.next_observations.resize(count * self.of_observations.width(), 0.0);
+        match &mut self.pictures {
+            Some(Pictures { size, now, next }) => {
+                now.resize(count * *size, 0);
+                next.resize(count * *size, 0);
+            }
+            None => {
+                self.observations.resize(count * self.of_observations.width(), 0.0);
+                self.next_observations.resize(count * self.of_observations.width(), 0.0);
+            }
+        }
         self.actions.resize(count * self.of_actions.width(), 0.0);
         self.extras.resize(count * self.of_extras.width(), 0.0);
         let mut begin = 0;
@@ -105,14 +130,32 @@ impl Transitions {
         batch.gather_into(self.columns.discount(), cast_slice_mut(&mut self.discounts[rows.clone()]))?;
         let Self { columns, of_observations, of_actions, of_extras, bytes, .. } = self;
         for (first, features, out) in [
-            (columns.observation(), &*of_observations, &mut self.observations),
             (columns.action(), &*of_actions, &mut self.actions),
             (columns.extras(), of_extras, &mut self.extras),
-            (columns.next_observation(), &*of_observations, &mut self.next_observations),
         ] {
             let width = features.width();
             features.gather(batch, first, bytes, &mut out[rows.start * width..rows.end * width])?;
         }
+        let (now, next) = (columns.observation(), columns.next_observation());
+        if let Some(pictures) = &mut self.pictures {
+            let place = rows.start * pictures.size..rows.end * pictures.size;
+            batch.gather_into(now, &mut pictures.now[place.clone()])?;
+            batch.gather_into(next, &mut pictures.next[place])?;
+            return Ok(());
+        }
+        for (first, out) in [(now, &mut self.observations), (next, &mut self.next_observations)] {
+            let place = rows.start * of_observations.width()..rows.end * of_observations.width();
+            of_observations.gather(batch, first, bytes, &mut out[place])?;
+        }
         Ok(())
     }
+}
+
+/// Observations that stay bytes.
+#[derive(Debug, Default)]
+struct Pictures {
+    /// Bytes of one.
+    size: usize,
+    now: Vec<u8>,
+    next: Vec<u8>,
 }

@@ -1,0 +1,113 @@
+//! How networks see: pictures by convolutions, everything else as numbers.
+
+use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
+use relive_nn::{Inputs, NetworkBuilder};
+use relive_rl::{Features, Result};
+use relive_tensor::{DType, Nest};
+
+use crate::settings;
+
+/// The least height and width of a picture: the convolutions leave one place of it.
+const LEAST: usize = 36;
+
+/// The front of a network.
+///
+/// An observation that is one array of bytes `[height, width, channels]` of at least 36 x 36 is a picture: the three convolutions of Mnih et al.
+/// (2015) read it, and it stays bytes until then. Other observations are read as the numbers of all their leaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Torso {
+    features: Features,
+    picture: Option<[usize; 3]>,
+}
+
+impl Torso {
+    /// For what an environment shows.
+    ///
+    /// # Errors
+    /// Observations that are not numbers.
+    pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Torso> {
+        Ok(Torso { features: Features::of(&spec.observations)?, picture: picture(&spec.observations) })
+    }
+
+    /// Numbers of an observation.
+    pub(crate) fn inputs(&self) -> usize {
+        self.features.width()
+    }
+
+    /// Whether observations are pictures.
+    pub(crate) fn sees_pictures(&self) -> bool {
+        self.picture.is_some()
+    }
+
+    /// Whether a network can be made of this, with hidden layers and outputs behind it.
+    pub(crate) fn fits(&self, hidden: &[usize], outputs: usize) -> Result<()> {
+        let Some([height, width, channels]) = self.picture else {
+            return settings::fits(self.inputs(), hidden, outputs);
+        };
+        let places = |side: usize| ((side - 8) / 4 - 3) / 2 - 1;
+        settings::fits(channels.saturating_mul(8 * 8), &[], 32)?;
+        let behind = places(height).saturating_mul(places(width)).saturating_mul(64);
+        settings::fits(behind, hidden, outputs)
+    }
+
+    /// The layers in front of all others.
+    pub(crate) fn layers<'a>(&self, builder: NetworkBuilder<'a>) -> NetworkBuilder<'a> {
+        match self.picture {
+            Some([height, width, channels]) => builder.image(height, width, channels).nature_torso(),
+            None => builder,
+        }
+    }
+
+    /// What a network reads of observations: pictures as they are, other observations by `rows`, memory that is used again.
+    pub(crate) fn read<'a>(&self, observations: &'a Buffer, rows: &'a mut Vec<f32>) -> Inputs<'a> {
+        if let Some(bytes) = observations.leaf_bytes(0).filter(|_| self.sees_pictures()) {
+            return Inputs::Bytes(bytes);
+        }
+        self.features.write_rows(observations, rows);
+        Inputs::Floats(rows)
+    }
+}
+
+/// Height, width and channels, of observations that are pictures.
+fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
+    let Nest::Leaf(leaf) = observations else { return None };
+    let dims: Option<Vec<usize>> = leaf.shape.dims().iter().map(|dim| usize::try_from(*dim).ok()).collect();
+    let picture: [usize; 3] = dims?.try_into().ok()?;
+    let [height, width, channels] = picture;
+    let is_picture = leaf.dtype == DType::UInt8 && height >= LEAST && width >= LEAST && channels >= 1;
+    is_picture.then_some(picture)
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_nn::{Layout, Network};
+
+    use super::*;
+
+    fn torso(dtype: DType, dims: &[u32]) -> Torso {
+        let spec = EnvironmentSpec::new(ArraySpec::new("", dtype, dims), ArraySpec::discrete("", 2));
+        Torso::of(&spec).unwrap()
+    }
+
+    #[test]
+    fn pictures_are_large_arrays_of_bytes() {
+        for (height, width, behind) in [(84, 84, 7 * 7), (36, 36, 1), (36, 51, 2), (210, 160, 22 * 16)] {
+            let torso = torso(DType::UInt8, &[height, width, 3]);
+            assert!(torso.sees_pictures() && torso.fits(&[8], 2).is_ok());
+            let mut layout = Layout::new();
+            let network = torso.layers(Network::builder(&mut layout, "q", torso.inputs())).build();
+            assert_eq!(network.outputs(), behind * 64, "{height} x {width}");
+            assert!(torso.fits(&[(1 << 28) / (behind * 64)], 2).is_err(), "as many numbers are counted");
+        }
+        for (dtype, dims) in [
+            (DType::UInt8, &[35, 84, 1][..]),
+            (DType::UInt8, &[84, 84]),
+            (DType::Float32, &[84, 84, 1]),
+            (DType::UInt8, &[4, 84, 84]),
+        ] {
+            let torso = torso(dtype, dims);
+            assert!(!torso.sees_pictures(), "{dims:?}");
+        }
+        assert!(torso(DType::UInt8, &[84, 84, 1 << 26]).fits(&[8], 2).is_err());
+    }
+}

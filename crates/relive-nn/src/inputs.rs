@@ -1,0 +1,114 @@
+use crate::kernels::buffers::Buffer;
+use crate::kernels::wide;
+
+/// What a byte of a picture counts: 255 is 1.
+const SCALE: f32 = 1.0 / 255.0;
+
+/// Rows that a network reads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Inputs<'a> {
+    /// Numbers.
+    Floats(&'a [f32]),
+    /// Pictures of bytes, each of which stands for itself by 255. A convolution at the front reads them as they are: no batch of them is made
+    /// into float32.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Inputs<'a> {
+    /// Numbers of all rows together.
+    #[must_use]
+    pub fn len(self) -> usize {
+        match self {
+            Inputs::Floats(numbers) => numbers.len(),
+            Inputs::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// So many after each other; the last may be fewer.
+    pub(crate) fn chunks(self, len: usize) -> impl Iterator<Item = Inputs<'a>> {
+        (0..self.len()).step_by(len).map(move |begin| self.slice(begin, len.min(self.len() - begin)))
+    }
+
+    /// So many from a place on.
+    pub(crate) fn slice(self, begin: usize, len: usize) -> Inputs<'a> {
+        match self {
+            Inputs::Floats(numbers) => Inputs::Floats(&numbers[begin..begin + len]),
+            Inputs::Bytes(bytes) => Inputs::Bytes(&bytes[begin..begin + len]),
+        }
+    }
+
+    /// The numbers of what comes from another layer, or was made into numbers before.
+    pub(crate) fn floats(self) -> &'a [f32] {
+        match self {
+            Inputs::Floats(numbers) => numbers,
+            Inputs::Bytes(_) => &[],
+        }
+    }
+
+    /// Writes the numbers to as many.
+    #[inline]
+    pub(crate) fn write(self, out: &mut [f32]) {
+        match self {
+            Inputs::Floats(numbers) => out.copy_from_slice(numbers),
+            Inputs::Bytes(bytes) => {
+                out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = f32::from(*byte) * SCALE);
+            }
+        }
+    }
+
+    /// The numbers of bytes; nothing for what are numbers already.
+    pub(crate) fn converted(self) -> Option<Buffer> {
+        let Inputs::Bytes(bytes) = self else { return None };
+        let mut numbers = Buffer::take(bytes.len());
+        wide(|| self.write(&mut numbers));
+        Some(numbers)
+    }
+}
+
+impl<'a> From<&'a [f32]> for Inputs<'a> {
+    fn from(numbers: &'a [f32]) -> Self {
+        Inputs::Floats(numbers)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [f32; N]> for Inputs<'a> {
+    fn from(numbers: &'a [f32; N]) -> Self {
+        Inputs::Floats(numbers)
+    }
+}
+
+impl<'a> From<&'a Vec<f32>> for Inputs<'a> {
+    fn from(numbers: &'a Vec<f32>) -> Self {
+        Inputs::Floats(numbers)
+    }
+}
+
+impl<'a> From<&'a mut Vec<f32>> for Inputs<'a> {
+    fn from(numbers: &'a mut Vec<f32>) -> Self {
+        Inputs::Floats(numbers)
+    }
+}
+
+impl<'a> From<&'a mut [f32]> for Inputs<'a> {
+    fn from(numbers: &'a mut [f32]) -> Self {
+        Inputs::Floats(numbers)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Inputs<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Inputs::Bytes(bytes)
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Inputs<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Self {
+        Inputs::Bytes(bytes)
+    }
+}
