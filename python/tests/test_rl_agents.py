@@ -22,6 +22,7 @@ NAMED = [
     rl.MPO,
     rl.R2D2,
     rl.R2D3,
+    rl.Rainbow,
     rl.TD3,
 ]
 

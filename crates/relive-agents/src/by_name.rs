@@ -90,6 +90,7 @@ agents! {
     "ppo", crate::PpoConfig, "Schulman et al. 2017", "any", "none", "Proximal policy optimisation";
     "r2d2", crate::R2d2Config, "Kapturowski et al. 2019", "discrete", "sequences, prioritised", "Q-learning with a memory";
     "r2d3", crate::R2d3Config, "Paine et al. 2019", "discrete", "sequences and demonstrations", "R2D2 from demonstrations beside what it sees itself";
+    "rainbow", crate::RainbowConfig, "Hessel et al. 2018", "discrete", "transitions, prioritised", "DQN with a distribution of returns, noisy networks and a duelling head";
     "sac", crate::SacConfig, "Haarnoja et al. 2018", "continuous", "transitions", "Soft actor-critic";
     "td3", crate::Td3Config, "Fujimoto et al. 2018", "continuous", "transitions", "Twin delayed DDPG";
 }

@@ -41,4 +41,4 @@ pub use ppo::PpoConfig;
 pub use r2d2::R2d2Config;
 pub use sac::SacConfig;
 pub use streams::Streams;
-pub use variants::{ApexConfig, DqfdConfig, R2d3Config};
+pub use variants::{ApexConfig, DqfdConfig, R2d3Config, RainbowConfig};

@@ -8,7 +8,7 @@ use relive_rl::{Agent, Policy, Result, Seat};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::{Demonstrations, DqnConfig, R2d2Config};
+use crate::{Demonstrations, DqnConfig, DqnLoss, R2d2Config};
 
 /// An agent of a name that is another one: its settings are the other's, with other defaults.
 macro_rules! variant {
@@ -78,6 +78,43 @@ impl ApexConfig {
         }
         // Known settings need little exploration; of few actors the first would spoil what the others do.
         ApexConfig(DqnConfig { epsilon: 0.02, epsilon_alpha: 3.0, ..known })
+    }
+}
+
+variant! {
+    /// The settings of Rainbow (Hessel et al. 2018): those of [`DqnConfig`], with a distribution of returns, noisy networks, a duelling head, and
+    /// prioritised transitions over three steps.
+    ///
+    /// Deviations from the paper: importance weights do not grow over the run.
+    RainbowConfig, DqnConfig, "rainbow"
+}
+
+impl Default for RainbowConfig {
+    fn default() -> Self {
+        RainbowConfig(DqnConfig {
+            loss: DqnLoss::Categorical,
+            noisy: true,
+            epsilon: 0.0,
+            duelling: true,
+            n_step: 3,
+            priority_exponent: 0.5,
+            importance_exponent: 0.4,
+            max_gradient_norm: Some(10.0),
+            ..DqnConfig::default()
+        })
+    }
+}
+
+impl RainbowConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> RainbowConfig {
+        let (known, RainbowConfig(rainbow)) = (DqnConfig::for_environment(name), RainbowConfig::default());
+        if known.loss != DqnLoss::Categorical {
+            return RainbowConfig(rainbow);
+        }
+        let DqnConfig { value_range, max_abs_reward, samples_per_insert, hidden, .. } = known;
+        RainbowConfig(DqnConfig { value_range, max_abs_reward, samples_per_insert, hidden, ..rainbow })
     }
 }
 

@@ -31,7 +31,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// So many after each other; the last may be fewer.
-    pub(crate) fn chunks(self, len: usize) -> impl Iterator<Item = Inputs<'a>> {
+    pub fn chunks(self, len: usize) -> impl Iterator<Item = Inputs<'a>> {
         (0..self.len()).step_by(len).map(move |begin| self.slice(begin, len.min(self.len() - begin)))
     }
 

@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from relive.rl._training import EpisodeLog, TrainingResult
-from relive.rl.agents import APPO, D4PG, DDPG, DMPO, IMPALA, MCTS, MPO, R2D2, R2D3, TD3, ApeX, DQfD
+from relive.rl.agents import APPO, D4PG, DDPG, DMPO, IMPALA, MCTS, MPO, R2D2, R2D3, TD3, ApeX, DQfD, Rainbow
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
 from relive.rl.dqn import DQN, DQNConfig
@@ -63,6 +63,7 @@ __all__ = [
     "Policy",
     "R2D2",
     "R2D3",
+    "Rainbow",
     "SAC",
     "SACConfig",
     "SinglePrecision",

@@ -127,6 +127,12 @@ class R2D3(NamedAgent):
     _name = "r2d3"
 
 
+class Rainbow(NamedAgent):
+    """DQN with a distribution of returns, noisy networks and a duelling head (Hessel et al. 2018). For discrete actions."""
+
+    _name = "rainbow"
+
+
 class TD3(NamedAgent):
     """Twin delayed DDPG (Fujimoto et al. 2018). For arrays of numbers between bounds."""
 

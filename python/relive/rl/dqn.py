@@ -36,6 +36,7 @@ class DQNConfig(Settings):
       max_gradient_norm: bound on the gradient's norm; ``None``: none.
       hidden: sizes of the network's hidden layers.
       duelling: whether the network has a value and an advantage head.
+      noisy: whether the weights of linear layers have noise on them, whose size is learned: it explores, so that ``epsilon`` may be 0.
       loss: double Q-learning; Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``).
       atoms: atoms of a categorical distribution, or quantiles.
       value_range: the outermost atoms of a categorical distribution.
@@ -64,6 +65,7 @@ class DQNConfig(Settings):
     max_gradient_norm: float | None = None
     hidden: tuple[int, ...] = (50, 50)
     duelling: bool = False
+    noisy: bool = False
     loss: Literal["double-q", "munchausen", "categorical", "quantile"] = "double-q"
     atoms: int = 51
     value_range: tuple[float, float] = (-10.0, 10.0)

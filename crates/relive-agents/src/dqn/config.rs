@@ -45,6 +45,9 @@ pub struct DqnConfig {
     pub hidden: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
+    /// Whether the weights of linear layers have noise on them, whose size is learned: it explores, so that `epsilon` may be 0 (Fortunato et al.
+    /// 2018).
+    pub noisy: bool,
     /// What the network's outputs are, and what they are drawn to.
     pub loss: DqnLoss,
     /// Atoms of a categorical distribution, or quantiles.
@@ -75,6 +78,7 @@ impl Default for DqnConfig {
             max_gradient_norm: None,
             hidden: vec![50, 50],
             duelling: false,
+            noisy: false,
             loss: DqnLoss::DoubleQ,
             atoms: 51,
             value_range: [-10.0, 10.0],

@@ -1,13 +1,14 @@
 //! One gradient step for each batch.
 
 use relive_nn::losses::{self, BatchLoss, Selected};
-use relive_nn::{Adam, Inputs, Optimizer, Params, Scratch};
+use relive_nn::{Adam, Inputs, Optimizer, Params, Scratch, Stream};
 use relive_rl::plan::{Crew, SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
 use super::DqnConfig;
 use super::loss::Evidence;
 use super::network::QNetwork;
+use super::noise::Drawn;
 use crate::saved::{self, Saved};
 use crate::weights;
 
@@ -23,6 +24,9 @@ pub(super) struct DqnLearner {
     batch: Transitions,
     actions: Vec<usize>,
     scratch: [Scratch; 3],
+    /// Online and target parameters with noise on them, if the network is noisy.
+    noisy: Option<[Params; 2]>,
+    stream: Stream,
 }
 
 impl DqnLearner {
@@ -37,6 +41,8 @@ impl DqnLearner {
                 None => optimizer,
             },
             batch: if network.torso.sees_pictures() { batch.with_pictures() } else { batch },
+            noisy: config.noisy.then(|| [params.clone(), params.clone()]),
+            stream: crew.learner_key().child("noise").stream(),
             config: config.clone(),
             network,
             target: params.clone(),
@@ -48,7 +54,11 @@ impl DqnLearner {
 
     /// What the outputs for the actions taken should have been.
     fn targets(&mut self) -> Vec<f32> {
-        let Self { batch, actions, target, .. } = self;
+        let Self { batch, actions, target, params, noisy, .. } = self;
+        let [params, target] = match noisy {
+            Some([params, target]) => [&*params, &*target],
+            None => [&*params, &*target],
+        };
         let [for_target, for_online, for_before] = &mut self.scratch;
         let (network, rule) = (&self.network.network, self.network.rule);
         let [seen, next] = seen(batch);
@@ -62,8 +72,16 @@ impl DqnLearner {
             actions,
             before,
             next_target: network.infer(target, next, for_target),
-            next_online: network.infer(&self.params, next, for_online),
+            next_online: network.infer(params, next, for_online),
         })
+    }
+
+    /// Draws noise for both networks; that of the online one.
+    fn perturb(&mut self) -> Option<Drawn> {
+        let Self { network, params, target, noisy, stream, .. } = self;
+        let ([online, targets], noise) = noisy.as_mut().zip(network.noise.as_ref())?;
+        noise.perturb(target, stream, targets);
+        Some(noise.perturb(params, stream, online))
     }
 
     /// A step by the batch that was read.
@@ -71,13 +89,18 @@ impl DqnLearner {
         let (bound, huber, rule) = (self.config.max_abs_reward, self.config.huber, self.network.rule);
         self.batch.rewards.iter_mut().for_each(|reward| *reward = reward.clamp(-bound, bound));
         let weights = losses::importance_weights(&self.batch.probabilities, self.config.importance_exponent);
+        let drawn = self.perturb();
         let targets = self.targets();
-        let Self { network, params, batch, actions, optimizer, .. } = self;
+        let Self { network, params, batch, actions, optimizer, noisy, .. } = self;
         let selected = Selected { actions, weights: &weights };
         let [seen, _] = seen(batch);
-        let (found, gradient) = network.network.gradient(params, seen, |outputs, by_outputs| {
+        let acting = noisy.as_ref().map_or(&*params, |[online, _]| online);
+        let (found, mut gradient) = network.network.gradient(acting, seen, |outputs, by_outputs| {
             rule.loss(outputs, selected, (&targets, huber), by_outputs)
         });
+        if let Some((noise, drawn)) = network.noise.as_ref().zip(drawn) {
+            noise.pull_back(&drawn, &mut gradient);
+        }
         let before = optimizer.steps();
         let norm = optimizer.step(params, &gradient);
         // What is not finite is in the parameters now, where the next loss need not show it.
@@ -131,13 +154,17 @@ const WHAT: &str = "a learner of DQN";
 
 impl Saveable for DqnLearner {
     fn save(&mut self) -> Vec<u8> {
-        let Self { target, params, optimizer, .. } = self;
-        saved::save(&mut [Saved::Params(target), Saved::Params(params), Saved::Optimizer(optimizer)])
+        saved::save(&mut self.parts())
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let Self { target, params, optimizer, .. } = self;
-        let parts = &mut [Saved::Params(target), Saved::Params(params), Saved::Optimizer(optimizer)];
-        saved::restore(WHAT, parts, bytes)
+        saved::restore(WHAT, &mut self.parts(), bytes)
+    }
+}
+
+impl DqnLearner {
+    fn parts(&mut self) -> [Saved<'_>; 4] {
+        let Self { target, params, optimizer, stream, .. } = self;
+        [Saved::Stream(stream), Saved::Params(target), Saved::Params(params), Saved::Optimizer(optimizer)]
     }
 }

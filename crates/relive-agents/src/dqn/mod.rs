@@ -6,6 +6,7 @@ mod config;
 mod learner;
 mod loss;
 mod network;
+mod noise;
 mod policy;
 
 pub use config::DqnConfig;

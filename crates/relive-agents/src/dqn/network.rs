@@ -6,6 +6,7 @@ use relive_rl::Result;
 
 use super::DqnConfig;
 use super::loss::Rule;
+use super::noise::Noise;
 use crate::actions::Discrete;
 use crate::torso::Torso;
 
@@ -16,6 +17,8 @@ pub(super) struct QNetwork {
     pub(super) actions: Discrete,
     pub(super) network: Network,
     pub(super) rule: Rule,
+    /// On its weights, if the network is noisy.
+    pub(super) noise: Option<Noise>,
 }
 
 impl QNetwork {
@@ -35,6 +38,7 @@ impl QNetwork {
             (false, _) => builder.mlp(hidden, Activation::Relu).linear(count * atoms),
         };
         let network = network.build();
-        Ok((QNetwork { torso, actions, network, rule }, layout.init(key)))
+        let noise = config.noisy.then(|| Noise::add_to(&mut layout));
+        Ok((QNetwork { torso, actions, network, rule, noise }, layout.init(key)))
     }
 }

@@ -1,13 +1,14 @@
 //! Acting.
 
-use relive_env::ArraySpec;
+use relive_env::{ArraySpec, State};
 use relive_nn::{Key, Params, Scratch};
-use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, Purpose, Result, RlError, Saveable, Seat, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::DqnConfig;
 use super::network::QNetwork;
 use crate::EpsilonGreedy;
+use crate::streams::Streams;
 use crate::weights;
 
 /// Acts by the values of actions. In an evaluation it writes the `values`, too.
@@ -16,8 +17,11 @@ pub(super) struct DqnPolicy {
     network: QNetwork,
     params: Params,
     choice: EpsilonGreedy,
+    /// Of each row, and parameters with noise on them; none for a network without noise, and where nothing is explored.
+    noise: Option<(Streams, Params)>,
     shows_values: bool,
     rows: Vec<f32>,
+    outputs: Vec<f32>,
     values: Vec<f32>,
     scratch: Scratch,
 }
@@ -25,7 +29,14 @@ pub(super) struct DqnPolicy {
 impl DqnPolicy {
     pub(super) fn new(config: &DqnConfig, seat: &Seat<'_>) -> Result<DqnPolicy> {
         let (network, params) = QNetwork::new(config, seat.spec, Key::from_seed(0))?;
+        let is_noisy = config.noisy && seat.purpose == Purpose::Training;
+        let noise = is_noisy.then(|| {
+            let keys: Vec<Key> = seat.keys.iter().map(|key| key.child("noise")).collect();
+            (Streams::new(&keys), params.clone())
+        });
         Ok(DqnPolicy {
+            noise,
+            outputs: Vec::new(),
             network,
             params,
             choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, seat)?,
@@ -39,9 +50,19 @@ impl DqnPolicy {
 
 impl Policy for DqnPolicy {
     fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
-        let Self { network, params, choice, shows_values, rows, values, scratch } = self;
+        let Self { network, params, choice, noise, shows_values, rows, outputs, values, scratch } = self;
         let seen = network.torso.read(step.observations, rows);
-        let outputs = network.network.infer_each(params, seen, scratch);
+        let outputs = match (noise, &network.noise) {
+            (Some((streams, noisy)), Some(noise)) => {
+                outputs.clear();
+                for (row, stream) in seen.chunks(network.network.inputs()).zip(streams.each()) {
+                    noise.perturb(params, stream, noisy);
+                    outputs.extend_from_slice(network.network.infer(noisy, row, scratch));
+                }
+                outputs
+            }
+            _ => network.network.infer_each(params, seen, scratch),
+        };
         let values = network.rule.values(outputs, values);
         if *shows_values {
             step.extras.leaf_mut::<f32>(0)?.copy_from_slice(values);
@@ -64,10 +85,26 @@ impl Policy for DqnPolicy {
 
 impl Saveable for DqnPolicy {
     fn save(&mut self) -> Vec<u8> {
-        self.choice.save()
+        let (mut bytes, mut parts) = (Vec::new(), [self.choice.save(), self.save_noise()]);
+        let state = &mut State::writer(&mut bytes);
+        parts.iter_mut().for_each(|part| state.bytes(part));
+        bytes
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.choice.restore(bytes)
+        let (mut state, mut parts) = (State::reader(bytes), [Vec::new(), Vec::new()]);
+        parts.iter_mut().for_each(|part| state.bytes(part));
+        state.finish().map_err(|error| RlError::state("a policy of DQN", error))?;
+        self.choice.restore(&parts[0])?;
+        match &mut self.noise {
+            Some((streams, _)) => streams.restore(&parts[1]),
+            None => Ok(()),
+        }
+    }
+}
+
+impl DqnPolicy {
+    fn save_noise(&self) -> Vec<u8> {
+        self.noise.as_ref().map_or_else(Vec::new, |(streams, _)| streams.save())
     }
 }

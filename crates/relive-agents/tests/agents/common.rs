@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relive_agents::{
     A2cConfig, A3cConfig, ApexConfig, AppoConfig, DqnConfig, ImpalaConfig, MctsConfig, MctsModel, PpoConfig,
-    R2d2Config, SacConfig,
+    R2d2Config, RainbowConfig, SacConfig,
 };
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Trained, train};
@@ -89,6 +89,8 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     ));
     let appo = AppoConfig { sequence_length, num_envs, batch_size, hidden, ..AppoConfig::default() };
     all.push((Arc::new(appo), &["CartPole-v1", "Pendulum-v1"]));
+    let noisy = DqnConfig { noisy: true, epsilon: 0.0, duelling: true, ..small_dqn() };
+    all.push((Arc::new(RainbowConfig(noisy)), &["CartPole-v1"]));
     all.push((Arc::new(ApexConfig(small_dqn())), &["CartPole-v1"]));
     all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));
     all.extend(crate::continuous::all());

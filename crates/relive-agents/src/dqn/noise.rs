@@ -1,0 +1,150 @@
+//! Noisy networks.
+
+use std::ops::Range;
+
+use relive_nn::{Init, Layout, Params, Stream};
+
+/// Noise on the weights of linear layers, whose size is learned: factorised Gaussian noise (Fortunato et al. 2018, equations 10 and 11).
+///
+/// The standard deviations σ are leaves of the same layout, behind those of the network, one for each number of a layer.
+#[derive(Debug, Clone)]
+pub(super) struct Noise {
+    layers: Vec<Layer>,
+}
+
+/// Where the numbers of a linear layer are, and their standard deviations.
+#[derive(Debug, Clone)]
+struct Layer {
+    weights: [Range<usize>; 2],
+    biases: [Range<usize>; 2],
+}
+
+/// What was drawn: for each number of the layers that by which its standard deviation counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Drawn(Vec<f32>);
+
+/// σ to begin with, times the square root of a layer's inputs.
+const SIGMA: f32 = 0.5;
+
+impl Noise {
+    /// Adds the standard deviations of all linear layers that a layout has.
+    pub(super) fn add_to(layout: &mut Layout) -> Noise {
+        let all: Vec<_> = layout.leaves().to_vec();
+        let mut layers = Vec::new();
+        for pair in all.windows(2) {
+            let [weight, bias] = pair else { continue };
+            let &[inputs, outputs] = weight.shape() else { continue };
+            if *bias.shape() != [outputs] {
+                continue;
+            }
+            #[expect(clippy::cast_precision_loss, reason = "inputs of a layer")]
+            let init = Init::Constant(SIGMA / (inputs as f32).sqrt());
+            let of_weights = layout.add(&format!("{}/sigma", weight.name()), &[inputs, outputs], init);
+            let of_biases = layout.add(&format!("{}/sigma", bias.name()), &[outputs], init);
+            layers.push(Layer { weights: [weight.range(), of_weights], biases: [bias.range(), of_biases] });
+        }
+        Noise { layers }
+    }
+
+    /// Parameters with noise on them, in the place of `noisy`; what was drawn.
+    pub(super) fn perturb(&self, params: &Params, stream: &mut Stream, noisy: &mut Params) -> Drawn {
+        noisy.values_mut().copy_from_slice(params.values());
+        let (from, to) = (params.values(), noisy.values_mut());
+        let mut drawn = Vec::new();
+        for Layer { weights: [weights, of_weights], biases: [biases, of_biases] } in &self.layers {
+            let outputs = biases.len();
+            let by_input: Vec<f32> = (0..weights.len() / outputs.max(1)).map(|_| root(stream)).collect();
+            let by_output: Vec<f32> = (0..outputs).map(|_| root(stream)).collect();
+            let factors =
+                by_input.iter().flat_map(|input| by_output.iter().map(move |output| input * output));
+            let begin = drawn.len();
+            drawn.extend(factors);
+            drawn.extend_from_slice(&by_output);
+            let factors = drawn[begin..].split_at(weights.len());
+            for (numbers, sigmas, factors) in
+                [(weights, of_weights, factors.0), (biases, of_biases, factors.1)]
+            {
+                let sigmas = from[sigmas.clone()].iter().zip(factors);
+                to[numbers.clone()]
+                    .iter_mut()
+                    .zip(sigmas)
+                    .for_each(|(number, (s, factor))| *number += s * factor);
+            }
+        }
+        Drawn(drawn)
+    }
+
+    /// Adds to a gradient by the parameters that had noise on them that by the standard deviations.
+    pub(super) fn pull_back(&self, drawn: &Drawn, gradient: &mut [f32]) {
+        let mut rest = drawn.0.as_slice();
+        for Layer { weights: [weights, of_weights], biases: [biases, of_biases] } in &self.layers {
+            for (numbers, sigmas) in [(weights, of_weights), (biases, of_biases)] {
+                let (factors, behind) = rest.split_at(numbers.len());
+                for (place, factor) in factors.iter().enumerate() {
+                    gradient[sigmas.start + place] = gradient[numbers.start + place] * factor;
+                }
+                rest = behind;
+            }
+        }
+    }
+}
+
+/// `sgn(x)·√|x|` of a normal number.
+#[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
+fn root(stream: &mut Stream) -> f32 {
+    let number = stream.normal() as f32;
+    number.abs().sqrt().copysign(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_nn::{Activation, Key, Network};
+
+    use super::*;
+
+    fn network() -> (Network, Noise, Params) {
+        let mut layout = Layout::new();
+        let network = Network::builder(&mut layout, "q", 3).mlp(&[4], Activation::Relu).duelling(&[5], 2);
+        let network = network.build();
+        let noise = Noise::add_to(&mut layout);
+        (network, noise, layout.init(Key::from_seed(1)))
+    }
+
+    #[test]
+    fn every_linear_layer_has_noise_of_its_size() {
+        let (network, noise, params) = network();
+        assert_eq!(noise.layers.len(), 5);
+        assert_eq!(params.values().len(), 2 * network.range().len());
+        let (mut noisy, mut stream) = (params.clone(), Key::from_seed(2).stream());
+        let drawn = noise.perturb(&params, &mut stream, &mut noisy);
+        assert_eq!(drawn.0.len(), network.range().len());
+        let changed = noisy.values().iter().zip(params.values()).filter(|(a, b)| a != b).count();
+        assert_eq!(changed, network.range().len(), "the standard deviations stay");
+    }
+
+    #[test]
+    fn the_gradient_by_standard_deviations_is_that_of_differences() {
+        let (network, noise, params) = network();
+        let x = [0.3, -0.2, 0.9, 1.0, 0.5, -0.4];
+        let loss = |params: &Params| {
+            let mut noisy = params.clone();
+            let drawn = noise.perturb(params, &mut Key::from_seed(2).stream(), &mut noisy);
+            let (sum, mut gradient) = network.gradient(&noisy, &x, |outputs, by| {
+                by.copy_from_slice(&[1.0, -2.0, 0.5, 3.0]);
+                outputs.iter().zip([1.0, -2.0, 0.5, 3.0]).map(|(output, by)| output * by).sum::<f32>()
+            });
+            noise.pull_back(&drawn, &mut gradient);
+            (sum, gradient)
+        };
+        let (_, gradient) = loss(&params);
+        for place in 0..params.values().len() {
+            let moved = |by: f32| {
+                let mut moved = params.clone();
+                moved.values_mut()[place] += by;
+                loss(&moved).0
+            };
+            let expected = (moved(1e-2) - moved(-1e-2)) / 2e-2;
+            assert!((gradient[place] - expected).abs() < 2e-2, "{place}: {} {expected}", gradient[place]);
+        }
+    }
+}
