@@ -6,7 +6,7 @@ use relive_rl::Result;
 use relive_rl::plan::{Crew, Learn, Progress};
 
 use super::ActorCriticLearner;
-use crate::settings::{layers, not_negative, positive, share, whole};
+use crate::settings::{check, layers, not_negative, positive, share, whole};
 
 /// How a policy and a value are learned from rollouts.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,13 +67,17 @@ impl Optimization {
     }
 }
 
+/// Most environments side by side: each takes memory before the first step.
+const MAX_ENVIRONMENTS: usize = 1 << 16;
+
 impl Settings {
     /// Whether all are within their ranges.
     ///
     /// # Errors
     /// The first that is not.
     pub fn validate(&self) -> Result<()> {
-        whole("num_envs", self.num_envs)?;
+        let range = 1..=MAX_ENVIRONMENTS;
+        check("num_envs", self.num_envs, range.contains(&self.num_envs), "from 1 to 65536")?;
         whole("num_steps", self.num_steps)?;
         whole("epochs", self.epochs)?;
         whole("minibatch_size", self.minibatch_size.unwrap_or(1))?;

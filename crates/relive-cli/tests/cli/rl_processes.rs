@@ -1,11 +1,13 @@
 //! Runs whose workers are processes.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::http::get;
 use crate::rl::{folder, json, small, text};
 use crate::support::{Served, command, free_address, outcome, signal};
 
@@ -107,6 +109,55 @@ fn the_plan_of_a_run_is_shown_while_it_works() {
     assert!(stdout.starts_with("ppo in CartPole-v1: ") && stdout.contains("rounds of workers"), "{stdout}");
     driver.kill().unwrap();
     driver.wait().unwrap();
+}
+
+#[test]
+fn the_first_signal_ends_a_run_in_order_which_the_dashboard_shows_until_then() {
+    let (http, policy) = (free_address(), folder().with_extension("safetensors"));
+    let args = ["rl", "train", "dqn", "--env", "catch/0", "--steps", "100000000", "--policy", text(&policy)];
+    let on = ["--on", "processes", "--actors", "1", "--http", &http];
+    let driver = spawn(&[&args[..], &on].concat());
+    let plan = loop {
+        // The dashboard is not there at first, and the plan a second later.
+        if TcpStream::connect(&http).is_ok()
+            && let Ok(plan) = serde_json::from_str::<Value>(&get(&http, "/plan").1)
+        {
+            break plan;
+        }
+    };
+    let named = |name: &str| {
+        let operators = plan["operators"].as_array().unwrap().iter();
+        operators.filter(|one| one["name"] == name).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!((&plan["agent"], &plan["environment"]), (&"dqn".into(), &"catch/0".into()));
+    assert!(named("batches").iter().any(|one| one["bytes"].is_number()), "{plan}");
+    assert!(named("prefetch(1)").iter().all(|one| one["queued"].is_number()), "{plan}");
+    signal(&driver, "INT");
+    let told = ended(driver);
+    assert!(told.starts_with("catch/0: mean return ") && policy.exists(), "{told}");
+}
+
+#[test]
+fn a_run_that_is_ended_by_a_signal_goes_on_from_there() {
+    for actors in ["0", "1"] {
+        let saved = folder();
+        let args = ["rl", "train", "ppo", "--env", "CartPole-v1", "--actors", actors];
+        let checkpoints = ["--checkpoint-dir", text(&saved), "--checkpoint-every", "1000000000000"];
+        let run = [&args[..], &checkpoints, &["--http", "127.0.0.1:0"][..if actors == "0" { 0 } else { 2 }]]
+            .concat();
+        let mut driver =
+            spawn(&[&run[..], &["--steps", "1000000000000", "--log-dir", text(&saved.join("log"))]].concat());
+        let written = || std::fs::read_dir(saved.join("log")).is_ok_and(|files| files.count() > 0);
+        while !written() {
+            assert!(driver.try_wait().unwrap().is_none());
+            std::thread::yield_now();
+        }
+        signal(&driver, "TERM");
+        ended(driver);
+        assert!(has_checkpoint(&saved));
+        let (code, _, stderr) = outcome(&[&args[..], &checkpoints, &["--steps", "1"]].concat());
+        assert!(code == Some(0) && stderr.contains("resumed from"), "{stderr}");
+    }
 }
 
 #[test]

@@ -42,8 +42,14 @@ impl ReplayTable<'_> {
             least,
             ErrorBuffer::Around(buffer),
         );
-        let limiter = limiter
-            .map_err(|error| RlError::setting("samples_per_insert", error, "a ratio that can be kept"))?;
+        let ratio = self.samples_per_insert;
+        let limiter = limiter.map_err(|error| {
+            RlError::setting(
+                "samples_per_insert",
+                format_args!("{ratio:e} ({error})"),
+                "a ratio that can be kept",
+            )
+        })?;
         Ok(TableConfig::new(self.name).max_size(self.max_size).rate_limiter(limiter))
     }
 }

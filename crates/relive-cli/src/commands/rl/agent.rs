@@ -77,7 +77,13 @@ impl AgentOptions {
             changes.push((path.display().to_string(), read(path)?));
         }
         for (key, value) in &self.set {
-            changes.push((format!("--set {key}={value}"), setting(key, value)));
+            let whose = format!("--set {key}={value}");
+            let changed = setting(key, value);
+            // JSON, by which agents are made, has neither NaN nor infinity: it would be as if nothing was set.
+            if changed.values().any(|value| value.as_float().is_some_and(|value| !value.is_finite())) {
+                return Err(Failure::usage(format!("{whose}: it must be a finite number")));
+            }
+            changes.push((whose, changed));
         }
         Ok(changes)
     }

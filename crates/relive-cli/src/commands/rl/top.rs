@@ -61,7 +61,10 @@ pub(crate) fn run(options: &Options) -> Result {
     let mut before = Before::default();
     let mut has_seen = false;
     loop {
-        let none = || Failure::text(Kind::Runtime, format!("{} has no run of an agent", options.address));
+        let none = || {
+            let text = "has no run of an agent; a run shows its plan a second after it has begun, where it is on processes or has --http";
+            Failure::text(Kind::Runtime, format!("{} {text}", options.address))
+        };
         let text = match look(&client) {
             Err(_) if has_seen => {
                 output::complain("the run is over, or its server is gone");
