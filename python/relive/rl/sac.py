@@ -26,6 +26,11 @@ class SACConfig(Settings):
       initial_temperature: the temperature to begin with, α.
       target_entropy: the entropy that the temperature is drawn to; ``None``: minus the numbers of an action.
       hidden: sizes of the hidden layers of each network.
+      critics: critics.
+      critics_of_target: critics of which the least value is a target: if these are not all, they are drawn for each batch, and the
+        policy goes by the mean of all.
+      normalize_observations: whether observations are shifted and scaled to mean 0 and standard deviation 1.
+      noise_correlation: how much of an action's noise is that of the action before; 0: all is new.
 
     Raises:
       TypeError: a setting of another type.
@@ -43,6 +48,10 @@ class SACConfig(Settings):
     initial_temperature: float = 1.0
     target_entropy: float | None = None
     hidden: tuple[int, ...] = (256, 256)
+    critics: int = 2
+    critics_of_target: int = 2
+    normalize_observations: bool = False
+    noise_correlation: float = 0.0
 
     agent: ClassVar[str] = "sac"
 

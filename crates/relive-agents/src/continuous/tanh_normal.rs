@@ -5,6 +5,9 @@ use crate::actor_critic::HALF_LOG_TWO_PI;
 /// Logarithms of standard deviations are clipped to these.
 const LOG_STD: [f32; 2] = [-20.0, 2.0];
 
+/// Actions nearer to ±1 are taken for this: tanh does not reach 1.
+const MAX_ACTION: f32 = 0.999;
+
 /// Actions that were drawn by the outputs of the policy network: tanh(μ + σ·z).
 #[derive(Debug, Default)]
 pub(crate) struct TanhNormal {
@@ -34,6 +37,33 @@ impl TanhNormal {
             }
             self.log_probabilities.push(log_probability);
         }
+    }
+
+    /// −mean ln π(a) of actions that somebody else has taken, and its gradient by the outputs.
+    #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+    pub(crate) fn imitate(
+        outputs: &[f32],
+        actions: &[f32],
+        dimensions: usize,
+        by_outputs: &mut [f32],
+    ) -> f32 {
+        let weight = dimensions as f32 / actions.len().max(1) as f32;
+        let mut loss = 0.0;
+        let rows = outputs.chunks_exact(2 * dimensions).zip(by_outputs.chunks_exact_mut(2 * dimensions));
+        for ((row, by_row), actions) in rows.zip(actions.chunks_exact(dimensions)) {
+            let ((means, log_stds), (by_means, by_log_stds)) =
+                (row.split_at(dimensions), by_row.split_at_mut(dimensions));
+            for (number, action) in actions.iter().enumerate() {
+                let unsquashed = action.clamp(-MAX_ACTION, MAX_ACTION).atanh();
+                let log_std = log_stds[number].clamp(LOG_STD[0], LOG_STD[1]);
+                let is_inside = (LOG_STD[0]..=LOG_STD[1]).contains(&log_stds[number]);
+                let z = (unsquashed - means[number]) / log_std.exp();
+                loss += weight * (0.5 * z * z + log_std + HALF_LOG_TWO_PI + log_slope(unsquashed));
+                by_means[number] = -weight * z / log_std.exp();
+                by_log_stds[number] = if is_inside { weight * (1.0 - z * z) } else { 0.0 };
+            }
+        }
+        loss
     }
 
     /// The gradient by the outputs of mean(α·log π − Q), where `by_actions` has the gradient of mean(−Q) by the actions.
@@ -105,6 +135,22 @@ mod tests {
                 let mut outputs = outputs;
                 outputs[place] += by;
                 loss(&outputs, 0.6, &slopes).0
+            };
+            let expected = (moved(1e-2) - moved(-1e-2)) / 2e-2;
+            assert!((found[place] - expected).abs() < 2e-3, "{place}: {} {expected}", found[place]);
+        }
+    }
+
+    #[test]
+    fn what_is_imitated_becomes_likelier() {
+        let (outputs, actions) = ([0.3, -0.5, 0.1, -1.0, 0.8, 0.0, -0.4, 0.5], [0.9, -0.3, 0.0, 0.7]);
+        let mut found = [0.0; 8];
+        TanhNormal::imitate(&outputs, &actions, 2, &mut found);
+        for place in 0..8 {
+            let moved = |by: f32| {
+                let (mut outputs, mut ignored) = (outputs, [0.0; 8]);
+                outputs[place] += by;
+                TanhNormal::imitate(&outputs, &actions, 2, &mut ignored)
             };
             let expected = (moved(1e-2) - moved(-1e-2)) / 2e-2;
             assert!((found[place] - expected).abs() < 2e-3, "{place}: {} {expected}", found[place]);

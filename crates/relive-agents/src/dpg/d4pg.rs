@@ -87,11 +87,25 @@ impl D4pgConfig {
     pub fn for_environment(name: &str) -> D4pgConfig {
         match name {
             "Pendulum-v1" => D4pgConfig {
-                samples_per_insert: 256.0,
+                batch_size: 128,
+                samples_per_insert: 128.0,
                 policy_learning_rate: 1e-3,
                 critic_learning_rate: 1e-3,
                 value_range: [-1_000.0, 0.0],
                 hidden: vec![64, 64],
+                critic_hidden: vec![128, 128],
+                ..D4pgConfig::default()
+            },
+            // Noise that is new with every step of 10 ms hardly moves a cart.
+            "control/cartpole-swingup" => D4pgConfig {
+                batch_size: 128,
+                samples_per_insert: 64.0,
+                policy_learning_rate: 3e-4,
+                critic_learning_rate: 3e-4,
+                value_range: [0.0, 100.0],
+                noise: 0.5,
+                noise_correlation: 0.9,
+                hidden: vec![128, 128],
                 critic_hidden: vec![128, 128],
                 ..D4pgConfig::default()
             },

@@ -8,7 +8,9 @@ mod ddpg;
 mod learner;
 mod settings;
 mod td3;
+mod td3_bc;
 
 pub use d4pg::D4pgConfig;
 pub use ddpg::DdpgConfig;
 pub use td3::Td3Config;
+pub use td3_bc::Td3BcConfig;

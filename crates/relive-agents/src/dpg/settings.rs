@@ -2,7 +2,7 @@
 
 use relive_flow::Flow;
 use relive_nn::Key;
-use relive_rl::plan::{Crew, Learn, Progress};
+use relive_rl::plan::{Crew, Learn, Progress, SharedLearner};
 use relive_rl::{Policy, Result, Seat};
 
 use super::learner::DpgStep;
@@ -104,16 +104,16 @@ impl Settings {
         Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), drawing, exploration)))
     }
 
-    /// Learning from the table, as its rate limiter allows it.
-    pub(crate) fn learning(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        let (step, discount) =
-            (DpgStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy.discount);
-        let learner = TransitionLearner::new(crew, discount, self.normalize_observations, step)?;
-        Ok(self.off_policy.batches(crew)?.learn(crew.learner(learner)?))
+    /// What learns.
+    pub(super) fn learner(&self, crew: &Crew) -> Result<SharedLearner<TransitionLearner<DpgStep>>> {
+        let step = DpgStep::new(self, crew.spec(), crew.learner_key())?;
+        let (discount, normalizes) = (self.off_policy.discount, self.normalize_observations);
+        crew.learner(TransitionLearner::new(crew, discount, normalizes, step)?)
     }
 
     /// Acting into the table, and learning from it.
-    pub(crate) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        self.off_policy.plan(crew, self.learning(crew)?)
+    pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let learning = self.off_policy.batches(crew)?.learn(self.learner(crew)?);
+        self.off_policy.plan(crew, learning)
     }
 }

@@ -101,12 +101,35 @@ impl MpoConfig {
     pub fn for_environment(name: &str) -> MpoConfig {
         match name {
             "Pendulum-v1" => MpoConfig {
-                samples_per_insert: 256.0,
+                batch_size: 64,
+                samples_per_insert: 64.0,
                 policy_learning_rate: 1e-3,
                 critic_learning_rate: 1e-3,
                 target_policy_period: 25,
                 hidden: vec![64, 64],
                 critic_hidden: vec![128, 128],
+                ..MpoConfig::default()
+            },
+            // Noise that is new with every step hardly moves a cart or a car.
+            "control/cartpole-swingup" => MpoConfig {
+                batch_size: 128,
+                samples_per_insert: 64.0,
+                policy_learning_rate: 3e-4,
+                critic_learning_rate: 3e-4,
+                target_policy_period: 25,
+                noise_correlation: 0.9,
+                hidden: vec![128, 128],
+                critic_hidden: vec![128, 128],
+                ..MpoConfig::default()
+            },
+            "MountainCarContinuous-v0" => MpoConfig {
+                batch_size: 128,
+                policy_learning_rate: 1e-3,
+                critic_learning_rate: 1e-3,
+                target_policy_period: 25,
+                noise_correlation: 0.97,
+                hidden: vec![64, 64],
+                critic_hidden: vec![64, 64],
                 ..MpoConfig::default()
             },
             _ => MpoConfig::default(),

@@ -85,6 +85,21 @@ impl SacConfig {
     pub fn for_environment(name: &str) -> SacConfig {
         match name {
             "Pendulum-v1" => SacConfig { learning_rate: 1e-3, discount: 0.95, ..SacConfig::default() },
+            // Noise that is new with every step hardly moves a cart or a car.
+            "control/cartpole-swingup" => SacConfig {
+                batch_size: 128,
+                samples_per_insert: 128.0,
+                hidden: vec![128, 128],
+                noise_correlation: 0.9,
+                ..SacConfig::default()
+            },
+            "MountainCarContinuous-v0" => SacConfig {
+                batch_size: 128,
+                samples_per_insert: 64.0,
+                hidden: vec![64, 64],
+                noise_correlation: 0.97,
+                ..SacConfig::default()
+            },
             _ => SacConfig::default(),
         }
     }

@@ -22,3 +22,5 @@ mod panics;
 mod policies;
 #[cfg(test)]
 mod processes;
+#[cfg(test)]
+mod recorded;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use relive_env::{Environment, RandomPolicy};
+use relive_env::{Environment, EnvironmentSpec, RandomPolicy};
 use relive_rl::recorded::{self, RecordedEpisode};
 use relive_rl::{RlError, SavedPolicy};
 
@@ -16,9 +16,9 @@ pub(crate) struct Options {
     /// The environment
     #[arg(long, value_name = "NAME")]
     env: String,
-    /// Who acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy
+    /// Who acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy; of several, each plays an episode in turn
     #[arg(long, value_name = "WHO", default_value = "random")]
-    policy: String,
+    policy: Vec<String>,
     /// Episodes
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     episodes: u64,
@@ -37,21 +37,32 @@ enum Actor {
     Trained(Box<SavedPolicy>),
 }
 
+impl Actor {
+    fn of(who: &str, spec: &EnvironmentSpec, seed: u64) -> Result<Actor> {
+        Ok(match who {
+            "random" => Actor::Random(Box::new(RandomPolicy::new(&spec.actions, seed))),
+            "demonstrator" => Actor::Demonstrator,
+            file => {
+                let loaded = SavedPolicy::load(file, &relive_agents::from_json);
+                Actor::Trained(Box::new(loaded.map_err(|error| Failure::from(error).of("--policy"))?))
+            }
+        })
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Result {
     if options.out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         let text = format!("--out {}: it is not empty; give a new folder", options.out.display());
         return Err(Failure::usage(text));
     }
     let mut environment = relive_env::make(&options.env, options.seed).map_err(RlError::from)?;
-    let mut actor = match options.policy.as_str() {
-        "random" => Actor::Random(Box::new(RandomPolicy::new(&environment.spec().actions, options.seed))),
-        "demonstrator" => Actor::Demonstrator,
-        file => {
-            let loaded = SavedPolicy::load(file, &relive_agents::from_json);
-            Actor::Trained(Box::new(loaded.map_err(|error| Failure::from(error).of("--policy"))?))
-        }
-    };
-    let episodes = (0..options.episodes).map(|_| played(&mut environment, &mut actor));
+    let actors = options.policy.iter().map(|who| Actor::of(who, environment.spec(), options.seed));
+    let mut actors = actors.collect::<Result<Vec<_>>>()?;
+    let count = actors.len().max(1) as u64;
+    let episodes = (0..options.episodes).map(|number| {
+        let turn = usize::try_from(number % count).unwrap_or(0);
+        played(&mut environment, &mut actors[turn])
+    });
     let episodes = episodes.collect::<std::result::Result<Vec<_>, RlError>>()?;
     recorded::save(&options.out, environment.spec(), &episodes)
         .map_err(|error| Failure::from(error).of("--out"))?;

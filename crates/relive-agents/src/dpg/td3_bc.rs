@@ -1,0 +1,130 @@
+//! TD3+BC.
+
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Learn, Progress};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{PolicyRule, Settings};
+use crate::continuous::{Returns, TargetUpdate};
+use crate::offline::Recorded;
+
+/// The settings of TD3+BC (Fujimoto and Gu 2021), for one array of float32 between bounds. The defaults are the paper's. It does not act: a run of it makes steps of the learner from
+/// what its table has.
+///
+/// It is [TD3](crate::Td3Config) whose policy has the loss −λ·q(s, π(s)) + (π(s) − a)² with λ = α / mean |q|, over observations that are shifted and scaled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Td3BcConfig {
+    /// Transitions of a batch.
+    pub batch_size: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Step size of Adam for the policy.
+    pub policy_learning_rate: f32,
+    /// Step size of Adam for the critics.
+    pub critic_learning_rate: f32,
+    /// How far target networks move towards those that learn, τ.
+    pub tau: f32,
+    /// Steps of the critics for one of the policy.
+    pub policy_period: u64,
+    /// Standard deviation of the noise of actions that follow.
+    pub target_noise: f32,
+    /// Bound on that noise.
+    pub target_noise_clip: f32,
+    /// How much values count beside imitation, α.
+    pub alpha: f32,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Sizes of the hidden layers of the policy.
+    pub hidden: Vec<usize>,
+    /// Sizes of the hidden layers of the critics.
+    pub critic_hidden: Vec<usize>,
+}
+
+impl Default for Td3BcConfig {
+    fn default() -> Self {
+        Self {
+            batch_size: 256,
+            discount: 0.99,
+            policy_learning_rate: 3e-4,
+            critic_learning_rate: 3e-4,
+            tau: 0.005,
+            policy_period: 2,
+            target_noise: 0.2,
+            target_noise_clip: 0.5,
+            alpha: 2.5,
+            normalize_observations: true,
+            hidden: vec![256, 256],
+            critic_hidden: vec![256, 256],
+        }
+    }
+}
+
+impl Td3BcConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> Td3BcConfig {
+        match name {
+            "Pendulum-v1" => Td3BcConfig { discount: 0.95, ..Td3BcConfig::default() },
+            _ => Td3BcConfig::default(),
+        }
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded { batch_size: self.batch_size, discount: self.discount }
+    }
+
+    fn shared(&self) -> Settings {
+        Settings {
+            off_policy: self.recorded().off_policy(),
+            policy_learning_rate: self.policy_learning_rate,
+            critic_learning_rate: self.critic_learning_rate,
+            critics: 2,
+            returns: Returns::Value,
+            target_update: TargetUpdate::Move { tau: self.tau },
+            policy: PolicyRule {
+                at_next: false,
+                acts_by_target: false,
+                period: self.policy_period,
+                target_noise: [self.target_noise, self.target_noise_clip],
+                beside_imitation: Some(self.alpha),
+            },
+            max_action_gradient: None,
+            max_gradient_norm: None,
+            noise: 0.0,
+            noise_correlation: 0.0,
+            normalize_observations: self.normalize_observations,
+            hidden: self.hidden.clone(),
+            critic_hidden: self.critic_hidden.clone(),
+        }
+    }
+}
+
+impl Agent for Td3BcConfig {
+    fn name(&self) -> &'static str {
+        "td3-bc"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.shared().validate()
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.recorded().table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        self.shared().seated(seat)
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let learning = self.recorded().batches(crew)?;
+        Ok(learning.learn(self.shared().learner(crew)?))
+    }
+}

@@ -1,0 +1,341 @@
+//! CQL: critics that value actions which the table does not have no higher than those that it has.
+
+use relive_env::EnvironmentSpec;
+use relive_flow::Flow;
+use relive_nn::{Key, Network, Params, Scratch, Stream};
+use relive_rl::plan::{Crew, Progress, Transitions};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::replay::Recorded;
+use crate::continuous::{
+    Body, Climbing, ContinuousPolicy, Counts, Critics, Drawing, Found, Improve, Plan, Returns, Role, Spaces,
+    TanhNormal, TargetUpdate, Trained, Valuing, checked, draw, join, join_many,
+};
+use crate::saved::Saved;
+use crate::settings::{check, layers, not_negative, positive, share};
+
+/// Most actions of each kind that are sampled in a state.
+const MAX_SAMPLES: usize = 1_024;
+
+/// The settings of CQL (Kumar et al. 2020), for one array of float32 between bounds. The defaults are those of Acme's agent. It does not act: a run of it makes steps of the
+/// learner from what its table has.
+///
+/// Two critics are learned by ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and by c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)), where the aᵢ are uniform, of the policy in s and
+/// of the policy in s′ (CQL(H), equation 4, sampled as in appendix F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then it climbs min q with the entropy of a
+/// fixed temperature. As in Acme targets have no entropy; c is fixed, too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CqlConfig {
+    /// Transitions of a batch.
+    pub batch_size: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Step size of Adam for the policy.
+    pub policy_learning_rate: f32,
+    /// Step size of Adam for the critics.
+    pub critic_learning_rate: f32,
+    /// How far the target critics move towards the critics with each batch.
+    pub tau: f32,
+    /// How much the entropy of the policy counts.
+    pub temperature: f32,
+    /// How much it counts that sampled actions are valued higher than those of the table, c.
+    pub conservatism: f32,
+    /// Actions that are sampled in each state, of each of three kinds.
+    pub samples: usize,
+    /// Steps for which the policy imitates.
+    pub imitation_steps: u64,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Sizes of the hidden layers of each network.
+    pub hidden: Vec<usize>,
+}
+
+impl Default for CqlConfig {
+    fn default() -> Self {
+        Self {
+            batch_size: 256,
+            discount: 0.99,
+            policy_learning_rate: 3e-5,
+            critic_learning_rate: 3e-4,
+            tau: 0.005,
+            temperature: 0.0,
+            conservatism: 5.0,
+            samples: 10,
+            imitation_steps: 50_000,
+            normalize_observations: false,
+            hidden: vec![256, 256],
+        }
+    }
+}
+
+impl CqlConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> CqlConfig {
+        match name {
+            "Pendulum-v1" => CqlConfig {
+                discount: 0.95,
+                policy_learning_rate: 3e-4,
+                imitation_steps: 1_000,
+                conservatism: 1.0,
+                normalize_observations: true,
+                ..CqlConfig::default()
+            },
+            _ => CqlConfig::default(),
+        }
+    }
+
+    fn networks(&self) -> Plan<'_> {
+        Plan { body: Body::Relu, hidden: &self.hidden }
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded { batch_size: self.batch_size, discount: self.discount }
+    }
+}
+
+impl Agent for CqlConfig {
+    fn name(&self) -> &'static str {
+        "cql"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.recorded().validate()?;
+        layers(&self.hidden)?;
+        positive("policy_learning_rate", self.policy_learning_rate)?;
+        positive("critic_learning_rate", self.critic_learning_rate)?;
+        share("tau", self.tau)?;
+        not_negative("temperature", self.temperature)?;
+        not_negative("conservatism", self.conservatism)?;
+        check("samples", self.samples, (1..=MAX_SAMPLES).contains(&self.samples), "from 1 to 1024")
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.recorded().table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(seat.spec)?;
+        let dimensions = spaces.dimensions();
+        let network = self.networks().policy(&spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
+        let exploration = (self.normalize_observations, 0.0);
+        Ok(Box::new(ContinuousPolicy::new(seat, (spaces, network), Drawing::TanhNormal, exploration)))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let step = CqlStep::new(self, crew.spec(), crew.learner_key())?;
+        self.recorded().plan(crew, self.normalize_observations, step)
+    }
+}
+
+/// What CQL does with a batch.
+#[derive(Debug)]
+struct CqlStep {
+    config: CqlConfig,
+    dimensions: usize,
+    policy: Trained<Network>,
+    critics: Trained<Critics>,
+    target: Params,
+    stream: Stream,
+    memory: Memory,
+}
+
+/// Memory that is used again.
+#[derive(Debug, Default)]
+struct Memory {
+    valuing: Valuing,
+    climbing: Climbing,
+    scratch: Scratch,
+    drawn: TanhNormal,
+    samples: Samples,
+    rows: Vec<f32>,
+    targets: Vec<f32>,
+}
+
+/// Actions in the states of a batch, `[samples, batch, dimensions]`, and the logarithms of their densities, `[samples, batch]`.
+#[derive(Debug, Default)]
+struct Samples {
+    actions: Vec<f32>,
+    log_densities: Vec<f32>,
+    rows: Vec<f32>,
+}
+
+impl CqlStep {
+    fn new(config: &CqlConfig, spec: &EnvironmentSpec, key: Key) -> Result<CqlStep> {
+        let (spaces, plan) = (Spaces::of(spec)?, config.networks());
+        let dimensions = spaces.dimensions();
+        let critics = Critics::new(&spaces, plan, (2, Returns::Value, Role::Linear), key)?;
+        let policy = plan.policy(&spaces, 2 * dimensions, Role::Linear, key)?;
+        Ok(CqlStep {
+            config: config.clone(),
+            dimensions,
+            policy: Trained::new(policy, config.policy_learning_rate),
+            target: critics.1.clone(),
+            critics: Trained::new(critics, config.critic_learning_rate),
+            stream: key.child("actions").stream(),
+            memory: Memory::default(),
+        })
+    }
+
+    /// What the critics are drawn to: r + γ·min q̄(s′, a′).
+    fn aim(&mut self, batch: &Transitions) {
+        let Memory { valuing, scratch, drawn, rows, targets, .. } = &mut self.memory;
+        let (policy, stream) = (&self.policy, &mut self.stream);
+        let outputs = policy.networks.infer(&policy.params, &batch.next_observations, scratch);
+        drawn.draw(outputs, self.dimensions, || draw(stream));
+        join(&batch.next_observations, &drawn.actions, self.dimensions, rows);
+        let least = valuing.least(&self.critics.networks, &self.target, rows, 0..2);
+        Returns::Value.targets((&batch.rewards, &batch.discounts), least, targets);
+    }
+
+    /// Samples actions for the states of the batch: any, those of the policy there, and those of the policy in the states that follow.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "actions are float32, of few numbers"
+    )]
+    fn sample(&mut self, batch: &Transitions) {
+        let Memory { scratch, drawn, samples, .. } = &mut self.memory;
+        let (policy, stream, each) = (&self.policy, &mut self.stream, self.config.samples);
+        let numbers = batch.actions.len();
+        samples.actions.clear();
+        samples.log_densities.clear();
+        samples.actions.extend((0..each * numbers).map(|_| 2.0 * stream.uniform() as f32 - 1.0));
+        let of_any = -(self.dimensions as f32) * std::f32::consts::LN_2;
+        samples.log_densities.resize(each * batch.rewards.len(), of_any);
+        for observations in [&batch.observations, &batch.next_observations] {
+            let outputs = policy.networks.infer(&policy.params, observations, scratch);
+            for _ in 0..each {
+                drawn.draw(outputs, self.dimensions, || draw(stream));
+                samples.actions.extend_from_slice(&drawn.actions);
+                samples.log_densities.extend_from_slice(&drawn.log_probabilities);
+            }
+        }
+        let shape = (self.dimensions, 3 * each);
+        join_many(&batch.observations, &samples.actions, shape, &mut samples.rows);
+    }
+
+    /// The loss of both critics and its gradient: that of their errors, and how much higher they value sampled actions than those of the table.
+    fn criticize(&mut self, batch: &Transitions) -> f32 {
+        let Memory { samples, rows, targets, .. } = &mut self.memory;
+        join(&batch.observations, &batch.actions, self.dimensions, rows);
+        rows.extend_from_slice(&samples.rows);
+        let conservatism = self.config.conservatism;
+        let rows = &rows[..];
+        let Trained { networks, params, gradient, .. } = &mut self.critics;
+        let loss = |critic: &Network| {
+            critic.gradient_into(params, rows, gradient, |values, by| {
+                let (taken, sampled) = values.split_at(targets.len());
+                let (by_taken, by_sampled) = by.split_at_mut(targets.len());
+                let error = Returns::Value.loss(taken, targets, by_taken);
+                let apart = conservative_loss(
+                    (taken, sampled),
+                    &samples.log_densities,
+                    conservatism,
+                    by_taken,
+                    by_sampled,
+                );
+                error + apart
+            })
+        };
+        networks.networks.iter().map(loss).sum()
+    }
+
+    /// The loss of the policy and its gradient: at first it imitates, then it climbs the lesser value.
+    #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+    fn improve_policy(&mut self, batch: &Transitions) -> f32 {
+        let Memory { climbing, drawn, rows, .. } = &mut self.memory;
+        let (critics, dimensions, stream) = (&self.critics, self.dimensions, &mut self.stream);
+        let CqlConfig { temperature, imitation_steps, .. } = self.config;
+        let imitates = self.policy.optimizer.steps() < imitation_steps;
+        let Trained { networks: policy, params, gradient, .. } = &mut self.policy;
+        policy.gradient_into(params, &batch.observations, gradient, |outputs, by_outputs| {
+            if imitates {
+                return TanhNormal::imitate(outputs, &batch.actions, dimensions, by_outputs);
+            }
+            drawn.draw(outputs, dimensions, || draw(stream));
+            join(&batch.observations, &drawn.actions, dimensions, rows);
+            let place = (&rows[..], dimensions);
+            let loss = climbing.find(&critics.networks, &critics.params, place, Counts::Least);
+            drawn.pull_back(outputs, &climbing.by_actions, temperature, by_outputs);
+            let entropy = drawn.log_probabilities.iter().sum::<f32>() / batch.rewards.len() as f32;
+            loss + temperature * entropy
+        })
+    }
+}
+
+/// c·mean(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)) over a batch; its gradient by values of sampled actions is written, that by values of actions taken is added
+/// (Kumar et al. 2020, equation 4 and appendix F).
+#[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+fn conservative_loss(
+    (taken, sampled): (&[f32], &[f32]),
+    log_densities: &[f32],
+    conservatism: f32,
+    by_taken: &mut [f32],
+    by_sampled: &mut [f32],
+) -> f32 {
+    let batch = taken.len();
+    let samples = sampled.len() / batch.max(1);
+    let weight = conservatism / batch.max(1) as f32;
+    let mut loss = 0.0;
+    for row in 0..batch {
+        let places = || (row..sampled.len()).step_by(batch);
+        let of = |place: usize| sampled[place] - log_densities[place];
+        let most = places().map(of).fold(f32::NEG_INFINITY, f32::max);
+        let total: f32 = places().map(|place| (of(place) - most).exp()).sum();
+        loss += weight * (most + total.ln() - (samples as f32).ln() - taken[row]);
+        by_taken[row] -= weight;
+        places().for_each(|place| by_sampled[place] = weight * (of(place) - most).exp() / total);
+    }
+    loss
+}
+
+impl Improve for CqlStep {
+    const WHAT: &'static str = "a learner of CQL";
+
+    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
+        self.aim(batch);
+        self.sample(batch);
+        let critic_loss = self.criticize(batch);
+        let policy_loss = self.improve_policy(batch);
+        let norms = [self.critics.step(), self.policy.step()];
+        let (step, update) = (self.policy.optimizer.steps(), TargetUpdate::Move { tau: self.config.tau });
+        update.follow(&mut self.target, &self.critics.params, step);
+        checked(step, &norms, vec![("critic_loss", critic_loss), ("policy_loss", policy_loss)])
+    }
+
+    fn acting(&self) -> &Params {
+        &self.policy.params
+    }
+
+    fn parts(&mut self) -> Vec<Saved<'_>> {
+        let Self { policy, critics, target, stream, .. } = self;
+        let mut parts = vec![Saved::Stream(stream), Saved::Params(target)];
+        parts.extend(policy.parts());
+        parts.extend(critics.parts());
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_actions_that_were_not_taken_are_pressed_down() {
+        let (mut by_taken, mut by_sampled) = ([0.0; 2], [0.0; 4]);
+        // Two samples for each of two states; densities ½ everywhere.
+        let (taken, sampled, densities) = ([1.0, 0.0], [2.0, 0.5, 2.0, 0.5], [-2.0_f32.ln(); 4]);
+        let loss = conservative_loss((&taken, &sampled), &densities, 4.0, &mut by_taken, &mut by_sampled);
+        let expected = 2.0 * ((2.0 + 2.0_f32.ln() - 1.0) + (0.5 + 2.0_f32.ln()));
+        assert!((loss - expected).abs() < 1e-5, "{loss} {expected}");
+        assert_eq!(by_taken, [-2.0; 2]);
+        assert!(by_sampled.iter().all(|by| (by - 1.0).abs() < 1e-6), "{by_sampled:?}");
+    }
+}

@@ -1,0 +1,282 @@
+//! CRR: the policy is fitted to those actions of the table that are better than its own.
+
+use relive_env::EnvironmentSpec;
+use relive_flow::Flow;
+use relive_nn::heads::NormalHead;
+use relive_nn::{Key, Network, Params, Scratch, Stream};
+use relive_rl::plan::{Crew, Progress, Transitions};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::regression::{Regression, head};
+use super::replay::Recorded;
+use crate::continuous::{
+    Body, ContinuousPolicy, Critics, Drawing, Found, Improve, Plan, Returns, Role, Spaces, TargetUpdate,
+    Trained, Valuing, checked, draw, join, join_many,
+};
+use crate::saved::Saved;
+use crate::settings::{check, layers, positive};
+
+/// Most actions that one is compared with.
+const MAX_SAMPLES: usize = 1_024;
+
+/// The settings of CRR (Wang et al. 2020), for one array of float32 between bounds. The defaults are those of Acme's agent. It does not act: a run of it makes steps of the
+/// learner from what its table has.
+///
+/// The critic is learned by ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))², the policy by −w·ln π(a) with a weight w of A = q(s, a) − mean q(s, aᵢ), aᵢ from π (equations 2 to
+/// 4). As in Acme's newer agent and not as in the paper the critic puts out values, and nothing is recurrent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CrrConfig {
+    /// Transitions of a batch.
+    pub batch_size: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Step size of Adam, for policy and critic.
+    pub learning_rate: f32,
+    /// Learner steps from one copy to the target networks to the next.
+    pub target_update_period: u64,
+    /// Actions of the policy that an action is compared with.
+    pub samples: usize,
+    /// How much an action counts by how much better it is.
+    pub weight: CrrWeight,
+    /// β of `exp`.
+    pub temperature: f32,
+    /// Most that an action counts.
+    pub max_weight: f32,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Sizes of the hidden layers of each network.
+    pub hidden: Vec<usize>,
+}
+
+impl Default for CrrConfig {
+    fn default() -> Self {
+        Self {
+            batch_size: 256,
+            discount: 0.99,
+            learning_rate: 3e-4,
+            target_update_period: 100,
+            samples: 4,
+            weight: CrrWeight::Exp,
+            temperature: 1.0,
+            max_weight: 20.0,
+            normalize_observations: false,
+            hidden: vec![256, 256],
+        }
+    }
+}
+
+impl CrrConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> CrrConfig {
+        match name {
+            "Pendulum-v1" => {
+                CrrConfig { discount: 0.95, normalize_observations: true, ..CrrConfig::default() }
+            }
+            _ => CrrConfig::default(),
+        }
+    }
+
+    fn networks(&self) -> Plan<'_> {
+        Plan { body: Body::Relu, hidden: &self.hidden }
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded { batch_size: self.batch_size, discount: self.discount }
+    }
+}
+
+impl Agent for CrrConfig {
+    fn name(&self) -> &'static str {
+        "crr"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.recorded().validate()?;
+        layers(&self.hidden)?;
+        positive("learning_rate", self.learning_rate)?;
+        let period = self.target_update_period;
+        check("target_update_period", period, period >= 1, "at least 1")?;
+        check("samples", self.samples, (1..=MAX_SAMPLES).contains(&self.samples), "from 1 to 1024")?;
+        positive("temperature", self.temperature)?;
+        positive("max_weight", self.max_weight)
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.recorded().table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(seat.spec)?;
+        let dimensions = spaces.dimensions();
+        let network = self.networks().policy(&spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
+        let exploration = (self.normalize_observations, 0.0);
+        Ok(Box::new(ContinuousPolicy::new(
+            seat,
+            (spaces, network),
+            Drawing::Normal(head(dimensions)),
+            exploration,
+        )))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let step = CrrStep::new(self, crew.spec(), crew.learner_key())?;
+        self.recorded().plan(crew, self.normalize_observations, step)
+    }
+}
+
+/// How much an action of the table counts for the policy, by how much better it is than others in its state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CrrWeight {
+    /// exp(A/β), at most `max_weight`.
+    #[default]
+    Exp,
+    /// 1 if it is better than the mean, otherwise 0.
+    Binary,
+    /// 1: that is behavioural cloning beside a critic.
+    All,
+}
+
+/// What CRR does with a batch.
+#[derive(Debug)]
+struct CrrStep {
+    config: CrrConfig,
+    head: NormalHead,
+    policy: Trained<Network>,
+    critics: Trained<Critics>,
+    target_policy: Params,
+    target_critics: Params,
+    stream: Stream,
+    memory: Memory,
+}
+
+/// Memory that is used again.
+#[derive(Debug, Default)]
+struct Memory {
+    valuing: Valuing,
+    scratch: Scratch,
+    regression: Regression,
+    sampled: Sampled,
+    rows: Vec<f32>,
+    targets: Vec<f32>,
+    weights: Vec<f32>,
+}
+
+/// Actions of a policy, `[samples, batch, dimensions]`.
+#[derive(Debug, Default)]
+struct Sampled {
+    means: Vec<f32>,
+    stddevs: Vec<f32>,
+    actions: Vec<f32>,
+}
+
+impl Sampled {
+    fn draw(&mut self, head: NormalHead, outputs: &[f32], samples: usize, stream: &mut Stream) {
+        let Self { means, stddevs, actions } = self;
+        head.distributions(outputs, means, stddevs);
+        actions.clear();
+        for _ in 0..samples {
+            let numbers = means.iter().zip(stddevs.iter());
+            actions.extend(numbers.map(|(mean, stddev)| (mean + stddev * draw(stream)).clamp(-1.0, 1.0)));
+        }
+    }
+}
+
+impl CrrStep {
+    fn new(config: &CrrConfig, spec: &EnvironmentSpec, key: Key) -> Result<CrrStep> {
+        let (spaces, rate, plan) = (Spaces::of(spec)?, config.learning_rate, config.networks());
+        let dimensions = spaces.dimensions();
+        let critics = Critics::new(&spaces, plan, (1, Returns::Value, Role::Linear), key)?;
+        let policy = plan.policy(&spaces, 2 * dimensions, Role::Linear, key)?;
+        Ok(CrrStep {
+            config: config.clone(),
+            head: head(dimensions),
+            target_policy: policy.1.clone(),
+            target_critics: critics.1.clone(),
+            policy: Trained::new(policy, rate),
+            critics: Trained::new(critics, rate),
+            stream: key.child("actions").stream(),
+            memory: Memory::default(),
+        })
+    }
+
+    /// What the critic is drawn to: r + γ·q̄(s′, a′) with an action of the target policy.
+    fn aim(&mut self, batch: &Transitions) {
+        let Memory { valuing, scratch, sampled, rows, targets, .. } = &mut self.memory;
+        let outputs = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
+        sampled.draw(self.head, outputs, 1, &mut self.stream);
+        join(&batch.next_observations, &sampled.actions, self.head.dimensions, rows);
+        let next = valuing.outputs(&self.critics.networks, &self.target_critics, rows);
+        Returns::Value.targets((&batch.rewards, &batch.discounts), next, targets);
+    }
+
+    /// How much each action of the batch counts, by A = q(s, a) − mean q(s, aᵢ) over actions of the policy.
+    #[expect(clippy::cast_precision_loss, reason = "samples are few")]
+    fn weigh(&mut self, batch: &Transitions) {
+        let Memory { valuing, scratch, sampled, rows, weights, .. } = &mut self.memory;
+        let (critics, params, samples) = (&self.critics.networks, &self.critics.params, self.config.samples);
+        let outputs = self.policy.networks.infer(&self.policy.params, &batch.observations, scratch);
+        sampled.draw(self.head, outputs, samples, &mut self.stream);
+        join(&batch.observations, &batch.actions, self.head.dimensions, rows);
+        weights.clear();
+        weights.extend_from_slice(valuing.outputs(critics, params, rows));
+        join_many(&batch.observations, &sampled.actions, (self.head.dimensions, samples), rows);
+        let others = valuing.outputs(critics, params, rows);
+        for sample in others.chunks_exact(weights.len().max(1)) {
+            weights.iter_mut().zip(sample).for_each(|(better, value)| *better -= value / samples as f32);
+        }
+        let CrrConfig { weight, temperature, max_weight, .. } = self.config;
+        for advantage in weights.iter_mut() {
+            *advantage = match weight {
+                CrrWeight::Exp => (*advantage / temperature).exp().min(max_weight),
+                CrrWeight::Binary => f32::from(u8::from(*advantage > 0.0)),
+                CrrWeight::All => 1.0,
+            };
+        }
+    }
+}
+
+impl Improve for CrrStep {
+    const WHAT: &'static str = "a learner of CRR";
+
+    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
+        self.aim(batch);
+        self.weigh(batch);
+        let Memory { regression, rows, targets, weights, .. } = &mut self.memory;
+        join(&batch.observations, &batch.actions, self.head.dimensions, rows);
+        let Trained { networks, params, gradient, .. } = &mut self.critics;
+        let critic_loss = networks.loss(params, rows, targets, gradient);
+        let Trained { networks, params, gradient, .. } = &mut self.policy;
+        let head = self.head;
+        let policy_loss = networks.gradient_into(params, &batch.observations, gradient, |outputs, by| {
+            regression.loss(head, outputs, (&batch.actions, weights), by)
+        });
+        let norms = [self.critics.step(), self.policy.step()];
+        let step = self.policy.optimizer.steps();
+        let update = TargetUpdate::Copy { period: self.config.target_update_period };
+        update.follow(&mut self.target_policy, &self.policy.params, step);
+        update.follow(&mut self.target_critics, &self.critics.params, step);
+        checked(step, &norms, vec![("critic_loss", critic_loss), ("policy_loss", policy_loss)])
+    }
+
+    fn acting(&self) -> &Params {
+        &self.policy.params
+    }
+
+    fn parts(&mut self) -> Vec<Saved<'_>> {
+        let Self { policy, critics, target_policy, target_critics, stream, .. } = self;
+        let mut parts =
+            vec![Saved::Stream(stream), Saved::Params(target_policy), Saved::Params(target_critics)];
+        parts.extend(policy.parts());
+        parts.extend(critics.parts());
+        parts
+    }
+}

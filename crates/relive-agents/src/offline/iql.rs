@@ -1,0 +1,250 @@
+//! IQL: values of states alone, without an action that the table does not have.
+
+use relive_env::EnvironmentSpec;
+use relive_flow::Flow;
+use relive_nn::{Key, Layout, Network, Params, Scratch};
+use relive_rl::plan::{Crew, Progress, Transitions};
+use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_table::TableConfig;
+use serde::{Deserialize, Serialize};
+
+use super::regression::{Regression, head};
+use super::replay::Recorded;
+use crate::continuous::{
+    Body, ContinuousPolicy, Critics, Drawing, Found, Improve, Plan, Returns, Role, Spaces, TargetUpdate,
+    Trained, Valuing, checked, join,
+};
+use crate::saved::Saved;
+use crate::settings::{check, layers, positive, share};
+
+/// The settings of IQL (Kostrikov et al. 2022), for one array of float32 between bounds. The defaults are the paper's for locomotion. It does not act: a run of it makes
+/// steps of the learner from what its table has.
+///
+/// The value of a state is the expectile τ of min q̄(s, a) over actions of the table (equation 5), which is what critics are drawn to (equation 6); the policy
+/// is fitted to actions by exp(β·(min q̄ − v)), at most `max_weight` (equation 7). All gradients of a batch are made with the
+/// parameters before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IqlConfig {
+    /// Transitions of a batch.
+    pub batch_size: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Step size of Adam, for all networks.
+    pub learning_rate: f32,
+    /// How far the target critics move towards the critics with each batch.
+    pub tau: f32,
+    /// The expectile τ: 0.5 is the mean, 1 would be the greatest.
+    pub expectile: f32,
+    /// How much better actions count for the policy, β.
+    pub inverse_temperature: f32,
+    /// Most that an action counts.
+    pub max_weight: f32,
+    /// Whether observations are shifted and scaled to mean 0 and standard deviation 1.
+    pub normalize_observations: bool,
+    /// Sizes of the hidden layers of each network.
+    pub hidden: Vec<usize>,
+}
+
+impl Default for IqlConfig {
+    fn default() -> Self {
+        Self {
+            batch_size: 256,
+            discount: 0.99,
+            learning_rate: 3e-4,
+            tau: 0.005,
+            expectile: 0.7,
+            inverse_temperature: 3.0,
+            max_weight: 100.0,
+            normalize_observations: false,
+            hidden: vec![256, 256],
+        }
+    }
+}
+
+impl IqlConfig {
+    /// Settings for an environment by its name: what is known to learn there fast, and otherwise the defaults.
+    #[must_use]
+    pub fn for_environment(name: &str) -> IqlConfig {
+        match name {
+            "Pendulum-v1" => IqlConfig {
+                discount: 0.95,
+                inverse_temperature: 0.3,
+                expectile: 0.9,
+                normalize_observations: true,
+                ..IqlConfig::default()
+            },
+            _ => IqlConfig::default(),
+        }
+    }
+
+    fn networks(&self) -> Plan<'_> {
+        Plan { body: Body::Relu, hidden: &self.hidden }
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded { batch_size: self.batch_size, discount: self.discount }
+    }
+}
+
+impl Agent for IqlConfig {
+    fn name(&self) -> &'static str {
+        "iql"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.recorded().validate()?;
+        layers(&self.hidden)?;
+        positive("learning_rate", self.learning_rate)?;
+        share("tau", self.tau)?;
+        let is_expectile = self.expectile > 0.0 && self.expectile < 1.0;
+        check("expectile", self.expectile, is_expectile, "above 0 and less than 1")?;
+        positive("inverse_temperature", self.inverse_temperature)?;
+        positive("max_weight", self.max_weight)
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.recorded().table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        let spaces = Spaces::of(seat.spec)?;
+        let dimensions = spaces.dimensions();
+        let network = self.networks().policy(&spaces, 2 * dimensions, Role::Linear, Key::from_seed(0))?;
+        let exploration = (self.normalize_observations, 0.0);
+        Ok(Box::new(ContinuousPolicy::new(
+            seat,
+            (spaces, network),
+            Drawing::Normal(head(dimensions)),
+            exploration,
+        )))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let step = IqlStep::new(self, crew.spec(), crew.learner_key())?;
+        self.recorded().plan(crew, self.normalize_observations, step)
+    }
+}
+
+/// What IQL does with a batch.
+#[derive(Debug)]
+struct IqlStep {
+    config: IqlConfig,
+    dimensions: usize,
+    policy: Trained<Network>,
+    critics: Trained<Critics>,
+    value: Trained<Network>,
+    target: Params,
+    memory: Memory,
+}
+
+/// Memory that is used again.
+#[derive(Debug, Default)]
+struct Memory {
+    valuing: Valuing,
+    scratch: Scratch,
+    regression: Regression,
+    rows: Vec<f32>,
+    targets: Vec<f32>,
+    weights: Vec<f32>,
+}
+
+impl IqlStep {
+    fn new(config: &IqlConfig, spec: &EnvironmentSpec, key: Key) -> Result<IqlStep> {
+        let (spaces, rate, plan) = (Spaces::of(spec)?, config.learning_rate, config.networks());
+        let dimensions = spaces.dimensions();
+        let critics = Critics::new(&spaces, plan, (2, Returns::Value, Role::Linear), key)?;
+        let mut layout = Layout::new();
+        let value = plan.network(&mut layout, "value", (spaces.width(), 1), Role::Linear)?;
+        Ok(IqlStep {
+            config: config.clone(),
+            dimensions,
+            policy: Trained::new(plan.policy(&spaces, 2 * dimensions, Role::Linear, key)?, rate),
+            target: critics.1.clone(),
+            critics: Trained::new(critics, rate),
+            value: Trained::new((value, layout.init(key.child("value"))), rate),
+            memory: Memory::default(),
+        })
+    }
+
+    /// The values of states are drawn to those of the actions taken there, to higher ones more; the better an action was than its state, the more it counts for
+    /// the policy.
+    fn value_states(&mut self, batch: &Transitions) -> f32 {
+        let IqlConfig { expectile, inverse_temperature, max_weight, .. } = self.config;
+        let Memory { valuing, weights, rows, .. } = &mut self.memory;
+        let least = valuing.least(&self.critics.networks, &self.target, rows, 0..2);
+        let Trained { networks: value, params, gradient, .. } = &mut self.value;
+        value.gradient_into(params, &batch.observations, gradient, |values, by_values| {
+            weights.clear();
+            let better = least.iter().zip(values).map(|(least, value)| least - value);
+            weights.extend(better.map(|better| (inverse_temperature * better).exp().min(max_weight)));
+            expectile_loss(expectile, values, least, by_values)
+        })
+    }
+}
+
+/// Mean |τ − 1[u < 0]|·u² with u = target − value, and its gradient by the values (Kostrikov et al. 2022, equation 5).
+#[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
+fn expectile_loss(expectile: f32, values: &[f32], targets: &[f32], by_values: &mut [f32]) -> f32 {
+    let (mut loss, count) = (0.0, values.len().max(1) as f32);
+    for ((value, target), by) in values.iter().zip(targets).zip(by_values) {
+        let apart = target - value;
+        let weight = if apart < 0.0 { 1.0 - expectile } else { expectile };
+        loss += weight * apart * apart / count;
+        *by = -2.0 * weight * apart / count;
+    }
+    loss
+}
+
+impl Improve for IqlStep {
+    const WHAT: &'static str = "a learner of IQL";
+
+    fn improve(&mut self, batch: &Transitions) -> Result<Found> {
+        join(&batch.observations, &batch.actions, self.dimensions, &mut self.memory.rows);
+        let value_loss = self.value_states(batch);
+        let Memory { scratch, regression, rows, targets, weights, .. } = &mut self.memory;
+        let next = self.value.networks.infer(&self.value.params, &batch.next_observations, scratch);
+        Returns::Value.targets((&batch.rewards, &batch.discounts), next, targets);
+        let Trained { networks, params, gradient, .. } = &mut self.critics;
+        let critic_loss = networks.loss(params, rows, targets, gradient);
+        let Trained { networks, params, gradient, .. } = &mut self.policy;
+        let head = head(self.dimensions);
+        let policy_loss = networks.gradient_into(params, &batch.observations, gradient, |outputs, by| {
+            regression.loss(head, outputs, (&batch.actions, weights), by)
+        });
+        let norms = [self.value.step(), self.critics.step(), self.policy.step()];
+        let (step, update) = (self.policy.optimizer.steps(), TargetUpdate::Move { tau: self.config.tau });
+        update.follow(&mut self.target, &self.critics.params, step);
+        let losses = [("value_loss", value_loss), ("critic_loss", critic_loss), ("policy_loss", policy_loss)];
+        checked(step, &norms, losses.into())
+    }
+
+    fn acting(&self) -> &Params {
+        &self.policy.params
+    }
+
+    fn parts(&mut self) -> Vec<Saved<'_>> {
+        let Self { policy, critics, value, target, .. } = self;
+        let mut parts = vec![Saved::Params(target)];
+        parts.extend(policy.parts());
+        parts.extend(critics.parts());
+        parts.extend(value.parts());
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn higher_values_draw_more() {
+        let mut by = [0.0; 2];
+        let loss = expectile_loss(0.75, &[0.0, 2.0], &[2.0, 0.0], &mut by);
+        assert_eq!((loss, by), (2.0, [-1.5, 0.5]));
+    }
+}

@@ -1,0 +1,70 @@
+//! The table of those that do not act.
+
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Learn, Progress, SampleBatch, unlimited};
+use relive_rl::{Result, RlError};
+use relive_table::TableConfig;
+
+use crate::continuous::{Improve, TransitionLearner};
+use crate::off_policy::{OffPolicy, TABLE};
+
+/// Most transitions of a table.
+const MAX_SIZE: u64 = 100_000_000;
+
+/// Settings of learning from what was recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Recorded {
+    pub(crate) batch_size: usize,
+    pub(crate) discount: f32,
+}
+
+impl Recorded {
+    /// As those of agents that act, too.
+    pub(crate) fn off_policy(self) -> OffPolicy {
+        OffPolicy {
+            batch_size: self.batch_size,
+            samples_per_insert: 1.0,
+            n_step: 1,
+            discount: self.discount,
+            min_replay_size: 1,
+            max_replay_size: MAX_SIZE,
+        }
+    }
+
+    /// Whether all are within their ranges.
+    pub(crate) fn validate(self) -> Result<()> {
+        self.off_policy().validate()
+    }
+
+    /// The table: sampled uniformly, as often as one likes, as soon as it has anything.
+    pub(crate) fn table(self) -> Result<TableConfig> {
+        unlimited(TableConfig::new(TABLE).max_size(MAX_SIZE))
+    }
+
+    /// Batches of the recorded episodes of the run, which are written into the table; where there are none, of what somebody else writes there.
+    ///
+    /// # Errors
+    /// The run is to make steps in the environment.
+    pub(crate) fn batches(self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
+        let off_policy = self.off_policy();
+        if let Some(episodes) = crew.data()? {
+            let mut adder = off_policy.transitions(crew)(crew.client(), TABLE)?;
+            crew.fill(TABLE, &mut adder, &episodes)?;
+        } else if crew.env_steps() > 0 {
+            let expected = "0 for an agent that does not act: give it data, and the number of learner_steps";
+            return Err(RlError::setting("env_steps", crew.env_steps(), expected));
+        }
+        off_policy.batches(crew)
+    }
+
+    /// Learns, and does nothing else.
+    pub(crate) fn plan<I: Improve + 'static>(
+        self,
+        crew: &Crew,
+        normalizes: bool,
+        improve: I,
+    ) -> Result<Flow<Progress>> {
+        let learner = crew.learner(TransitionLearner::new(crew, self.discount, normalizes, improve)?)?;
+        Ok(self.batches(crew)?.learn(learner))
+    }
+}

@@ -1,0 +1,194 @@
+//! Agents that do not act, and those that need not: they learn from what was recorded.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use relive_agents::{BcConfig, CqlConfig, CrrConfig, CrrWeight, D4pgConfig, IqlConfig, Td3BcConfig};
+use relive_client::blocking::Client;
+use relive_env::{Action, Buffer, TimeStep};
+use relive_rl::adders::{Adder, TransitionAdder};
+use relive_rl::plan::MakeEnvironment;
+use relive_rl::recorded::{self, RecordedEpisode};
+use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions, Stop, Watch};
+use relive_rl::{Agent, RlError, SavedPolicy};
+
+use crate::common::{numbers, options, run, run_in};
+use crate::contract::Faulty;
+
+/// A torque that turns the pendulum against its fall: no good one, but one to be imitated.
+fn torque(seen: &[f32]) -> f32 {
+    (0.5 * seen[2] - seen[1]).clamp(-2.0, 2.0)
+}
+
+/// Episodes of the formula in a folder.
+fn pendulum(folder: &Path) {
+    let mut environment = relive_env::make("Pendulum-v1", 1).unwrap();
+    let mut play = || {
+        let by_formula = |_: &dyn relive_env::Environment,
+                          seen: relive_env::View<'_>,
+                          mut action: relive_env::ViewMut<'_>| {
+            action.leaf_mut::<f32>(0)?[0] = torque(seen.leaf::<f32>(0)?);
+            Ok(())
+        };
+        RecordedEpisode::play(&mut environment, by_formula).unwrap()
+    };
+    let episodes: Vec<_> = (0..4).map(|_| play()).collect();
+    recorded::save(folder, relive_env::make("Pendulum-v1", 1).unwrap().spec(), &episodes).unwrap();
+}
+
+/// Each in a small form, with one that acts where it is asked to.
+fn all() -> Vec<Arc<dyn Agent>> {
+    let hidden = || vec![16];
+    let cql = CqlConfig {
+        batch_size: 8,
+        samples: 2,
+        imitation_steps: 20,
+        temperature: 0.1,
+        ..CqlConfig::default()
+    };
+    let iql = IqlConfig { batch_size: 16, normalize_observations: true, ..IqlConfig::default() };
+    vec![
+        Arc::new(BcConfig { batch_size: 16, hidden: hidden(), ..BcConfig::default() }),
+        Arc::new(CqlConfig { hidden: hidden(), ..cql }),
+        Arc::new(CrrConfig {
+            batch_size: 16,
+            weight: CrrWeight::Binary,
+            hidden: hidden(),
+            ..CrrConfig::default()
+        }),
+        Arc::new(IqlConfig { hidden: hidden(), ..iql }),
+        Arc::new(Td3BcConfig {
+            batch_size: 16,
+            hidden: hidden(),
+            critic_hidden: hidden(),
+            ..Td3BcConfig::default()
+        }),
+        Arc::new(D4pgConfig {
+            batch_size: 16,
+            min_replay_size: 50,
+            hidden: hidden(),
+            critic_hidden: hidden(),
+            ..D4pgConfig::default()
+        }),
+    ]
+}
+
+fn offline(environment: &str, learner_steps: u64, data: Option<&Path>) -> RunOptions {
+    let (learner_steps, data) = (Some(learner_steps), data.map(Path::to_owned));
+    RunOptions { learner_steps, data, ..options(environment, 0, 3) }
+}
+
+#[test]
+fn they_learn_from_a_table_and_a_resumed_run_gives_the_same_numbers() {
+    let data = tempfile::tempdir().unwrap();
+    pendulum(data.path());
+    for agent in all() {
+        let of = |folder: &Path, steps| {
+            let checkpoints = Some(Checkpoints { folder: folder.to_owned(), every: 20 });
+            let evaluation = Some(Evaluation { every: 40, episodes: 1 });
+            let options = offline("Pendulum-v1", steps, Some(data.path()));
+            let (trained, reports) = run(&agent, &RunOptions { checkpoints, evaluation, ..options }).unwrap();
+            assert_eq!((trained.summary.env_steps, trained.summary.learner_steps), (0, steps));
+            assert!(reports.iter().any(|report| matches!(report, Report::Evaluator(_))));
+            let policy = SavedPolicy::of(agent.as_ref(), &trained).unwrap();
+            let loaded = SavedPolicy::from_bytes(&policy.to_bytes().unwrap(), &relive_agents::from_json);
+            assert_eq!(loaded.unwrap().agent(), agent.name());
+            numbers(&trained)
+        };
+        let (whole, in_parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let expected = of(whole.path(), 80);
+        of(in_parts.path(), 40);
+        assert!(of(in_parts.path(), 80) == expected, "{}", agent.name());
+    }
+}
+
+/// The mean return of what behavioural cloning has learned from a folder.
+fn imitated(environment: &str, learner_steps: u64, data: &Path) -> f64 {
+    let bc = BcConfig { batch_size: 64, hidden: vec![32], ..BcConfig::default() };
+    let agent: Arc<dyn Agent> = Arc::new(bc);
+    let evaluation = Some(Evaluation { every: learner_steps, episodes: 10 });
+    let options = RunOptions { evaluation, ..offline(environment, learner_steps, Some(data)) };
+    let reports = run(&agent, &options).unwrap().1;
+    let shown = reports.iter().filter_map(|report| match report {
+        Report::Evaluator(episode) => Some(episode.episode_return),
+        _ => None,
+    });
+    shown.sum::<f64>() / 10.0
+}
+
+#[test]
+fn what_was_done_is_imitated() {
+    let (choices, torques) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut environment = relive_env::make("deep_sea/0", 1).unwrap();
+    let shown = [RecordedEpisode::demonstrated(&mut environment).unwrap()];
+    recorded::save(choices.path(), environment.spec(), &shown).unwrap();
+    let found = imitated("deep_sea/0", 300, choices.path());
+    assert!(found >= 0.95, "{found}");
+    pendulum(torques.path());
+    let (found, expected) = (imitated("Pendulum-v1", 2_000, torques.path()), formula_return());
+    assert!((found - expected).abs() < 150.0, "{found} {expected}");
+}
+
+/// What the formula earns, on average.
+fn formula_return() -> f64 {
+    let (mut total, mut environment) = (0.0, relive_env::make("Pendulum-v1", 5).unwrap());
+    let mut observation = Buffer::for_nest(&environment.spec().observations, 1).unwrap();
+    environment.reset(observation.view_mut()).unwrap();
+    for _ in 0..50 * 201 {
+        let torque = [torque(observation.leaf::<f32>(0).unwrap())];
+        total += environment.step(Action::Continuous(&torque), observation.view_mut()).unwrap().reward;
+    }
+    total / 50.0
+}
+
+#[test]
+fn without_anything_in_the_table_nothing_is_learned_and_a_stop_ends_the_wait() {
+    for agent in all().iter().filter(|agent| agent.name() != "d4pg") {
+        let stop = Stop::default();
+        let stopping = stop.clone();
+        let watch = Some(Watch::new(move |_| stopping.stop()));
+        let options = RunOptions { stop, watch, ..offline("Pendulum-v1", 10, None) };
+        let summary = run(agent, &options).unwrap().0.summary;
+        assert_eq!((summary.env_steps, summary.learner_steps), (0, 0), "{}", agent.name());
+    }
+}
+
+#[test]
+fn to_act_is_refused_by_those_that_do_not() {
+    for agent in all().iter().filter(|agent| agent.name() != "d4pg") {
+        let error = run(agent, &options("Pendulum-v1", 100, 1)).map(drop).unwrap_err().to_string();
+        assert!(error.contains("env_steps is 100") && error.contains("does not act"), "{error}");
+    }
+}
+
+#[test]
+fn environments_that_they_cannot_act_in_are_refused_with_what_they_take() {
+    for agent in all().iter().filter(|agent| agent.name() != "bc") {
+        let make: MakeEnvironment =
+            Arc::new(|_| Ok(Box::new(Faulty::new(0.0, 1.0, false).for_agent(&crate::common::small_dqn()))));
+        let error = run_in(agent, &offline("odd", 10, None), &make).map(drop).unwrap_err();
+        assert!(matches!(error, RlError::Unsuited { .. }), "{error}");
+        assert!(error.to_string().contains("one array of float32 between bounds"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_number_ends_the_run() {
+    let broken = Watch::new(|engine| {
+        let client = Client::in_process(engine.clone()).unwrap();
+        let spec = relive_env::make("Pendulum-v1", 1).unwrap().spec().clone();
+        let mut observation = Buffer::for_nest(&spec.observations, 1).unwrap();
+        let action = Buffer::for_nest(&spec.actions, 1).unwrap();
+        let mut adder = TransitionAdder::new(&client, "replay", &spec, 1, 0.99).unwrap();
+        adder.add_first(observation.view()).unwrap();
+        observation.leaf_mut::<f32>(0).unwrap().fill(f32::NAN);
+        for _ in 0..20 {
+            adder.add(action.view(), TimeStep::transition(1.0), observation.view()).unwrap();
+        }
+    });
+    for agent in all().iter().filter(|agent| agent.name() != "d4pg") {
+        let options = RunOptions { watch: Some(broken.clone()), ..offline("Pendulum-v1", 100, None) };
+        let error = run(agent, &options).map(drop).unwrap_err();
+        assert!(matches!(error.cause(), RlError::Diverged { .. }), "{}: {error}", agent.name());
+    }
+}
