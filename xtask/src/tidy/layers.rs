@@ -118,6 +118,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "relive-benches",
         &[
+            "relive-agents",
             "relive",
             "relive-checkpoint",
             "relive-client",

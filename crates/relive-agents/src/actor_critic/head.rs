@@ -69,10 +69,13 @@ impl Head {
                 }));
             }
             Head::Normal { .. } => {
-                out.extend(rows.zip(drawn.chunks_exact(self.outputs().max(1))).map(|(means, drawn)| {
+                let drawn = drawn.chunks_exact(self.outputs().max(1));
+                out.extend(rows.zip(drawn).map(|(means, drawn)| {
                     let numbers = drawn.iter().zip(means).zip(log_std);
-                    numbers.map(|((drawn, mean), log_std)| log_density(*drawn, *mean, *log_std)).sum::<f32>()
-                }))
+                    let densities =
+                        numbers.map(|((drawn, mean), log_std)| log_density(*drawn, *mean, *log_std));
+                    densities.sum::<f32>()
+                }));
             }
         }
     }

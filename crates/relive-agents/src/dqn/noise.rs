@@ -137,14 +137,14 @@ mod tests {
             (sum, gradient)
         };
         let (_, gradient) = loss(&params);
-        for place in 0..params.values().len() {
+        for (place, found) in gradient.iter().enumerate() {
             let moved = |by: f32| {
                 let mut moved = params.clone();
                 moved.values_mut()[place] += by;
                 loss(&moved).0
             };
             let expected = (moved(1e-2) - moved(-1e-2)) / 2e-2;
-            assert!((gradient[place] - expected).abs() < 2e-2, "{place}: {} {expected}", gradient[place]);
+            assert!((found - expected).abs() < 2e-2, "{place}: {found} {expected}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a batch of fragments holds, and what V-trace makes of it.
 
+use relive_env::TimeStep;
 use relive_nn::LstmState;
 use relive_nn::losses::{VTraceClip, vtrace};
 use relive_rl::{Result, Rollout};
@@ -57,7 +58,7 @@ impl Fragments {
         self.starts.clear();
         // Before the first step the policy has forgotten what it had to.
         self.starts.resize(rollout.rows, false);
-        self.starts.extend(rollout.answers.iter().map(|answer| answer.first()));
+        self.starts.extend(rollout.answers.iter().map(TimeStep::first));
         let places = Extras::of(network);
         if let Some(memory) = network.memory() {
             let (cells, hidden) = (places.states, places.states + 1);

@@ -217,6 +217,8 @@ fn bytes_and_what_lies_in_queues_are_told() {
     assert_eq!(of("gather_sync", &rounds), (1, None, Some(1)));
 
     let [mut ahead, behind] = Flow::from_iter("numbers", ["x", "y", "z"]).duplicate(3);
-    (0..2).for_each(|_| drop(ahead.next().unwrap().unwrap()));
+    for _ in 0..2 {
+        ahead.next().unwrap().unwrap();
+    }
     assert_eq!((of("copy 0", &ahead).2, of("copy 1", &behind).2), (Some(0), Some(2)));
 }
