@@ -1,7 +1,7 @@
 //! What recurrent policies remember of their rows.
 
 use relive_env::{ArraySpec, Buffer, State};
-use relive_nn::{LstmState, Params, RecurrentNetwork, RecurrentScratch, Steps};
+use relive_nn::{Inputs, LstmState, Params, RecurrentNetwork, RecurrentScratch, Steps};
 use relive_rl::Result;
 use relive_tensor::{DType, Nest};
 
@@ -54,11 +54,11 @@ impl Memory {
         &mut self,
         network: &RecurrentNetwork,
         params: &Params,
-        observations: &[f32],
+        observations: Inputs<'_>,
     ) -> &[f32] {
         let Self { states, outputs, scratch } = self;
         outputs.clear();
-        for (observation, state) in observations.chunks_exact(network.inputs()).zip(states) {
+        for (observation, state) in observations.chunks(network.inputs()).zip(states) {
             let steps = Steps::new(1, &[false]);
             outputs.extend_from_slice(network.infer(params, observation, steps, state, scratch));
         }
@@ -100,7 +100,7 @@ mod tests {
         let params = layout.init(Key::from_seed(1));
         let mut memory = Memory::new(&network, 2);
         let mut extras = Buffer::for_nest(&Nest::dict(Memory::extras(&network)), 2).unwrap();
-        let first = memory.act(&network, &params, &[1.0, 2.0]).to_vec();
+        let first = memory.act(&network, &params, Inputs::Floats(&[1.0, 2.0])).to_vec();
         memory.forget(&[true, false]);
         memory.tell(&mut extras, 0).unwrap();
         let rows: Vec<f32> = (0..2)
@@ -115,7 +115,7 @@ mod tests {
             (&told.cell[3..], &told.hidden[3..]),
             (&memory.states[1].cell[..], &memory.states[1].hidden[..])
         );
-        let second = memory.act(&network, &params, &[1.0, 2.0]);
+        let second = memory.act(&network, &params, Inputs::Floats(&[1.0, 2.0]));
         assert_eq!(second[..2], first[..2], "a row that has forgotten acts as at first");
         assert_ne!(second[2..], first[2..], "a row that remembers does not");
     }

@@ -68,6 +68,44 @@ impl Torso {
     }
 }
 
+/// Observations that a network reads, in memory that is used again.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Numbers(Vec<f32>),
+    Pictures(Vec<u8>),
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen::Numbers(Vec::new())
+    }
+}
+
+impl Seen {
+    /// Takes over observations.
+    pub(crate) fn fill(&mut self, torso: &Torso, observations: &Buffer) {
+        match self {
+            Seen::Pictures(pictures) if torso.sees_pictures() => {
+                pictures.clear();
+                pictures.extend_from_slice(observations.leaf_bytes(0).unwrap_or_default());
+            }
+            Seen::Numbers(rows) if !torso.sees_pictures() => torso.features.write_rows(observations, rows),
+            _ => {
+                *self = if torso.sees_pictures() { Seen::Pictures(Vec::new()) } else { Seen::default() };
+                self.fill(torso, observations);
+            }
+        }
+    }
+
+    /// What a network reads.
+    pub(crate) fn inputs(&self) -> Inputs<'_> {
+        match self {
+            Seen::Numbers(rows) => Inputs::Floats(rows),
+            Seen::Pictures(pictures) => Inputs::Bytes(pictures),
+        }
+    }
+}
+
 /// Height, width and channels, of observations that are pictures.
 fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
     let Nest::Leaf(leaf) = observations else { return None };

@@ -9,9 +9,7 @@ use std::time::Instant;
 
 use relive_nn::losses::{self, Selected};
 use relive_nn::tape::{self, Gradients, Weights};
-use relive_nn::{
-    Activation, Adam, Key, Layout, Lstm, Network, Optimizer, Params, Scratch, Steps, Stream, scale_bytes,
-};
+use relive_nn::{Activation, Adam, Key, Layout, Lstm, Network, Optimizer, Params, Scratch, Steps, Stream};
 
 // As in the binary and the Python module.
 #[global_allocator]
@@ -138,16 +136,14 @@ fn conv() -> Step {
         let actions: Vec<usize> = (0..BATCH).map(|_| stream.below(6)).collect();
         (pictures(stream), pictures(stream), actions, normals(stream, BATCH))
     });
-    let (mut scratch, mut x, mut next) = (Scratch::default(), Vec::new(), Vec::new());
+    let mut scratch = Scratch::default();
     Box::new(move |index| {
         let (before, after, actions, rewards) = &data[index];
-        scale_bytes(before, 1.0 / 255.0, &mut x);
-        scale_bytes(after, 1.0 / 255.0, &mut next);
-        let values = network.infer(&target, &next, &mut scratch);
+        let values = network.infer(&target, after, &mut scratch);
         let targets = losses::double_q_targets(rewards, &[0.99; BATCH], values, values);
         let selected = Selected { actions, weights: &[1.0; BATCH] };
         let loss = |q: &[f32], by_q: &mut [f32]| losses::q_loss(q, selected, &targets, 1.0, by_q);
-        let (_, gradient) = network.gradient(&params, &x, loss);
+        let (_, gradient) = network.gradient(&params, before, loss);
         optimizer.step(&mut params, &gradient);
     })
 }

@@ -30,7 +30,10 @@ impl<'a> Inputs<'a> {
         self.len() == 0
     }
 
-    /// So many after each other; the last may be fewer.
+    /// So many numbers after each other; at the end fewer if there are no more.
+    ///
+    /// # Panics
+    /// If `len` is 0.
     pub fn chunks(self, len: usize) -> impl Iterator<Item = Inputs<'a>> {
         (0..self.len()).step_by(len).map(move |begin| self.slice(begin, len.min(self.len() - begin)))
     }

@@ -8,6 +8,7 @@ use super::network::VTraceNetwork;
 use super::policy::Extras;
 use super::settings::Settings;
 use crate::actor_critic::Head;
+use crate::torso::Seen;
 
 /// A batch of fragments as rows of numbers, time first, in memory that is used again.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ pub(super) struct Fragments {
     pub(super) steps: usize,
     pub(super) rows: usize,
     /// `[(steps + 1) · rows, width]`
-    pub(super) observations: Vec<f32>,
+    pub(super) observations: Seen,
     /// Whether an episode begins with the observation: `[(steps + 1) · rows]`.
     pub(super) starts: Vec<bool>,
     /// What the memory was before the first step: `[rows, units]`.
@@ -52,7 +53,7 @@ impl Fragments {
         settings: &Settings,
     ) -> Result<()> {
         (self.steps, self.rows) = (rollout.steps, rollout.rows);
-        network.features.write_rows(&rollout.observations, &mut self.observations);
+        self.observations.fill(&network.torso, &rollout.observations);
         self.starts.clear();
         // Before the first step the policy has forgotten what it had to.
         self.starts.resize(rollout.rows, false);

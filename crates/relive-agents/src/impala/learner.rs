@@ -48,7 +48,7 @@ impl VTraceLearner {
     fn differentiate(&mut self) -> (PolicyFound, f32) {
         let Self { settings, network, params, fragments, gradient, .. } = self;
         let steps = Steps::new(fragments.rows, &fragments.starts);
-        let input = (&fragments.observations[..], steps, &fragments.state);
+        let input = (fragments.observations.inputs(), steps, &fragments.state);
         let log_std = &params.values()[network.log_std.clone()];
         let mut by_log_std = vec![0.0; log_std.len()];
         let found = network.body.gradient_into(params, input, gradient, |outputs, by_outputs| {

@@ -4,18 +4,20 @@ use std::ops::Range;
 
 use relive_env::EnvironmentSpec;
 use relive_nn::{
-    Activation, Init, Key, Layout, LinearInit, Lstm, LstmState, Network, Params, RecurrentNetwork, Steps,
+    Activation, Init, Inputs, Key, Layout, LinearInit, Lstm, LstmState, Network, Params, RecurrentNetwork,
+    Steps,
 };
-use relive_rl::{Features, Result};
+use relive_rl::Result;
 
 use super::settings::Settings;
 use crate::actor_critic::Head;
 use crate::settings::fits;
+use crate::torso::Torso;
 
 /// From observations to the numbers that actions are drawn by, and behind them the value.
 #[derive(Debug, Clone)]
 pub(super) struct VTraceNetwork {
-    pub(super) features: Features,
+    pub(super) torso: Torso,
     pub(super) head: Head,
     pub(super) body: Body,
     /// Logarithms of standard deviations, of a normal head.
@@ -36,27 +38,27 @@ impl VTraceNetwork {
         spec: &EnvironmentSpec,
         key: Key,
     ) -> Result<(VTraceNetwork, Params)> {
-        let (features, head) = (Features::of(&spec.observations)?, Head::of(spec)?);
+        let (torso, head) = (Torso::of(spec)?, Head::of(spec)?);
         let Settings { hidden, lstm_units: units, .. } = settings;
         let outputs = head.outputs().saturating_add(1);
-        fits(features.width(), hidden, outputs.max(units.saturating_mul(4)))?;
+        torso.fits(hidden, outputs.max(units.saturating_mul(4)))?;
         let mut layout = Layout::new();
-        let torso = Network::builder(&mut layout, "torso", features.width())
-            .init(LinearInit::Orthogonal { gain: std::f32::consts::SQRT_2 })
-            .mlp(hidden, Activation::Tanh);
+        let builder = Network::builder(&mut layout, "torso", torso.inputs())
+            .init(LinearInit::Orthogonal { gain: std::f32::consts::SQRT_2 });
+        let front = torso.layers(builder).mlp(hidden, Activation::Tanh);
         let last = LinearInit::Orthogonal { gain: 0.01 };
         let body = if *units == 0 {
-            Body::Plain(torso.init(last).linear(outputs).build())
+            Body::Plain(front.init(last).linear(outputs).build())
         } else {
             fits(*units, &[*units], units.saturating_mul(4))?;
-            let torso = torso.build();
-            let memory = Lstm::new(&mut layout, "memory", torso.outputs(), *units);
+            let front = front.build();
+            let memory = Lstm::new(&mut layout, "memory", front.outputs(), *units);
             let head = Network::builder(&mut layout, "head", *units).init(last).linear(outputs).build();
-            Body::Recurrent(RecurrentNetwork::new(torso, memory, head))
+            Body::Recurrent(RecurrentNetwork::new(front, memory, head))
         };
         let numbers = if matches!(head, Head::Normal { .. }) { head.outputs() } else { 0 };
         let log_std = layout.add("log_std", &[numbers], Init::Constant(0.0));
-        Ok((VTraceNetwork { features, head, body, log_std }, layout.init(key)))
+        Ok((VTraceNetwork { torso, head, body, log_std }, layout.init(key)))
     }
 
     /// Numbers that the network puts out for an observation: the value is the last.
@@ -78,7 +80,7 @@ impl Body {
     pub(super) fn gradient_into<R>(
         &self,
         params: &Params,
-        (x, steps, state): (&[f32], Steps<'_>, &LstmState),
+        (x, steps, state): (Inputs<'_>, Steps<'_>, &LstmState),
         gradient: &mut [f32],
         loss: impl FnOnce(&[f32], &mut [f32]) -> R,
     ) -> R {

@@ -62,16 +62,16 @@ impl VTracePolicy {
 impl Policy for VTracePolicy {
     fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
         let Self { network, params, memory, streams, explores, rows, scratch, drawn } = self;
-        network.features.write_rows(step.observations, rows);
+        let seen = network.torso.read(step.observations, rows);
         let places = Extras::of(network);
         let outputs = match (&network.body, memory) {
             (Body::Recurrent(network), Some(memory)) => {
                 memory.forget(step.starts);
                 memory.tell(step.extras, places.states)?;
-                memory.act(network, params, rows)
+                memory.act(network, params, seen)
             }
             (Body::Recurrent(_), None) => &[],
-            (Body::Plain(network), _) => network.infer_each(params, rows, scratch),
+            (Body::Plain(network), _) => network.infer_each(params, seen, scratch),
         };
         let log_std = &params.values()[network.log_std.clone()];
         let (width, numbers) = (network.outputs(), drawn.len());

@@ -1,7 +1,7 @@
 //! One gradient step for each batch of sequences.
 
 use relive_nn::losses::{self, sequence_priority, transformed_n_step_targets};
-use relive_nn::{Adam, Optimizer, Params, RecurrentScratch, Steps};
+use relive_nn::{Adam, Inputs, Optimizer, Params, RecurrentScratch, Steps};
 use relive_rl::plan::{Crew, SampleBatch, Sequences};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 use relive_tensor::Nest;
@@ -39,12 +39,13 @@ impl R2d2Learner {
         let (learning_rate, epsilon) = (config.learning_rate, config.adam_epsilon);
         let adam = Optimizer::adam(Adam { learning_rate, epsilon, ..Adam::default() }, &params);
         let extras = Nest::dict(Memory::extras(&network.network));
+        let batch = Sequences::new(crew.spec(), &extras, config.discount)?;
         Ok(R2d2Learner {
             optimizer: match config.max_gradient_norm {
                 Some(norm) => adam.max_gradient_norm(norm),
                 None => adam,
             },
-            batch: Sequences::new(crew.spec(), &extras, config.discount)?,
+            batch: if network.torso.sees_pictures() { batch.with_pictures() } else { batch },
             config: config.clone(),
             network,
             target: params.clone(),
@@ -65,20 +66,20 @@ impl R2d2Learner {
             .map(|row| row / sequences == config.burn_in_length && !batch.starts[row % sequences])
             .collect();
         let steps = Steps { cuts: &cuts, ..Steps::new(sequences, &batch.starts) };
-        let values = network.infer(target, &batch.observations, steps, &mut state.clone(), scratch);
+        let seen = batch.pictures().map_or(Inputs::Floats(&batch.observations), Inputs::Bytes);
+        let values = network.infer(target, seen, steps, &mut state.clone(), scratch);
         let weights = losses::importance_weights(&batch.probabilities, config.importance_exponent);
-        let found =
-            network.gradient_into(params, (&batch.observations, steps, &state), gradient, |outputs, by| {
-                let mut found = Found::default();
-                for (sequence, weight) in weights.iter().enumerate() {
-                    let learned = Learned { config, batch, actions, sequence };
-                    let errors = learned.errors([outputs, values], *weight, by);
-                    let squares: f32 = errors.iter().map(|error| error * error).sum();
-                    found.loss += 0.5 * weight * squares / mean_of(sequences);
-                    found.priorities.push(sequence_priority(&errors, config.max_priority_weight));
-                }
-                found
-            });
+        let found = network.gradient_into(params, (seen, steps, &state), gradient, |outputs, by| {
+            let mut found = Found::default();
+            for (sequence, weight) in weights.iter().enumerate() {
+                let learned = Learned { config, batch, actions, sequence };
+                let errors = learned.errors([outputs, values], *weight, by);
+                let squares: f32 = errors.iter().map(|error| error * error).sum();
+                found.loss += 0.5 * weight * squares / mean_of(sequences);
+                found.priorities.push(sequence_priority(&errors, config.max_priority_weight));
+            }
+            found
+        });
         let before = optimizer.steps();
         let norm = optimizer.step(params, gradient);
         if !(norm.is_finite() && found.loss.is_finite()) {

@@ -42,8 +42,8 @@ impl Policy for R2d2Policy {
         if !*is_evaluation {
             memory.tell(step.extras, 0)?;
         }
-        network.features.write_rows(step.observations, rows);
-        let values = memory.act(&network.network, params, rows);
+        let seen = network.torso.read(step.observations, rows);
+        let values = memory.act(&network.network, params, seen);
         if *is_evaluation {
             step.extras.leaf_mut::<f32>(0)?.copy_from_slice(values);
         }

@@ -32,6 +32,7 @@ pub struct Sequences {
     pub probabilities: Vec<f32>,
     /// Under which keys the table has them: `[batch]`.
     pub keys: Vec<u64>,
+    pictures: Option<Vec<u8>>,
     of_observations: Features,
     of_actions: Features,
     of_extras: Features,
@@ -60,12 +61,27 @@ impl Sequences {
             lengths: Vec::new(),
             probabilities: Vec::new(),
             keys: Vec::new(),
+            pictures: None,
             of_observations: Features::of(&spec.observations)?,
             of_actions: Features::of(&spec.actions)?,
             of_extras: Features::of(extras)?,
             discount,
             bytes: Vec::new(),
         })
+    }
+
+    /// Those of an agent that sees pictures: observations that are one leaf of bytes stay bytes, and are [`pictures`](Self::pictures) in the place of
+    /// `observations`, which are empty then.
+    #[must_use]
+    pub fn with_pictures(mut self) -> Sequences {
+        self.pictures = self.of_observations.one_of_bytes().map(|_| Vec::new());
+        self
+    }
+
+    /// The observations, if they stay bytes: `[rows · batch, bytes of a picture]`.
+    #[must_use]
+    pub fn pictures(&self) -> Option<&[u8]> {
+        self.pictures.as_deref()
     }
 
     /// Takes over what is in batches, side by side: one of each table of a mixture.
@@ -93,11 +109,17 @@ impl Sequences {
         }
         self.starts.clear();
         self.starts.resize(cells, false);
-        for (features, out) in [
-            (&self.of_observations, &mut self.observations),
-            (&self.of_actions, &mut self.actions),
-            (&self.of_extras, &mut self.extras),
-        ] {
+        let numbers = match &mut self.pictures {
+            Some(pictures) => {
+                pictures.clear();
+                pictures.resize(cells * self.of_observations.width(), 0);
+                0
+            }
+            None => cells * self.of_observations.width(),
+        };
+        self.observations.clear();
+        self.observations.resize(numbers, 0.0);
+        for (features, out) in [(&self.of_actions, &mut self.actions), (&self.of_extras, &mut self.extras)] {
             out.clear();
             out.resize(cells * features.width(), 0.0);
         }
@@ -128,6 +150,14 @@ impl Sequences {
             (columns.extras, &self.of_extras, &mut self.extras),
             (columns.observations, &self.of_observations, &mut self.observations),
         ] {
+            if let Some(pictures) = self.pictures.as_mut().filter(|_| first == columns.observations) {
+                let size = features.width();
+                let column = padded(batch, first, (rows, size), bytes)?;
+                for (cell, picture) in column.chunks_exact(size.max(1)).enumerate() {
+                    pictures[place(cell) * size..][..size].copy_from_slice(picture);
+                }
+                continue;
+            }
             for (index, leaf_bytes) in features.leaf_bytes().enumerate() {
                 let column = padded(batch, first + index, (rows, leaf_bytes), bytes)?;
                 features.write_column_to(index, column, out, place);
