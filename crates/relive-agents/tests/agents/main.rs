@@ -19,6 +19,8 @@ mod offline;
 #[cfg(test)]
 mod panics;
 #[cfg(test)]
+mod pictures;
+#[cfg(test)]
 mod policies;
 #[cfg(test)]
 mod processes;

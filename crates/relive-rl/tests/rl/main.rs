@@ -6,3 +6,5 @@ mod adders;
 mod adders_rows;
 #[cfg(test)]
 mod logging;
+#[cfg(test)]
+mod pictures;
