@@ -80,6 +80,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new("dqn", "deep_sea/0", 10_000, Below(0.05)),
     Row::new("mcts", "catch/0", 2_700, AtLeast(0.9)),
     Row::new("mcts", "deep_sea/0", 3_000, AtLeast(0.7)),
+    Row::new("dqn", "pixels/catch", 16_000, AtLeast(0.9)),
     Row::new("appo", "CartPole-v1", 200_000, AtLeast(475.0)),
     Row::new("apex", "CartPole-v1", 100_000, AtLeast(475.0)).actors(4).shown(),
     Row::new("ppo", "CartPole-v1", 100_000, AtLeast(475.0)),

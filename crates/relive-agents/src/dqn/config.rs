@@ -93,6 +93,7 @@ impl DqnConfig {
     pub fn for_environment(name: &str) -> DqnConfig {
         match name {
             "CartPole-v1" => DqnConfig::cart_pole(),
+            "pixels/catch" => DqnConfig::pixel_catch(),
             _ => DqnConfig::default(),
         }
     }
@@ -107,6 +108,19 @@ impl DqnConfig {
             max_abs_reward: 1_000.0,
             samples_per_insert: 64.0,
             hidden: vec![64, 64],
+            ..DqnConfig::default()
+        }
+    }
+
+    /// Convolutions cost so much that a step learns from few transitions. Larger steps of Adam learn as fast and then miss a ball now and then.
+    fn pixel_catch() -> DqnConfig {
+        DqnConfig {
+            batch_size: 32,
+            samples_per_insert: 8.0,
+            max_replay_size: 10_000,
+            epsilon: 0.01,
+            learning_rate: 3e-4,
+            hidden: vec![128],
             ..DqnConfig::default()
         }
     }
@@ -156,6 +170,7 @@ mod tests {
         let cart_pole = DqnConfig::for_environment("CartPole-v1");
         assert!(cart_pole.validate().is_ok() && DqnConfig::default().validate().is_ok());
         assert_ne!(cart_pole, DqnConfig::default());
+        assert!(DqnConfig::for_environment("pixels/catch").validate().is_ok());
         assert_eq!(DqnConfig::for_environment("catch/0"), DqnConfig::default());
     }
 
