@@ -13,17 +13,22 @@ from relive import _native, rl
 NAMED = [
     rl.APPO,
     rl.ApeX,
+    rl.BC,
+    rl.CQL,
+    rl.CRR,
     rl.D4PG,
     rl.DDPG,
     rl.DMPO,
     rl.DQfD,
     rl.IMPALA,
+    rl.IQL,
     rl.MCTS,
     rl.MPO,
     rl.R2D2,
     rl.R2D3,
     rl.Rainbow,
     rl.TD3,
+    rl.TD3BC,
 ]
 
 

@@ -16,7 +16,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from relive.rl._training import EpisodeLog, TrainingResult
-from relive.rl.agents import APPO, D4PG, DDPG, DMPO, IMPALA, MCTS, MPO, R2D2, R2D3, TD3, ApeX, DQfD, Rainbow
+from relive.rl.agents import (
+    APPO,
+    BC,
+    CQL,
+    CRR,
+    D4PG,
+    DDPG,
+    DMPO,
+    IMPALA,
+    IQL,
+    MCTS,
+    MPO,
+    R2D2,
+    R2D3,
+    TD3,
+    TD3BC,
+    ApeX,
+    DQfD,
+    Rainbow,
+)
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
 from relive.rl.dqn import DQN, DQNConfig
@@ -40,6 +59,9 @@ __all__ = [
     "APPO",
     "ApeX",
     "Atari",
+    "BC",
+    "CQL",
+    "CRR",
     "ContractError",
     "D4PG",
     "DDPG",
@@ -54,6 +76,7 @@ __all__ = [
     "EpisodeLog",
     "GymEnvironment",
     "IMPALA",
+    "IQL",
     "MCTS",
     "MPO",
     "NativeEnvironment",
@@ -70,6 +93,7 @@ __all__ = [
     "StepLimit",
     "StepType",
     "TD3",
+    "TD3BC",
     "TimeStep",
     "TrainingResult",
     "adders",

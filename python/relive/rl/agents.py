@@ -70,6 +70,36 @@ class APPO(NamedAgent):
     _name = "appo"
 
 
+class BC(NamedAgent):
+    """Behavioural cloning: it imitates recorded episodes. For discrete actions and arrays of numbers between bounds."""
+
+    _name = "bc"
+
+
+class CQL(NamedAgent):
+    """Conservative Q-learning from recorded episodes (Kumar et al. 2020). For arrays of numbers between bounds."""
+
+    _name = "cql"
+
+
+class CRR(NamedAgent):
+    """Critic-regularised regression from recorded episodes (Wang et al. 2020). For arrays of numbers between bounds."""
+
+    _name = "crr"
+
+
+class IQL(NamedAgent):
+    """Implicit Q-learning from recorded episodes (Kostrikov et al. 2022). For arrays of numbers between bounds."""
+
+    _name = "iql"
+
+
+class TD3BC(NamedAgent):
+    """TD3 that stays near recorded episodes (Fujimoto and Gu 2021). For arrays of numbers between bounds."""
+
+    _name = "td3-bc"
+
+
 class D4PG(NamedAgent):
     """DDPG with a distribution of returns (Barth-Maron et al. 2018). For arrays of numbers between bounds."""
 
