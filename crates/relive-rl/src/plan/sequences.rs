@@ -145,19 +145,22 @@ impl Sequences {
         }
         let flags = padded(batch, columns.starts, (rows, 1), bytes)?.iter();
         flags.enumerate().for_each(|(cell, flag)| self.starts[place(cell)] = *flag != 0);
-        for (first, features, out) in [
+        let observations = (columns.observations, &self.of_observations, &mut self.observations);
+        let mut of_numbers = vec![
             (0, &self.of_actions, &mut self.actions),
             (columns.extras, &self.of_extras, &mut self.extras),
-            (columns.observations, &self.of_observations, &mut self.observations),
-        ] {
-            if let Some(pictures) = self.pictures.as_mut().filter(|_| first == columns.observations) {
-                let size = features.width();
-                let column = padded(batch, first, (rows, size), bytes)?;
+        ];
+        match &mut self.pictures {
+            Some(pictures) => {
+                let size = self.of_observations.width();
+                let column = padded(batch, columns.observations, (rows, size), bytes)?;
                 for (cell, picture) in column.chunks_exact(size.max(1)).enumerate() {
                     pictures[place(cell) * size..][..size].copy_from_slice(picture);
                 }
-                continue;
             }
+            None => of_numbers.push(observations),
+        }
+        for (first, features, out) in of_numbers {
             for (index, leaf_bytes) in features.leaf_bytes().enumerate() {
                 let column = padded(batch, first + index, (rows, leaf_bytes), bytes)?;
                 features.write_column_to(index, column, out, place);
