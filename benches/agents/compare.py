@@ -5,7 +5,7 @@
 
 Makes itself a Python with the peers in `target/agents-peers` at first. Each round runs every case with every contender in turn, in
 fresh processes; figures are medians of steps per second of whole runs, learning included. On a machine that others use, too, look at the
-second figure: steps per second of processor time, start and imports of the processes included.
+second figure: steps per second of processor time.
 """
 
 from __future__ import annotations
@@ -55,25 +55,32 @@ CASES = [
 ]
 
 
+Found = tuple[float, float]
+"""Steps per second, and per second of processor time."""
+
+
 def processor_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-def ours(case: Case, binary: pathlib.Path) -> float:
+def ours(case: Case, binary: pathlib.Path) -> Found:
     options = [f"--set={name}={value}" for name, value in case.settings.items()]
     # The same size of steps all the time, as the peers have it.
     options += ["--set=anneal=false"] if case.agent == "ppo" else []
+    before = processor_seconds()
     with tempfile.NamedTemporaryFile() as figures:
         subprocess.run([str(binary), "rl", "train", case.agent, "--env", case.environment, "--steps", str(case.steps), "--seed=1",
                         f"--json={figures.name}", *options], check=True, capture_output=True)
-        return json.loads(pathlib.Path(figures.name).read_text())["env_steps_per_s"]
+        found = json.loads(pathlib.Path(figures.name).read_text())
+    return found["env_steps_per_s"], found["env_steps"] / (processor_seconds() - before)
 
 
-def peer(script: str, case: Case, python: pathlib.Path, threads: int) -> float:
+def peer(script: str, case: Case, python: pathlib.Path, threads: int) -> Found:
     told = subprocess.run([str(python), str(HERE / script), case.agent, str(case.peer_steps), str(threads), json.dumps(case.settings)],
                           check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    return float(told.split()[-1])
+    wall, processor = told.split()[-2:]
+    return float(wall), float(processor)
 
 
 def prepared(python: pathlib.Path | None) -> pathlib.Path:
@@ -93,26 +100,25 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name has this pattern")
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "target" / "release" / "relive")
     parser.add_argument("--python", type=pathlib.Path, help="one that has the peers already")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of PyTorch")
     options = parser.parse_args()
     python = prepared(options.python)
     print(machine())
     for case in (case for case in CASES if re.search(options.only, case.name)):
-        contenders = {"Relive": (case.steps, lambda case=case: ours(case, options.binary))}
-        for threads in (1, 2):
-            name = f"Stable-Baselines3, {threads} threads"
-            contenders[name] = (case.peer_steps, lambda case=case, threads=threads: peer("sb3.py", case, python, threads))
+        contenders = {"Relive": lambda case=case: ours(case, options.binary)}
+        for threads in options.threads:
+            name = f"Stable-Baselines3, {threads} thread{'s'[:threads - 1]}"
+            contenders[name] = lambda case=case, threads=threads: peer("sb3.py", case, python, threads)
         if case.agent == "ppo":
-            contenders["CleanRL, 1 thread"] = (case.peer_steps, lambda case=case: peer("cleanrl_ppo.py", case, python, 1))
+            contenders["CleanRL, 1 thread"] = lambda case=case: peer("cleanrl_ppo.py", case, python, 1)
         measure(case, contenders, options.rounds)
 
 
 def measure(case: Case, contenders: dict, rounds: int) -> None:
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
+    found: dict[str, list[Found]] = {name: [] for name in contenders}
     for _ in range(rounds):
-        for name, (steps, run) in contenders.items():
-            before = processor_seconds()
-            per_second = run()
-            found[name].append((per_second, steps / (processor_seconds() - before)))
+        for name, run in contenders.items():
+            found[name].append(run())
     print(f"\n{case.name}")
     own = [statistics.median(numbers) for numbers in zip(*found["Relive"])]
     for name, numbers in found.items():

@@ -1,4 +1,4 @@
-"""One run of Stable-Baselines3 with the settings of a case. Prints steps per second, of the whole of `learn`."""
+"""One run of Stable-Baselines3 with the settings of a case. Prints steps per second and per second of processor time, of the whole of `learn`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def main() -> None:
     agent, steps, threads, settings = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
     torch.set_num_threads(threads)
     model = {"ppo": ppo, "sac": sac}[agent](settings)
-    began = time.perf_counter()
+    began = time.perf_counter(), time.process_time()
     model.learn(steps)
-    print(model.num_timesteps / (time.perf_counter() - began))
+    seconds = time.perf_counter() - began[0], time.process_time() - began[1]
+    print(*(model.num_timesteps / took for took in seconds))
 
 
 if __name__ == "__main__":
