@@ -89,9 +89,11 @@ impl D4pgConfig {
             "Pendulum-v1" => D4pgConfig {
                 batch_size: 128,
                 samples_per_insert: 128.0,
-                policy_learning_rate: 1e-3,
+                n_step: 1,
+                discount: 0.95,
+                policy_learning_rate: 3e-4,
                 critic_learning_rate: 1e-3,
-                value_range: [-1_000.0, 0.0],
+                value_range: [-330.0, 0.0],
                 hidden: vec![64, 64],
                 critic_hidden: vec![128, 128],
                 ..D4pgConfig::default()

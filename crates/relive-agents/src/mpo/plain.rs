@@ -101,13 +101,17 @@ impl MpoConfig {
     pub fn for_environment(name: &str) -> MpoConfig {
         match name {
             "Pendulum-v1" => MpoConfig {
-                batch_size: 64,
-                samples_per_insert: 64.0,
+                batch_size: 128,
+                samples_per_insert: 128.0,
+                n_step: 3,
+                discount: 0.95,
+                epsilon_mean: 1e-2,
+                epsilon_stddev: 1e-4,
                 policy_learning_rate: 1e-3,
                 critic_learning_rate: 1e-3,
                 target_policy_period: 25,
                 hidden: vec![64, 64],
-                critic_hidden: vec![128, 128],
+                critic_hidden: vec![64, 64],
                 ..MpoConfig::default()
             },
             // Noise that is new with every step hardly moves a cart or a car.

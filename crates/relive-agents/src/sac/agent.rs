@@ -93,7 +93,9 @@ impl SacConfig {
                 noise_correlation: 0.9,
                 ..SacConfig::default()
             },
+            // What is learned before the goal was reached is to stand still.
             "MountainCarContinuous-v0" => SacConfig {
+                min_replay_size: 5_000,
                 batch_size: 128,
                 samples_per_insert: 64.0,
                 hidden: vec![64, 64],

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, AppoConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig};
+use relive_agents::{
+    A2cConfig, AppoConfig, D4pgConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig,
+};
 use relive_rl::Agent;
 use relive_rl::run::{Evaluation, Report, RunOptions};
 
@@ -31,6 +33,20 @@ fn a2c_learns_to_catch() {
     assert!(found >= 0.5, "{found}");
 }
 
+/// The mean of ten episodes without exploring, on a pendulum, after so many steps.
+fn swung_up(agent: impl Agent + 'static, env_steps: u64) -> f64 {
+    let agent: Arc<dyn Agent> = Arc::new(agent);
+    let evaluation = Some(Evaluation { every: env_steps, episodes: 10 });
+    let options = RunOptions { evaluation, ..options("Pendulum-v1", env_steps, 1) };
+    let shown = run(&agent, &options).unwrap().1.into_iter().filter_map(|report| match report {
+        Report::Evaluator(episode) => Some(episode.episode_return),
+        _ => None,
+    });
+    let shown: Vec<f64> = shown.collect();
+    assert_eq!(shown.len(), 10);
+    shown.iter().sum::<f64>() / 10.0
+}
+
 #[test]
 fn sac_swings_the_pendulum_up() {
     let sac = SacConfig {
@@ -39,16 +55,16 @@ fn sac_swings_the_pendulum_up() {
         hidden: vec![64, 64],
         ..SacConfig::for_environment("Pendulum-v1")
     };
-    let agent: Arc<dyn Agent> = Arc::new(sac);
-    let evaluation = Some(Evaluation { every: 5_000, episodes: 10 });
-    let (_, reports) = run(&agent, &RunOptions { evaluation, ..options("Pendulum-v1", 5_000, 1) }).unwrap();
-    let shown = reports.iter().filter_map(|report| match report {
-        Report::Evaluator(episode) => Some(episode.episode_return),
-        _ => None,
-    });
-    let shown: Vec<f64> = shown.collect();
-    let mean = shown.iter().sum::<f64>() / 10.0;
-    assert!(shown.len() == 10 && mean >= -300.0, "{shown:?}");
+    let found = swung_up(sac, 5_000);
+    assert!(found >= -300.0, "{found}");
+}
+
+#[test]
+fn d4pg_swings_the_pendulum_up() {
+    let (batch_size, samples_per_insert) = (64, 64.0);
+    let d4pg = D4pgConfig { batch_size, samples_per_insert, ..D4pgConfig::for_environment("Pendulum-v1") };
+    let found = swung_up(d4pg, 4_000);
+    assert!(found >= -300.0, "{found}");
 }
 
 #[test]
