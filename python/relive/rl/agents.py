@@ -55,7 +55,7 @@ class NamedAgent(Agent[Any]):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
 
     def _num_environments(self, actors: int) -> int:
-        return max(1, actors, self.settings.get("num_envs", 1))
+        return max(1, actors, int(self.settings.get("num_envs", 1)))
 
 
 class ApeX(NamedAgent):

@@ -98,36 +98,11 @@ class A2CConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class A3CConfig(Settings):
-    """The settings of an A3C agent. The defaults are those of :class:`A2CConfig`, of which each actor is one.
+class A3CConfig(A2CConfig):
+    """The settings of an A3C agent: those of :class:`A2CConfig`, of which each actor is one.
 
-    Args:
-      num_envs: environments of each actor.
-      num_steps: steps of a rollout in each environment.
-      discount: the agent's discount γ.
-      gae_lambda: λ of the advantages; 1 for those of the paper.
-      learning_rate: step size of RMSProp.
-      anneal: whether the step size falls to 0 over the run.
-      value_cost: how much the squared error of values counts.
-      entropy_cost: how much the entropy of the policy counts.
-      max_gradient_norm: bound on the gradient's norm.
-      hidden: sizes of the hidden layers of each network.
-
-    Raises:
-      TypeError: a setting of another type.
-      ValueError: a setting out of its range.
+    ``num_envs`` are the environments of each actor. Observations and rewards cannot be normalised, since actors have no statistics in common.
     """
-
-    num_envs: int = 8
-    num_steps: int = 5
-    discount: float = 0.99
-    gae_lambda: float = 1.0
-    learning_rate: float = 7e-4
-    anneal: bool = False
-    value_cost: float = 0.5
-    entropy_cost: float = 0.0
-    max_gradient_norm: float = 0.5
-    hidden: tuple[int, ...] = (64, 64)
 
     agent: ClassVar[str] = "a3c"
 

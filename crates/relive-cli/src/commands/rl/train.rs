@@ -123,12 +123,13 @@ pub(crate) fn run(options: &Options) -> Result {
     let board = options.executor.board(options.http)?;
     let (mut run, about) = (options.run(board.as_ref())?, options.about());
     let is_resumed = options.saved.checkpoint_dir.is_some() || run.processes.is_some();
-    let loggers = options.records.begin(&about, is_resumed)?;
     let workers = options.executor.supervisor(board.as_ref())?;
     run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
     run.begun = workers.as_ref().map(Supervisor::begun);
     let stop = run.stop.clone();
     signals::stop_in_order(move || stop.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    // Files appear when the run can be ended already.
+    let loggers = options.records.begin(&about, is_resumed)?;
     let trained = options.train(&agent, &run, loggers);
     let ended = workers.map_or(Ok(()), Supervisor::end);
     // A worker that cannot go on ends the run, which then tells what it has.
