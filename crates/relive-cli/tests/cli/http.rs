@@ -46,17 +46,21 @@ pub(crate) fn get(address: &str, path: &str) -> (String, String) {
     (head.to_lowercase(), body.to_owned())
 }
 
+/// Waits until tables are served: the address is told before.
+fn until_ready(http: &str) {
+    let asked = Instant::now();
+    let not_yet = |(head, body): &(String, String)| head.starts_with("http/1.1 503") && body == "starting\n";
+    let (head, body) = std::iter::repeat_with(|| get(http, "/readyz"))
+        .find(|answer| !not_yet(answer) || asked.elapsed() > PATIENCE)
+        .unwrap();
+    assert!(head.starts_with("http/1.1 200") && body == "serving\n", "{head}");
+}
+
 #[test]
 fn metrics_and_health_are_told() {
     let (served, http) = serve(TOML, &["--http", "127.0.0.1:0"]);
     assert_eq!(get(&http, "/healthz").1, "ok\n");
-    // It is asked for from the moment on at which the address is told, which is before tables are served.
-    let asked = Instant::now();
-    let not_yet = |(head, body): &(String, String)| head.starts_with("http/1.1 503") && body == "starting\n";
-    let (head, body) = std::iter::repeat_with(|| get(&http, "/readyz"))
-        .find(|answer| !not_yet(answer) || asked.elapsed() > PATIENCE)
-        .unwrap();
-    assert!(head.starts_with("http/1.1 200") && body == "serving\n", "{head}");
+    until_ready(&http);
     let (code, ..) = outcome(&["bench", &served.address, "insert", "--seconds", "0.2", "--clients", "1"]);
     assert_eq!(code, Some(0));
     let (head, metrics) = get(&http, "/metrics");
@@ -84,6 +88,7 @@ fn the_dashboard_comes_with_all_its_files_and_nothing_else() {
         files.extend(imports.map(str::to_owned));
         assert!(!body.contains("https://"), "{name} needs something from elsewhere");
     }
+    until_ready(&http);
     assert!(get(&http, "/etc/passwd").0.starts_with("http/1.1 404"));
     assert!(get(&http, "/nothing.js").0.starts_with("http/1.1 404"));
     assert!(get(&http, "/histograms?table=none").0.starts_with("http/1.1 404"));
