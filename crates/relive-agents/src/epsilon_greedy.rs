@@ -46,6 +46,11 @@ impl EpsilonGreedy {
         self.actions.count
     }
 
+    /// What its future depends on.
+    pub(crate) fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
+
     /// Writes an action to each row, by the values of all actions there: `[rows, actions]`.
     ///
     /// # Errors

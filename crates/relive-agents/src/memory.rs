@@ -5,6 +5,8 @@ use relive_nn::{Inputs, LstmState, Params, RecurrentNetwork, RecurrentScratch, S
 use relive_rl::Result;
 use relive_tensor::{DType, Nest};
 
+use crate::saved::Visited;
+
 /// The states of a recurrent network, one for each row, so that a row is the same whatever other rows there are.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -23,7 +25,7 @@ impl Memory {
         Memory { states, outputs: Vec::new(), scratch: RecurrentScratch::default() }
     }
 
-    /// The fields of extras that a state is told in.
+    /// The extras that hold a state.
     pub(crate) fn extras(network: &RecurrentNetwork) -> [(&'static str, Nest<ArraySpec>); 2] {
         let units = u32::try_from(network.units()).unwrap_or(u32::MAX);
         NAMES.map(|name| (name, Nest::Leaf(ArraySpec::new(name, DType::Float32, [units]))))
@@ -64,9 +66,10 @@ impl Memory {
         }
         outputs
     }
+}
 
-    /// Writes the states down, or fills them in.
-    pub(crate) fn visit(&mut self, state: &mut State<'_>) {
+impl Visited for Memory {
+    fn visit(&mut self, state: &mut State<'_>) {
         for of_row in &mut self.states {
             state.fields(&mut of_row.cell);
             state.fields(&mut of_row.hidden);

@@ -148,8 +148,12 @@ impl OffPolicy {
         if demonstrations.of_batch(self.batch_size) == 0 {
             return Ok(());
         }
-        let episodes = crew.demonstrations(demonstrations.folder.as_deref(), demonstrations.episodes)?;
-        crew.fill(DEMONSTRATIONS, &mut make(crew.client(), DEMONSTRATIONS)?, &episodes)
+        crew.fill(DEMONSTRATIONS, &mut make(crew.client(), DEMONSTRATIONS)?, || {
+            match &demonstrations.folder {
+                Some(folder) => crew.recorded(folder),
+                None => crew.demonstrated(demonstrations.episodes),
+            }
+        })
     }
 
     /// An adder of transitions.
@@ -185,8 +189,8 @@ impl OffPolicy {
         learning: Flow<Progress>,
         make: impl Fn(&Client, &'static str) -> Result<A> + Send + Sync + 'static,
     ) -> Result<Flow<Progress>> {
-        if let Some(episodes) = crew.data()? {
-            crew.fill(TABLE, &mut make(crew.client(), TABLE)?, &episodes)?;
+        if let Some(folder) = crew.data() {
+            crew.fill(TABLE, &mut make(crew.client(), TABLE)?, || crew.recorded(folder))?;
             return Ok(learning);
         }
         let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;

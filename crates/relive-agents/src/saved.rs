@@ -1,4 +1,4 @@
-//! The states of learners: one list of parts serves saving and restoring.
+//! The states of learners and policies: one list of parts serves saving and restoring.
 
 use std::fmt::Display;
 
@@ -6,11 +6,14 @@ use relive_env::State;
 use relive_nn::{Optimizer, Params, Stream};
 use relive_rl::{Result, RlError};
 
-/// A part of a learner whose state is saved.
+use crate::streams::Streams;
+
+/// A part whose state is saved.
 pub(crate) enum Saved<'a> {
     Params(&'a mut Params),
     Optimizer(&'a mut Optimizer),
     Stream(&'a mut Stream),
+    Streams(&'a mut Streams),
     /// A part with fields of its own.
     Part(&'a mut dyn Visited),
     /// Whatever else there is.
@@ -48,6 +51,7 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
             Saved::Stream(stream) => {
                 **stream = Stream::from_bytes(bytes).map_err(|error| refused(&error))?;
             }
+            Saved::Streams(streams) => streams.restore(bytes)?,
             Saved::Part(part) => {
                 let mut state = State::reader(bytes);
                 part.visit(&mut state);
@@ -85,6 +89,7 @@ impl Saved<'_> {
             Saved::Params(params) => (version, bytes) = (params.version(), params.as_bytes().to_vec()),
             Saved::Optimizer(optimizer) => bytes = optimizer.to_bytes(),
             Saved::Stream(stream) => bytes = stream.to_bytes(),
+            Saved::Streams(streams) => bytes = streams.save(),
             Saved::Part(part) => part.visit(&mut State::writer(&mut bytes)),
             Saved::Fields(visit) => visit(&mut State::writer(&mut bytes)),
         }

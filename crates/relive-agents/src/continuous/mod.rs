@@ -12,7 +12,6 @@ mod normalizer;
 mod returns;
 mod spaces;
 mod tanh_normal;
-mod target;
 mod trained;
 
 pub(crate) use acting::{ContinuousPolicy, Drawing};
@@ -24,5 +23,4 @@ pub(crate) use normalizer::Normalizer;
 pub(crate) use returns::{Returns, Said, categorical};
 pub(crate) use spaces::{Spaces, join, join_many};
 pub(crate) use tanh_normal::TanhNormal;
-pub(crate) use target::TargetUpdate;
-pub(crate) use trained::Trained;
+pub(crate) use trained::{TargetUpdate, Trained};

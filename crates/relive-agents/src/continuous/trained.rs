@@ -1,4 +1,4 @@
-//! Networks and what improves them.
+//! Networks, what improves them, and how target networks follow.
 
 use relive_nn::{Adam, Optimizer, Params};
 
@@ -24,12 +24,7 @@ impl<N> Trained<N> {
     /// With a bound on the gradient's norm, if there is one.
     #[must_use]
     pub(crate) fn bounded(self, norm: Option<f32>) -> Trained<N> {
-        let Trained { networks, params, optimizer, gradient } = self;
-        let optimizer = match norm {
-            Some(norm) => optimizer.max_gradient_norm(norm),
-            None => optimizer,
-        };
-        Trained { networks, params, optimizer, gradient }
+        Trained { optimizer: self.optimizer.max_gradient_norm(norm), ..self }
     }
 
     /// Goes against the gradient. The norm that it had.
@@ -40,5 +35,25 @@ impl<N> Trained<N> {
     /// What is saved of it.
     pub(crate) fn parts(&mut self) -> [Saved<'_>; 2] {
         [Saved::Params(&mut self.params), Saved::Optimizer(&mut self.optimizer)]
+    }
+}
+
+/// When and how far target networks follow those that learn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum TargetUpdate {
+    /// They are copied after every so many steps (Mnih et al. 2015).
+    Copy { period: u64 },
+    /// They move by this share with each step (Lillicrap et al. 2016).
+    Move { tau: f32 },
+}
+
+impl TargetUpdate {
+    /// After the step of a number, counted from 1.
+    pub(crate) fn follow(self, target: &mut Params, params: &Params, step: u64) {
+        match self {
+            Self::Copy { period } if step.is_multiple_of(period) => target.copy_from(params),
+            Self::Copy { .. } => {}
+            Self::Move { tau } => target.polyak_from(params, tau),
+        }
     }
 }

@@ -36,10 +36,7 @@ impl DqnLearner {
         let adam = Adam { learning_rate: config.learning_rate, ..Adam::default() };
         let optimizer = Optimizer::adam(adam, &params);
         Ok(DqnLearner {
-            optimizer: match config.max_gradient_norm {
-                Some(norm) => optimizer.max_gradient_norm(norm),
-                None => optimizer,
-            },
+            optimizer: optimizer.max_gradient_norm(config.max_gradient_norm),
             batch: if network.torso.sees_pictures() { batch.with_pictures() } else { batch },
             noisy: config.noisy.then(|| [params.clone(), params.clone()]),
             stream: crew.learner_key().child("noise").stream(),

@@ -1,13 +1,14 @@
 //! Acting.
 
-use relive_env::{ArraySpec, State};
+use relive_env::ArraySpec;
 use relive_nn::{Key, Params, Scratch};
-use relive_rl::{ActStep, Policy, Purpose, Result, RlError, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::DqnConfig;
 use super::network::QNetwork;
 use crate::EpsilonGreedy;
+use crate::saved::{self, Saved};
 use crate::streams::Streams;
 use crate::weights;
 
@@ -83,28 +84,23 @@ impl Policy for DqnPolicy {
     }
 }
 
-impl Saveable for DqnPolicy {
-    fn save(&mut self) -> Vec<u8> {
-        let (mut bytes, mut parts) = (Vec::new(), [self.choice.save(), self.save_noise()]);
-        let state = &mut State::writer(&mut bytes);
-        parts.iter_mut().for_each(|part| state.bytes(part));
-        bytes
-    }
-
-    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let (mut state, mut parts) = (State::reader(bytes), [Vec::new(), Vec::new()]);
-        parts.iter_mut().for_each(|part| state.bytes(part));
-        state.finish().map_err(|error| RlError::state("a policy of DQN", error))?;
-        self.choice.restore(&parts[0])?;
-        match &mut self.noise {
-            Some((streams, _)) => streams.restore(&parts[1]),
-            None => Ok(()),
-        }
+impl DqnPolicy {
+    fn parts(&mut self) -> Vec<Saved<'_>> {
+        let mut parts = vec![Saved::Streams(self.choice.streams())];
+        parts.extend(self.noise.as_mut().map(|(streams, _)| Saved::Streams(streams)));
+        parts
     }
 }
 
-impl DqnPolicy {
-    fn save_noise(&self) -> Vec<u8> {
-        self.noise.as_ref().map_or_else(Vec::new, |(streams, _)| streams.save())
+/// Whose state it is, in messages.
+const WHAT: &str = "a policy of DQN";
+
+impl Saveable for DqnPolicy {
+    fn save(&mut self) -> Vec<u8> {
+        saved::save(&mut self.parts())
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        saved::restore(WHAT, &mut self.parts(), bytes)
     }
 }

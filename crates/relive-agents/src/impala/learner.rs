@@ -30,10 +30,7 @@ impl VTraceLearner {
         let (network, params) = VTraceNetwork::new(settings, crew.spec(), crew.learner_key())?;
         let adam = Optimizer::adam(settings.adam, &params);
         Ok(VTraceLearner {
-            optimizer: match settings.max_gradient_norm {
-                Some(norm) => adam.max_gradient_norm(norm),
-                None => adam,
-            },
+            optimizer: adam.max_gradient_norm(settings.max_gradient_norm),
             env_steps: 0,
             budget: crew.env_steps(),
             fragments: Fragments::default(),

@@ -1,14 +1,15 @@
 //! Acting.
 
-use relive_env::{ArraySpec, State};
+use relive_env::ArraySpec;
 use relive_nn::{Key, Params, Scratch};
-use relive_rl::{ActStep, Policy, Purpose, Result, RlError, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::network::{Body, VTraceNetwork};
 use super::settings::Settings;
 use crate::actor_critic::Head;
 use crate::memory::Memory;
+use crate::saved::{self, Saved};
 use crate::streams::Streams;
 use crate::weights;
 
@@ -105,25 +106,22 @@ impl Policy for VTracePolicy {
 }
 
 impl VTracePolicy {
-    fn visit(&mut self, state: &mut State<'_>, streams: &mut Vec<u8>) {
-        state.bytes(streams);
-        if let Some(memory) = &mut self.memory {
-            memory.visit(state);
-        }
+    fn parts(&mut self) -> Vec<Saved<'_>> {
+        let mut parts = vec![Saved::Streams(&mut self.streams)];
+        parts.extend(self.memory.as_mut().map(|memory| Saved::Part(memory)));
+        parts
     }
 }
 
+/// Whose state it is, in messages.
+const WHAT: &str = "a policy of IMPALA or APPO";
+
 impl Saveable for VTracePolicy {
     fn save(&mut self) -> Vec<u8> {
-        let (mut streams, mut bytes) = (self.streams.save(), Vec::new());
-        self.visit(&mut State::writer(&mut bytes), &mut streams);
-        bytes
+        saved::save(&mut self.parts())
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let (mut streams, mut state) = (Vec::new(), State::reader(bytes));
-        self.visit(&mut state, &mut streams);
-        state.finish().map_err(|error| RlError::state("a policy", error))?;
-        self.streams.restore(&streams)
+        saved::restore(WHAT, &mut self.parts(), bytes)
     }
 }

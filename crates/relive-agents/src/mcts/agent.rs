@@ -2,7 +2,7 @@
 
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, Progress};
-use relive_rl::{Agent, Policy, Result, Seat, settings_of};
+use relive_rl::{Agent, Policy, Result, RlError, Seat, settings_of};
 use relive_table::TableConfig;
 
 use super::learner::MctsLearner;
@@ -32,6 +32,11 @@ impl Agent for MctsConfig {
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        if let Some(data) = crew.data() {
+            let expected =
+                "none for mcts, which learns from the policies of its searches: recordings have none";
+            return Err(RlError::setting("data", data.display(), expected));
+        }
         let extras = extras(Discrete::expect(crew.spec())?);
         if self.model == MctsModel::Simulator {
             crew.expect_saved_states(

@@ -33,10 +33,7 @@ impl MctsLearner {
         let optimizer = Optimizer::adam(adam, &params);
         let batch = Transitions::new(crew.spec(), config.discount)?;
         Ok(MctsLearner {
-            optimizer: match config.max_gradient_norm {
-                Some(norm) => optimizer.max_gradient_norm(norm),
-                None => optimizer,
-            },
+            optimizer: optimizer.max_gradient_norm(config.max_gradient_norm),
             batch: batch.with_extras(&extras(networks.actions))?,
             discount: config.discount,
             gradient: vec![0.0; params.values().len()],

@@ -143,7 +143,7 @@ impl Search {
             false => judge.judge(&self.observation, &mut self.prior),
         };
         let node = &mut self.nodes[leaf];
-        // What is not finite ends a simulation; whoever acts there is told of it by the environment.
+        // A number that is not finite ends the simulation. A worker that really takes such a step gets the error.
         let is_finite = [value, node.reward, node.discount].iter().all(|number| number.is_finite());
         if !is_finite {
             *node = Node { prior: node.prior, is_terminal: true, ..Node::default() };

@@ -47,9 +47,9 @@ impl Recorded {
     /// The run is to make steps in the environment.
     pub(crate) fn batches(self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
         let off_policy = self.off_policy();
-        if let Some(episodes) = crew.data()? {
+        if let Some(folder) = crew.data() {
             let mut adder = off_policy.transitions(crew)(crew.client(), TABLE)?;
-            crew.fill(TABLE, &mut adder, &episodes)?;
+            crew.fill(TABLE, &mut adder, || crew.recorded(folder))?;
         } else if crew.env_steps() > 0 {
             let expected = "0 for an agent that does not act: give it data, and the number of learner_steps";
             return Err(RlError::setting("env_steps", crew.env_steps(), expected));

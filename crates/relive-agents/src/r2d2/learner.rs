@@ -41,10 +41,7 @@ impl R2d2Learner {
         let extras = Nest::dict(Memory::extras(&network.network));
         let batch = Sequences::new(crew.spec(), &extras, config.discount)?;
         Ok(R2d2Learner {
-            optimizer: match config.max_gradient_norm {
-                Some(norm) => adam.max_gradient_norm(norm),
-                None => adam,
-            },
+            optimizer: adam.max_gradient_norm(config.max_gradient_norm),
             batch: if network.torso.sees_pictures() { batch.with_pictures() } else { batch },
             config: config.clone(),
             network,

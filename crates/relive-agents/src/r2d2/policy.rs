@@ -1,13 +1,14 @@
 //! Acting.
 
-use relive_env::{ArraySpec, State};
+use relive_env::ArraySpec;
 use relive_nn::{Key, Params};
-use relive_rl::{ActStep, Policy, Purpose, Result, RlError, Saveable, Seat, Weights};
+use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::R2d2Config;
 use super::network::QMemory;
 use crate::memory::Memory;
+use crate::saved::{self, Saved};
 use crate::{EpsilonGreedy, weights};
 
 /// Acts by the values of actions. It writes its states for the learner; in an evaluation the `values` instead.
@@ -64,23 +65,20 @@ impl Policy for R2d2Policy {
 }
 
 impl R2d2Policy {
-    fn visit(&mut self, state: &mut State<'_>, choice: &mut Vec<u8>) {
-        state.bytes(choice);
-        self.memory.visit(state);
+    fn parts(&mut self) -> [Saved<'_>; 2] {
+        [Saved::Streams(self.choice.streams()), Saved::Part(&mut self.memory)]
     }
 }
 
+/// Whose state it is, in messages.
+const WHAT: &str = "a policy of R2D2";
+
 impl Saveable for R2d2Policy {
     fn save(&mut self) -> Vec<u8> {
-        let (mut choice, mut bytes) = (self.choice.save(), Vec::new());
-        self.visit(&mut State::writer(&mut bytes), &mut choice);
-        bytes
+        saved::save(&mut self.parts())
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let (mut choice, mut state) = (Vec::new(), State::reader(bytes));
-        self.visit(&mut state, &mut choice);
-        state.finish().map_err(|error| RlError::state("a policy of R2D2", error))?;
-        self.choice.restore(&choice)
+        saved::restore(WHAT, &mut self.parts(), bytes)
     }
 }

@@ -80,7 +80,7 @@ impl SacStep {
                 let (drawn, next) = mpsc::channel();
                 let criticized =
                     threads.spawn(|| criticism.find(&seen, target, move || next.recv().ok(), of_critics));
-                // Nobody listens only after a panic, which is told below.
+                // The receiver is gone only after a panic, which `join` reports below.
                 let _ = drawn.send(continuation.draw(&seen));
                 let directed = direction.find(&seen, of_policy);
                 // A panic goes on here, where the operator tells it.

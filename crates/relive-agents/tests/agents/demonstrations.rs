@@ -60,8 +60,15 @@ fn what_is_no_recording_of_the_environment_is_told() {
     let data = Some(folder.path().to_owned());
     let error = learns(RunOptions { data: data.clone(), ..options("catch/0", 100, 1) });
     assert!(error.contains("where a run learns from data"), "{error}");
-    let elsewhere = RunOptions { data, learner_steps: Some(5), ..options("CartPole-v1", 0, 1) };
+    let elsewhere = RunOptions { data: data.clone(), learner_steps: Some(5), ..options("CartPole-v1", 0, 1) };
     assert!(learns(elsewhere).contains("episode 0"));
+    for (agent, expected) in [("ppo", "none for an agent without a replay table"), ("mcts", "none for mcts")]
+    {
+        let agent = relive_agents::from_json(agent, "{}").unwrap();
+        let options = RunOptions { data: data.clone(), learner_steps: Some(5), ..options("catch/0", 0, 1) };
+        let error = run(&agent, &options).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 /// A run without a step in the environment.

@@ -46,7 +46,7 @@ pub(crate) fn get(address: &str, path: &str) -> (String, String) {
     (head.to_lowercase(), body.to_owned())
 }
 
-/// Waits until tables are served: the address is told before.
+/// Waits until the server serves its tables. It prints its address before that.
 fn until_ready(http: &str) {
     let asked = Instant::now();
     let not_yet = |(head, body): &(String, String)| head.starts_with("http/1.1 503") && body == "starting\n";

@@ -4,8 +4,7 @@ use std::f64::consts::PI;
 
 use relive_tensor::DType;
 
-use super::common::{GRAVITY, actions, answer, clipped};
-use super::{motion, tolerance};
+use super::common::{GRAVITY, actions, answer, clipped, gaussian, runge_kutta};
 use crate::classic::write;
 use crate::random::Generator;
 use crate::spec::ArraySpec;
@@ -80,7 +79,7 @@ impl AcrobotSwingupTask {
         let aside = LENGTH * (upper.sin() + lower.sin());
         let below = LENGTH * (2.0 - upper.cos() - lower.cos());
         let beyond = (aside.hypot(below) - TARGET_RADIUS).max(0.0);
-        tolerance::gaussian(beyond, 1.0)
+        gaussian(beyond, 1.0)
     }
 }
 
@@ -104,7 +103,7 @@ impl Task for AcrobotSwingupTask {
 
     fn act(&mut self, action: &[f32], observation: &mut [f32]) -> TimeStep {
         let torque = TORQUE * clipped(action);
-        self.pose = motion::step(self.pose, STEP_SECONDS, |pose| change(pose, torque));
+        self.pose = runge_kutta(self.pose, STEP_SECONDS, |pose| change(pose, torque));
         self.steps += 1;
         self.observe(observation);
         answer(self.reward(), self.steps)

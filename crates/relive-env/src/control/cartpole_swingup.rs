@@ -4,8 +4,7 @@ use std::f64::consts::PI;
 
 use relive_tensor::DType;
 
-use super::common::{GRAVITY, actions, answer, clipped, normal};
-use super::{motion, tolerance};
+use super::common::{GRAVITY, actions, answer, clipped, gaussian, normal, quadratic, runge_kutta};
 use crate::classic::write;
 use crate::random::Generator;
 use crate::spec::ArraySpec;
@@ -87,9 +86,9 @@ impl CartpoleSwingupTask {
     fn reward(&self, action: f64) -> f64 {
         let [position, angle, _, turning] = self.pose;
         let upright = f64::midpoint(angle.cos(), 1.0);
-        let centred = f64::midpoint(1.0, tolerance::gaussian(position, 2.0));
-        let effortless = (4.0 + tolerance::quadratic(action, 1.0)) / 5.0;
-        let slow = f64::midpoint(1.0, tolerance::gaussian(turning, 5.0));
+        let centred = f64::midpoint(1.0, gaussian(position, 2.0));
+        let effortless = (4.0 + quadratic(action, 1.0)) / 5.0;
+        let slow = f64::midpoint(1.0, gaussian(turning, 5.0));
         upright * effortless * slow * centred
     }
 }
@@ -114,7 +113,7 @@ impl Task for CartpoleSwingupTask {
 
     fn act(&mut self, action: &[f32], observation: &mut [f32]) -> TimeStep {
         let action = clipped(action);
-        self.pose = motion::step(self.pose, STEP_SECONDS, |pose| change(pose, FORCE * action));
+        self.pose = runge_kutta(self.pose, STEP_SECONDS, |pose| change(pose, FORCE * action));
         self.stop_at_end();
         self.steps += 1;
         self.observe(observation);

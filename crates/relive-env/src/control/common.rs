@@ -31,3 +31,41 @@ pub(super) fn normal(stream: &mut Generator) -> f64 {
     let radius = (-2.0 * (1.0 - stream.random()).ln()).sqrt();
     radius * (std::f64::consts::TAU * stream.random()).cos()
 }
+
+/// One step of the classical Runge-Kutta method, of so many seconds, for a state whose change by the second is known.
+pub(super) fn runge_kutta<const N: usize>(
+    state: [f64; N],
+    seconds: f64,
+    change: impl Fn([f64; N]) -> [f64; N],
+) -> [f64; N] {
+    let moved = |by: f64, along: [f64; N]| std::array::from_fn(|i| state[i] + by * along[i]);
+    let first = change(state);
+    let second = change(moved(seconds / 2.0, first));
+    let third = change(moved(seconds / 2.0, second));
+    let fourth = change(moved(seconds, third));
+    let slope = |i: usize| first[i] + 2.0 * second[i] + 2.0 * third[i] + fourth[i];
+    std::array::from_fn(|i| state[i] + seconds / 6.0 * slope(i))
+}
+
+/// 1 at a distance of 0, falling as a normal density does, to 0.1 at the margin.
+pub(super) fn gaussian(distance: f64, margin: f64) -> f64 {
+    // exp(−½(√(−2·ln 0.1)·d/m)²)
+    0.1_f64.powf((distance / margin).powi(2))
+}
+
+/// 1 at a distance of 0, falling as a parabola does, to 0 at the margin and beyond.
+pub(super) fn quadratic(distance: f64, margin: f64) -> f64 {
+    (1.0 - (distance / margin).powi(2)).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rewards_fall_to_what_is_said() {
+        assert_eq!((gaussian(0.0, 2.0), quadratic(0.0, 1.0)), (1.0, 1.0));
+        assert!((gaussian(2.0, 2.0) - 0.1).abs() < 1e-12 && (gaussian(-2.0, 2.0) - 0.1).abs() < 1e-12);
+        assert_eq!((quadratic(0.5, 1.0), quadratic(-1.0, 1.0), quadratic(3.0, 1.0)), (0.75, 0.0, 0.0));
+    }
+}

@@ -7,9 +7,7 @@
 mod acrobot_swingup;
 mod cartpole_swingup;
 mod common;
-mod motion;
 mod pendulum_swingup;
-mod tolerance;
 
 pub use acrobot_swingup::{AcrobotSwingup, AcrobotSwingupTask};
 pub use cartpole_swingup::{CartpoleSwingup, CartpoleSwingupTask};

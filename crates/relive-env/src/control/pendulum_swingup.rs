@@ -4,8 +4,7 @@ use std::f64::consts::PI;
 
 use relive_tensor::DType;
 
-use super::common::{GRAVITY, actions, answer, clipped};
-use super::motion;
+use super::common::{GRAVITY, actions, answer, clipped, runge_kutta};
 use crate::classic::write;
 use crate::random::Generator;
 use crate::spec::ArraySpec;
@@ -77,7 +76,7 @@ impl Task for PendulumSwingupTask {
 
     fn act(&mut self, action: &[f32], observation: &mut [f32]) -> TimeStep {
         let torque = clipped(action);
-        self.pose = motion::step(self.pose, STEP_SECONDS, |pose| change(pose, torque));
+        self.pose = runge_kutta(self.pose, STEP_SECONDS, |pose| change(pose, torque));
         self.steps += 1;
         self.observe(observation);
         let is_up = self.pose[0].cos() >= MAX_DEGREES.to_radians().cos();

@@ -39,10 +39,10 @@ impl Optimizer {
         Self { kind, max_gradient_norm: None, steps: 0, first: state(first), second: state(second) }
     }
 
-    /// Shortens every gradient to at most this length, all leaves together, before it is used.
+    /// Shortens every gradient to at most this length, all leaves together, before it is used; not at all for `None`.
     #[must_use]
-    pub fn max_gradient_norm(self, norm: f32) -> Self {
-        Self { max_gradient_norm: Some(norm), ..self }
+    pub fn max_gradient_norm(self, norm: impl Into<Option<f32>>) -> Self {
+        Self { max_gradient_norm: norm.into(), ..self }
     }
 
     /// Sets the size of the steps from here on, as a schedule does.

@@ -28,12 +28,11 @@ impl EpisodeWriter {
         name: &'static str,
         kept: usize,
     ) -> Result<EpisodeWriter> {
-        let whole = kept;
         let with_open = u32::try_from(kept).ok().and_then(|kept| kept.checked_add(1));
         let with_open = with_open.filter(|_| kept > 0);
-        let kept = with_open.ok_or_else(|| RlError::setting(name, kept, "from 1 to 2**32 - 2"))?;
-        let writer = client.trajectory_writer(TrajectoryWriterOptions::new(kept))?;
-        Ok(EpisodeWriter { writer, steps, kept: whole, rows: 0, is_open: false })
+        let with_open = with_open.ok_or_else(|| RlError::setting(name, kept, "from 1 to 2**32 - 2"))?;
+        let writer = client.trajectory_writer(TrajectoryWriterOptions::new(with_open))?;
+        Ok(EpisodeWriter { writer, steps, kept, rows: 0, is_open: false })
     }
 
     pub(super) fn rows(&self) -> usize {

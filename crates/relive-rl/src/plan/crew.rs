@@ -208,39 +208,50 @@ impl Crew {
         matches!(self.0.place, Place::Here { actors: 1.., .. })
     }
 
-    /// The recorded episodes that the run is to learn from instead of acting; none for a run that acts.
+    /// The folder of recorded episodes that the run is to learn from instead of acting; none for a run that acts.
+    #[must_use]
+    pub fn data(&self) -> Option<&Path> {
+        self.0.data.as_deref()
+    }
+
+    /// The episodes that are recorded in a folder.
     ///
     /// # Errors
     /// They cannot be read, or are not of the environment.
-    pub fn data(&self) -> Result<Option<Vec<RecordedEpisode>>> {
-        self.0.data.as_deref().map(|folder| recorded::load(folder, &self.0.spec)).transpose()
+    pub fn recorded(&self, folder: &Path) -> Result<Vec<RecordedEpisode>> {
+        recorded::load(folder, &self.0.spec)
     }
 
-    /// Demonstrations: those recorded in a folder, or so many episodes of the environment's own demonstrator.
+    /// So many episodes of the environment's own demonstrator.
     ///
     /// # Errors
-    /// They cannot be read, or are not of the environment; [`Unsuited`](RlError::Unsuited) if it has no demonstrator.
-    pub fn demonstrations(&self, folder: Option<&Path>, episodes: usize) -> Result<Vec<RecordedEpisode>> {
-        let Inner { make, environment, spec, seed, .. } = &*self.0;
-        if let Some(folder) = folder {
-            return recorded::load(folder, spec);
-        }
+    /// [`Unsuited`](RlError::Unsuited) if it has none.
+    pub fn demonstrated(&self, episodes: usize) -> Result<Vec<RecordedEpisode>> {
+        let Inner { make, environment, seed, .. } = &*self.0;
         let mut made = make(environment_seed(environment, *seed, Who::Demonstrator))?;
         (0..episodes).map(|_| RecordedEpisode::demonstrated(&mut made)).collect()
     }
 
-    /// Writes episodes into a table by an adder, with zeros for what a policy would have written beside its actions, unless there is something in it already, as in a run that is resumed.
+    /// Writes episodes into a table by an adder, with zeros for what a policy would have written beside its actions. A table that has something
+    /// in it already, as in a run that is resumed, stays as it is, and nobody asks for the episodes.
     ///
     /// # Errors
-    /// There is no such table; they cannot be written.
-    pub fn fill(&self, table: &str, adder: &mut dyn Adder, episodes: &[RecordedEpisode]) -> Result<()> {
-        if let Place::Worker { .. } = self.0.place {
+    /// There is no such table; the episodes cannot be had, or not be written.
+    pub fn fill(
+        &self,
+        table: &str,
+        adder: &mut dyn Adder,
+        episodes: impl FnOnce() -> Result<Vec<RecordedEpisode>>,
+    ) -> Result<()> {
+        let is_filled = || -> Result<bool> {
+            let info = self.0.client.server_info()?;
+            Ok(info.table(table).is_some_and(|found| found.current_size > 0))
+        };
+        if matches!(self.0.place, Place::Worker { .. }) || is_filled()? {
             return Ok(());
         }
-        let is_empty = self.0.client.server_info()?.table(table).is_none_or(|found| found.current_size == 0);
         let extras = Buffer::for_nest(&self.layouts()?.extras, 1)?;
-        let missing = if is_empty { episodes } else { &[] };
-        missing.iter().try_for_each(|episode| episode.write(adder, extras.view()))
+        episodes()?.iter().try_for_each(|episode| episode.write(adder, extras.view()))
     }
 
     /// The way to the tables.

@@ -33,6 +33,12 @@ pub fn train(
         let expected = "none of both, with learner_steps, where a run learns from data";
         return Err(RlError::setting("what a run is to do", got, expected));
     }
+    if let Some(data) = options.data.as_ref().filter(|_| agent.tables().is_ok_and(|tables| tables.is_empty()))
+    {
+        let expected =
+            "none for an agent without a replay table, which learns only from what it has just done";
+        return Err(RlError::setting("data", data.display(), expected));
+    }
     match options.processes.as_ref().and_then(|processes| processes.server.as_ref()) {
         Some(server) => on_server::train(server, agent, options, make, on_report),
         None => train_here(agent, options, make, on_report),

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     /// The environment
     #[arg(long, value_name = "NAME")]
     env: String,
-    /// Who acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy; of several, each plays an episode in turn
+    /// The policy that acts: `random`, `demonstrator` for the environment's own, or the file of a trained policy; several policies play an episode each, in turn
     #[arg(long, value_name = "WHO", default_value = "random")]
     policy: Vec<String>,
     /// Episodes
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// Who acts.
+/// The policy that acts.
 enum Actor {
     Random(Box<RandomPolicy>),
     Demonstrator,

@@ -33,7 +33,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts so many workers of the run on the server at an address, once it is told that the run has [begun](Self::begun).
+    /// Starts `actors` workers of the run on the server at `address`, when the run calls [`begun`](Self::begun).
     pub(super) fn start(actors: usize, address: &str, security: &ClientSecurity) -> Result<Supervisor> {
         let broken = |error: std::io::Error| {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
@@ -73,7 +73,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// What is told that the run has begun.
+    /// The callback that starts the workers: the run calls it when its plan stands.
     pub(super) fn begun(&self) -> Begun {
         let is_begun = Arc::clone(&self.is_begun);
         let threads: Vec<Thread> = self.threads.iter().map(|thread| thread.thread().clone()).collect();
