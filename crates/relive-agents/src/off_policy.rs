@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::{check, share, whole};
 
-/// The table that transitions are in.
-pub(crate) const TABLE: &str = "replay";
+/// The table that they are in.
+pub const TABLE: &str = "replay";
 
 /// Most samples that a client asks a table for at once.
 const MAX_BATCH_SIZE: usize = 1 << 20;
@@ -22,15 +22,21 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 /// Most items that a table has.
 const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 
-/// The settings of acting into a table and learning from it.
+/// The settings of acting into a table and learning from it, and the plans that follow from them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct OffPolicy {
-    pub(crate) batch_size: usize,
-    pub(crate) samples_per_insert: f64,
-    pub(crate) n_step: usize,
-    pub(crate) discount: f32,
-    pub(crate) min_replay_size: usize,
-    pub(crate) max_replay_size: u64,
+pub struct OffPolicy {
+    /// Items of a batch.
+    pub batch_size: usize,
+    /// How often each item is sampled, on average.
+    pub samples_per_insert: f64,
+    /// Steps of a transition.
+    pub n_step: usize,
+    /// γ.
+    pub discount: f32,
+    /// Items before learning begins.
+    pub min_replay_size: usize,
+    /// Items that are kept; the oldest leave.
+    pub max_replay_size: u64,
 }
 
 /// The table that demonstrations are in.
@@ -74,7 +80,7 @@ impl Demonstrations {
 
 impl OffPolicy {
     /// Whether all are within their ranges.
-    pub(crate) fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<()> {
         let range = 1..=MAX_BATCH_SIZE;
         check("batch_size", self.batch_size, range.contains(&self.batch_size), "from 1 to 1048576")?;
         whole("n_step", self.n_step)?;
@@ -89,12 +95,12 @@ impl OffPolicy {
     }
 
     /// The table of transitions, which is sampled uniformly.
-    pub(crate) fn table(&self) -> Result<TableConfig> {
+    pub fn table(&self) -> Result<TableConfig> {
         self.table_for(self.n_step)
     }
 
     /// The table where a step may insert so many items at once.
-    pub(crate) fn table_for(&self, burst: usize) -> Result<TableConfig> {
+    pub fn table_for(&self, burst: usize) -> Result<TableConfig> {
         let rules = ReplayTable {
             name: TABLE,
             batch_size: self.batch_size,
@@ -119,7 +125,7 @@ impl OffPolicy {
     }
 
     /// Batches of what the agent has seen, as its table's rate limiter allows them.
-    pub(crate) fn batches(&self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
+    pub fn batches(&self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
         crew.replay_mixture(&[(TABLE, self.batch_size)])
     }
 
@@ -166,12 +172,12 @@ impl OffPolicy {
     }
 
     /// As [`plan_with`](Self::plan_with), with adders of transitions.
-    pub(crate) fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
+    pub fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
         self.plan_with(crew, learning, self.transitions(crew))
     }
 
     /// As [`plan`](Self::plan), for a policy that writes such extras.
-    pub(crate) fn plan_with_extras(
+    pub fn plan_with_extras(
         &self,
         crew: &Crew,
         learning: Flow<Progress>,
@@ -183,7 +189,7 @@ impl OffPolicy {
 
     /// Learns whenever it can, and otherwise acts, a step at a time, into a table by adders that `make` makes; a run that has recorded
     /// episodes to learn from does not act.
-    pub(crate) fn plan_with<A: Adder + Saveable + 'static>(
+    pub fn plan_with<A: Adder + Saveable + 'static>(
         &self,
         crew: &Crew,
         learning: Flow<Progress>,

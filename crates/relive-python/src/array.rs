@@ -488,6 +488,13 @@ pub(crate) fn from_keys<'py>(py: Python<'py>, keys: &[u64]) -> PyResult<Bound<'p
     from_elements(py, keys)
 }
 
+/// A one-dimensional array of these truth values.
+pub(crate) fn from_bools<'py>(py: Python<'py>, values: &[bool]) -> PyResult<Bound<'py, PyAny>> {
+    let mut block = buffer::zeroed(values.len())?;
+    block.bytes_mut().iter_mut().zip(values).for_each(|(place, value)| *place = u8::from(*value));
+    buffer::into_array(py, block, DType::Bool, &[values.len()])
+}
+
 /// Numbers as a one-dimensional array.
 pub(crate) fn from_elements<'py, T: relive_tensor::Element>(
     py: Python<'py>,

@@ -26,38 +26,20 @@ pub(crate) struct BatchIterator {
     source: Owned<BatchSampler>,
     client: Client,
     table: String,
-    pool: Arc<Pool>,
-    pad: bool,
     has_limit: bool,
-    out: Option<Out>,
-    /// The names of the batch before, as Python has them.
-    names: Mutex<Option<Names>>,
-}
-
-/// What the columns of batches are called; none for Python if it cannot have such names.
-struct Names {
-    kept: Arc<Nest<()>>,
-    shown: Option<Py<PyAny>>,
+    presenter: Presenter,
 }
 
 impl BatchIterator {
     pub(crate) fn new(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
         let (table, source) = (sampler.table().to_owned(), Owned::new("iterator of batches", sampler));
-        BatchIterator {
-            source,
-            client,
-            table,
-            pool: Arc::default(),
-            pad,
-            has_limit,
-            out: None,
-            names: Mutex::default(),
-        }
+        BatchIterator { source, client, table, has_limit, presenter: Presenter::new(pad) }
     }
 
     /// Gathers into arrays of the caller.
-    pub(crate) fn into_out(self, out: Option<Out>) -> BatchIterator {
-        BatchIterator { out, ..self }
+    pub(crate) fn into_out(mut self, out: Option<Out>) -> BatchIterator {
+        self.presenter.out = out;
+        self
     }
 }
 
@@ -78,7 +60,7 @@ impl BatchIterator {
         match batch {
             Some(batch) => {
                 let batch = batch.map_err(|error| raise_limited(py, &error, self.has_limit))?;
-                self.to_python(py, &batch)
+                self.presenter.show(py, &batch)
             }
             None => Err(PyStopIteration::new_err(())),
         }
@@ -96,7 +78,27 @@ impl BatchIterator {
     }
 }
 
-impl BatchIterator {
+/// Makes arrays of batches.
+pub(crate) struct Presenter {
+    pool: Arc<Pool>,
+    pad: bool,
+    out: Option<Out>,
+    /// The names of the batch before, as Python has them.
+    names: Mutex<Option<Names>>,
+}
+
+/// What the columns of batches are called; none for Python if it cannot have such names.
+struct Names {
+    kept: Arc<Nest<()>>,
+    shown: Option<Py<PyAny>>,
+}
+
+impl Presenter {
+    /// With `pad` columns of items that differ in length are filled up with zeros.
+    pub(crate) fn new(pad: bool) -> Presenter {
+        Presenter { pool: Arc::default(), pad, out: None, names: Mutex::default() }
+    }
+
     /// What the columns of `batch` are called: the same object as long as it is the same.
     fn names(&self, py: Python<'_>, batch: &SampleBatch) -> PyResult<Option<Py<PyAny>>> {
         let Some(kept) = batch.names().or_raise(py)? else { return Ok(None) };
@@ -114,7 +116,7 @@ impl BatchIterator {
     }
 
     /// `(info arrays, column arrays, lengths, names)`; no lengths where no samples differ in any, no names where nobody has said them.
-    fn to_python<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
+    pub(crate) fn show<'py>(&self, py: Python<'py>, batch: &SampleBatch) -> PyResult<Bound<'py, PyTuple>> {
         let names = self.names(py, batch)?;
         let (infos, gathered) = match &self.out {
             None => {

@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from relive.rl import contracts, loggers
+from relive.rl._run import run
 from relive.rl._training import EpisodeLog, TrainingResult
 from relive.rl.agents import (
     APPO,
@@ -38,18 +40,21 @@ from relive.rl.agents import (
 )
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
+from relive.rl.contracts import Learnt, Seat
 from relive.rl.dqn import DQN, DQNConfig
 from relive.rl.environments import Environment, NativeEnvironment, make
+from relive.rl.experience import Rollouts, Sequences, Transitions
 from relive.rl.gymnasium_adapters import GymEnvironment, as_gymnasium
 from relive.rl.on_policy import A2C, A2CConfig, A3C, A3CConfig, PPO, PPOConfig
 from relive.rl.policy import Policy
+from relive.rl.rollout import Rollout, minibatches
 from relive.rl.sac import SAC, SACConfig
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec, make_environment_spec
 from relive.rl.timestep import StepType, TimeStep, restart, termination, transition, truncation
 from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
 
 if TYPE_CHECKING:
-    from relive.rl import adders
+    from relive.rl import adders, jax, torch
 
 __all__ = [
     "A2C",
@@ -77,6 +82,7 @@ __all__ = [
     "GymEnvironment",
     "IMPALA",
     "IQL",
+    "Learnt",
     "MCTS",
     "MPO",
     "NativeEnvironment",
@@ -87,8 +93,12 @@ __all__ = [
     "R2D2",
     "R2D3",
     "Rainbow",
+    "Rollout",
+    "Rollouts",
     "SAC",
     "SACConfig",
+    "Seat",
+    "Sequences",
     "SinglePrecision",
     "StepLimit",
     "StepType",
@@ -96,19 +106,26 @@ __all__ = [
     "TD3BC",
     "TimeStep",
     "TrainingResult",
+    "Transitions",
     "adders",
     "as_gymnasium",
     "check_environment",
+    "contracts",
+    "jax",
+    "loggers",
     "make",
     "make_environment_spec",
+    "minibatches",
     "restart",
+    "run",
     "termination",
+    "torch",
     "transition",
     "truncation",
 ]
 
 # What not every program needs; loaded when it is first asked for.
-_LAZY_MODULES = frozenset({"adders"})
+_LAZY_MODULES = frozenset({"adders", "jax", "torch"})
 
 
 # Not for type checkers, to which every name would be one of this module.

@@ -84,24 +84,24 @@ class Policy:
         self._native.save(os.fspath(path))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Policy:
-        """The policy in a file.
+    def load(cls, path: str | os.PathLike[str], *, agent: Any = None) -> Policy:
+        """The policy in a file. One of an agent of your own needs that agent, which makes the policy for the weights in the file.
 
         Raises:
           OSError: it cannot be read.
           DataLossError: it is damaged.
           ValueError: it is no policy.
         """
-        return cls(_native.Policy.load(os.fspath(path)))
+        return cls(_native.Policy.load(os.fspath(path), _bridged(agent)))
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` writes."""
         return self._native.to_bytes()
 
     @classmethod
-    def from_bytes(cls, file: bytes) -> Policy:
+    def from_bytes(cls, file: bytes, *, agent: Any = None) -> Policy:
         """What :meth:`load` reads."""
-        return cls(_native.Policy.from_bytes(file))
+        return cls(_native.Policy.from_bytes(file, _bridged(agent)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Policy.from_bytes, (self.to_bytes(),)
@@ -112,3 +112,11 @@ class Policy:
         )
         actions = "" if self.num_actions is None else f", actions={self.num_actions}"
         return f"Policy(agent={self.agent!r}, observations=({leaves}){actions})"
+
+
+def _bridged(agent: Any) -> Any:
+    if agent is None:
+        return None
+    from relive.rl._own import AgentBridge
+
+    return AgentBridge(agent)

@@ -18,7 +18,7 @@ pub(crate) fn check_environment(
     let spec = new(0)?.spec().clone();
     let checked = py.detach(|| {
         conformance::check(|seed| Made {
-            environment: new(seed).map_err(|error| raised.keep(error)),
+            environment: new(seed).map_err(|error| EnvError::Failed(raised.keep(error))),
             spec: spec.clone(),
         })
     });

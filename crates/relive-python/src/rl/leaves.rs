@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use relive_env::{ArraySpec, View, ViewMut};
+use relive_env::{ArraySpec, Buffer, View, ViewMut};
 use relive_tensor::{DType, Nest, Shape, Tensor};
 
 use crate::{array, buffer, nest};
@@ -35,11 +35,7 @@ impl Leaves {
     }
 
     pub(super) fn write_each(&self, values: &[Bound<'_, PyAny>], row: &mut ViewMut<'_>) -> PyResult<()> {
-        if values.len() != self.leaves.len() {
-            let (what, expected, found) = (self.what, self.leaves.len(), values.len());
-            let text = format!("{what}: expected {expected} leaves, got {found}");
-            return Err(PyValueError::new_err(text));
-        }
+        self.expect_leaves(values.len())?;
         for (index, ((path, spec), value)) in self.leaves.iter().zip(values).enumerate() {
             let tensor = self.tensor(path, spec, value)?;
             let bytes = tensor.bytes().map_or(&[][..], |bytes| &bytes[..]);
@@ -74,9 +70,57 @@ impl Leaves {
         }
     }
 
+    /// Writes arrays that have a row for each of the buffer's.
+    pub(super) fn write_rows(&self, values: &[Bound<'_, PyAny>], buffer: &mut Buffer) -> PyResult<()> {
+        self.expect_leaves(values.len())?;
+        let rows = buffer.rows();
+        for (index, ((path, spec), value)) in self.leaves.iter().zip(values).enumerate() {
+            let tensor = self.tensor(path, spec, value)?;
+            let dims: Vec<u32> =
+                [u32::try_from(rows).unwrap_or(u32::MAX)].iter().chain(spec.shape.dims()).copied().collect();
+            let bytes = tensor.bytes().map_or(&[][..], |bytes| &bytes[..]);
+            match buffer.leaf_bytes_mut(index) {
+                Some(place) if place.len() == bytes.len() && tensor.shape().dims() == dims => {
+                    place.copy_from_slice(bytes);
+                }
+                _ => {
+                    let expected = shown(spec.dtype, &Shape::from(dims.as_slice()));
+                    let found = shown(tensor.dtype(), tensor.shape());
+                    return Err(PyValueError::new_err(self.differs(path, &expected, &found)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows as new arrays whose leading dimensions are `dims`.
+    pub(super) fn read_rows<'py>(
+        &self,
+        py: Python<'py>,
+        buffer: &Buffer,
+        dims: &[usize],
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let leaves = self.leaves.iter().enumerate();
+        leaves
+            .map(|(index, (_, spec))| to_array(py, spec, dims, buffer.leaf_bytes(index).unwrap_or_default()))
+            .collect()
+    }
+
+    fn expect_leaves(&self, found: usize) -> PyResult<()> {
+        let (what, expected) = (self.what, self.leaves.len());
+        if found == expected {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!("{what}: expected {expected} leaves, got {found}")))
+    }
+
     fn mismatch(&self, path: &str, spec: &ArraySpec, found: &str) -> String {
+        self.differs(path, &shown(spec.dtype, &spec.shape), found)
+    }
+
+    fn differs(&self, path: &str, expected: &str, found: &str) -> String {
         let place = if path.is_empty() { String::new() } else { format!(" at {path:?}") };
-        format!("{}{place}: expected {}, got {found}", self.what, shown(spec.dtype, &spec.shape))
+        format!("{}{place}: expected {expected}, got {found}", self.what)
     }
 
     /// A row as new arrays, in the structure of the spec.
@@ -84,7 +128,7 @@ impl Leaves {
         let mut index = 0;
         nest::from_nest(py, &self.nest, &mut |spec| {
             index += 1;
-            to_array(py, spec, row.leaf_bytes(index - 1).unwrap_or_default())
+            to_array(py, spec, &[], row.leaf_bytes(index - 1).unwrap_or_default())
         })
     }
 
@@ -92,15 +136,21 @@ impl Leaves {
     pub(super) fn read_each<'py>(&self, py: Python<'py>, row: View<'_>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let leaves = self.leaves.iter().enumerate();
         leaves
-            .map(|(index, (_, spec))| to_array(py, spec, row.leaf_bytes(index).unwrap_or_default()))
+            .map(|(index, (_, spec))| to_array(py, spec, &[], row.leaf_bytes(index).unwrap_or_default()))
             .collect()
     }
 }
 
-fn to_array<'py>(py: Python<'py>, spec: &ArraySpec, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+fn to_array<'py>(
+    py: Python<'py>,
+    spec: &ArraySpec,
+    leading: &[usize],
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyAny>> {
     let mut block = buffer::zeroed(bytes.len())?;
     block.bytes_mut().copy_from_slice(bytes);
-    let dims: Vec<usize> = spec.shape.dims().iter().map(|dim| *dim as usize).collect();
+    let own = spec.shape.dims().iter().map(|dim| *dim as usize);
+    let dims: Vec<usize> = leading.iter().copied().chain(own).collect();
     buffer::into_array(py, block, spec.dtype, &dims)
 }
 

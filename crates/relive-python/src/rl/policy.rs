@@ -1,14 +1,17 @@
 //! Trained policies.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use relive_env::Buffer;
-use relive_rl::SavedPolicy;
+use relive_rl::{Agent, MakeAgent, SavedPolicy};
+use relive_tensor::Tensor;
 
+use super::foreign::{ForeignAgent, Raised};
 use super::leaves::Leaves;
 use super::raise::{raise, raise_env};
 use crate::array;
@@ -23,10 +26,12 @@ pub(crate) struct Policy {
     empty: [Buffer; 2],
     observations: Leaves,
     actions: Leaves,
+    raised: Raised,
 }
 
 impl Policy {
-    pub(super) fn new(policy: SavedPolicy) -> PyResult<Policy> {
+    /// What an agent of Python raises when it acts is kept in `raised`.
+    pub(super) fn new(policy: SavedPolicy, raised: Raised) -> PyResult<Policy> {
         let spec = policy.spec().clone();
         let buffer = |nest| Buffer::for_nest(nest, 1).map_err(|error| raise_env(&error));
         let empty = [buffer(&spec.observations)?, buffer(&spec.actions)?];
@@ -36,38 +41,55 @@ impl Policy {
         };
         let (observations, actions) =
             (leaves("observation", spec.observations), leaves("action", spec.actions));
-        Ok(Policy { policy: Mutex::new(policy), empty, observations, actions })
+        Ok(Policy { policy: Mutex::new(policy), empty, observations, actions, raised })
     }
 
-    /// Acts once; what is made of the policy and its action then.
-    fn acted<'py, T>(
-        &self,
-        observation: &Bound<'py, PyAny>,
-        then: impl FnOnce(Python<'py>, &SavedPolicy, &Buffer) -> PyResult<T>,
-    ) -> PyResult<T> {
+    /// Acts once: the action, and what else of this name the policy has told.
+    fn acted(&self, observation: &Bound<'_, PyAny>, extra: &str) -> PyResult<(Buffer, Option<Tensor>)> {
         let py = observation.py();
         // Written before the lock is taken: what converts the observation may be Python code.
         let [mut seen, mut action] = self.empty.clone();
         self.observations.write(observation, &mut seen.view_mut())?;
-        let mut policy = self.policy.lock();
-        policy.act(seen.view(), action.view_mut()).map_err(|error| raise(py, &error))?;
-        then(py, &policy, &action)
+        // The lock is waited for without the interpreter, which a policy of Python needs while it has the lock.
+        let acted = py.detach(|| {
+            let mut policy = self.policy.lock();
+            policy.act(seen.view(), action.view_mut()).map(|()| policy.extra(extra))
+        });
+        let told = acted.map_err(|error| self.raised.take().unwrap_or_else(|| raise(py, &error)))?;
+        Ok((action, told))
+    }
+
+    fn loaded(
+        py: Python<'_>,
+        agent: Option<Bound<'_, PyAny>>,
+        load: impl FnOnce(&MakeAgent<'_>) -> relive_rl::Result<SavedPolicy> + Send,
+    ) -> PyResult<Policy> {
+        let raised = Raised::default();
+        let foreign =
+            agent.map(|agent| ForeignAgent::new(&agent, raised.clone()).map(Arc::new)).transpose()?;
+        let loaded = py.detach(|| {
+            load(&|name, settings| match &foreign {
+                Some(agent) => Ok(Arc::clone(agent) as Arc<dyn Agent>),
+                None => relive_agents::from_json(name, settings),
+            })
+        });
+        let loaded = loaded.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
+        Policy::new(loaded, raised)
     }
 }
 
 #[pymethods]
 impl Policy {
+    /// The policy in a file; one of an agent in Python, which a bridge makes, with that.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands paths over by value")]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Policy> {
-        let loaded = py.detach(|| SavedPolicy::load(&path, &relive_agents::from_json));
-        Policy::new(loaded.map_err(|error| raise(py, &error))?)
+    fn load(py: Python<'_>, path: PathBuf, agent: Option<Bound<'_, PyAny>>) -> PyResult<Policy> {
+        Policy::loaded(py, agent, |make| SavedPolicy::load(&path, make))
     }
 
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, file: &[u8]) -> PyResult<Policy> {
-        let policy = SavedPolicy::from_bytes(file, &relive_agents::from_json);
-        Policy::new(policy.map_err(|error| raise(py, &error))?)
+    fn from_bytes(py: Python<'_>, file: &[u8], agent: Option<Bound<'_, PyAny>>) -> PyResult<Policy> {
+        Policy::loaded(py, agent, |make| SavedPolicy::from_bytes(file, make))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands paths over by value")]
@@ -87,17 +109,16 @@ impl Policy {
 
     /// The action for an observation, as an array.
     fn act<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.acted(observation, |py, _, action| self.actions.read(py, action.view()))
+        let (action, _) = self.acted(observation, "")?;
+        self.actions.read(observation.py(), action.view())
     }
 
     /// The value of each action.
     fn values<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.acted(observation, |py, policy, _| {
-            let values = policy.extra("values").and_then(|values| values.to_vec::<f32>().ok());
-            let none =
-                || PyValueError::new_err(format!("a policy of {} has no values of actions", policy.agent()));
-            array::from_elements(py, &values.ok_or_else(none)?)
-        })
+        let (_, values) = self.acted(observation, "values")?;
+        let values = values.and_then(|values| values.to_vec::<f32>().ok());
+        let none = || PyValueError::new_err(format!("a policy of {} has no values of actions", self.agent()));
+        array::from_elements(observation.py(), &values.ok_or_else(none)?)
     }
 
     /// The name of its agent.

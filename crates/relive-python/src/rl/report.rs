@@ -10,17 +10,32 @@ use relive_rl::run::{EpisodeReport, Report, Summary};
 use crate::array;
 
 /// What a run has told so far. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Told(Arc<Mutex<Episodes>>);
 
 #[derive(Default)]
 struct Episodes {
     actors: Vec<EpisodeReport>,
     evaluator: Vec<EpisodeReport>,
+    /// What was not passed on yet; nothing where nobody listens.
+    pending: Option<Vec<Report>>,
 }
 
 impl Told {
+    /// Nothing yet. What comes is kept to be passed on if somebody listens.
+    pub(super) fn new(is_heard: bool) -> Told {
+        Told(Arc::new(Mutex::new(Episodes { pending: is_heard.then(Vec::new), ..Episodes::default() })))
+    }
+
+    /// What has come since this was asked last.
+    pub(super) fn pending(&self) -> Vec<Report> {
+        self.0.lock().pending.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     pub(super) fn note(&self, report: &Report) {
+        if let Some(pending) = &mut self.0.lock().pending {
+            pending.push(report.clone());
+        }
         match report {
             Report::Actor(episode) => self.0.lock().actors.push(episode.clone()),
             Report::Evaluator(episode) => self.0.lock().evaluator.push(episode.clone()),
@@ -60,6 +75,13 @@ fn columns<'py>(py: Python<'py>, episodes: &[EpisodeReport]) -> PyResult<Bound<'
     dict.set_item("learner_steps", whole(|episode| episode.learner_steps)?)?;
     dict.set_item("seconds", floats(|episode| episode.seconds)?)?;
     Ok(dict)
+}
+
+/// Calls a function with what a run tells: whose it is, and its numbers by name.
+pub(super) fn pass_on(reports: &Bound<'_, PyAny>, report: &Report) -> PyResult<()> {
+    let values = PyDict::new(reports.py());
+    report.values().into_iter().try_for_each(|(name, value)| values.set_item(name, value))?;
+    reports.call1((report.label(), values)).map(drop)
 }
 
 /// An episode as the progress function gets it.

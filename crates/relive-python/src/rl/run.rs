@@ -10,25 +10,25 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, RunOptions, Stop, Summary, train};
-use relive_rl::{RlError, SavedPolicy};
+use relive_rl::{Agent, RlError, SavedPolicy};
 
-use super::foreign::Raised;
+use super::foreign::{ForeignAgent, Raised};
 use super::policy::Policy;
 use super::raise::raise;
-use super::report::{Told, episode_dict, summary_dict};
+use super::report::{Told, episode_dict, pass_on, summary_dict};
 use super::source::Source;
 
 /// How often signals and deadlines are looked at, and progress is told of at most.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Trains an agent by its name and gives what the run came to. `config` is JSON; `environment` a native name, or a function from seeds to bridges.
+/// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge; `environment` a native name, or a
+/// function from seeds to bridges.
 #[pyfunction]
-#[pyo3(signature = (agent, config, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress))]
+#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress, reports))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
-    agent: &str,
-    config: &str,
+    agent: &Bound<'py, PyAny>,
     environment: &Bound<'py, PyAny>,
     name: String,
     steps: u64,
@@ -40,8 +40,10 @@ pub(crate) fn train_agent<'py>(
     evaluation: Option<(u64, u64)>,
     checkpoints: Option<(PathBuf, u64)>,
     progress: Option<Bound<'py, PyAny>>,
+    reports: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let agent = relive_agents::from_json(agent, config).map_err(|error| raise(py, &error))?;
+    let raised = Raised::default();
+    let (agent, is_foreign) = agent_of(agent, &raised)?;
     let options = RunOptions {
         environment: name,
         env_steps: steps,
@@ -56,20 +58,21 @@ pub(crate) fn train_agent<'py>(
     };
     let mut watch = Watch {
         stop: options.stop.clone(),
-        told: Told::default(),
+        told: Told::new(reports.is_some()),
         deadline: deadline(timeout)?,
         progress,
+        reports,
         shown: 0,
         failed: None,
     };
-    let (raised, told, source) = (Raised::default(), watch.told.clone(), Source::of(environment)?);
-    let run_raised = raised.clone();
+    let (told, source) = (watch.told.clone(), Source::of(environment)?);
+    let (run_raised, is_foreign) = (raised.clone(), is_foreign || source.is_foreign());
     let (done, ended) = sync_channel(1);
     let work = move || {
         let source = Arc::new(source);
         let environments = Arc::clone(&source);
         let make: MakeEnvironment = Arc::new(move |seed| environments.make(seed, &run_raised));
-        let trained = source.within(|| {
+        let trained = within(is_foreign, || {
             let trained = train(&agent, &options, &make, &mut |report| told.note(report))?;
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
             Ok::<_, RlError>((trained.summary, policy))
@@ -83,7 +86,22 @@ pub(crate) fn train_agent<'py>(
         return Err(error);
     }
     let trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
-    result(py, &watch, trained)
+    result(py, &watch, trained, raised)
+}
+
+/// The agent, and whether it is one of Python.
+fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agent>, bool)> {
+    if let Ok((name, config)) = agent.extract::<(String, String)>() {
+        let native = relive_agents::from_json(&name, &config);
+        return Ok((native.map_err(|error| raise(agent.py(), &error))?, false));
+    }
+    Ok((Arc::new(ForeignAgent::new(agent, raised.clone())?), true))
+}
+
+/// Runs `work` such that Python code, if there is to be any, finds one thread state throughout: what it keeps per thread is lost otherwise from
+/// call to call.
+fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
+    if is_foreign { Python::attach(|py| py.detach(work)) } else { work() }
 }
 
 fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
@@ -95,13 +113,14 @@ fn result<'py>(
     py: Python<'py>,
     watch: &Watch<'py>,
     (summary, policy): (Summary, SavedPolicy),
+    raised: Raised,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = summary_dict(py, &summary)?;
     let [actors, evaluator] = watch.told.columns(py)?;
     dict.set_item("train", actors)?;
     dict.set_item("evaluation", evaluator)?;
     dict.set_item("is_complete", !watch.stop.is_stopped())?;
-    dict.set_item("policy", Policy::new(policy)?)?;
+    dict.set_item("policy", Policy::new(policy, raised)?)?;
     Ok(dict)
 }
 
@@ -111,6 +130,8 @@ struct Watch<'py> {
     told: Told,
     deadline: Option<Instant>,
     progress: Option<Bound<'py, PyAny>>,
+    /// Gets everything that the run tells.
+    reports: Option<Bound<'py, PyAny>>,
     /// The newest episode that was told of.
     shown: u64,
     /// Why the run was told to stop.
@@ -150,6 +171,11 @@ impl Watch<'_> {
     }
 
     fn tell(&mut self, py: Python<'_>) {
+        if let (Some(reports), None) = (&self.reports, &self.failed)
+            && let Err(error) = self.told.pending().iter().try_for_each(|report| pass_on(reports, report))
+        {
+            self.end(error);
+        }
         let (Some(progress), None) = (&self.progress, &self.failed) else { return };
         let Some(episode) = self.told.newest(self.shown) else { return };
         self.shown = episode.episode;

@@ -32,16 +32,12 @@ impl Source {
                 ForeignEnvironment::new(bridge, raised.clone())
             })
             .map(|made| Box::new(made) as Box<dyn Environment>)
-            .map_err(|error| RlError::Environment(raised.keep(error))),
+            .map_err(|error| RlError::Foreign(raised.keep(error))),
         }
     }
 
-    /// Runs `work` such that Python code, if there is to be any, finds one thread state throughout: what it keeps per thread
-    /// is lost otherwise from call to call.
-    pub(super) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        match self {
-            Source::Native(_) => work(),
-            Source::Foreign(_) => Python::attach(|py| py.detach(work)),
-        }
+    /// Whether it is Python code.
+    pub(super) fn is_foreign(&self) -> bool {
+        matches!(self, Source::Foreign(_))
     }
 }

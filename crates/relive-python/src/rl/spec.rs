@@ -24,7 +24,7 @@ pub(super) fn from_python(specs: &Bound<'_, PyAny>) -> PyResult<EnvironmentSpec>
     Ok(spec)
 }
 
-fn leaf_from_python(spec: &Bound<'_, PyAny>) -> PyResult<ArraySpec> {
+pub(super) fn leaf_from_python(spec: &Bound<'_, PyAny>) -> PyResult<ArraySpec> {
     let py = spec.py();
     let descr = spec.getattr(intern!(py, "dtype"))?.cast_into::<PyArrayDescr>()?;
     let dtype = array::dtype_of(&descr)?

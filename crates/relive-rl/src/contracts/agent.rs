@@ -13,7 +13,7 @@ use crate::plan::{Crew, Progress};
 /// Puts an agent together: its settings, the policy that acts, and the plan that makes it learn.
 pub trait Agent: Send + Sync {
     /// Its name, in files and messages.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// All its settings by name: a run is resumed only with the same.
     fn settings(&self) -> Vec<(String, String)>;

@@ -1,6 +1,7 @@
 //! Policies as files.
 
 mod described;
+mod dtypes;
 mod files;
 mod saved_policy;
 

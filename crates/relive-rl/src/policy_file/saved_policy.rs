@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use relive_env::{Buffer, EnvironmentSpec, View, ViewMut};
 use relive_random::Key;
-use relive_tensor::{DType, Shape, Tensor};
-use safetensors::tensor::{Dtype, TensorView};
+use relive_tensor::{Shape, Tensor};
+use safetensors::tensor::TensorView;
 use safetensors::{SafeTensorError, SafeTensors};
 
 use super::described::{Described, refused};
-use super::files;
+use super::{dtypes, files};
 use crate::run::Trained;
 use crate::{ActStep, Agent, Policy, Purpose, Result, RlError, Seat, Weights};
 
@@ -112,13 +112,18 @@ impl SavedPolicy {
     /// The bytes of a safetensors file.
     ///
     /// # Errors
-    /// The weights have tensors of another type than float32.
+    /// The weights have tensors of a type that safetensors files do not have.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let views = self.weights.parts().iter().map(|(name, tensor)| {
             let shape = tensor.shape().dims().iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX));
-            let bytes = tensor.bytes().filter(|_| tensor.dtype() == DType::Float32);
-            let bytes = bytes.ok_or_else(|| refused(&format_args!("{name} is not of float32")))?;
-            let view = TensorView::new(Dtype::F32, shape.collect(), bytes);
+            let dtype = dtypes::to_file(tensor.dtype()).zip(tensor.bytes());
+            let (dtype, bytes) = dtype.ok_or_else(|| {
+                refused(&format_args!(
+                    "{name} is of {}, which these files do not have",
+                    tensor.dtype().name()
+                ))
+            })?;
+            let view = TensorView::new(dtype, shape.collect(), bytes);
             view.map(|view| (name.as_str(), view)).map_err(|error| refused(&error))
         });
         let views: Vec<_> = views.collect::<Result<_>>()?;
@@ -166,12 +171,13 @@ impl SavedPolicy {
 fn weights(file: &SafeTensors<'_>) -> Result<Weights> {
     let mut parts = Vec::new();
     for (name, view) in file.tensors() {
-        if view.dtype() != Dtype::F32 {
-            return Err(refused(&format_args!("its tensor {name} is of {:?}, not of float32", view.dtype())));
-        }
+        let dtype = dtypes::from_file(view.dtype());
+        let dtype = dtype.ok_or_else(|| {
+            refused(&format_args!("its tensor {name} is of {:?}, which is not supported", view.dtype()))
+        })?;
         let dims: Vec<u32> = view.shape().iter().map(|dim| u32::try_from(*dim).unwrap_or(u32::MAX)).collect();
         let data = Bytes::copy_from_slice(view.data());
-        let tensor = Tensor::new(DType::Float32, Shape::from(dims.as_slice()), data);
+        let tensor = Tensor::new(dtype, Shape::from(dims.as_slice()), data);
         parts.push((name, tensor.map_err(|error| refused(&error))?));
     }
     Ok(Weights::new(0, parts))

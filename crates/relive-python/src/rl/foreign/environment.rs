@@ -1,37 +1,15 @@
 //! Environments in Python, stepped from Rust.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use pyo3::intern;
 use pyo3::prelude::*;
 use relive_env::{Action, Buffer, EnvError, Environment, EnvironmentSpec, StepType, TimeStep, ViewMut};
 
-use super::leaves::Leaves;
-use super::spec;
-
-/// The first exception that Python code raised while Rust called it.
-#[derive(Clone, Default)]
-pub(super) struct Raised(Arc<Mutex<Option<PyErr>>>);
-
-impl Raised {
-    /// Keeps `error`; what Rust gets to see of it.
-    pub(super) fn keep(&self, error: PyErr) -> EnvError {
-        let text = error.to_string();
-        let mut kept = self.0.lock();
-        if kept.is_none() {
-            *kept = Some(error);
-        }
-        EnvError::Failed(text)
-    }
-
-    pub(super) fn take(&self) -> Option<PyErr> {
-        self.0.lock().take()
-    }
-}
+use super::Raised;
+use crate::rl::leaves::Leaves;
+use crate::rl::{raise, spec};
 
 /// A `relive.rl._bridge.Bridge`, which has `specs`, `reset()` and `step(actions)`, with leaves in lists.
-pub(super) struct ForeignEnvironment {
+pub(in crate::rl) struct ForeignEnvironment {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
     observations: Leaves,
@@ -41,9 +19,9 @@ pub(super) struct ForeignEnvironment {
 }
 
 impl ForeignEnvironment {
-    pub(super) fn new(bridge: Bound<'_, PyAny>, raised: Raised) -> PyResult<ForeignEnvironment> {
+    pub(in crate::rl) fn new(bridge: Bound<'_, PyAny>, raised: Raised) -> PyResult<ForeignEnvironment> {
         let spec = spec::from_python(&bridge.getattr(intern!(bridge.py(), "specs"))?)?;
-        let action = Buffer::for_nest(&spec.actions, 1).map_err(|error| super::raise::raise_env(&error))?;
+        let action = Buffer::for_nest(&spec.actions, 1).map_err(|error| raise::raise_env(&error))?;
         Ok(ForeignEnvironment {
             bridge: bridge.unbind(),
             observations: Leaves::new("observation", spec.observations.clone()),
@@ -72,7 +50,7 @@ impl ForeignEnvironment {
             };
             Ok(TimeStep { step_type, reward, discount })
         })
-        .map_err(|error| self.raised.keep(error))
+        .map_err(|error| EnvError::Failed(self.raised.keep(error)))
     }
 }
 

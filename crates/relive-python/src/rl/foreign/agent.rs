@@ -1,0 +1,119 @@
+//! Agents in Python.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_env::{ArraySpec, EnvironmentSpec};
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, Learn, Progress, UpdatePriorities};
+use relive_rl::{Agent, Policy, Purpose, Result, Seat};
+use relive_table::TableConfig;
+use relive_tensor::Nest;
+
+use super::Raised;
+use super::experience::{Experience, TABLE};
+use super::learner::ForeignLearner;
+use super::policy::ForeignPolicy;
+use super::rollout::Rollouts;
+use super::weights::Shown;
+use crate::batch::Presenter;
+use crate::rl::spec;
+
+/// A `relive.rl._own.AgentBridge`.
+pub(in crate::rl) struct ForeignAgent {
+    bridge: Py<PyAny>,
+    name: String,
+    settings: Vec<(String, String)>,
+    experience: Experience,
+    environments: usize,
+    shown: Shown,
+    raised: Raised,
+}
+
+impl ForeignAgent {
+    pub(in crate::rl) fn new(bridge: &Bound<'_, PyAny>, raised: Raised) -> PyResult<ForeignAgent> {
+        let py = bridge.py();
+        let experience = bridge.getattr(intern!(py, "experience"))?.cast_into::<PyDict>()?;
+        Ok(ForeignAgent {
+            name: bridge.getattr(intern!(py, "name"))?.extract()?,
+            settings: bridge.getattr(intern!(py, "settings"))?.extract()?,
+            environments: experience.get_item("environments")?.map_or(Ok(1), |count| count.extract())?,
+            experience: Experience::from_python(&experience)?,
+            bridge: bridge.clone().unbind(),
+            shown: Shown::default(),
+            raised,
+        })
+    }
+
+    fn seated(&self, seat: &Seat<'_>) -> Result<ForeignPolicy> {
+        self.raised.call(|py| {
+            let seeds: Vec<u64> = seat.keys.iter().map(|key| key.stream().bits()).collect();
+            let explores = seat.purpose == Purpose::Training;
+            let specs = spec::to_python(py, seat.spec)?;
+            let seated = (specs, explores, seeds, seat.first, seat.of);
+            let bridge = self.bridge.bind(py).call_method1(intern!(py, "policy"), seated)?;
+            ForeignPolicy::new(bridge, seat.spec, (self.shown.clone(), self.raised.clone()))
+        })
+    }
+
+    fn learner<S>(&self, crew: &Crew, shows: S) -> Result<ForeignLearner<S>> {
+        self.raised.call(|py| {
+            let arguments = (spec::to_python(py, crew.spec())?, crew.learner_key().stream().bits());
+            let bridge = self.bridge.bind(py).call_method1(intern!(py, "learner"), arguments)?;
+            Ok(ForeignLearner::new(bridge, shows, self.raised.clone()))
+        })
+    }
+
+    /// What policies write beside their actions.
+    fn extras(&self, spec: &EnvironmentSpec, crew: &Crew) -> Result<Nest<ArraySpec>> {
+        let keys = [crew.learner_key()];
+        Ok(self.seated(&Seat::alone(spec, Purpose::Training, &keys))?.extras())
+    }
+}
+
+impl Agent for ForeignAgent {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        self.settings.clone()
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.experience.validate()
+    }
+
+    fn environments(&self, workers: usize) -> usize {
+        self.environments.max(workers)
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        self.experience.tables()
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(self.seated(seat)?))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let extras = self.extras(crew.spec(), crew)?;
+        match &self.experience {
+            Experience::Rollouts { steps } => {
+                let learner = crew.learner(self.learner(crew, Rollouts::new(crew.spec(), extras))?)?;
+                Ok(crew.rollouts(*steps)?.sync()?.learn(learner))
+            }
+            Experience::Replay(replay) => {
+                let presenter = Presenter::new(replay.has_sequences());
+                let learner = crew.learner(self.learner(crew, presenter)?)?;
+                let off_policy = replay.off_policy();
+                let learning = off_policy.batches(crew)?.learn(learner).update_priorities(crew, TABLE);
+                if replay.has_sequences() {
+                    off_policy.plan_with(crew, learning, replay.sequences(crew.spec(), &extras))
+                } else {
+                    off_policy.plan_with(crew, learning, replay.transitions(crew.spec(), &extras))
+                }
+            }
+        }
+    }
+}

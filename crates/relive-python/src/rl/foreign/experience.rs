@@ -1,0 +1,127 @@
+//! What an agent of Python learns from.
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_agents::{OffPolicy, REPLAY_TABLE};
+use relive_env::{ArraySpec, EnvironmentSpec};
+use relive_rl::Result;
+use relive_rl::adders::{EndOfEpisode, SequenceAdder, TransitionAdder};
+use relive_rl::plan::Client;
+use relive_table::{SelectorKind, TableConfig};
+use relive_tensor::Nest;
+
+/// What an agent learns from, and how it comes there.
+#[derive(Debug, Clone)]
+pub(super) enum Experience {
+    /// What it has just done, in fragments of so many steps.
+    Rollouts { steps: usize },
+    /// What a replay table has.
+    Replay(Replay),
+}
+
+/// A replay table, and what is in it.
+#[derive(Debug, Clone)]
+pub(super) struct Replay {
+    off_policy: OffPolicy,
+    /// How much priorities count; none where all items are alike.
+    priority_exponent: Option<f64>,
+    /// Rows of a sequence and those from one to the next; none for transitions.
+    sequences: Option<(usize, usize)>,
+    environments: usize,
+}
+
+impl Experience {
+    /// What `_own.AgentBridge.experience` has.
+    pub(super) fn from_python(fields: &Bound<'_, PyDict>) -> PyResult<Experience> {
+        if get::<Option<usize>>(fields, "steps")?.is_some() {
+            return Ok(Experience::Rollouts { steps: get(fields, "steps")? });
+        }
+        let sequences: Option<usize> = get(fields, "length")?;
+        Ok(Experience::Replay(Replay {
+            off_policy: OffPolicy {
+                batch_size: get(fields, "batch_size")?,
+                samples_per_insert: get(fields, "samples_per_insert")?,
+                n_step: get(fields, "n_step")?,
+                discount: get(fields, "discount")?,
+                min_replay_size: get(fields, "min_size")?,
+                max_replay_size: get(fields, "max_size")?,
+            },
+            priority_exponent: get(fields, "priority_exponent")?,
+            sequences: sequences
+                .map(|length| Ok::<_, PyErr>((length, get(fields, "period")?)))
+                .transpose()?,
+            environments: get(fields, "environments")?,
+        }))
+    }
+
+    pub(super) fn validate(&self) -> Result<()> {
+        match self {
+            Experience::Rollouts { .. } => Ok(()),
+            Experience::Replay(replay) => replay.off_policy.validate(),
+        }
+    }
+
+    pub(super) fn tables(&self) -> Result<Vec<TableConfig>> {
+        match self {
+            Experience::Rollouts { .. } => Ok(Vec::new()),
+            Experience::Replay(replay) => Ok(vec![replay.table()?]),
+        }
+    }
+}
+
+impl Replay {
+    pub(super) fn off_policy(&self) -> &OffPolicy {
+        &self.off_policy
+    }
+
+    /// Whether items are sequences, which may differ in length.
+    pub(super) fn has_sequences(&self) -> bool {
+        self.sequences.is_some()
+    }
+
+    fn table(&self) -> Result<TableConfig> {
+        // A step may end all sequences of an environment, or all transitions of its last steps.
+        let of_environment = if self.sequences.is_some() { 2 } else { self.off_policy.n_step };
+        let table = self.off_policy.table_for(of_environment.saturating_mul(self.environments))?;
+        Ok(match self.priority_exponent {
+            Some(exponent) => table.sampler(SelectorKind::Prioritized { exponent }),
+            None => table,
+        })
+    }
+
+    /// Makes adders of sequences for an environment and for a policy with such extras.
+    pub(super) fn sequences(
+        &self,
+        spec: &EnvironmentSpec,
+        extras: &Nest<ArraySpec>,
+    ) -> impl Fn(&Client, &'static str) -> Result<SequenceAdder> + Send + Sync + 'static {
+        let (spec, extras) = (spec.clone(), (!extras.is_empty()).then(|| extras.clone()));
+        let (length, period) = self.sequences.unwrap_or((1, 1));
+        move |client, table| {
+            let adder = SequenceAdder::new(client, table, &spec, extras.as_ref(), length, period)?;
+            Ok(adder.end_of_episode(EndOfEpisode::Truncate))
+        }
+    }
+
+    /// The same of transitions.
+    pub(super) fn transitions(
+        &self,
+        spec: &EnvironmentSpec,
+        extras: &Nest<ArraySpec>,
+    ) -> impl Fn(&Client, &'static str) -> Result<TransitionAdder> + Send + Sync + 'static {
+        let (spec, extras, off_policy) = (spec.clone(), extras.clone(), self.off_policy);
+        move |client, table| {
+            let adder = TransitionAdder::new(client, table, &spec, off_policy.n_step, off_policy.discount)?;
+            Ok(if extras.is_empty() { adder } else { adder.with_extras(&extras) })
+        }
+    }
+}
+
+/// The table of replays.
+pub(super) const TABLE: &str = REPLAY_TABLE;
+
+fn get<'py, T: FromPyObjectOwned<'py>>(fields: &Bound<'py, PyDict>, name: &str) -> PyResult<T> {
+    let value = fields.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+    value.extract().map_err(Into::into)
+}

@@ -1,0 +1,108 @@
+//! Learners in Python.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_rl::plan::SampleBatch;
+use relive_rl::{Learner, Learnt, Result, Rollout, Saveable, Weights};
+
+use super::metrics;
+use super::rollout::Rollouts;
+use super::{Raised, state, weights};
+use crate::array;
+use crate::batch::Presenter;
+
+/// A `relive.rl._own.LearnerBridge`, which learns from what `shows` makes arrays of.
+pub(super) struct ForeignLearner<S> {
+    bridge: Py<PyAny>,
+    shows: S,
+    raised: Raised,
+    /// Rises with every batch.
+    version: u64,
+}
+
+/// Makes arrays of a learner's batches.
+pub(super) trait Shows: Send {
+    type Batch;
+
+    /// Calls the learner's bridge with the batch; what the bridge answers.
+    fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
+}
+
+impl Shows for Rollouts {
+    type Batch = Rollout;
+
+    fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, rollout: &Rollout) -> PyResult<Bound<'py, PyAny>> {
+        let py = bridge.py();
+        bridge.call_method(intern!(py, "learn_rollout"), (), Some(&self.show(py, rollout)?))
+    }
+}
+
+impl Shows for Presenter {
+    type Batch = Vec<SampleBatch>;
+
+    fn learn<'py>(
+        &self,
+        bridge: &Bound<'py, PyAny>,
+        batches: &Vec<SampleBatch>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = bridge.py();
+        let shown = batches.iter().map(|batch| self.show(py, batch)).collect::<PyResult<Vec<_>>>()?;
+        bridge.call_method1(intern!(py, "learn_batches"), (shown,))
+    }
+}
+
+impl<S> ForeignLearner<S> {
+    pub(super) fn new(bridge: Bound<'_, PyAny>, shows: S, raised: Raised) -> ForeignLearner<S> {
+        ForeignLearner { bridge: bridge.unbind(), shows, raised, version: 0 }
+    }
+}
+
+/// What a bridge answers: gradient steps, samples, metrics, and keys with their new priorities.
+type Answer<'py> = (u64, u64, Bound<'py, PyDict>, Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>);
+
+fn learnt(answer: &Bound<'_, PyAny>) -> PyResult<Learnt> {
+    let (steps, samples, metrics, priorities): Answer<'_> = answer.extract()?;
+    let priorities = match priorities {
+        Some((keys, priorities)) => {
+            array::keys(&keys)?.into_iter().zip(array::floats(&priorities)?).collect()
+        }
+        None => Vec::new(),
+    };
+    Ok(Learnt { steps, samples, metrics: metrics::from_python(&metrics)?, priorities })
+}
+
+impl<S: Shows> Learner for ForeignLearner<S> {
+    type Batch = S::Batch;
+
+    fn learn(&mut self, batch: S::Batch) -> Result<Learnt> {
+        let answer =
+            self.raised.call(|py| self.shows.learn(self.bridge.bind(py), &batch).and_then(|a| learnt(&a)));
+        self.version += 1;
+        answer
+    }
+
+    fn weights(&self) -> Result<Weights> {
+        self.raised.call(|py| {
+            let parts = self.bridge.bind(py).call_method0(intern!(py, "weights"))?;
+            weights::from_python(self.version, &parts)
+        })
+    }
+}
+
+/// Bytes of a version in a saved state.
+const VERSION: usize = size_of::<u64>();
+
+impl<S> Saveable for ForeignLearner<S> {
+    fn save(&mut self) -> Vec<u8> {
+        let mut saved = self.version.to_le_bytes().to_vec();
+        saved.extend(state::save(&self.bridge, &self.raised));
+        saved
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let (version, own) = bytes.split_first_chunk::<VERSION>().unwrap_or((&[0; VERSION], bytes));
+        self.version = u64::from_le_bytes(*version);
+        state::restore(&self.bridge, &self.raised, own)
+    }
+}

@@ -1,0 +1,32 @@
+//! Numbers that learners of Python tell, by name.
+
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Names that a process may have: a learner has some, and always the same.
+const MAX_NAMES: usize = 10_000;
+
+pub(super) fn from_python(metrics: &Bound<'_, PyDict>) -> PyResult<Vec<(&'static str, f64)>> {
+    metrics.iter().map(|(name, value)| Ok((kept(&name.extract::<String>()?)?, value.extract()?))).collect()
+}
+
+/// The name for as long as the process is there.
+fn kept(name: &str) -> PyResult<&'static str> {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock();
+    if let Some(known) = names.get(name) {
+        return Ok(known);
+    }
+    if names.len() == MAX_NAMES {
+        return Err(PyValueError::new_err(format!(
+            "learn() has given more than {MAX_NAMES} different names of metrics; the newest is {name:?}: use the same names at every call"
+        )));
+    }
+    let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(kept);
+    Ok(kept)
+}

@@ -1,0 +1,84 @@
+//! Policies in Python.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use relive_env::{ArraySpec, EnvironmentSpec};
+use relive_rl::{ActStep, Policy, Result, Saveable, Weights};
+use relive_tensor::Nest;
+
+use super::weights::Shown;
+use super::{Raised, state};
+use crate::array;
+use crate::nest;
+use crate::rl::leaves::Leaves;
+use crate::rl::spec;
+
+/// A `relive.rl._own.PolicyBridge`, which acts in all rows of a worker at once.
+pub(super) struct ForeignPolicy {
+    bridge: Py<PyAny>,
+    observations: Leaves,
+    actions: Leaves,
+    extras: Leaves,
+    of_extras: Nest<ArraySpec>,
+    shown: Shown,
+    raised: Raised,
+}
+
+impl ForeignPolicy {
+    pub(super) fn new(
+        bridge: Bound<'_, PyAny>,
+        spec: &EnvironmentSpec,
+        (shown, raised): (Shown, Raised),
+    ) -> PyResult<ForeignPolicy> {
+        let py = bridge.py();
+        let of_extras = bridge.getattr(intern!(py, "extras"))?;
+        let of_extras = nest::to_nest(&of_extras, &mut |leaf| spec::leaf_from_python(leaf))?;
+        Ok(ForeignPolicy {
+            bridge: bridge.unbind(),
+            observations: Leaves::new("observation", spec.observations.clone()),
+            actions: Leaves::new("action", spec.actions.clone()),
+            extras: Leaves::new("extras", of_extras.clone()),
+            of_extras,
+            shown,
+            raised,
+        })
+    }
+}
+
+/// Leaves of the actions, and of the extras.
+type Answer<'py> = (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>);
+
+impl Policy for ForeignPolicy {
+    fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
+        let Self { bridge, observations, actions, extras, raised, .. } = self;
+        raised.call(|py| {
+            let seen = observations.read_rows(py, step.observations, &[step.starts.len()])?;
+            let starts = array::from_bools(py, step.starts)?;
+            let answer = bridge.bind(py).call_method1(intern!(py, "act"), (seen, starts))?;
+            let (acted, told): Answer<'_> = answer.extract()?;
+            actions.write_rows(&acted, step.actions)?;
+            extras.write_rows(&told, step.extras)
+        })
+    }
+
+    fn load(&mut self, weights: &Weights) -> Result<()> {
+        self.raised.call(|py| {
+            let arrays = self.shown.of(py, weights)?;
+            self.bridge.bind(py).call_method1(intern!(py, "load"), (arrays,)).map(drop)
+        })
+    }
+
+    fn extras(&self) -> Nest<ArraySpec> {
+        self.of_extras.clone()
+    }
+}
+
+impl Saveable for ForeignPolicy {
+    fn save(&mut self) -> Vec<u8> {
+        state::save(&self.bridge, &self.raised)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        state::restore(&self.bridge, &self.raised, bytes)
+    }
+}

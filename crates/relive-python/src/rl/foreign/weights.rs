@@ -1,0 +1,44 @@
+//! Weights between Python and Rust: named arrays.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_rl::Weights;
+use relive_tensor::Tensor;
+
+use crate::array;
+
+/// What Python's bridge gives of weights, as Rust has them: one copy.
+pub(super) fn from_python(version: u64, parts: &Bound<'_, PyAny>) -> PyResult<Weights> {
+    let parts = parts.try_iter()?.map(|part| {
+        let (name, value) = part?.extract::<(String, Bound<'_, PyAny>)>()?;
+        Ok((name, array::to_tensor(&value)?))
+    });
+    Ok(Weights::new(version, parts.collect::<PyResult<Vec<(String, Tensor)>>>()?))
+}
+
+/// The newest weights as a dict of arrays, which all policies of a process share. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Shown(Arc<Mutex<Option<(Weights, Py<PyDict>)>>>);
+
+impl Shown {
+    /// The arrays of these weights: the same as the ones before, if the weights are.
+    pub(super) fn of(&self, py: Python<'_>, weights: &Weights) -> PyResult<Py<PyDict>> {
+        let same = |(known, arrays): &(Weights, Py<PyDict>)| {
+            std::ptr::eq(known.parts(), weights.parts()).then(|| arrays.clone_ref(py))
+        };
+        if let Some(arrays) = self.0.lock().as_ref().and_then(same) {
+            return Ok(arrays);
+        }
+        let arrays = PyDict::new(py);
+        for (name, tensor) in weights.parts() {
+            arrays.set_item(name, array::from_tensor(py, tensor)?)?;
+        }
+        let arrays = arrays.unbind();
+        let old = self.0.lock().replace((weights.clone(), arrays.clone_ref(py)));
+        drop(old);
+        Ok(arrays)
+    }
+}

@@ -1,0 +1,89 @@
+"""DQN (Mnih et al., 2015) with double Q-learning (van Hasselt et al., 2016) in PyTorch.
+
+    python dqn.py CartPole-v1 --steps 40000
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from relive import rl
+from relive.rl import torch as rlt
+
+
+def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
+    """The values of all actions."""
+    inputs = int(np.prod(spec.observations.shape))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+        nn.Linear(width, spec.actions.num_values),
+    )
+
+
+class Policy(rlt.Policy):
+    """Takes the best action, and now and then any."""
+
+    def __init__(self, module: nn.Module, seat: rl.Seat, num_actions: int, epsilon: float) -> None:
+        super().__init__(module)
+        self.rng, self.num_actions = seat.rng(), num_actions
+        self.epsilon = epsilon if seat.explores else 0.0
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        best = self.module(torch.as_tensor(observations, dtype=torch.float32)).argmax(-1).numpy()
+        any_of_them = self.rng.integers(self.num_actions, size=len(best))
+        return np.where(self.rng.random(len(best)) < self.epsilon, any_of_them, best)
+
+
+class Learner(rlt.Learner):
+    """Moves the values towards r + γ·Q′(s′, argmax Q(s′, ·))."""
+
+    def __init__(self, module: nn.Module, learning_rate: float, target_every: int) -> None:
+        self.module, self.target = module, copy.deepcopy(module)
+        self.optimizer = torch.optim.Adam(module.parameters(), learning_rate)
+        self.target_every, self.steps = target_every, 0
+
+    def learn(self, batch: Any) -> dict[str, float]:
+        data = rlt.tensors(batch.data)
+        with torch.no_grad():
+            following = data["next_observation"].float()
+            best = self.module(following).argmax(-1, keepdim=True)
+            target = data["reward"] + data["discount"] * self.target(following).gather(-1, best).squeeze(-1)
+        values = self.module(data["observation"].float()).gather(-1, data["action"].long()[:, None]).squeeze(-1)
+        loss = rlt.step(self.optimizer, F.smooth_l1_loss(values, target), max_norm=10.0)
+        self.steps += 1
+        if self.steps % self.target_every == 0:
+            rlt.update_target(self.target, self.module)
+        return {"loss": loss, "value": float(values.detach().mean())}
+
+
+@dataclasses.dataclass(frozen=True)
+class DQN:
+    """The agent: its settings, and how its parts are made."""
+
+    experience: rl.Transitions = rl.Transitions(
+        batch_size=64, samples_per_insert=32, min_size=1000, max_size=50_000, n_step=3, discount=0.99
+    )
+    epsilon: float = 0.05
+    learning_rate: float = 1e-3
+    target_every: int = 100
+    width: int = 128
+
+    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
+        return Policy(network(spec, self.width), seat, spec.actions.num_values, self.epsilon)
+
+    def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
+        torch.manual_seed(seed)
+        return Learner(network(spec, self.width), self.learning_rate, self.target_every)
+
+
+if __name__ == "__main__":
+    from command import main
+
+    main(DQN(), "CartPole-v1", steps=40_000)

@@ -1,0 +1,234 @@
+"""Agents of one's own as the extension calls them: with leaves in lists."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from relive import nest
+from relive._frameworks import as_numpy
+from relive._structures import Structure, packed
+from relive.batches import Batch
+from relive.replay_sample import SampleInfo
+from relive.rl import _state
+from relive.rl.contracts import Learnt, Seat
+from relive.rl.experience import Rollouts, Sequences, Transitions, for_extension
+from relive.rl.rollout import Rollout
+from relive.rl.specs import EnvironmentSpec
+from relive.specs import ArraySpec
+
+
+class AgentBridge:
+    """An agent, for the extension.
+
+    Raises:
+      TypeError: it lacks a method, or its experience is none.
+    """
+
+    def __init__(self, agent: Any, *, is_saved: bool = False) -> None:
+        _expect_methods(agent, "an agent", "policy", "learner")
+        experience = getattr(agent, "experience", None)
+        if not isinstance(experience, (Rollouts, Transitions, Sequences)):
+            raise TypeError(
+                f"{_called(agent)}.experience is {experience!r}, but it must be what the learner learns from: rl.Rollouts(…), "
+                "rl.Transitions(…) or rl.Sequences(…)"
+            )
+        self._agent, self._is_saved = agent, is_saved
+        self.name = str(getattr(agent, "name", None) or type(agent).__name__)
+        self.experience = for_extension(experience)
+        self.settings = [(name, _text(value)) for name, value in {**_settings(agent), **self.experience}.items()]
+
+    def policy(self, specs: tuple[Any, ...], explores: bool, seeds: list[int], first: int, of: int) -> PolicyBridge:
+        """A policy for these rows."""
+        spec = EnvironmentSpec(*specs)
+        return PolicyBridge(self._agent.policy(spec, Seat(explores, tuple(seeds), first, of)), spec)
+
+    def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
+        """The learner."""
+        learner = self._agent.learner(EnvironmentSpec(*specs), seed)
+        return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved)
+
+
+class PolicyBridge:
+    """A policy, for the extension."""
+
+    def __init__(self, policy: Any, spec: EnvironmentSpec) -> None:
+        _expect_methods(policy, "a policy", "act", "load")
+        self._policy = policy
+        self.extras = {name: _extra(policy, name, given) for name, given in dict(getattr(policy, "extras", {})).items()}
+        self._names = sorted(self.extras)
+        _, self._fill = nest.filler(spec.observations)
+        self._is_one = isinstance(spec.actions, ArraySpec)
+
+    def act(self, observations: list[Any], starts: Any) -> tuple[list[Any], list[Any]]:
+        """Leaves of the actions, and of the extras."""
+        answer, extras = self._policy.act(self._fill(observations), starts), []
+        if self._names:
+            if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
+                raise TypeError(
+                    f"{_called(self._policy)}.act() gave {type(answer).__name__}, but a policy with extras gives a pair: the actions, and a "
+                    f"mapping of {', '.join(self._names)}"
+                )
+            answer, told = answer
+            if sorted(told) != self._names:
+                raise ValueError(f"{_called(self._policy)}.act() gave the extras {sorted(told)}, but it has {self._names}")
+            extras = [_array(told[name]) for name in self._names]
+        actions = [answer] if self._is_one else nest.flatten(answer)
+        return [_array(leaf) for leaf in actions], extras
+
+    def load(self, weights: dict[str, Any]) -> None:
+        """Takes over weights."""
+        self._policy.load(_nested(weights))
+
+    def save(self) -> bytes:
+        """What it is resumed with; nothing where it has no state."""
+        return _state.encode(self._policy.state()) if hasattr(self._policy, "state") else b""
+
+    def restore(self, state: bytes) -> None:
+        """Goes on from there."""
+        if state:
+            self._policy.restore(_state.decode(state))
+
+
+class LearnerBridge:
+    """A learner, for the extension."""
+
+    def __init__(self, learner: Any, spec: EnvironmentSpec, is_saved: bool) -> None:
+        _expect_methods(learner, "a learner", "learn", "weights")
+        if is_saved:
+            _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
+        self._learner = learner
+        _, self._fill_observations = nest.filler(spec.observations)
+        _, self._fill_actions = nest.filler(spec.actions)
+        self._extras: list[str] | None = None
+        self._names: Any = None
+        self._structure: Structure | None = None
+
+    def learn_rollout(self, *, observations: Any, actions: Any, extras: dict[str, Any], **answers: Any) -> Any:
+        """Learns from a rollout."""
+        rollout = Rollout(
+            observations=self._fill_observations(observations), actions=self._fill_actions(actions), extras=extras, **answers
+        )
+        count = rollout.starts.size - int(rollout.starts.sum())
+        return self._learnt(self._learner.learn(rollout), count, None)
+
+    def learn_batches(self, batches: list[Any]) -> Any:
+        """Learns from a batch of a table."""
+        ((info, columns, lengths, names),) = batches
+        if names is not self._names:
+            self._names, self._structure = names, None if names is None else Structure(names, is_promised=True)
+        ragged = None if lengths is None else packed(self._structure, lengths)
+        batch = Batch(SampleInfo._make(info), packed(self._structure, columns), ragged)
+        return self._learnt(self._learner.learn(batch), len(batch.info.key), batch.info.key)
+
+    def _learnt(self, told: Any, count: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
+        if not isinstance(told, Learnt):
+            if told is not None and not isinstance(told, Mapping):
+                raise TypeError(
+                    f"{_called(self._learner)}.learn() gave {type(told).__name__}, but it gives a mapping of numbers to be logged, an "
+                    "rl.Learnt, or None"
+                )
+            told = Learnt({} if told is None else told)
+        metrics = {str(name): float(value) for name, value in told.metrics.items()}
+        priorities = None
+        if told.priorities is not None:
+            if keys is None:
+                raise ValueError(f"{_called(self._learner)}.learn() gave priorities, but a rollout has none")
+            priorities = _array(told.priorities)
+            if priorities.shape != (count,):
+                raise ValueError(
+                    f"{_called(self._learner)}.learn() gave priorities of the shape {priorities.shape}, but the batch has {count} items"
+                )
+            priorities = keys, priorities
+        return told.steps, count if told.samples is None else told.samples, metrics, priorities
+
+    def weights(self) -> list[tuple[str, Any]]:
+        """What policies act by: arrays by their paths."""
+        found: list[tuple[str, Any]] = []
+        _flattened(self._learner.weights(), "", found, _called(self._learner))
+        return found
+
+    def save(self) -> bytes:
+        """What it is resumed with; nothing where it has no state."""
+        return _state.encode(self._learner.state()) if hasattr(self._learner, "state") else b""
+
+    def restore(self, state: bytes) -> None:
+        """Goes on from there."""
+        if not state:
+            raise ValueError(f"the run was saved without a state of {_called(self._learner)}")
+        self._learner.restore(_state.decode(state))
+
+
+def _expect_methods(value: Any, what: str, *names: str) -> None:
+    for name in names:
+        if not callable(getattr(value, name, None)):
+            raise TypeError(f"{_called(value)} is to be {what}, but it has no method {name}()")
+
+
+def _called(value: Any) -> str:
+    return type(value).__qualname__
+
+
+def _array(value: Any) -> Any:
+    return np.asarray(as_numpy(value))
+
+
+def _extra(policy: Any, name: str, given: Any) -> ArraySpec:
+    if isinstance(given, ArraySpec):
+        return given
+    dtype, shape = given if isinstance(given, tuple) else (given, ())
+    try:
+        return ArraySpec(shape, np.dtype(dtype), name)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{_called(policy)}.extras[{name!r}] is {given!r}, but it must be a data type, or a pair of a data type and a shape: {error}"
+        ) from error
+
+
+def _settings(agent: Any) -> dict[str, Any]:
+    given = getattr(agent, "settings", None)
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not dataclasses.is_dataclass(agent):
+        return {}
+    return {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent) if field.name != "experience"}
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except TypeError:
+        return json.dumps(repr(value))
+
+
+def _flattened(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> None:
+    """Appends all arrays in nested mappings, by the names on their way with slashes between."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if not isinstance(name, str) or "/" in name:
+                raise TypeError(f"{learner}.weights() has the name {name!r}; names are strings without slashes")
+            _flattened(part, f"{path}/{name}" if path else name, found, learner)
+        return
+    array = _array(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{learner}.weights() has {value!r} at {path!r}; weights are arrays of numbers in nested mappings")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{learner}.weights() has NaN or infinite numbers in {path!r}: learning has diverged")
+    found.append((path or "weights", array))
+
+
+def _nested(weights: dict[str, Any]) -> Any:
+    if weights.keys() == {"weights"}:
+        return weights["weights"]
+    nested: dict[str, Any] = {}
+    for path, array in weights.items():
+        *groups, name = path.split("/")
+        place = nested
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = array
+    return nested

@@ -1,0 +1,165 @@
+"""Runs of agents: one way for those in Rust and for one's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from relive import _native
+from relive.rl import _bridge
+from relive.rl._own import AgentBridge
+from relive.rl._progress import Line
+from relive.rl._settings import Settings, count
+from relive.rl._training import Progress, TrainingResult
+from relive.rl.loggers import Logger
+from relive.rl.policy import Policy
+
+if TYPE_CHECKING:
+    from relive.rl.contracts import Agent
+
+On = Literal["serial", "threads"]
+
+
+class RunOptions(TypedDict, total=False):
+    """The keyword arguments of :func:`run`."""
+
+    steps: int | None
+    on: On | None
+    actors: int | None
+    seed: int
+    learner_steps: int | None
+    data: str | os.PathLike[str] | None
+    timeout: float | None
+    evaluate_every: int | None
+    evaluation_episodes: int
+    checkpoint_dir: str | os.PathLike[str] | None
+    checkpoint_every: int
+    loggers: Iterable[Logger]
+    progress: bool | Progress | None
+
+
+def run(
+    agent: Agent | Any,
+    env: Any,
+    *,
+    steps: int | None = None,
+    on: On | None = None,
+    actors: int | None = None,
+    seed: int = 1,
+    learner_steps: int | None = None,
+    data: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
+    evaluate_every: int | None = None,
+    evaluation_episodes: int = 10,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10_000,
+    loggers: Iterable[Logger] = (),
+    progress: bool | Progress | None = None,
+) -> TrainingResult:
+    """Has an agent learn by acting in an environment.
+
+    A named environment runs in Rust, beside the interpreter. One of Gymnasium, or with dm_env's interface, is called from a
+    thread of the run; Ctrl-C then ends the run at its next step. A second Ctrl-C does not wait for that.
+
+    Args:
+      agent: one in Rust, such as ``rl.DQN()``, or one of your own: see ``relive.rl.contracts.Agent``.
+      env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; or a function from
+        a seed to one of these. A single environment is not closed, and serves a run of one environment without evaluations:
+        for the others there is the function.
+      steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number. Not with ``data``.
+      on: ``"serial"``: one thread acts and learns in turn, and the same seed gives the same run. ``"threads"``: ``actors`` threads act beside the
+        one that learns. By default threads if there are actors.
+      actors: threads that act beside the one that learns; with ``on="threads"`` 2 unless given.
+      seed: everything random follows from it, but for what a given environment has begun with.
+      learner_steps: ends the run after so many steps of the learner, if that is earlier.
+      data: a folder of recorded episodes (``relive rl record``) to learn from instead of acting; needs ``learner_steps``. The environment is that
+        of the evaluations.
+      timeout: seconds after which the run ends early, with what it has by then.
+      evaluate_every: steps from one evaluation without exploration to the next.
+      evaluation_episodes: episodes of an evaluation.
+      checkpoint_dir: the folder where the run is saved on its way, no bucket; it goes on from what is there, if that is of the same
+        environment, seed and settings. Without actors of their own, native environments only.
+      checkpoint_every: steps from one checkpoint to the next.
+      loggers: each gets every episode and, now and then, what the learner tells: see ``relive.rl.loggers``.
+      progress: a function that gets the newest episode, up to twenty times per second; ``True`` for a line on stderr,
+        which is also there by default if stderr is a terminal; ``False`` for nothing.
+
+    Raises:
+      TypeError: no environment, or values of it that are not supported; the error names their path. An agent, a policy or a learner that lacks a
+        method; the error names it.
+      ValueError: a setting out of its range, an unknown name, actions that the agent cannot take, a checkpoint of another run, an
+        observation or a reward that is NaN or infinite; arrays of a policy of another shape or data type.
+      Exception: whatever the environment, the agent, a logger or ``progress`` raises.
+    """
+    steps = _steps(steps, learner_steps, data)
+    seed, actors = count("seed", seed), _actors(on, actors)
+    if learner_steps is not None:
+        learner_steps = count("learner_steps", learner_steps, 1)
+    checkpoint_every = count("checkpoint_every", checkpoint_every, 1)
+    evaluation_episodes = count("evaluation_episodes", evaluation_episodes, 1)
+    if evaluate_every is not None:
+        evaluate_every = count("evaluate_every", evaluate_every, 1)
+    native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None)
+    source = _bridge.source_of(env, shares=environments == 1 and evaluate_every is None)
+    line, loggers = Line.of(progress, steps), list(loggers)
+    try:
+        result = _native.train_agent(
+            native,
+            source,
+            name=_bridge.name_of(env),
+            steps=steps,
+            seed=seed,
+            actors=actors,
+            learner_steps=learner_steps,
+            data=None if data is None else os.fspath(data),
+            timeout=timeout,
+            evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
+            checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
+            progress=line or (progress if callable(progress) else None),
+            reports=_told_to(loggers) if loggers else None,
+        )
+    finally:
+        if line is not None:
+            line.close()
+        for logger in loggers:
+            logger.close()
+    return TrainingResult.of(Policy(result["policy"]), result)
+
+
+def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:
+    if data is None:
+        if steps is None:
+            raise TypeError("a run needs steps, or data and learner_steps")
+        return count("steps", steps, 1)
+    if steps is not None or learner_steps is None:
+        raise ValueError("a run that learns from data makes no steps in the environment: give learner_steps instead of steps")
+    return 0
+
+
+def _actors(on: Any, actors: int | None) -> int:
+    if on not in (None, "serial", "threads"):
+        raise ValueError(f"on is {on!r}, but it must be 'serial' or 'threads'")
+    number = count("actors", actors if actors is not None else 2 if on == "threads" else 0)
+    if on == "serial" and number:
+        raise ValueError(f"actors is {number}, but on='serial' has none: one thread does everything")
+    if on == "threads" and not number:
+        raise ValueError("actors is 0, but on='threads' needs at least 1")
+    return number
+
+
+def _for_extension(agent: Any, actors: int, *, is_saved: bool) -> tuple[Any, int]:
+    """The agent as the extension takes it, and in how many environments a run acts."""
+    config = getattr(agent, "config", None)
+    if isinstance(config, Settings):
+        return (config.agent, config._json()), agent._num_environments(actors)
+    bridge = AgentBridge(agent, is_saved=is_saved)
+    return bridge, max(bridge.experience["environments"], actors, 1)
+
+
+def _told_to(loggers: list[Logger]) -> Any:
+    def tell(label: str, values: dict[str, float]) -> None:
+        for logger in loggers:
+            logger.write(label, values)
+
+    return tell

@@ -1,0 +1,79 @@
+"""States of Python objects as bytes: numbers, strings and arrays in nested dicts and lists, without pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+_ARRAY, _TUPLE, _BYTES, _ITEMS = "$array", "$tuple", "$bytes", "$items"
+
+
+def encode(state: Any) -> bytes:
+    """The bytes of a state.
+
+    Raises:
+      TypeError: a value of another kind; the error names its path.
+    """
+    arrays: list[Any] = []
+    text = json.dumps(_plain(state, "state", arrays)).encode()
+    out = io.BytesIO()
+    out.write(len(text).to_bytes(8, "little"))
+    out.write(text)
+    for array in arrays:
+        np.lib.format.write_array(out, array, allow_pickle=False)
+    return out.getvalue()
+
+
+def decode(data: bytes) -> Any:
+    """The state in the bytes of :func:`encode`; arrays are numpy's.
+
+    Raises:
+      ValueError: damaged bytes.
+    """
+    source = io.BytesIO(data)
+    size = int.from_bytes(source.read(8), "little")
+    try:
+        plain = json.loads(source.read(size))
+        arrays = []
+        while source.tell() < len(data):
+            arrays.append(np.lib.format.read_array(source, allow_pickle=False))
+        return _restored(plain, arrays)
+    except (ValueError, IndexError, KeyError, EOFError) as error:
+        raise ValueError(f"the saved state is damaged: {error}") from error
+
+
+def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        # In a list, since keys may be numbers, as those of PyTorch's optimisers are.
+        return {_ITEMS: [[_plain(key, path, arrays), _plain(part, f"{path}[{key!r}]", arrays)] for key, part in value.items()]}
+    if isinstance(value, (list, tuple)):
+        parts = [_plain(part, f"{path}[{number}]", arrays) for number, part in enumerate(value)]
+        return {_TUPLE: parts} if isinstance(value, tuple) else parts
+    if isinstance(value, bytes):
+        return {_BYTES: value.hex()}
+    array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    if array.dtype.hasobject:
+        raise TypeError(f"{path} is {value!r}; a state has numbers, strings, arrays, dicts and lists")
+    arrays.append(array)
+    return {_ARRAY: len(arrays) - 1}
+
+
+def _restored(plain: Any, arrays: list[Any]) -> Any:
+    if isinstance(plain, list):
+        return [_restored(part, arrays) for part in plain]
+    if not isinstance(plain, dict):
+        return plain
+    ((kind, content),) = plain.items()
+    if kind == _ARRAY:
+        return arrays[content]
+    if kind == _BYTES:
+        return bytes.fromhex(content)
+    if kind == _TUPLE:
+        return tuple(_restored(part, arrays) for part in content)
+    return {_restored(key, arrays): _restored(part, arrays) for key, part in content}

@@ -1,0 +1,122 @@
+"""What a learner learns from."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from relive.rl._settings import count
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rollouts:
+    """What the agent has just done: ``steps`` steps in each environment, all made by the same weights. The learner gets a
+    :class:`relive.rl.Rollout` of all environments; the next one begins when it has learned.
+
+    Args:
+      steps: of each environment.
+      environments: how many there are, shared out among the actors.
+    """
+
+    steps: int
+    environments: int = 1
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "steps", "environments")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Transitions:
+    """Transitions in a replay table. The learner gets a :class:`relive.Batch` whose ``data`` has ``observation``, ``action``, ``reward``, ``discount``
+    and ``next_observation``, each ``[batch_size, …]``, and ``extras`` if the policy has any.
+
+    ``reward + discount * value(next_observation)`` is the target: over ``n_step`` steps the reward is their discounted sum, and the discount is 0 where
+    the episode terminated.
+
+    Args:
+      batch_size: transitions of a batch.
+      samples_per_insert: how often each transition is sampled, on average: ``batch_size`` is a batch for each step, which is the default.
+      min_size: transitions before learning begins.
+      max_size: transitions that are kept; the oldest leave.
+      n_step: steps of a transition.
+      discount: γ.
+      priority_exponent: α of prioritized replay (Schaul et al., 2016): the learner gives new priorities. ``None``: all alike.
+      environments: how many there are, shared out among the actors: the policy acts in those of an actor at once.
+    """
+
+    batch_size: int = 256
+    samples_per_insert: float | None = None
+    min_size: int = 1000
+    max_size: int = 1_000_000
+    n_step: int = 1
+    discount: float = 0.99
+    priority_exponent: float | None = None
+    environments: int = 1
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "batch_size", "min_size", "max_size", "n_step", "environments")
+        _check_replay(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sequences:
+    """Sequences of steps in a replay table, for agents with memory. The learner gets a :class:`relive.Batch` whose ``data`` has ``observation``,
+    ``action``, ``reward``, ``discount``, ``start_of_episode`` and ``extras``, each ``[batch_size, length, …]``.
+
+    Row ``t`` has the observation, the action taken for it, and the reward and discount that this led to; the row of an episode's last observation has
+    zeros there. Sequences that end with their episode are shorter: ``lengths`` has how many rows each has, and what is missing is zeros. The policy's
+    recurrent state, if it is among its ``extras``, is stored with each row.
+
+    Args:
+      length: rows of a sequence.
+      period: rows from the beginning of one to that of the next; ``length`` unless given.
+      batch_size, samples_per_insert, min_size, max_size, discount, priority_exponent, environments: as those of :class:`Transitions`, of sequences.
+        ``discount`` is not applied to what is stored.
+    """
+
+    length: int
+    period: int | None = None
+    batch_size: int = 32
+    samples_per_insert: float | None = None
+    min_size: int = 100
+    max_size: int = 100_000
+    discount: float = 0.99
+    priority_exponent: float | None = None
+    environments: int = 1
+
+    def __post_init__(self) -> None:
+        if self.period is None:
+            object.__setattr__(self, "period", self.length)
+        _check_counts(self, "length", "period", "batch_size", "min_size", "max_size", "environments")
+        _check_replay(self)
+
+
+Experience = Rollouts | Transitions | Sequences
+
+_MISSING: dict[str, Any] = {"steps": None, "length": None, "period": None, "n_step": 1}
+
+
+def for_extension(experience: Experience) -> dict[str, Any]:
+    """All settings by name, ``None`` where a kind has none such."""
+    return _MISSING | dataclasses.asdict(experience)
+
+
+def _check_counts(experience: Any, *names: str) -> None:
+    for name in names:
+        object.__setattr__(experience, name, count(name, getattr(experience, name), 1))
+
+
+def _check_replay(experience: Any) -> None:
+    if experience.samples_per_insert is None:
+        object.__setattr__(experience, "samples_per_insert", float(experience.batch_size))
+    if experience.max_size < experience.min_size:
+        raise ValueError(f"max_size is {experience.max_size}, but it must be at least min_size, {experience.min_size}")
+    ranges = {
+        "samples_per_insert": (0.0, math.inf), "discount": (-math.inf, 1.0), "priority_exponent": (-math.inf, math.inf),
+    }
+    for name, (above, most) in ranges.items():
+        value = getattr(experience, name)
+        if value is not None and not (above < value <= most and math.isfinite(value) and value >= 0):
+            expected = "above 0" if above == 0 else "from 0 to 1" if most == 1 else "at least 0"
+            raise ValueError(f"{name} is {value}, but it must be {expected}")

@@ -1,0 +1,58 @@
+"""What JAX's agents of one's own share: trees of arrays as weights and states. It has no networks of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from relive.jax import to_jax as arrays
+
+__all__ = ["arrays", "load", "restored", "saved", "weights"]
+
+
+def weights(tree: Any) -> dict[str, Any]:
+    """The leaves of a pytree, such as the parameters of Flax, Haiku or Equinox, by their paths: what ``Learner.weights`` may give."""
+    return {_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def load(like: Any, weights: Mapping[str, Any]) -> Any:
+    """The pytree ``like``, with the arrays of :func:`weights` in the places of its leaves.
+
+    Raises:
+      ValueError: one is missing, or has another shape.
+    """
+
+    def leaf(path: Any, own: Any) -> Any:
+        name = _name(path)
+        found = weights.get(name)
+        if found is None or np.shape(found) != np.shape(own):
+            expected = f"{name} of the shape {list(np.shape(own))}"
+            raise ValueError(f"the weights lack {expected}" if found is None else f"the weights have {list(np.shape(found))}, not {expected}")
+        return jnp.asarray(found)
+
+    return jax.tree_util.tree_map_with_path(leaf, like)
+
+
+def saved(tree: Any) -> list[Any]:
+    """The leaves of any pytree, such as an optimiser's state: a part of what ``Learner.state`` may give."""
+    return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
+
+
+def restored(like: Any, leaves: list[Any]) -> Any:
+    """The pytree ``like`` with the leaves of :func:`saved`.
+
+    Raises:
+      ValueError: another number of leaves.
+    """
+    own, tree = jax.tree_util.tree_flatten(like)
+    if len(own) != len(leaves):
+        raise ValueError(f"the saved state has {len(leaves)} leaves, but this one has {len(own)}")
+    return jax.tree_util.tree_unflatten(tree, [jnp.asarray(leaf) for leaf in leaves])
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path).replace("/", "|")

@@ -1,0 +1,123 @@
+"""Where a run tells how it goes: ``relive.rl.run(…, loggers=[loggers.JSONL("runs/log.jsonl")])``.
+
+A logger gets ``write(label, values)`` with each episode of an actor (``"actor"``) and of an evaluation (``"evaluator"``), and with what the
+learner tells every hundred steps (``"learner"``); ``close()`` at the end. Any object with these two methods is one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, Protocol, TextIO
+
+
+class Logger(Protocol):
+    """What gets the numbers of a run."""
+
+    def write(self, label: str, values: Mapping[str, float]) -> None:
+        """Numbers by name; ``env_steps`` is always among them. ``label`` says whose they are: ``actor``, ``evaluator`` or ``learner``."""
+        ...
+
+    def close(self) -> None:
+        """The run has ended."""
+        ...
+
+
+class JSONL:
+    """A line of JSON for each, in a file that is appended to."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._file = _opened(pathlib.Path(path))
+
+    def write(self, label: str, values: Mapping[str, float]) -> None:
+        """Writes a line."""
+        self._file.write(json.dumps({"label": label, **values}) + "\n")
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+class CSV:
+    """Tables in a folder, one for each label: ``actor.csv``, ``evaluator.csv`` and ``learner.csv``. The columns are those of the first row."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = pathlib.Path(folder)
+        self._files: dict[str, tuple[TextIO, csv.DictWriter[str]]] = {}
+
+    def write(self, label: str, values: Mapping[str, float]) -> None:
+        """Writes a row."""
+        if label not in self._files:
+            self._files[label] = self._begun(label, list(values))
+        self._files[label][1].writerow(values)
+
+    def _begun(self, label: str, names: list[str]) -> tuple[TextIO, csv.DictWriter[str]]:
+        file = _opened(self._folder / f"{label}.csv")
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        if file.tell() == 0:
+            writer.writeheader()
+        return file, writer
+
+    def close(self) -> None:
+        """Closes the files."""
+        for file, _ in self._files.values():
+            file.close()
+
+
+class TensorBoard:
+    """Scalars for TensorBoard, named ``label/name``, by PyTorch's writer. Needs the package ``tensorboard``."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(os.fspath(folder))  # type: ignore[no-untyped-call]
+
+    def write(self, label: str, values: Mapping[str, float]) -> None:
+        """Writes scalars at the number of steps in the environment."""
+        for name, value in values.items():
+            self._writer.add_scalar(f"{label}/{name}", value, int(values["env_steps"]))  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Closes the writer."""
+        self._writer.close()  # type: ignore[no-untyped-call]
+
+
+class WandB:
+    """A run of Weights & Biases, with the arguments of ``wandb.init``. Needs the package ``wandb``."""
+
+    def __init__(self, **arguments: Any) -> None:
+        import wandb
+
+        self._run = wandb.init(**arguments)
+
+    def write(self, label: str, values: Mapping[str, float]) -> None:
+        """Logs the numbers as ``label/name``."""
+        self._run.log({f"{label}/{name}": value for name, value in values.items()})
+
+    def close(self) -> None:
+        """Ends the run."""
+        self._run.finish()
+
+
+class MLflow:
+    """The active run of MLflow, or a new one. Needs the package ``mlflow``."""
+
+    def __init__(self) -> None:
+        import mlflow
+
+        self._mlflow = mlflow
+
+    def write(self, label: str, values: Mapping[str, float]) -> None:
+        """Logs the numbers as ``label/name`` at the number of steps in the environment."""
+        self._mlflow.log_metrics({f"{label}/{name}": value for name, value in values.items()}, step=int(values["env_steps"]))
+
+    def close(self) -> None:
+        """Leaves the run to who began it."""
+
+
+def _opened(path: pathlib.Path) -> TextIO:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("a", newline="", encoding="utf-8")

@@ -1,0 +1,80 @@
+"""Rollouts, and what is made of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import nest
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+    """``T`` steps in each of ``N`` environments, time first.
+
+    An environment whose episode has ended begins anew with the next step. That step only resets: ``starts`` marks it, its action was ignored, and
+    nothing is to be learned from it. Its observation is the last one of the episode before, so that ``observations[t + 1]`` always is what step ``t``
+    has led to.
+    """
+
+    observations: Any
+    """``[T + 1, N, …]``: what was seen before each step, and after the last."""
+    actions: Any
+    """``[T, N, …]``"""
+    extras: Mapping[str, npt.NDArray[Any]]
+    """What else the policy has told, each ``[T, N, …]``."""
+    rewards: Floats
+    """``[T, N]``"""
+    discounts: Floats
+    """``[T, N]``: 0 where the episode terminated, otherwise 1, also where it was cut off; an environment of dm_env may have others."""
+    starts: npt.NDArray[np.bool_]
+    """``[T, N]``: steps that only reset."""
+    ends: npt.NDArray[np.bool_]
+    """``[T, N]``: the last steps of episodes."""
+
+    def advantages(self, values: Any, *, discount: float = 0.99, gae_lambda: float = 0.95) -> tuple[Floats, Floats]:
+        """Advantages and returns ``[T, N]`` by generalized advantage estimation (Schulman et al., 2016, equation 16).
+
+        Args:
+          values: of the observations, ``[T + 1, N]``. What follows on a step that cuts an episode off is bootstrapped from the value of its last
+            observation.
+        """
+        values = np.asarray(values, np.float32)
+        expected = (len(self.rewards) + 1, *self.rewards.shape[1:])
+        if values.shape != expected:
+            raise ValueError(f"values have the shape {values.shape}, but those of the observations have {expected}")
+        discounts = discount * self.discounts
+        errors = self.rewards + discounts * values[1:] - values[:-1]
+        goes_on = gae_lambda * discounts * ~self.ends
+        advantages, following = np.zeros_like(self.rewards), np.zeros_like(self.rewards[0])
+        for time in range(len(errors) - 1, -1, -1):
+            following = np.where(self.starts[time], 0.0, errors[time] + goes_on[time] * following).astype(np.float32)
+            advantages[time] = following
+        return advantages, advantages + values[:-1]
+
+    def steps(self, **more: npt.NDArray[Any]) -> dict[str, Any]:
+        """All steps that something can be learned from, as ``{"observations": [n, …], "actions": [n, …], …}``, with the extras and whatever else
+        there is of each step, ``[T, N, …]``."""
+        kept = ~self.starts
+        before = nest.map_structure(lambda leaf: leaf[:-1][kept], self.observations)
+        return {
+            "observations": before,
+            "actions": nest.map_structure(lambda leaf: leaf[kept], self.actions),
+            **{name: np.asarray(leaf)[kept] for name, leaf in {**self.extras, **more}.items()},
+        }
+
+
+def minibatches(steps: Any, size: int, rng: np.random.Generator) -> Iterator[Any]:
+    """Shuffles a nest of arrays, or of PyTorch tensors, along their first dimension, and gives it in parts of ``size``; the last one may be smaller."""
+    leaves = nest.flatten(steps)
+    count = len(leaves[0]) if leaves else 0
+    order = rng.permutation(count)
+    for begin in range(0, count, size):
+        chosen = order[begin : begin + size]
+        yield nest.map_structure(lambda leaf, chosen=chosen: leaf[chosen], steps)

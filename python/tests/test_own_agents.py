@@ -1,0 +1,381 @@
+"""Agents of one's own, run by ``relive.rl.run``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import traceback
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relive
+from relive import rl
+from relive.rl import loggers
+
+
+class RandomPolicy:
+    """Acts at random, and tells the number of its steps in each row."""
+
+    extras = {"count": np.int64, "state": (np.float32, (2,))}
+
+    def __init__(self, seat: rl.Seat, num_actions: int) -> None:
+        self.rng, self.num_actions = seat.rng(), num_actions
+        self.count = np.zeros(seat.rows, np.int64)
+        self.loaded: Any = None
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        self.count = np.where(starts, 0, self.count + 1)
+        actions = self.rng.integers(self.num_actions, size=len(observations))
+        return actions, {"count": self.count, "state": np.stack([self.count, -self.count], -1).astype(np.float32)}
+
+    def load(self, weights: Any) -> None:
+        self.loaded = weights
+
+    def state(self) -> Any:
+        return {"rng": self.rng.bit_generator.state, "count": self.count}
+
+    def restore(self, state: Any) -> None:
+        self.rng.bit_generator.state, self.count = state["rng"], state["count"]
+
+
+class SummingLearner:
+    """Remembers its batches, and sums up what it gets."""
+
+    def __init__(self) -> None:
+        self.batches: list[Any] = []
+        self.sum = np.zeros(2, np.float64)
+
+    def learn(self, batch: Any) -> Any:
+        self.batches.append(batch)
+        if isinstance(batch, rl.Rollout):
+            self.sum += [batch.rewards.sum(), batch.observations.sum()]
+            return {"reward": batch.rewards.mean()}
+        self.sum += [batch.data["reward"].sum(), batch.data["observation"].sum()]
+        return rl.Learnt({"reward": batch.data["reward"].mean()}, priorities=np.ones(len(batch.info.key)))
+
+    def weights(self) -> Any:
+        return {"sum": self.sum, "group": {"half": self.sum / 2}}
+
+    def state(self) -> Any:
+        return self.sum
+
+    def restore(self, state: Any) -> None:
+        self.sum = state
+
+
+@dataclasses.dataclass
+class Agent:
+    experience: Any
+    rate: float = 0.5
+    made: list[Any] = dataclasses.field(default_factory=list)
+
+    settings = property(lambda self: {"rate": self.rate})
+
+    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Any:
+        self.made.append(RandomPolicy(seat, spec.actions.num_values))
+        return self.made[-1]
+
+    def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Any:
+        self.made.append(SummingLearner())
+        return self.made[-1]
+
+    def batches(self) -> list[Any]:
+        (learner,) = (made for made in self.made if isinstance(made, SummingLearner))
+        return learner.batches
+
+
+TRANSITIONS = rl.Transitions(batch_size=8, min_size=20, max_size=200, priority_exponent=0.6)
+
+
+def test_rollouts_are_what_happened() -> None:
+    agent = Agent(rl.Rollouts(steps=12, environments=3))
+    result = rl.run(agent, "catch/0", steps=100, seed=3)
+    assert result.learner_steps == len(agent.batches()) == 4 and result.env_steps >= 100
+    for rollout in agent.batches():
+        assert rollout.observations.shape == (13, 3, 10, 5) and rollout.actions.shape == (12, 3)
+        assert rollout.rewards.dtype == rollout.discounts.dtype == np.float32
+        assert rollout.extras["count"].shape == (12, 3) and rollout.extras["state"].shape == (12, 3, 2)
+        # An episode of catch has nine steps; the step after its last resets.
+        assert np.array_equal(rollout.starts[1:], rollout.ends[:-1])
+        assert (rollout.discounts[rollout.ends] == 0).all() and (rollout.discounts[~rollout.ends] == 1).all()
+        assert (rollout.rewards[~rollout.ends] == 0).all() and (np.abs(rollout.rewards[rollout.ends]) == 1).all()
+        # What is seen after a reset is a ball in the first row.
+        seen = rollout.observations[1:][rollout.starts]
+        assert (seen[:, 0].sum(-1) == 1).all()
+
+
+def test_a_policy_learns_where_episodes_begin() -> None:
+    agent = Agent(rl.Rollouts(steps=30))
+    rl.run(agent, "catch/0", steps=60)
+    counts = np.concatenate([rollout.extras["count"][:, 0] for rollout in agent.batches()])
+    # Nine actions, and the one that is ignored, for the last observation.
+    assert counts[:22].tolist() == [*range(10), *range(10), 0, 1]
+
+
+def test_transitions_come_as_named_columns() -> None:
+    agent = Agent(TRANSITIONS)
+    result = rl.run(agent, "catch/0", steps=200)
+    assert result.samples_per_insert == pytest.approx(8, abs=1.5)
+    batch = agent.batches()[-1]
+    assert isinstance(batch, relive.Batch)
+    assert sorted(batch.data) == ["action", "discount", "extras", "next_observation", "observation", "reward"]
+    assert batch.data["observation"].shape == (8, 10, 5) and batch.data["extras"]["state"].shape == (8, 2)
+    assert batch.weights(0.4).shape == (8,)
+
+
+def test_sequences_have_the_recurrent_state_of_each_row() -> None:
+    agent = Agent(rl.Sequences(length=7, period=3, batch_size=4, min_size=5, max_size=100))
+    rl.run(agent, "catch/0", steps=300)
+    batch = agent.batches()[-1]
+    assert batch.data["observation"].shape[0] == 4 and batch.data["observation"].shape[2:] == (10, 5)
+    lengths = batch.lengths["reward"]
+    assert lengths.max() <= 7
+    for row, length in enumerate(lengths):
+        counts = batch.data["extras"]["count"][row, :length]
+        # The row of an episode's last observation has zeros.
+        assert (np.diff(counts[:-1]) == 1).all() and counts[-1] in (0, counts[-2] + 1)
+        assert (batch.data["extras"]["state"][row, :length, 1] == -counts).all()
+
+
+def test_policies_get_the_weights_in_their_structure_and_share_them() -> None:
+    agent = Agent(rl.Rollouts(steps=5, environments=2))
+    rl.run(agent, "catch/0", steps=100, actors=2)
+    acting = [made for made in agent.made if isinstance(made, RandomPolicy) and made.loaded is not None]
+    assert len(acting) >= 2
+    for policy in acting:
+        assert np.array_equal(policy.loaded["group"]["half"] * 2, policy.loaded["sum"])
+    # The policy of the result has the newest.
+    (learner,) = (made for made in agent.made if isinstance(made, SummingLearner))
+    assert np.array_equal(acting[-1].loaded["sum"], learner.sum)
+
+
+@pytest.mark.parametrize("actors", [1, 2, 3])
+def test_an_on_policy_run_has_the_same_numbers_with_any_number_of_actors(actors: int) -> None:
+    runs = []
+    for count in (0, actors):
+        agent = Agent(rl.Rollouts(steps=8, environments=3))
+        rl.run(agent, "catch/0", steps=200, actors=count, seed=5)
+        runs.append([rollout.observations for rollout in agent.batches()])
+    # What acts for itself depends on its rows alone; the policy here draws for all rows of a worker, and so differs.
+    assert len(runs[0]) == len(runs[1]) and runs[0][0].shape == runs[1][0].shape
+    assert np.array_equal(runs[0][0][0], runs[1][0][0])
+
+
+@pytest.mark.parametrize("experience", [rl.Rollouts(steps=10, environments=2), TRANSITIONS])
+def test_a_run_that_is_resumed_has_the_same_numbers(tmp_path: pathlib.Path, experience: Any) -> None:
+    def run(folder: str, *steps: int) -> Any:
+        for count in steps:
+            result = rl.run(
+                Agent(experience), "catch/0", steps=count, checkpoint_dir=tmp_path / folder, checkpoint_every=100
+            )
+        return result.policy.to_bytes()
+
+    assert run("whole", 500) == run("parts", 200, 300, 500)
+
+
+def test_a_run_is_resumed_with_the_same_settings_only(tmp_path: pathlib.Path) -> None:
+    rl.run(Agent(TRANSITIONS), "catch/0", steps=100, checkpoint_dir=tmp_path, checkpoint_every=50)
+    with pytest.raises(ValueError, match="rate"):
+        rl.run(Agent(TRANSITIONS, rate=0.25), "catch/0", steps=200, checkpoint_dir=tmp_path)
+
+
+def test_policies_are_saved_and_loaded_with_their_agent(tmp_path: pathlib.Path) -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=100)
+    assert result.policy.agent == "Agent" and result.policy.num_actions == 3
+    result.policy.save(tmp_path / "policy.safetensors")
+    loaded = rl.Policy.load(tmp_path / "policy.safetensors", agent=Agent(TRANSITIONS))
+    observation = np.zeros((10, 5), np.float32)
+    assert [loaded(observation) for _ in range(5)] == [result.policy(observation) for _ in range(5)]
+    with pytest.raises(ValueError, match="Agent"):
+        rl.Policy.load(tmp_path / "policy.safetensors")
+
+
+def test_environments_of_python_serve_own_agents() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    agent = Agent(rl.Rollouts(steps=20, environments=2))
+    result = rl.run(agent, lambda seed: gymnasium.make("CartPole-v1"), steps=100)
+    assert result.env_steps >= 100 and agent.batches()[0].observations.shape == (21, 2, 4)
+
+
+def test_loggers_get_episodes_evaluations_and_what_the_learner_tells(tmp_path: pathlib.Path) -> None:
+    jsonl, table = loggers.JSONL(tmp_path / "new" / "log.jsonl"), loggers.CSV(tmp_path)
+    rl.run(Agent(TRANSITIONS), "catch/0", steps=300, evaluate_every=100, evaluation_episodes=2, loggers=[jsonl, table])
+    lines = [json.loads(line) for line in (tmp_path / "new" / "log.jsonl").read_text().splitlines()]
+    assert {line["label"] for line in lines} == {"actor", "evaluator", "learner"}
+    assert all("reward" in line and line["learner_steps"] % 100 == 0 for line in lines if line["label"] == "learner")
+    rows = (tmp_path / "actor.csv").read_text().splitlines()
+    assert len(rows) == 1 + sum(line["label"] == "actor" for line in lines)
+
+
+class Broken:
+    """An agent with one part replaced."""
+
+    experience = rl.Rollouts(steps=4)
+
+    def __init__(self, *, act: Any = None, learn: Any = None, weights: Any = None, experience: Any = None) -> None:
+        self.replaced = {"act": act, "learn": learn, "weights": weights}
+        self.experience = experience or self.experience
+
+    def policy(self, spec: Any, seat: rl.Seat) -> Any:
+        return self.with_replaced(RandomPolicy(seat, 3), "act")
+
+    def learner(self, spec: Any, seed: int) -> Any:
+        return self.with_replaced(SummingLearner(), "learn", "weights")
+
+    def with_replaced(self, part: Any, *names: str) -> Any:
+        for name in names:
+            if self.replaced[name] is not None:
+                setattr(part, name, self.replaced[name])
+        return part
+
+
+EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("broken", "kind", "text"),
+    [
+        (Broken(act=lambda *_: (np.zeros(2, np.int32), EXTRAS)), ValueError, r"action: expected int32 \(1,\), got int32 \(2,\)"),
+        (Broken(act=lambda *_: (np.zeros(1, np.float32), EXTRAS)), TypeError, r"action: expected int32 .*float32"),
+        (Broken(act=lambda *_: (np.full(1, 7), EXTRAS)), ValueError, "action"),
+        (Broken(act=lambda *_: np.zeros(1, np.int32)), TypeError, "RandomPolicy.act.. gave ndarray, but a policy with extras"),
+        (Broken(act=lambda *_: (np.zeros(1, np.int32), {"count": EXTRAS["count"]})), ValueError, "gave the extras .'count'., but it has"),
+        (Broken(learn=lambda _: 3.0), TypeError, "SummingLearner.learn.. gave float"),
+        (Broken(learn=lambda _: rl.Learnt(priorities=[1.0])), ValueError, "a rollout has none"),
+        (
+            Broken(learn=lambda _: rl.Learnt(priorities=[1.0]), experience=TRANSITIONS), ValueError,
+            r"priorities of the shape \(1,\), but the batch has 8 items",
+        ),
+        (Broken(weights=lambda: {"a/b": np.zeros(2)}), TypeError, "the name 'a/b'; names are strings without slashes"),
+        (Broken(weights=lambda: {"a": "text"}), TypeError, "'text' at 'a'; weights are arrays of numbers"),
+        (Broken(weights=lambda: {"a": {"b": np.array([np.nan])}}), ValueError, "NaN or infinite numbers in 'a/b'"),
+    ],
+)
+@pytest.mark.parametrize("actors", [0, 1])
+def test_what_a_part_does_wrong_is_told(broken: Any, kind: type[Exception], text: str, actors: int) -> None:
+    with pytest.raises(kind, match=text):
+        rl.run(broken, "catch/0", steps=200, actors=actors)
+
+
+@pytest.mark.parametrize("part", ["act", "learn", "weights"])
+@pytest.mark.parametrize("actors", [0, 2])
+def test_exceptions_of_a_part_come_with_their_traceback(part: str, actors: int) -> None:
+    def fails_here(*_: Any) -> Any:
+        raise LookupError("it went wrong")
+
+    with pytest.raises(LookupError, match="it went wrong") as caught:
+        rl.run(Broken(**{part: fails_here}, experience=rl.Rollouts(steps=4, environments=2)), "catch/0", steps=100, actors=actors)
+    assert "fails_here" in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_agent_without_a_method_is_refused() -> None:
+    class Half:
+        experience = rl.Rollouts(steps=4)
+
+        def policy(self, spec: Any, seat: Any) -> Any:
+            return object()
+
+    with pytest.raises(TypeError, match=r"Half is to be an agent, but it has no method learner\(\)"):
+        rl.run(Half(), "catch/0", steps=10)
+    Half.learner = lambda self, spec, seed: SummingLearner()  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"object is to be a policy, but it has no method act\(\)"):
+        rl.run(Half(), "catch/0", steps=10)
+    Half.experience = "replay"  # type: ignore[assignment]
+    with pytest.raises(TypeError, match=r"Half.experience is 'replay', but it must be what the learner learns from: rl.Rollouts"):
+        rl.run(Half(), "catch/0", steps=10)
+
+
+def test_a_learner_that_cannot_be_saved_is_refused_before_the_run(tmp_path: pathlib.Path) -> None:
+    class Unsaved:
+        learn = SummingLearner.learn
+        weights = SummingLearner.weights
+
+    agent = Agent(rl.Rollouts(steps=4))
+    agent.learner = lambda spec, seed: Unsaved()  # type: ignore[method-assign]
+    with pytest.raises(TypeError, match=r"Unsaved is to be a learner of a run that is saved, but it has no method state\(\)"):
+        rl.run(agent, "catch/0", steps=10, checkpoint_dir=tmp_path)
+
+
+def test_a_state_that_cannot_be_saved_ends_the_run(tmp_path: pathlib.Path) -> None:
+    agent = Broken()
+    agent.learner = lambda spec, seed: agent.with_replaced(SummingLearner())  # type: ignore[method-assign]
+    SummingLearner_state = SummingLearner.state
+    try:
+        SummingLearner.state = lambda self: {"a": object()}  # type: ignore[method-assign]
+        with pytest.raises(TypeError, match=r"state\['a'\] is <object"):
+            rl.run(agent, "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=50)
+    finally:
+        SummingLearner.state = SummingLearner_state  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"on": "processors"}, "on is 'processors', but it must be"),
+        ({"on": "serial", "actors": 2}, "on='serial' has none"),
+        ({"on": "threads", "actors": 0}, "needs at least 1"),
+    ],
+)
+def test_where_a_run_is_is_checked(options: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: rl.Rollouts(steps=0), "steps"),
+        (lambda: rl.Transitions(discount=1.5), "discount is 1.5, but it must be from 0 to 1"),
+        (lambda: rl.Transitions(samples_per_insert=0), "samples_per_insert is 0, but it must be above 0"),
+        (lambda: rl.Transitions(min_size=10, max_size=5), "max_size is 5, but it must be at least min_size, 10"),
+        (lambda: rl.Transitions(priority_exponent=float("nan")), "priority_exponent is nan"),
+        (lambda: rl.Sequences(length=5, period=0), "period"),
+    ],
+)
+def test_settings_of_experience_are_checked(make: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_agents_in_rust_are_run_in_the_same_way() -> None:
+    result = rl.run(rl.PPO(num_steps=8), "CartPole-v1", steps=200)
+    assert result.policy.agent == "ppo" and result.env_steps >= 200
+
+
+def test_advantages_are_those_of_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    steps, rows = 9, 3
+    starts, ends = np.zeros((steps, rows), bool), np.zeros((steps, rows), bool)
+    ends[3, 0], starts[4, 0], ends[8, 1] = True, True, True
+    discounts = np.ones((steps, rows), np.float32)
+    discounts[3, 0] = 0
+    rollout = rl.Rollout(
+        observations=None, actions=None, extras={}, rewards=rng.normal(size=(steps, rows)).astype(np.float32),
+        discounts=discounts, starts=starts, ends=ends,
+    )
+    values = rng.normal(size=(steps + 1, rows)).astype(np.float32)
+    advantages, returns = rollout.advantages(values, discount=0.9, gae_lambda=0.8)
+    for row in range(rows):
+        for time in range(steps):
+            expected, weight, at = 0.0, 1.0, time
+            while at < steps and not starts[at, row]:
+                expected += weight * (rollout.rewards[at, row] + 0.9 * discounts[at, row] * values[at + 1, row] - values[at, row])
+                weight *= 0.9 * 0.8 * discounts[at, row]
+                if ends[at, row]:
+                    break
+                at += 1
+            assert advantages[time, row] == pytest.approx(expected, abs=1e-5)
+    assert np.allclose(returns, advantages + values[:-1])
+    with pytest.raises(ValueError, match=r"values have the shape \(9, 3\), but those of the observations have \(10, 3\)"):
+        rollout.advantages(values[1:])
+
+
+def test_minibatches_have_every_step_once() -> None:
+    steps = {"a": np.arange(10), "b": [np.arange(10) * 2]}
+    parts = list(rl.minibatches(steps, 4, np.random.default_rng(0)))
+    assert [len(part["a"]) for part in parts] == [4, 4, 2]
+    assert sorted(np.concatenate([part["a"] for part in parts])) == list(range(10))
+    assert all((part["b"][0] == 2 * part["a"]).all() for part in parts)

@@ -1,0 +1,36 @@
+"""States of Python objects as bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relive.rl import _state
+
+
+def test_states_come_back_as_they_were() -> None:
+    rng = np.random.default_rng(1)
+    state = {
+        "number": 3, "large": 2**127, "float": 0.1, "none": None, "flag": True, "text": "ä", "bytes": b"\x00\xff",
+        "nested": [{1: (2, "x")}, []], "rng": rng.bit_generator.state, "empty": {},
+        "array": np.arange(6, dtype=np.int16).reshape(2, 3), "scalar": np.float32(1.5),
+    }
+    found: Any = _state.decode(_state.encode(state))
+    array, scalar = found.pop("array"), found.pop("scalar")
+    assert array.dtype == np.int16 and (array == state.pop("array")).all()
+    assert scalar.dtype == np.float32 and scalar == state.pop("scalar")
+    assert found == state
+
+
+def test_what_is_no_state_is_refused_by_its_path() -> None:
+    with pytest.raises(TypeError, match=r"state\['a'\]\[1\] is <function"):
+        _state.encode({"a": [1, len.__class__ and (lambda: None)]})
+
+
+def test_damaged_states_are_told() -> None:
+    encoded = _state.encode({"a": np.arange(100)})
+    for cut in (0, 5, 20, len(encoded) - 3):
+        with pytest.raises(ValueError, match="damaged"):
+            _state.decode(encoded[:cut])
