@@ -41,7 +41,11 @@ def train_agent(
     checkpoints: tuple[str, int] | None,
     progress: Callable[[dict[str, Any]], object] | None,
     reports: Callable[[str, dict[str, float]], object] | None,
+    supervisor: Any | None,
 ) -> dict[str, Any]: ...
+def work_for_run(
+    agent: tuple[str, str] | Any, environment: str | Callable[[int], Any], address: str, number: int
+) -> tuple[int, int]: ...
 @final
 class NativeEnvironment:
     def __new__(cls, name: str, seed: int) -> NativeEnvironment: ...

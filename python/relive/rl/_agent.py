@@ -41,6 +41,10 @@ class Agent(Generic[C]):
         """How many environments a run acts in."""
         raise NotImplementedError
 
+    def _for_extension(self, actors: int) -> tuple[tuple[str, str], int]:
+        """Its name and settings, and how many environments a run acts in."""
+        return (self.config.agent, self.config._json()), self._num_environments(actors)
+
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Learns by acting in an environment: :func:`relive.rl.run` of this agent, which explains the options."""
         return run(self, environment, **options)

@@ -10,7 +10,7 @@ from relive import _native
 from relive.rl import _bridge
 from relive.rl._own import AgentBridge
 from relive.rl._progress import Line
-from relive.rl._settings import Settings, count
+from relive.rl._settings import count
 from relive.rl._training import Progress, TrainingResult
 from relive.rl.loggers import Logger
 from relive.rl.policy import Policy
@@ -18,7 +18,7 @@ from relive.rl.policy import Policy
 if TYPE_CHECKING:
     from relive.rl.contracts import Agent
 
-On = Literal["serial", "threads"]
+On = Literal["serial", "threads", "processes"]
 
 
 class RunOptions(TypedDict, total=False):
@@ -69,8 +69,9 @@ def run(
         for the others there is the function.
       steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number. Not with ``data``.
       on: ``"serial"``: one thread acts and learns in turn, and the same seed gives the same run. ``"threads"``: ``actors`` threads act beside the
-        one that learns. By default threads if there are actors.
-      actors: threads that act beside the one that learns; with ``on="threads"`` 2 unless given.
+        one that learns. ``"processes"``: so many processes do, which begin as those of :mod:`multiprocessing` do: agent and environment are pickled,
+        and a program begins with ``if __name__ == "__main__":``. By default threads if there are actors.
+      actors: how many act beside the thread that learns; with threads and processes 2 unless given.
       seed: everything random follows from it, but for what a given environment has begun with.
       learner_steps: ends the run after so many steps of the learner, if that is earlier.
       data: a folder of recorded episodes (``relive rl record``) to learn from instead of acting; needs ``learner_steps``. The environment is that
@@ -101,7 +102,9 @@ def run(
     if evaluate_every is not None:
         evaluate_every = count("evaluate_every", evaluate_every, 1)
     native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None)
-    source = _bridge.source_of(env, shares=environments == 1 and evaluate_every is None)
+    shares = environments == 1 and evaluate_every is None and on != "processes"
+    source = _bridge.source_of(env, shares=shares)
+    supervisor = _supervisor(agent, env, actors) if on == "processes" else None
     line, loggers = Line.of(progress, steps), list(loggers)
     try:
         result = _native.train_agent(
@@ -118,8 +121,15 @@ def run(
             checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
             progress=line or (progress if callable(progress) else None),
             reports=_told_to(loggers) if loggers else None,
+            supervisor=supervisor,
         )
+    except Exception:
+        if supervisor is not None:
+            supervisor.raise_failure()
+        raise
     finally:
+        if supervisor is not None:
+            supervisor.close()
         if line is not None:
             line.close()
         for logger in loggers:
@@ -138,23 +148,29 @@ def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:
 
 
 def _actors(on: Any, actors: int | None) -> int:
-    if on not in (None, "serial", "threads"):
-        raise ValueError(f"on is {on!r}, but it must be 'serial' or 'threads'")
-    number = count("actors", actors if actors is not None else 2 if on == "threads" else 0)
+    if on not in (None, "serial", "threads", "processes"):
+        raise ValueError(f"on is {on!r}, but it must be 'serial', 'threads' or 'processes'")
+    number = count("actors", actors if actors is not None else 0 if on in (None, "serial") else 2)
     if on == "serial" and number:
         raise ValueError(f"actors is {number}, but on='serial' has none: one thread does everything")
-    if on == "threads" and not number:
-        raise ValueError("actors is 0, but on='threads' needs at least 1")
+    if on in ("threads", "processes") and not number:
+        raise ValueError(f"actors is 0, but on={on!r} needs at least 1")
     return number
 
 
 def _for_extension(agent: Any, actors: int, *, is_saved: bool) -> tuple[Any, int]:
     """The agent as the extension takes it, and in how many environments a run acts."""
-    config = getattr(agent, "config", None)
-    if isinstance(config, Settings):
-        return (config.agent, config._json()), agent._num_environments(actors)
+    if hasattr(agent, "_for_extension"):
+        return agent._for_extension(actors)
     bridge = AgentBridge(agent, is_saved=is_saved)
     return bridge, max(bridge.experience["environments"], actors, 1)
+
+
+def _supervisor(agent: Any, env: Any, actors: int) -> Any:
+    # Few programs need what it imports.
+    from relive.rl._workers import Supervisor
+
+    return Supervisor(agent, env, actors)
 
 
 def _told_to(loggers: list[Logger]) -> Any:

@@ -6,14 +6,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::plan::MakeEnvironment;
-use relive_rl::run::{Checkpoints, Evaluation, RunOptions, Stop, Summary, train};
+use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, Summary, train};
 use relive_rl::{Agent, RlError, SavedPolicy};
 
 use super::foreign::{ForeignAgent, Raised};
 use super::policy::Policy;
+use super::processes::Serving;
 use super::raise::raise;
 use super::report::{Told, episode_dict, pass_on, summary_dict};
 use super::source::Source;
@@ -24,7 +26,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge; `environment` a native name, or a
 /// function from seeds to bridges.
 #[pyfunction]
-#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress, reports))]
+#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
@@ -41,17 +43,26 @@ pub(crate) fn train_agent<'py>(
     checkpoints: Option<(PathBuf, u64)>,
     progress: Option<Bound<'py, PyAny>>,
     reports: Option<Bound<'py, PyAny>>,
+    supervisor: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let raised = Raised::default();
     let (agent, is_foreign) = agent_of(agent, &raised)?;
+    let (stop, serving) = (Stop::new(), supervisor.is_some().then(Serving::start).transpose()?);
+    let begun = serving.as_ref().zip(supervisor.as_ref()).map(|(serving, supervisor)| {
+        let start = supervisor.getattr(intern!(py, "start"))?.unbind();
+        Ok::<_, PyErr>(serving.begun(start, &raised, &stop))
+    });
     let options = RunOptions {
         environment: name,
+        watch: serving.as_ref().map(Serving::watch),
+        begun: begun.transpose()?,
+        processes: supervisor.is_some().then(Processes::default),
         env_steps: steps,
         learner_steps,
         data,
         seed,
         actors,
-        stop: Stop::new(),
+        stop,
         evaluation: evaluation.map(|(every, episodes)| Evaluation { every, episodes }),
         checkpoints: checkpoints.map(|(folder, every)| Checkpoints { folder, every }),
         ..RunOptions::default()
@@ -62,6 +73,7 @@ pub(crate) fn train_agent<'py>(
         deadline: deadline(timeout)?,
         progress,
         reports,
+        supervisor,
         shown: 0,
         failed: None,
     };
@@ -90,7 +102,7 @@ pub(crate) fn train_agent<'py>(
 }
 
 /// The agent, and whether it is one of Python.
-fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agent>, bool)> {
+pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agent>, bool)> {
     if let Ok((name, config)) = agent.extract::<(String, String)>() {
         let native = relive_agents::from_json(&name, &config);
         return Ok((native.map_err(|error| raise(agent.py(), &error))?, false));
@@ -100,7 +112,7 @@ fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agen
 
 /// Runs `work` such that Python code, if there is to be any, finds one thread state throughout: what it keeps per thread is lost otherwise from
 /// call to call.
-fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
+pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
     if is_foreign { Python::attach(|py| py.detach(work)) } else { work() }
 }
 
@@ -132,6 +144,8 @@ struct Watch<'py> {
     progress: Option<Bound<'py, PyAny>>,
     /// Gets everything that the run tells.
     reports: Option<Bound<'py, PyAny>>,
+    /// Looks after the processes of the workers.
+    supervisor: Option<Bound<'py, PyAny>>,
     /// The newest episode that was told of.
     shown: u64,
     /// Why the run was told to stop.
@@ -161,6 +175,10 @@ impl Watch<'_> {
                 if self.failed.is_some() {
                     return Err(error);
                 }
+                self.end(error);
+            }
+            let looked = self.supervisor.as_ref().map(|supervisor| supervisor.call_method0("check"));
+            if let (Some(Err(error)), None) = (looked, &self.failed) {
                 self.end(error);
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {

@@ -26,7 +26,10 @@ impl Raised {
     }
 
     /// Calls Python code; its exception is kept.
-    pub(super) fn call<T>(&self, code: impl FnOnce(Python<'_>) -> PyResult<T>) -> relive_rl::Result<T> {
+    pub(in crate::rl) fn call<T>(
+        &self,
+        code: impl FnOnce(Python<'_>) -> PyResult<T>,
+    ) -> relive_rl::Result<T> {
         Python::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
     }
 }

@@ -1,0 +1,160 @@
+"""Workers of a run as processes of Python."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+from relive import _native
+from relive.rl import _bridge
+from relive.rl._own import AgentBridge
+
+# A worker that ends more often than this within a minute will not go well the next time, either.
+_MOST_ENDS, _WITHIN_SECONDS = 5, 60.0
+# Time for workers to end by themselves when the run is over, and to tell why they have failed.
+_GRACE_SECONDS, _TELL_SECONDS = 4.0, 2.0
+
+
+class Supervisor:
+    """Starts the workers of a run, and starts those anew that end before the run does.
+
+    Raises:
+      TypeError: the agent or the environment cannot be sent to another process.
+    """
+
+    def __init__(self, agent: Any, environment: Any, actors: int) -> None:
+        for what, value in (("agent", agent), ("environment", environment)):
+            try:
+                pickle.dumps(value)
+            except Exception as error:
+                raise TypeError(
+                    f"on='processes' sends the {what} to other processes, which is not possible: {error}; use classes and functions "
+                    "that a module defines at its top, and no lambdas"
+                ) from error
+        self._work = agent, environment
+        self._actors = actors
+        self._workers: list[_Worker] = []
+        self._ends: list[float] = []
+
+    def start(self, address: str) -> None:
+        """Starts all workers of the run at an address, unless they are there."""
+        if not self._workers:
+            self._workers = [_Worker(self._work, address, number) for number in range(self._actors)]
+
+    def check(self) -> None:
+        """Starts those anew that have ended.
+
+        Raises:
+          Exception: what a worker has raised.
+          RuntimeError: workers end again and again.
+        """
+        for place, worker in enumerate(self._workers):
+            worker.raise_failure()
+            code = worker.process.exitcode
+            if code is None:
+                continue
+            if code != 0:
+                self._note_end(worker.number, code)
+            self._workers[place] = _Worker(self._work, worker.address, worker.number)
+
+    def _note_end(self, number: int, code: int) -> None:
+        now = time.monotonic()
+        self._ends = [*(end for end in self._ends if now - end < _WITHIN_SECONDS), now]
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if len(self._ends) > _MOST_ENDS * self._actors:
+            raise RuntimeError(f"workers have ended {len(self._ends)} times within a minute, at last worker {number} by {how}")
+        print(f"relive: worker {number} has ended by {how}: starting it anew", file=sys.stderr)
+
+    def raise_failure(self) -> None:
+        """Raises what a worker has failed by, if one has; it may be about to tell."""
+        for worker in self._workers:
+            worker.raise_failure(_TELL_SECONDS)
+
+    def close(self) -> None:
+        """Ends the workers, when the run is over."""
+        until = time.monotonic() + _GRACE_SECONDS
+        for worker in self._workers:
+            worker.end(max(0.0, until - time.monotonic()))
+
+
+class _Worker:
+    """The process of a worker, which ends when its pipe does: also if this process is killed."""
+
+    def __init__(self, work: tuple[Any, Any], address: str, number: int) -> None:
+        self.address, self.number = address, number
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self.process = context.Process(
+            target=_work, args=(*work, address, number, theirs), name=f"relive worker {number}", daemon=True
+        )
+        self.process.start()
+        theirs.close()
+
+    def raise_failure(self, seconds: float = 0.0) -> None:
+        """Raises what it has failed by, with its traceback as the cause."""
+        try:
+            if not self._pipe.poll(seconds):
+                return
+            error, text = self._pipe.recv()
+        except (EOFError, OSError):
+            return
+        error.__cause__ = RemoteTraceback(text)
+        raise error
+
+    def end(self, seconds: float) -> None:
+        """Ends it, after it had so much time to end by itself."""
+        self.process.join(seconds)
+        self._pipe.close()
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+
+
+class RemoteTraceback(Exception):
+    """Where a worker, another process, has failed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n\n{self.text}"
+
+
+def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connection) -> None:
+    """What the process of a worker does."""
+    # Ctrl-C is for the process that learns, which ends the workers when the run is saved.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+    try:
+        native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent)
+        _native.work_for_run(native, _bridge.source_of(environment, shares=False), address, number)
+    except Exception as error:
+        pipe.send(_told(error))
+        sys.exit(1)
+
+
+def _told(error: Exception) -> tuple[Exception, str]:
+    text = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}"), text
+    return error, text
+
+
+def _end_with(pipe: Connection) -> None:
+    """Ends the process when nobody holds the other end of its pipe any more."""
+    try:
+        pipe.recv()
+    except (EOFError, OSError):
+        os._exit(0)

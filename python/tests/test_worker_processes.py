@@ -1,0 +1,108 @@
+"""Runs whose workers are processes of Python."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import traceback
+from typing import Any
+
+import numpy as np
+import pytest
+from test_own_agents import TRANSITIONS, Agent, RandomPolicy
+
+from relive import rl
+
+
+class FailingPolicy(RandomPolicy):
+    def act(self, observations: Any, starts: Any) -> Any:
+        raise LookupError("this policy cannot act")
+
+
+class FailingAgent(Agent):
+    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Any:
+        return (FailingPolicy if seat.of == 2 else RandomPolicy)(seat, spec.actions.num_values)
+
+
+class Catch:
+    """Catch as an environment of Python, which tells its process."""
+
+    def __init__(self, seed: int) -> None:
+        self._inner = rl.make("catch/0", seed=seed)
+        self.reset, self.step = self._inner.reset, self._inner.step
+        self.observation_spec, self.action_spec = self._inner.observation_spec, self._inner.action_spec
+
+
+class KilledOnce(Catch):
+    """An environment whose process is killed when its episode number five ends, for the first time."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.ended = 0
+
+    def step(self, action: Any) -> Any:
+        answer = self._inner.step(action)
+        self.ended += answer.last()
+        marker = os.environ["KILLED_ONCE"]
+        if self.ended == 5 and not os.path.exists(marker):
+            with open(marker, "w"):
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+
+@pytest.mark.parametrize("experience", [rl.Rollouts(steps=10, environments=2), TRANSITIONS])
+@pytest.mark.parametrize("env", ["catch/0", Catch])
+def test_workers_act_for_agents_of_ones_own(experience: Any, env: Any) -> None:
+    agent = Agent(experience)
+    result = rl.run(agent, env, steps=300, on="processes", actors=2)
+    assert result.is_complete and result.env_steps >= 300 and result.learner_steps == len(agent.batches()) > 0
+    # Of those that do not wait for each other, the first may be done before the other has begun.
+    assert set(result.episodes.actors) == {0, 1} if isinstance(experience, rl.Rollouts) else set(result.episodes.actors) <= {0, 1}
+    # The policy of the result is the only one in this process that has weights.
+    assert sum(isinstance(made, RandomPolicy) and made.loaded is not None for made in agent.made) == 1
+
+
+def test_an_on_policy_run_has_the_same_numbers_as_with_threads() -> None:
+    runs = []
+    for on in ("threads", "processes"):
+        agent = Agent(rl.Rollouts(steps=10, environments=2))
+        rl.run(agent, "catch/0", steps=200, on=on, actors=2)  # type: ignore[arg-type]
+        runs.append(np.concatenate([rollout.observations for rollout in agent.batches()]))
+    assert np.array_equal(*runs)
+
+
+def test_agents_in_rust_act_in_environments_of_python_in_processes() -> None:
+    result = rl.run(rl.DQN(batch_size=16, min_replay_size=50), Catch, steps=300, on="processes")
+    assert result.is_complete and set(result.episodes.actors) <= {0, 1}
+
+
+def test_what_a_worker_raises_is_raised_with_its_traceback() -> None:
+    with pytest.raises(LookupError, match="this policy cannot act") as caught:
+        rl.run(FailingAgent(rl.Rollouts(steps=10, environments=2)), "catch/0", steps=300, on="processes", actors=2)
+    assert "FailingPolicy" in (text := "".join(traceback.format_exception(caught.value))) or "in act" in text
+
+
+def test_a_worker_that_is_killed_is_started_anew(tmp_path: Any, monkeypatch: Any, capfd: Any) -> None:
+    monkeypatch.setenv("KILLED_ONCE", str(tmp_path / "marker"))
+    result = rl.run(Agent(TRANSITIONS), KilledOnce, steps=400, on="processes", actors=1)
+    assert result.is_complete and result.env_steps >= 400
+    assert "has ended by signal 9: starting it anew" in capfd.readouterr().err
+
+
+def test_no_worker_outlives_its_run() -> None:
+    import multiprocessing
+
+    started = time.monotonic()
+    rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="processes", actors=2)
+    assert multiprocessing.active_children() == [] and time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize(
+    ("agent", "env", "what"),
+    [(Agent(TRANSITIONS), lambda seed: Catch(seed), "environment"), (Agent(TRANSITIONS, made=[lambda: None]), Catch, "agent")],
+)
+def test_what_cannot_go_to_another_process_is_refused(agent: Any, env: Any, what: str) -> None:
+    with pytest.raises(TypeError, match=f"on='processes' sends the {what} to other processes, which is not possible"):
+        rl.run(agent, env, steps=100, on="processes")
