@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::checkpoint::Checkpoint;
+use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Tagged, Turn};
 use crate::sync::Mutex;
@@ -13,6 +14,8 @@ use crate::{Flow, Result};
 /// What the copies have in common.
 struct Shared<T> {
     upstream: Box<dyn Pull<T>>,
+    /// The operator that is copied.
+    input: Arc<Node>,
     copies: Vec<Copy<T>>,
     max_lead: usize,
     is_over: bool,
@@ -155,15 +158,31 @@ impl<T: Clone + Send + 'static> Flow<T> {
     /// ```
     #[must_use]
     pub fn duplicate<const N: usize>(self, max_lead: usize) -> [Flow<T>; N] {
+        let (shared, metrics) = Shared::of(self, N, max_lead);
+        std::array::from_fn(|number| Shared::copy(&shared, (number, N), metrics.clone()))
+    }
+
+    /// [`duplicate`](Self::duplicate) for a number of copies that is not known before.
+    #[must_use]
+    pub fn copies(self, count: usize, max_lead: usize) -> Vec<Flow<T>> {
+        let (shared, metrics) = Shared::of(self, count, max_lead);
+        (0..count).map(|number| Shared::copy(&shared, (number, count), metrics.clone())).collect()
+    }
+}
+
+impl<T: Clone + Send + 'static> Shared<T> {
+    fn of(flow: Flow<T>, count: usize, max_lead: usize) -> (Arc<Mutex<Shared<T>>>, Metrics) {
         let fresh = || Copy { queue: VecDeque::new(), waker: None, puller: None, is_dropped: false };
-        let copies = (0..N).map(|_| fresh()).collect();
-        let Flow { pull: upstream, node: input, metrics, .. } = self;
-        let shared = Shared { upstream, copies, max_lead: max_lead.max(1), is_over: false };
-        let shared = Arc::new(Mutex::new(shared));
-        std::array::from_fn(|number| {
-            let node = Node::queue(format!("copy {number} of {N}"), vec![Arc::clone(&input)]);
-            let copy = Duplicate { shared: Arc::clone(&shared), number, node: Arc::clone(&node) };
-            Flow::new(copy, node, metrics.clone())
-        })
+        let copies = (0..count).map(|_| fresh()).collect();
+        let Flow { pull: upstream, node: input, metrics, .. } = flow;
+        let shared = Shared { upstream, input, copies, max_lead: max_lead.max(1), is_over: false };
+        (Arc::new(Mutex::new(shared)), metrics)
+    }
+
+    fn copy(shared: &Arc<Mutex<Shared<T>>>, (number, of): (usize, usize), metrics: Metrics) -> Flow<T> {
+        let input = Arc::clone(&shared.lock().input);
+        let node = Node::queue(format!("copy {number} of {of}"), vec![input]);
+        let copy = Duplicate { shared: Arc::clone(shared), number, node: Arc::clone(&node) };
+        Flow::new(copy, node, metrics)
     }
 }

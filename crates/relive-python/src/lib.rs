@@ -15,6 +15,7 @@ mod codec;
 mod column;
 mod error;
 mod extension;
+mod flow;
 mod gather;
 mod infos;
 mod layout;

@@ -16,6 +16,8 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::extension::TableExtension;
     #[pymodule_export]
+    use crate::flow::{Shards, Stream};
+    #[pymodule_export]
     use crate::logs::{flush_logs, install_logging};
     #[pymodule_export]
     use crate::process::{after_fork, before_fork};

@@ -122,6 +122,37 @@ impl<T: 'static> Flow<T> {
     }
 }
 
+impl<T: 'static> Flow<T> {
+    /// What a function makes of each item that looks at more than the item and may fail; items that it makes nothing of are left out.
+    ///
+    /// ```
+    /// use relive_flow::Flow;
+    ///
+    /// let words = Flow::from_iter("words", ["1", "", "3"]);
+    /// let numbers = words.try_filter_map(|context, word| match (context.item, word) {
+    ///     (_, "") => Ok(None),
+    ///     (item, word) => word.parse::<u64>().map(|number| Some((item, number))),
+    /// });
+    /// assert_eq!(numbers.into_iter().collect::<Result<Vec<_>, _>>()?, [(0, 1), (2, 3)]);
+    /// # Ok::<(), relive_flow::FlowError>(())
+    /// ```
+    #[must_use]
+    pub fn try_filter_map<U: Send + 'static, E>(
+        self,
+        mut function: impl FnMut(Context<'_>, T) -> Result<Option<U>, E> + Send + 'static,
+    ) -> Flow<U>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let metrics = self.metrics.clone();
+        self.each("filter_map", move |node, number, Tagged { item, source }| {
+            let context = Context { metrics: &metrics, source, item: number };
+            let made = node.try_call(source, number, || function(context, item))?;
+            Ok(made.map(|item| Tagged { item, source }))
+        })
+    }
+}
+
 impl<T: Send + 'static> Flow<T> {
     /// Looks at each item and lets it go on.
     #[must_use]

@@ -1,0 +1,16 @@
+//! Dataflow of Python's objects: `relive.flow`.
+//!
+//! [`Stream`] is a flow, and [`Shards`] are flows side by side. Their operators are functions of Python, which [`Operator`] calls.
+
+mod item;
+mod operator;
+mod raise;
+mod shards;
+mod source;
+mod stream;
+
+pub(crate) use shards::Shards;
+pub(crate) use stream::Stream;
+
+use item::Item;
+use operator::Operator;

@@ -1,0 +1,137 @@
+//! Operators whose functions are Python's.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use relive_flow::{Context, Flow};
+
+use super::Item;
+use super::raise::Failed;
+use super::source;
+use super::stream::Pulled;
+
+/// An operator, as `relive.flow` tells of it. Functions get the item and the number of its shard, -1 if it has none.
+#[derive(Clone)]
+pub(super) enum Operator {
+    /// What a function makes of each item.
+    Each(String, Arc<Py<PyAny>>),
+    /// The items for which a function holds.
+    Filter(String, Arc<Py<PyAny>>),
+    /// All that a function makes of each item.
+    Combine(String, Arc<Py<PyAny>>),
+    /// Lists of so many items.
+    Batch(usize),
+    /// Another order.
+    Shuffle(usize, u64),
+    /// What a function from iterators to iterators makes of the stream.
+    Transform(String, Arc<Py<PyAny>>),
+    /// Lists of so many neighbours, each so many items after the one before.
+    Window(usize, usize),
+    Prefetch(usize),
+    /// Seconds within which there is an item.
+    Timeout(f64),
+    Retry(u32),
+    Take(usize),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Operator {
+    type Error = PyErr;
+
+    fn extract(operator: Borrowed<'_, 'py, PyAny>) -> PyResult<Operator> {
+        let kind: String = operator.get_item(0)?.extract()?;
+        let function = || Ok::<_, PyErr>(Arc::new(operator.get_item(2)?.unbind()));
+        let label = || operator.get_item(1)?.extract::<String>();
+        let count = |place: usize| operator.get_item(place)?.extract::<usize>();
+        Ok(match kind.as_str() {
+            "for_each" => Operator::Each(label()?, function()?),
+            "filter" => Operator::Filter(label()?, function()?),
+            "combine" => Operator::Combine(label()?, function()?),
+            "transform" => Operator::Transform(label()?, function()?),
+            "batch" => Operator::Batch(count(1)?),
+            "shuffle" => Operator::Shuffle(count(1)?, operator.get_item(2)?.extract()?),
+            "window" => Operator::Window(count(1)?, count(2)?),
+            "prefetch" => Operator::Prefetch(count(1)?),
+            "timeout" => Operator::Timeout(operator.get_item(1)?.extract()?),
+            "retry" => Operator::Retry(operator.get_item(1)?.extract()?),
+            "take" => Operator::Take(count(1)?),
+            _ => return Err(PyValueError::new_err(format!("no operator {kind}"))),
+        })
+    }
+}
+
+impl Operator {
+    /// The operator over a flow.
+    pub(super) fn over(&self, flow: Flow<Item>) -> Flow<Item> {
+        match self {
+            Operator::Each(label, function) => {
+                let made = calls(function, |_, made| Ok(Some(Item(made.unbind()))));
+                flow.try_filter_map(made).named(label)
+            }
+            Operator::Filter(label, function) => {
+                let kept = calls(function, |item, keeps| Ok(keeps.is_truthy()?.then_some(item)));
+                flow.try_filter_map(kept).named(label)
+            }
+            Operator::Combine(label, function) => {
+                let many = calls(function, |_, many| {
+                    let items = many.try_iter()?.map(|item| item.map(|item| Item(item.unbind())));
+                    items.collect::<PyResult<Vec<_>>>().map(Some)
+                });
+                flow.try_filter_map(many).named(label).flatten()
+            }
+            Operator::Batch(size) => listed(flow.batch(*size)).named(&format!("batch({size})")),
+            Operator::Window(size, step) => {
+                listed(flow.window(*size, *step)).named(&format!("window({size}, {step})"))
+            }
+            Operator::Shuffle(buffer, seed) => flow.shuffle(*buffer, *seed),
+            Operator::Transform(label, function) => transformed(flow, label, function),
+            Operator::Prefetch(depth) => flow.prefetch(*depth),
+            Operator::Timeout(seconds) => {
+                flow.timeout(std::time::Duration::try_from_secs_f64(*seconds).unwrap_or_default())
+            }
+            Operator::Retry(times) => flow.retry(*times),
+            Operator::Take(count) => flow.take(*count),
+        }
+    }
+}
+
+/// Calls the function with each item and its source, and makes something of both.
+fn calls<U>(
+    function: &Arc<Py<PyAny>>,
+    then: impl Fn(Item, Bound<'_, PyAny>) -> PyResult<Option<U>> + Send + 'static,
+) -> impl FnMut(Context<'_>, Item) -> Result<Option<U>, Failed> + Send + 'static {
+    let function = Arc::clone(function);
+    move |context, item| {
+        let source = context.source.map_or(-1, |source| i64::from(source.0));
+        Python::attach(|py| {
+            let made = function.bind(py).call1((item.0.bind(py), source))?;
+            Ok(then(item, made)?)
+        })
+    }
+}
+
+fn listed(flow: Flow<Vec<Item>>) -> Flow<Item> {
+    flow.try_for_each(|items| {
+        Python::attach(|py| {
+            let list = PyList::new(py, items.into_iter().map(|item| item.0))?;
+            Ok::<_, Failed>(Item(list.into_any().unbind()))
+        })
+    })
+}
+
+/// The function gets the flow as an iterator, and what it gives is the stream from there on.
+fn transformed(flow: Flow<Item>, label: &str, function: &Arc<Py<PyAny>>) -> Flow<Item> {
+    let made = Python::attach(|py| {
+        let before = Pulled::of(py, flow)?;
+        function.bind(py).call1((before,)).map(Bound::unbind)
+    });
+    match made {
+        Ok(made) => source::items(label, made),
+        Err(error) => {
+            let mut error = Some(Failed::from(error));
+            let failed = Flow::from_iter(label, std::iter::from_fn(move || error.take().map(Err::<Item, _>)));
+            failed.try_for_each(|item| item).named(label)
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Exceptions of operators on their way through a graph.
+
+use std::fmt;
+
+use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use relive_flow::{ErrorKind, FlowError};
+
+/// What a function of Python has raised.
+#[derive(Debug)]
+pub(super) struct Failed(PyErr);
+
+impl From<PyErr> for Failed {
+    fn from(error: PyErr) -> Failed {
+        Failed(error)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// The exception of an error: what a function has raised, with a note of where in the graph that was.
+pub(super) fn raise(py: Python<'_>, error: &FlowError) -> PyErr {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<Failed>());
+    if let Some(Failed(raised)) = cause {
+        // Python 3.10 has no notes.
+        let _ = raised.value(py).call_method1(intern!(py, "add_note"), (error.to_string(),));
+        return raised.clone_ref(py);
+    }
+    let text = error.to_string();
+    match error.kind() {
+        ErrorKind::Invalid | ErrorKind::Unsaved => PyValueError::new_err(text),
+        ErrorKind::Timeout | ErrorKind::Late => PyTimeoutError::new_err(text),
+        _ => PyRuntimeError::new_err(text),
+    }
+}

@@ -1,0 +1,95 @@
+//! Flows of objects side by side.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
+
+use super::raise::Failed;
+use super::stream::Stream;
+use super::{Item, Operator, source};
+
+/// Shards, until they are gathered.
+#[pyclass(frozen, module = "relive._native", name = "FlowShards")]
+pub(crate) struct Shards(Mutex<Option<ParFlow<Item>>>);
+
+impl Shards {
+    fn new(flow: ParFlow<Item>) -> Shards {
+        Shards(Mutex::new(Some(flow)))
+    }
+
+    fn taken(&self) -> PyResult<ParFlow<Item>> {
+        let taken = self.0.lock().take();
+        taken.ok_or_else(|| PyValueError::new_err("these shards are part of others already"))
+    }
+}
+
+#[pymethods]
+impl Shards {
+    /// A shard for each iterable, in the thread that pulls or each in a thread of its own.
+    #[staticmethod]
+    fn of(name: String, iterables: Vec<Py<PyAny>>, has_threads: bool) -> Shards {
+        let executor = if has_threads { Executor::Threads } else { Executor::Serial };
+        let count = u32::try_from(iterables.len()).unwrap_or(u32::MAX);
+        let iterables = Arc::new(iterables);
+        let flow = move |number: u32| {
+            let iterable = iterables.get(usize::try_from(number).unwrap_or(usize::MAX));
+            match iterable {
+                Some(iterable) => Python::attach(|py| source::items(&name, iterable.clone_ref(py))),
+                None => Flow::from_iter(&name, std::iter::empty()),
+            }
+        };
+        Shards::new(ParFlow::from_flows(&executor, count, |_| (), move |shard| flow(shard.number())))
+    }
+
+    fn then(&self, operator: Operator) -> PyResult<Shards> {
+        Ok(Shards::new(self.taken()?.on_each(move |flow, _| operator.over(flow))))
+    }
+
+    /// The items of each shard in another order; each has a random stream of its own.
+    fn local_shuffle(&self, buffer: usize, seed: u64) -> PyResult<Shards> {
+        Ok(Shards::new(self.taken()?.local_shuffle(buffer, seed)))
+    }
+
+    fn union(&self, other: PyRef<'_, Shards>) -> PyResult<Shards> {
+        Ok(Shards::new(self.taken()?.union(other.taken()?)))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
+    fn select(&self, numbers: Vec<u32>) -> PyResult<Shards> {
+        Ok(Shards::new(self.taken()?.select_shards(&numbers)))
+    }
+
+    fn repartition(&self, shards: u32) -> PyResult<Shards> {
+        Ok(Shards::new(self.taken()?.repartition(shards)))
+    }
+
+    fn gather_sync(&self) -> PyResult<Stream> {
+        Ok(Stream::new(self.taken()?.gather_sync()))
+    }
+
+    /// Items as they come, each shard so many ahead; with `is_fresh` the next is asked for once one was taken.
+    fn gather_async(&self, depth: usize, is_fresh: bool) -> PyResult<Stream> {
+        let resubmit = if is_fresh { Resubmit::After } else { Resubmit::Before };
+        Ok(Stream::new(self.taken()?.gather_async(Async { depth, resubmit })))
+    }
+
+    /// Rounds of one item of each shard, as lists.
+    fn batch_across_shards(&self) -> PyResult<Stream> {
+        let rounds = self.taken()?.batch_across_shards().try_for_each(|round| {
+            Python::attach(|py| {
+                let list = PyList::new(py, round.into_iter().map(|item| item.0))?;
+                Ok::<_, Failed>(Item(list.into_any().unbind()))
+            })
+        });
+        Ok(Stream::new(rounds.named("list")))
+    }
+
+    /// Each shard as a flow.
+    fn streams(&self, depth: usize) -> PyResult<Vec<Stream>> {
+        Ok(self.taken()?.into_flows(depth).into_iter().map(Stream::new).collect())
+    }
+}

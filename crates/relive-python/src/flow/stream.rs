@@ -1,0 +1,198 @@
+//! A flow of objects.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyStopIteration, PyValueError};
+use pyo3::prelude::*;
+use relive_flow::{ErrorKind, Flow, FlowError, Monitor, Order, Ratio, Stepped, Weight};
+
+use super::raise::{Failed, raise};
+use super::{Item, Operator, source};
+
+/// How often signals are looked at while an item is waited for.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// A flow that one thread pulls at a time, or a part of another one.
+#[pyclass(frozen, module = "relive._native", name = "FlowStream")]
+pub(crate) struct Stream {
+    flow: Mutex<Option<Flow<Item>>>,
+    /// It is not pulled at any more once it has ended.
+    is_over: AtomicBool,
+    monitor: Monitor,
+}
+
+impl Stream {
+    pub(super) fn new(flow: Flow<Item>) -> Stream {
+        Stream { monitor: flow.monitor(), flow: Mutex::new(Some(flow)), is_over: AtomicBool::new(false) }
+    }
+
+    /// The flow, which is this one no more.
+    fn taken(&self) -> PyResult<Flow<Item>> {
+        self.flow.lock().take().ok_or_else(|| {
+            PyValueError::new_err(
+                "this iterator is part of another one already, or another thread pulls at it; duplicate() makes several of one",
+            )
+        })
+    }
+
+    /// Pulls at the flow without the interpreter, which functions of the graph may take in other threads.
+    fn pull<T: Send>(
+        &self,
+        py: Python<'_>,
+        pull: impl FnOnce(&mut Flow<Item>) -> T + Send,
+    ) -> PyResult<T> {
+        let mut flow = self.taken()?;
+        let (flow, pulled) = py.detach(move || {
+            let pulled = pull(&mut flow);
+            (flow, pulled)
+        });
+        *self.flow.lock() = Some(flow);
+        Ok(pulled)
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// The items of an iterable.
+    #[staticmethod]
+    fn of(name: &str, iterable: Py<PyAny>) -> Stream {
+        Stream::new(source::items(name, iterable))
+    }
+
+    fn then(&self, operator: Operator) -> PyResult<Stream> {
+        Ok(Stream::new(operator.over(self.taken()?)))
+    }
+
+    /// The next item, in a tuple; none at the end.
+    fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<(Py<PyAny>,)>> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let mut left = timeout.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+        loop {
+            let slice = left.map_or(SLICE, |left| left.min(SLICE));
+            match self.pull(py, |flow| flow.next_within(slice))? {
+                None => {
+                    self.is_over.store(true, Ordering::Relaxed);
+                    return Ok(None);
+                }
+                Some(Ok(item)) => return Ok(Some((item.0,))),
+                Some(Err(error)) if error.kind() == ErrorKind::Timeout => {
+                    py.check_signals()?;
+                    left = left.map(|left| left.saturating_sub(slice));
+                    if left == Some(Duration::ZERO) {
+                        return Err(raise(py, &error));
+                    }
+                }
+                Some(Err(error)) => return Err(raise(py, &error)),
+            }
+        }
+    }
+
+    /// Pulls once, without waiting, at most to an operator: what came of it (`item`, `waiting`, `stopped` or `end`), and the item in a tuple.
+    fn step(&self, py: Python<'_>, to: Option<String>) -> PyResult<(&'static str, Option<(Py<PyAny>,)>)> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Ok(("end", None));
+        }
+        let stepped = self.pull(py, |flow| match to {
+            Some(to) => flow.step_to(&to),
+            None => flow.step(),
+        })?;
+        Ok(match stepped.map_err(|error| raise(py, &error))? {
+            Stepped::Item(item) => ("item", Some((item.0,))),
+            Stepped::Waiting => ("waiting", None),
+            Stepped::Stopped => ("stopped", None),
+            Stepped::End => {
+                self.is_over.store(true, Ordering::Relaxed);
+                ("end", None)
+            }
+        })
+    }
+
+    fn copies(&self, count: usize, max_lead: usize) -> PyResult<Vec<Stream>> {
+        Ok(self.taken()?.copies(count, max_lead).into_iter().map(Stream::new).collect())
+    }
+
+    /// Several flows as one; with weights, of which none takes all that are there, or in turn, or as they come.
+    #[staticmethod]
+    fn union(
+        streams: Vec<PyRef<'_, Stream>>,
+        is_deterministic: bool,
+        weights: Option<Vec<Option<f64>>>,
+    ) -> PyResult<Stream> {
+        let flows = streams.iter().map(|stream| stream.taken()).collect::<PyResult<Vec<_>>>()?;
+        let order = match weights {
+            Some(weights) => {
+                let weights = weights.into_iter().map(|times| times.map_or(Weight::All, Weight::Times));
+                Order::weighted(weights)
+            }
+            None if is_deterministic => Order::RoundRobin,
+            None => Order::Ready,
+        };
+        Ok(Stream::new(Flow::union(flows, order)))
+    }
+
+    /// Two flows that keep step.
+    #[staticmethod]
+    fn in_ratio(
+        inserts: PyRef<'_, Stream>,
+        samples: PyRef<'_, Stream>,
+        samples_per_insert: f64,
+        min_inserted: u64,
+    ) -> PyResult<Stream> {
+        let ratio = Ratio::exact(samples_per_insert, min_inserted);
+        Ok(Stream::new(Flow::in_ratio(inserts.taken()?, samples.taken()?, ratio)))
+    }
+
+    /// The graph as text, or for mermaid.
+    fn show(&self, py: Python<'_>, is_mermaid: bool) -> PyResult<String> {
+        self.pull(py, |flow| if is_mermaid { flow.mermaid() } else { flow.show() })
+    }
+
+    /// What each operator has given and waits for, as JSON.
+    fn operators(&self) -> String {
+        self.monitor.to_json()
+    }
+}
+
+/// A flow as an iterator of Python, for functions from iterators to iterators.
+#[pyclass(frozen, module = "relive._native", name = "FlowItems")]
+pub(super) struct Pulled(Mutex<Option<Flow<Item>>>);
+
+impl Pulled {
+    pub(super) fn of(py: Python<'_>, flow: Flow<Item>) -> PyResult<Bound<'_, Pulled>> {
+        Bound::new(py, Pulled(Mutex::new(Some(flow))))
+    }
+}
+
+#[pymethods]
+impl Pulled {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let end = || PyStopIteration::new_err(());
+        let mut flow = self.0.lock().take().ok_or_else(end)?;
+        let (flow, item) = py.detach(move || {
+            let item = flow.next();
+            (flow, item)
+        });
+        match item {
+            None => Err(end()),
+            Some(item) => {
+                *self.0.lock() = Some(flow);
+                item.map(|item| item.0).map_err(|error: FlowError| raise(py, &error))
+            }
+        }
+    }
+}
+
+/// Errors of functions stay what they are on their way through another graph.
+impl From<FlowError> for Failed {
+    fn from(error: FlowError) -> Failed {
+        Python::attach(|py| Failed::from(raise(py, &error)))
+    }
+}

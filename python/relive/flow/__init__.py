@@ -1,0 +1,31 @@
+"""Dataflow: streams of items, side by side and one after the other.
+
+>>> from relive import flow
+>>> flow.from_range(10, num_shards=2).for_each(lambda x: x * 2).filter(lambda x: x % 4 == 0).gather_sync().take(5)
+[0, 12, 4, 16, 8]
+
+Names and semantics are those of ``ray.util.iter``: a program for it runs with ``from relive import flow as iter`` in the place of
+``from ray.util import iter``. Shards are threads here, or processes, and an item costs microseconds in place of half a millisecond.
+"""
+
+from __future__ import annotations
+
+from relive.flow._local import LocalIterator, ratio
+from relive.flow._metrics import MetricsContext, SharedMetrics, Timer, get_metrics
+from relive.flow._parallel import ParallelIterator
+from relive.flow._sources import ParallelIteratorWorker, from_actors, from_items, from_iterators, from_range
+
+__all__ = [
+    "LocalIterator",
+    "MetricsContext",
+    "ParallelIterator",
+    "ParallelIteratorWorker",
+    "SharedMetrics",
+    "Timer",
+    "from_actors",
+    "from_items",
+    "from_iterators",
+    "from_range",
+    "get_metrics",
+    "ratio",
+]

@@ -1,0 +1,232 @@
+"""One stream of items."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from relive import _native
+from relive.flow import _metrics
+from relive.flow._metrics import MetricsContext, SharedMetrics
+from relive.flow._operators import Concurrently, Operator, bound, counted, itself, label
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_MAX_LEAD = 1 << 32
+
+
+class LocalIterator(Generic[T]):
+    """A stream of items, whose operators run in the thread that pulls at it. Nothing happens before that, and then only what the item needs.
+
+    An operator makes a new iterator of this one, which may be used no more; :meth:`duplicate` makes several of it.
+    """
+
+    def __init__(self, native: Any, name: str, metrics: SharedMetrics | None = None, actors: list[Any] | None = None) -> None:
+        self._native = native
+        self.name = name
+        self.shared_metrics = metrics or SharedMetrics()
+        self._actors = actors or []
+
+    @classmethod
+    def of(cls, items: Iterable[T], name: str = "items") -> LocalIterator[T]:
+        """The items of an iterable."""
+        return cls(_native.FlowStream.of(name, items), f"{name}[]")
+
+    @staticmethod
+    def get_metrics() -> MetricsContext:
+        """The metrics of the graph whose function is running; see :func:`relive.flow.get_metrics`."""
+        return _metrics.get_metrics()
+
+    def __repr__(self) -> str:
+        return f"LocalIterator[{self.name}]"
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        item = self._native.next(None)
+        if item is None:
+            raise StopIteration
+        return cast("T", item[0])
+
+    def next(self, timeout: float | None = None) -> T:
+        """The next item.
+
+        Raises:
+          StopIteration: there are no more.
+          TimeoutError: there was none within so many seconds; nothing is lost.
+        """
+        item = self._native.next(timeout)
+        if item is None:
+            raise StopIteration
+        return cast("T", item[0])
+
+    def _then(self, operator: Operator, name: str) -> LocalIterator[Any]:
+        operator = bound(operator, self.shared_metrics, self._actors)
+        return LocalIterator(self._native.then(operator), self.name + name, self.shared_metrics, self._actors)
+
+    def transform(self, function: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
+        """What a function from iterators to iterators makes of the stream."""
+        return self._then(("transform", label("transform", function), function), ".transform()")
+
+    def for_each(self, function: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:
+        """What a function makes of each item. With a ``max_concurrency`` of more than one, threads call it for so many items at a time, and what it
+        gives comes as it is done; 0: for any number."""
+        _refuse_resources(resources)
+        if counted("max_concurrency", max_concurrency, 0) != 1:
+            return self.transform(Concurrently(function, max_concurrency))
+        return self._then(("for_each", label("for_each", function), function), ".for_each()")
+
+    def filter(self, keep: Callable[[T], bool]) -> LocalIterator[T]:
+        """The items for which a function holds."""
+        return self._then(("filter", label("filter", keep), keep), ".filter()")
+
+    def batch(self, size: int) -> LocalIterator[list[T]]:
+        """Lists of so many items; the last may be shorter."""
+        return self._then(("batch", counted("size", size)), f".batch({size})")
+
+    def flatten(self) -> LocalIterator[Any]:
+        """The items of each item."""
+        return self._then(("combine", "flatten", itself), ".flatten()")
+
+    def combine(self, function: Callable[[T], Iterable[U]]) -> LocalIterator[U]:
+        """All that a function makes of each item, which may be nothing."""
+        return self._then(("combine", label("combine", function), function), ".combine()")
+
+    def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator[T]:
+        """The items in another order: each time any of so many is given."""
+        size = counted("shuffle_buffer_size", shuffle_buffer_size)
+        return self._then(("shuffle", size, _seed(seed)), f".shuffle({size})")
+
+    def window(self, size: int, step: int = 1) -> LocalIterator[list[T]]:
+        """Lists of so many neighbouring items, each ``step`` items after the one before."""
+        return self._then(("window", counted("size", size), counted("step", step)), f".window({size}, {step})")
+
+    def prefetch(self, depth: int) -> LocalIterator[T]:
+        """The same items, up to so many made ahead by a thread."""
+        return self._then(("prefetch", counted("depth", depth)), f".prefetch({depth})")
+
+    def timeout(self, seconds: float) -> LocalIterator[T]:
+        """The same items, and a TimeoutError where one does not come in time."""
+        return self._then(("timeout", float(seconds)), f".timeout({seconds})")
+
+    def retry(self, times: int) -> LocalIterator[T]:
+        """The same items, without so many errors in a row."""
+        return self._then(("retry", counted("times", times, 0)), f".retry({times})")
+
+    def zip_with_source_actor(self) -> LocalIterator[tuple[Any, T]]:
+        """Pairs of the shard that an item comes from, and the item.
+
+        Raises, when it is pulled:
+          ValueError: the item comes from no shard, or from several.
+        """
+        actors = self._actors
+
+        def pair(item: T, source: int) -> tuple[Any, T]:
+            if source < 0:
+                raise ValueError("zip_with_source_actor: the item comes from no shard, or is made of items of several")
+            return (actors[source] if source < len(actors) else source), item
+
+        native = self._native.then(("for_each", "zip_with_source_actor", pair))
+        return LocalIterator(native, f"{self.name}.zip_with_source_actor()", self.shared_metrics, actors)
+
+    def take(self, n: int) -> list[T]:
+        """The first items, as a list."""
+        taken = []
+        for _ in range(n):
+            item = self._native.next(None)
+            if item is None:
+                break
+            taken.append(item[0])
+        return taken
+
+    def show(self, n: int = 20) -> None:
+        """Prints the first items."""
+        for item in self.take(n):
+            print(item)
+
+    def duplicate(self, n: int, max_lead: int = _MAX_LEAD) -> list[LocalIterator[T]]:
+        """Copies of the stream, each with all items. None gets further ahead of the others than ``max_lead`` items, which are kept for them."""
+        if counted("n", n) < 2:
+            raise ValueError(f"n is {n}, but a stream is duplicated at least 2 times")
+        copies = self._native.copies(n, counted("max_lead", max_lead))
+        return [
+            LocalIterator(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors)
+            for number, copy in enumerate(copies)
+        ]
+
+    def union(
+        self,
+        *others: LocalIterator[T],
+        deterministic: bool = False,
+        round_robin_weights: Sequence[float | str] | None = None,
+    ) -> LocalIterator[T]:
+        """The items of several streams, which share their metrics from now on.
+
+        Args:
+          others: the other streams.
+          deterministic: one item of each in turn, waiting for it; otherwise one of each in turn that has one.
+          round_robin_weights: how many items of each are taken in its turn; ``"*"``: all that are there, up to a hundred, waiting for none.
+        """
+        streams = [self, *others]
+        if any(not isinstance(stream, LocalIterator) for stream in streams):
+            raise TypeError(f"union takes LocalIterators, but one is {next(o for o in streams if not isinstance(o, LocalIterator))!r}")
+        weights = None
+        if round_robin_weights is not None:
+            weights = [None if weight == "*" else float(weight) for weight in round_robin_weights]
+            if len(weights) != len(streams) or all(weight is None for weight in weights):
+                raise ValueError(
+                    f"round_robin_weights is {list(round_robin_weights)}, but it must have a weight for each of {len(streams)} streams, and a "
+                    "number for one of them"
+                )
+        for other in others:
+            other.shared_metrics.join(self.shared_metrics)
+        actors = max((stream._actors for stream in streams), key=len)
+        native = _native.FlowStream.union([stream._native for stream in streams], deterministic, weights)
+        return LocalIterator(native, f"LocalUnion[{', '.join(map(repr, streams))}]", self.shared_metrics, actors)
+
+    def mermaid(self) -> str:
+        """The graph, for mermaid."""
+        return self._native.show(True)
+
+    def graph(self) -> str:
+        """The graph as text: each operator with the items that it has given."""
+        return self._native.show(False)
+
+    def operators(self) -> list[dict[str, Any]]:
+        """What each operator has given, and for how long it has waited."""
+        found: list[dict[str, Any]] = json.loads(self._native.operators())
+        return found
+
+    def _repr_markdown_(self) -> str:
+        return f"```mermaid\n{self.mermaid()}\n```"
+
+    def step(self, to: str | None = None) -> tuple[str, T | None]:
+        """Pulls once and waits for nothing, for looking into a graph: what came of it, and the item.
+
+        That is ``"item"``, ``"waiting"``, ``"end"``, or ``"stopped"`` where the operator of the name ``to`` has made an item which has not gone on.
+        """
+        kind, item = self._native.step(to)
+        return kind, None if item is None else item[0]
+
+
+def ratio(
+    inserts: LocalIterator[Any], samples: LocalIterator[Any], samples_per_insert: float, min_inserted: int = 1
+) -> LocalIterator[Any]:
+    """Two streams that keep step: so many items of ``samples`` for each of ``inserts``, from ``min_inserted`` of these on."""
+    samples.shared_metrics.join(inserts.shared_metrics)
+    native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted)
+    actors = max(inserts._actors, samples._actors, key=len)
+    return LocalIterator(native, f"ratio[{inserts!r}, {samples!r}]", inserts.shared_metrics, actors)
+
+
+def _seed(seed: int | None) -> int:
+    return random.getrandbits(64) if seed is None else seed % 2**64
+
+
+def _refuse_resources(resources: Any) -> None:
+    if resources:
+        raise ValueError("resources are those of a cluster, and this function is called in a thread of this process")

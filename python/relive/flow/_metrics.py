@@ -1,0 +1,120 @@
+"""Numbers that the functions of a graph share."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+
+class Timer:
+    """How often something was done and how long it took: ``with metrics.timers["learn"]: …``."""
+
+    def __init__(self) -> None:
+        self.count, self.total, self.units = 0, 0.0, 0.0
+        self._since = 0.0
+
+    def __enter__(self) -> Timer:
+        self._since = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.push(time.perf_counter() - self._since)
+
+    def push(self, seconds: float) -> None:
+        """Takes note that it took so long once."""
+        self.count, self.total = self.count + 1, self.total + seconds
+
+    def push_units_processed(self, units: float) -> None:
+        """Takes note that so many units were done in that time."""
+        self.units += units
+
+    @property
+    def mean(self) -> float:
+        """Seconds once takes, on average."""
+        return self.total / self.count if self.count else 0.0
+
+    @property
+    def mean_throughput(self) -> float:
+        """Units per second."""
+        return self.units / self.total if self.total else 0.0
+
+
+class MetricsContext:
+    """Counters, timers and values of a graph, by name."""
+
+    def __init__(self) -> None:
+        self.counters: collections.defaultdict[str, int] = collections.defaultdict(int)
+        self.timers: collections.defaultdict[str, Timer] = collections.defaultdict(Timer)
+        self.info: dict[str, Any] = {}
+        self.current_actor: Any = None
+        """The shard of the item that a function has now; ``None`` if it comes from none."""
+
+    def save(self) -> dict[str, Any]:
+        """Counters and values, for a checkpoint."""
+        return {"counters": dict(self.counters), "info": dict(self.info)}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Goes on from there."""
+        self.counters.clear()
+        self.counters.update(saved["counters"])
+        self.info = dict(saved["info"])
+
+
+class SharedMetrics:
+    """Metrics of a graph, which are those of the other once two graphs are joined."""
+
+    def __init__(self, context: MetricsContext | None = None) -> None:
+        self._context: MetricsContext | SharedMetrics = context or MetricsContext()
+
+    def get(self) -> MetricsContext:
+        """The metrics."""
+        context = self._context
+        while isinstance(context, SharedMetrics):
+            context = context._context
+        return context
+
+    def join(self, other: SharedMetrics) -> None:
+        """Makes both the same, those of ``other``."""
+        if self.get() is other.get():
+            return
+        end = self
+        while isinstance(end._context, SharedMetrics):
+            end = end._context
+        end._context = other
+
+
+_now = threading.local()
+
+
+def get_metrics() -> MetricsContext:
+    """The metrics of the graph whose function is running.
+
+    Raises:
+      ValueError: none is.
+    """
+    context = getattr(_now, "metrics", None)
+    if context is None:
+        raise ValueError("only a function that an operator calls, such as that of for_each(), has metrics")
+    found: MetricsContext = context
+    return found
+
+
+def within(function: Callable[[Any], Any], metrics: SharedMetrics, actors: list[Any]) -> Callable[[Any, int], Any]:
+    """The function, as an operator calls it: with the item, and the number of its shard."""
+
+    def call(item: Any, source: int) -> Any:
+        context = metrics.get()
+        if source >= 0:
+            context.current_actor = actors[source] if source < len(actors) else source
+        outer = getattr(_now, "metrics", None)
+        _now.metrics = context
+        try:
+            return function(item)
+        finally:
+            _now.metrics = outer
+
+    return call

@@ -1,0 +1,139 @@
+"""Streams side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+from relive.flow._local import LocalIterator, _refuse_resources, _seed
+from relive.flow._metrics import SharedMetrics
+from relive.flow._operators import Concurrently, Operator, bound, counted, itself, label
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+On = Literal["threads", "serial", "processes"]
+
+
+class ParallelIterator(Generic[T]):
+    """One stream in each of some shards. What is done here is done in the shards, side by side; a gathering operator makes one stream of them.
+
+    It can be gathered more than once: operators then begin anew, and iterators go on where they are.
+    """
+
+    def __init__(self, make: Callable[[bool], Any], name: str, actors: list[Any]) -> None:
+        # Makes the shards anew; with True such as may work ahead of who pulls.
+        self._make = make
+        self.name = name
+        self._actors = actors
+
+    def __repr__(self) -> str:
+        return f"ParallelIterator[{self.name}]"
+
+    def __iter__(self) -> Iterator[T]:
+        raise TypeError("a ParallelIterator is not iterated over directly: call gather_sync() or gather_async() first")
+
+    def _then(self, operator: Operator, name: str) -> ParallelIterator[Any]:
+        make, actors = self._make, self._actors
+        return ParallelIterator(lambda ahead: make(ahead).then(bound(operator, SharedMetrics(), actors)), self.name + name, actors)
+
+    def transform(self, function: Callable[[Iterator[T]], Iterable[U]]) -> ParallelIterator[U]:
+        """What a function from iterators to iterators makes of each shard's stream."""
+        return self._then(("transform", label("transform", function), function), ".transform()")
+
+    def for_each(self, function: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> ParallelIterator[U]:
+        """What a function makes of each item; see :meth:`LocalIterator.for_each`."""
+        _refuse_resources(resources)
+        if counted("max_concurrency", max_concurrency, 0) != 1:
+            return self.transform(Concurrently(function, max_concurrency))
+        return self._then(("for_each", label("for_each", function), function), ".for_each()")
+
+    def filter(self, keep: Callable[[T], bool]) -> ParallelIterator[T]:
+        """The items for which a function holds."""
+        return self._then(("filter", label("filter", keep), keep), ".filter()")
+
+    def batch(self, size: int) -> ParallelIterator[list[T]]:
+        """Lists of so many items of a shard; its last may be shorter."""
+        return self._then(("batch", counted("size", size)), f".batch({size})")
+
+    def flatten(self) -> ParallelIterator[Any]:
+        """The items of each item."""
+        return self._then(("combine", "flatten", itself), ".flatten()")
+
+    def combine(self, function: Callable[[T], Iterable[U]]) -> ParallelIterator[U]:
+        """All that a function makes of each item, which may be nothing."""
+        return self._then(("combine", label("combine", function), function), ".combine()")
+
+    def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
+        """The items of each shard in another order: each time any of so many is given."""
+        size, number, make = counted("shuffle_buffer_size", shuffle_buffer_size), _seed(seed), self._make
+        shuffled = lambda ahead: make(ahead).local_shuffle(size, number)  # noqa: E731
+        return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
+
+    def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
+        """The items in other shards: number ``j`` of each goes to shard ``j`` modulo their number. ``batch_ms`` has no effect: nothing is asked for
+        item by item here."""
+        count, make = counted("num_partitions", num_partitions), self._make
+        name = f"{self.name}.repartition[num_partitions={count}]"
+        return ParallelIterator(lambda ahead: make(ahead).repartition(count), name, list(range(count)))
+
+    def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
+        """The shards of both."""
+        if not isinstance(other, ParallelIterator):
+            raise TypeError(f"other must be a ParallelIterator, not {type(other).__name__}")
+        mine, theirs = self._make, other._make
+        name = f"ParallelUnion[{self}, {other}]"
+        return ParallelIterator(lambda ahead: mine(ahead).union(theirs(ahead)), name, [*self._actors, *other._actors])
+
+    def select_shards(self, shards_to_keep: Sequence[int]) -> ParallelIterator[T]:
+        """The shards of these numbers."""
+        numbers, make = list(shards_to_keep), self._make
+        wrong = [number for number in numbers if not 0 <= number < self.num_shards()]
+        if wrong:
+            raise ValueError(f"there are the shards 0 to {self.num_shards() - 1}, and no shard {wrong[0]}")
+        kept = [self._actors[number] for number in sorted(set(numbers))]
+        return ParallelIterator(lambda ahead: make(ahead).select(numbers), f"{self.name}.select_shards({len(kept)} total)", kept)
+
+    def num_shards(self) -> int:
+        """How many shards there are."""
+        return len(self._actors)
+
+    def shards(self) -> list[LocalIterator[T]]:
+        """Each shard as a stream."""
+        return [self.get_shard(number) for number in range(self.num_shards())]
+
+    def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator[T]:
+        """A shard as a stream, which works up to ``num_async`` items ahead."""
+        (native,) = self.select_shards([shard_index])._make(False).streams(counted("num_async", num_async))
+        return LocalIterator(native, f"{self.name}.shard[{shard_index}]", actors=self._actors)
+
+    def gather_sync(self) -> LocalIterator[T]:
+        """One item of each shard in turn, in their order. Shards make a round, and the next one once it was taken: what changes in between holds for
+        all of it."""
+        return LocalIterator(self._make(False).gather_sync(), f"{self}.gather_sync()", actors=self._actors)
+
+    def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[T]:
+        """Items of all shards as they come; those of one shard keep their order.
+
+        Args:
+          batch_ms: has no effect: items need no batches on their way here.
+          num_async: how far each shard works ahead. Shards that are processes work ahead as far as their pipe takes it.
+          resubmit: ``"before"``: a shard begins its next item when one is handed out; ``"after"``: when the next one is asked for, so that it sees
+            what was changed meanwhile.
+        """
+        if resubmit not in ("before", "after"):
+            raise ValueError(f"resubmit is {resubmit!r}, but it must be 'before' or 'after'")
+        native = self._make(True).gather_async(counted("num_async", num_async), resubmit == "after")
+        return LocalIterator(native, f"{self}.gather_async()", actors=self._actors)
+
+    def batch_across_shards(self) -> LocalIterator[list[T]]:
+        """Lists of one item of each shard; shards that have ended are left out."""
+        return LocalIterator(self._make(False).batch_across_shards(), f"{self}.batch_across_shards()", actors=self._actors)
+
+    def take(self, n: int) -> list[T]:
+        """The first items of :meth:`gather_sync`, as a list."""
+        return self.gather_sync().take(n)
+
+    def show(self, n: int = 20) -> None:
+        """Prints them."""
+        self.gather_sync().show(n)

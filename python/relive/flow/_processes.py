@@ -1,0 +1,170 @@
+"""Shards that are processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import signal
+import time
+import traceback
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+from relive import _native
+from relive.flow._local import LocalIterator
+from relive.flow._operators import Operator
+from relive.flow._parallel import ParallelIterator
+
+# Items that a shard which may work ahead makes before they are taken, and those that travel together at most.
+_AHEAD, _TOGETHER = 1024, 256
+# How long items wait for others to travel with.
+_TOGETHER_SECONDS = 0.001
+# Time for a process to end by itself.
+_GRACE_SECONDS = 2.0
+
+
+def in_processes(shards: list[Any], name: str) -> ParallelIterator[Any]:
+    """A process for each of these shards, in which the operators run that follow."""
+    return _InProcesses(shards, [], name)
+
+
+class _InProcesses(ParallelIterator[Any]):
+    """Shards that are processes, and what is done there: until they are united or shared out anew, which this process does."""
+
+    def __init__(self, shards: list[Any], operators: list[Operator], name: str) -> None:
+        super().__init__(self._made, name, shards)
+        self._operators = operators
+
+    def _then(self, operator: Operator, name: str) -> ParallelIterator[Any]:
+        return _InProcesses(self._actors, [*self._operators, operator], self.name + name)
+
+    def _made(self, ahead: bool) -> Any:
+        for what in (*self._actors, *self._operators):
+            try:
+                pickle.dumps(what)
+            except Exception as error:
+                raise TypeError(
+                    f"on='processes' sends shards and functions to other processes, which is not possible: {error}; use functions that a module "
+                    "defines at its top, and no lambdas or generators"
+                ) from error
+        remote = [_Remote(shard, self._operators, number, ahead) for number, shard in enumerate(self._actors)]
+        return _native.FlowShards.of("items", remote, True)
+
+
+class _Remote:
+    """The items of a shard that is a process, which begins when they are asked for."""
+
+    def __init__(self, shard: Any, operators: list[Operator], number: int, ahead: bool) -> None:
+        self._work = shard, operators
+        self._number = number
+        self._credit = _AHEAD if ahead else 1
+        self._process: Any = None
+        self._items: Iterator[Any] = iter(())
+
+    def __iter__(self) -> _Remote:
+        return self
+
+    def __next__(self) -> Any:
+        for item in self._items:
+            return item
+        if self._process is None:
+            self._begin()
+        elif self._owed:
+            self._pipe.send(self._owed)
+        kind, content = self._received()
+        if kind == "end":
+            raise StopIteration
+        if kind == "error":
+            error, text = content
+            self._owed = 0
+            error.__cause__ = RemoteTraceback(text)
+            raise error
+        self._owed, self._items = len(content), iter(content)
+        return next(self._items)
+
+    def _begin(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        arguments = (*self._work, theirs)
+        self._process = context.Process(target=_serve, args=arguments, name=f"relive shard {self._number}", daemon=True)
+        self._process.start()
+        theirs.close()
+        self._pipe.send(self._credit)
+        self._owed = 0
+
+    def _received(self) -> Any:
+        try:
+            return self._pipe.recv()
+        except (EOFError, OSError):
+            self._process.join(_GRACE_SECONDS)
+            code = self._process.exitcode
+            how = "" if code is None else f" by signal {-code}" if code < 0 else f" by exit code {code}"
+            raise RuntimeError(f"the process of shard {self._number} has ended{how}") from None
+
+    def __del__(self) -> None:
+        if self._process is None:
+            return
+        self._pipe.close()
+        self._process.join(_GRACE_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+
+
+class RemoteTraceback(Exception):
+    """Where a shard, another process, has failed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n\n{self.text}"
+
+
+def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
+    """What the process of a shard does: it makes as many items as it was asked for."""
+    # Ctrl-C is for the process that pulls, whose end ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stream: LocalIterator[Any] = LocalIterator.of(shard)
+    for operator in operators:
+        stream = stream._then(operator, "")
+    try:
+        _send_items(stream, pipe)
+    except (EOFError, OSError):
+        # Nobody pulls any more.
+        return
+
+
+def _send_items(stream: LocalIterator[Any], pipe: Connection) -> None:
+    credit, items, since = 0, [], 0.0
+    while True:
+        while not credit or pipe.poll():
+            credit += pipe.recv()
+        message: Any = None
+        try:
+            items.append(next(stream))
+            credit -= 1
+        except StopIteration:
+            message = ("end", None)
+        except Exception as error:
+            message = ("error", _told(error))
+        if len(items) == 1:
+            since = time.perf_counter()
+        is_full = not credit or len(items) >= _TOGETHER or time.perf_counter() - since > _TOGETHER_SECONDS
+        if items and (is_full or message):
+            pipe.send(("items", items))
+            items = []
+        if message:
+            pipe.send(message)
+            if message[0] == "end":
+                pipe.recv()
+
+
+def _told(error: Exception) -> tuple[Exception, str]:
+    text = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}"), text
+    return error, text
