@@ -196,7 +196,7 @@ impl<T: 'static> Flow<T> {
         reason = "a flow is turned into an iterator, whose methods are those of iterators"
     )]
     pub fn next(&mut self) -> Option<Result<T>> {
-        self.next_until(None)
+        self.next_until(None, false)
     }
 
     /// [`next`](Self::next), which waits no longer than this.
@@ -204,10 +204,19 @@ impl<T: 'static> Flow<T> {
     /// # Errors
     /// As [`next`](Self::next), and [`ErrorKind::Timeout`]; nothing is lost then.
     pub fn next_within(&mut self, patience: Duration) -> Option<Result<T>> {
-        self.next_until(Instant::now().checked_add(patience))
+        self.next_until(Instant::now().checked_add(patience), true)
     }
 
-    fn next_until(&mut self, until: Option<Instant>) -> Option<Result<T>> {
+    /// [`next`](Self::next), a slice at a time, for callers who look after other things between two slices.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), [`ErrorKind::Deadlock`] included, and [`ErrorKind::Timeout`] at the end of the slice; nothing is lost then.
+    pub fn next_for(&mut self, slice: Duration) -> Option<Result<T>> {
+        self.next_until(Instant::now().checked_add(slice), false)
+    }
+
+    /// The next item; who `shares` the graph with other threads waits for what they do.
+    fn next_until(&mut self, until: Option<Instant>, shares: bool) -> Option<Result<T>> {
         loop {
             let (polled, (waits, again)) = self.poll();
             if let Poll::Ready(item) = polled {
@@ -217,7 +226,7 @@ impl<T: 'static> Flow<T> {
                 // A part of the graph that had nothing was woken by one that was pulled after it.
                 (Waits::ForNothing | Waits::ForOther { .. }, _) if self.signal.take() => {}
                 (Waits::ForNothing, _) => return Some(Err(self.asleep())),
-                (Waits::ForOther { text }, None) => {
+                (Waits::ForOther { text }, _) if !shares => {
                     return Some(Err(FlowError::new(ErrorKind::Deadlock, text)));
                 }
                 (Waits::ForOther { .. } | Waits::Outside, until) => {

@@ -15,9 +15,6 @@ from relive.flow._operators import Concurrently, Operator, bound, counted, itsel
 T = TypeVar("T")
 U = TypeVar("U")
 
-_MAX_LEAD = 1 << 32
-
-
 class LocalIterator(Generic[T]):
     """A stream of items, whose operators run in the thread that pulls at it. Nothing happens before that, and then only what the item needs.
 
@@ -148,8 +145,9 @@ class LocalIterator(Generic[T]):
         for item in self.take(n):
             print(item)
 
-    def duplicate(self, n: int, max_lead: int = _MAX_LEAD) -> list[LocalIterator[T]]:
-        """Copies of the stream, each with all items. None gets further ahead of the others than ``max_lead`` items, which are kept for them."""
+    def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
+        """Copies of the stream, each with all items. None gets further ahead of the others than ``max_lead`` items, which are kept for them; pulling one
+        alone any further is a RuntimeError."""
         if counted("n", n) < 2:
             raise ValueError(f"n is {n}, but a stream is duplicated at least 2 times")
         copies = self._native.copies(n, counted("max_lead", max_lead))

@@ -78,7 +78,7 @@ class _Remote:
         if kind == "error":
             error, text = content
             self._owed = 0
-            error.__cause__ = RemoteTraceback(text)
+            error.__cause__ = RemoteTraceback(f"in the process of shard {self._number}:\n{text}")
             raise error
         self._owed, self._items = len(content), iter(content)
         return next(self._items)

@@ -2,36 +2,29 @@
 
 use std::task::Poll;
 
-use pyo3::exceptions::PyStopIteration;
-use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyIterator;
 use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
 
 use super::Item;
 use super::raise::Failed;
 
-/// The items of an iterator.
+/// The items of an iterable.
 struct Items {
     iterable: Py<PyAny>,
     /// None before the first pull.
-    iterator: Option<Py<PyAny>>,
+    iterator: Option<Py<PyIterator>>,
 }
 
 impl Items {
     fn next(&mut self) -> PyResult<Option<Item>> {
         Python::attach(|py| {
             let iterator = match &self.iterator {
-                Some(iterator) => iterator.bind(py).clone(),
-                None => {
-                    let begun = self.iterable.bind(py).call_method0(intern!(py, "__iter__"))?;
-                    self.iterator.insert(begun.unbind()).bind(py).clone()
-                }
+                Some(iterator) => iterator.clone_ref(py),
+                None => self.iterator.insert(self.iterable.bind(py).try_iter()?.unbind()).clone_ref(py),
             };
-            match iterator.call_method0(intern!(py, "__next__")) {
-                Ok(item) => Ok(Some(Item(item.unbind()))),
-                Err(error) if error.is_instance_of::<PyStopIteration>(py) => Ok(None),
-                Err(error) => Err(error),
-            }
+            let item = iterator.into_bound(py).next();
+            item.map(|item| item.map(|item| Item(item.unbind()))).transpose()
         })
     }
 }

@@ -1,6 +1,7 @@
 //! A flow of objects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -38,11 +39,7 @@ impl Stream {
     }
 
     /// Pulls at the flow without the interpreter, which functions of the graph may take in other threads.
-    fn pull<T: Send>(
-        &self,
-        py: Python<'_>,
-        pull: impl FnOnce(&mut Flow<Item>) -> T + Send,
-    ) -> PyResult<T> {
+    fn pull<T: Send>(&self, py: Python<'_>, pull: impl FnOnce(&mut Flow<Item>) -> T + Send) -> PyResult<T> {
         let mut flow = self.taken()?;
         let (flow, pulled) = py.detach(move || {
             let pulled = pull(&mut flow);
@@ -73,7 +70,11 @@ impl Stream {
         let mut left = timeout.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         loop {
             let slice = left.map_or(SLICE, |left| left.min(SLICE));
-            match self.pull(py, |flow| flow.next_within(slice))? {
+            let next = self.pull(py, |flow| match timeout {
+                Some(_) => flow.next_within(slice),
+                None => flow.next_for(slice),
+            });
+            match next? {
                 None => {
                     self.is_over.store(true, Ordering::Relaxed);
                     return Ok(None);
@@ -154,6 +155,24 @@ impl Stream {
     /// What each operator has given and waits for, as JSON.
     fn operators(&self) -> String {
         self.monitor.to_json()
+    }
+}
+
+/// How long the end of shards is waited for when a stream is dropped.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Drop for Stream {
+    /// Ends the shards, without the interpreter, which they may need for what they are doing. One that does not end is left to itself.
+    fn drop(&mut self) {
+        let Some(flow) = self.flow.get_mut().take() else { return };
+        let (done, is_done) = sync_channel(1);
+        let end = move || {
+            drop(flow);
+            // Nobody listens any more if it took long.
+            let _ = done.send(());
+        };
+        let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end).is_ok();
+        Python::try_attach(|py| py.detach(move || started.then(|| is_done.recv_timeout(GRACE))));
     }
 }
 

@@ -1,0 +1,371 @@
+"""Dataflow of Python's objects: ``relive.flow``."""
+
+from __future__ import annotations
+
+import collections
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from relive import flow
+from relive.flow import LocalIterator
+
+# What threads and one thread give alike.
+HERE = pytest.mark.parametrize("on", ["threads", "serial"])
+EVERYWHERE = pytest.mark.parametrize("on", ["threads", "serial", "processes"])
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def is_multiple_of_four(x: int) -> bool:
+    return x % 4 == 0
+
+
+def twice(x: Any) -> list[Any]:
+    return [x, x]
+
+
+def fails_at_five(x: int) -> int:
+    if x == 5:
+        raise LookupError("five")
+    return x
+
+
+def kills_itself_at_five(x: int) -> int:
+    if x == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def pid(_: Any) -> int:
+    return os.getpid()
+
+
+def local(*items: Any) -> LocalIterator[Any]:
+    return LocalIterator.of(items)
+
+
+@EVERYWHERE
+def test_what_was_seen_of_ray(on: Any) -> None:
+    pair = [[0, 1, 2, 3], [0, 1]]
+    assert list(flow.from_iterators(pair, on=on).gather_sync()) == [0, 0, 1, 1, 2, 3]
+    assert list(flow.from_iterators(pair, on=on).batch_across_shards()) == [[0, 0], [1, 1], [2], [3]]
+    numbers = flow.from_range(10, num_shards=2, on=on).for_each(double).filter(is_multiple_of_four).batch(2)
+    assert list(numbers.gather_sync()) == [[0, 4], [12, 16], [8]]
+    letters = flow.from_items(list("abc"), num_shards=1, on=on).union(flow.from_items(["x"], num_shards=1, on=on))
+    assert list(letters.gather_sync()) == ["a", "x", "b", "c"]
+
+
+def test_unions_are_those_of_ray() -> None:
+    assert list(local(1, 2, 3).union(local(4, 5, 6), deterministic=True)) == [1, 4, 2, 5, 3, 6]
+    ones, twos, threes = [1] * 3, [2] * 3, [3] * 3
+    weighted = [([2, 1], [ones, twos], [1, 1, 2, 1, 2, 2]), ([1, "*"], [ones, twos], [1, 2, 2, 2, 1, 1]),
+                ([3, 1, 2], [ones, twos, threes], [1, 1, 1, 2, 3, 3, 2, 3, 2]),
+                ([1, 1, "*"], [ones, twos, threes], [1, 2, 3, 3, 3, 1, 2, 1, 2])]
+    for weights, (first, *others), expected in weighted:
+        assert list(local(*first).union(*(local(*other) for other in others), round_robin_weights=weights)) == expected
+    one, other = local(0, 1, 2, 3).duplicate(2)
+    assert list(one.union(other, deterministic=True)) == [0, 0, 1, 1, 2, 2, 3, 3]
+    one, other = local(0, 1, 2, 3, 4).duplicate(2)
+    assert list(one.union(other.batch(2))) == [0, [0, 1], 1, 2, [2, 3], 3, 4, [4]]
+
+
+@EVERYWHERE
+def test_operators_of_shards(on: Any) -> None:
+    shards = flow.from_range(6, num_shards=2, on=on)
+    assert shards.combine(twice).gather_sync().take(4) == [0, 3, 0, 3]
+    assert sorted(shards.batch(2).flatten().gather_async()) == list(range(6))
+    assert sorted(shards.local_shuffle(3, seed=1).gather_sync()) == list(range(6))
+    assert list(shards.local_shuffle(3, seed=1).gather_sync()) == list(shards.local_shuffle(3, seed=1).gather_sync())
+    assert list(shards.local_shuffle(1).gather_sync()) == list(shards.gather_sync())
+    assert shards.select_shards([1]).take(9) == [3, 4, 5]
+    assert [shard.take(9) for shard in shards.shards()] == [[0, 1, 2], [3, 4, 5]]
+    assert shards.get_shard(1).take(2) == [3, 4] and shards.num_shards() == 2
+    again = shards.repartition(3)
+    assert again.num_shards() == 3 and sorted(again.gather_async()) == list(range(6))
+    assert sorted(shards.for_each(double, max_concurrency=2).gather_sync()) == [0, 2, 4, 6, 8, 10]
+
+
+def every_other(items: Iterator[int]) -> Iterator[int]:
+    for number, item in enumerate(items):
+        if number % 2 == 0:
+            yield item
+
+
+@EVERYWHERE
+def test_a_stream_is_transformed_as_an_iterator(on: Any) -> None:
+    assert list(flow.from_range(8, num_shards=2, on=on).transform(every_other).gather_sync()) == [0, 4, 2, 6]
+
+
+def test_operators_of_streams() -> None:
+    assert list(LocalIterator.of(range(6)).for_each(double).filter(is_multiple_of_four)) == [0, 4, 8]
+    assert list(LocalIterator.of(range(5)).batch(2).flatten()) == list(range(5))
+    assert list(LocalIterator.of(range(3)).combine(twice)) == [0, 0, 1, 1, 2, 2]
+    assert list(LocalIterator.of(range(5)).window(3, 2)) == [[0, 1, 2], [2, 3, 4]]
+    assert list(LocalIterator.of(range(5)).prefetch(2)) == list(range(5))
+    assert sorted(LocalIterator.of(range(9)).shuffle(4, seed=3)) == list(range(9))
+    assert sorted(LocalIterator.of(range(9)).for_each(double, max_concurrency=3)) == [2 * x for x in range(9)]
+    assert LocalIterator.of(range(5)).take(2) == [0, 1]
+    assert list(local(None, 0)) == [None, 0]
+
+
+def test_an_iterator_has_ended_for_good() -> None:
+    items = local(1)
+    assert next(items) == 1
+    assert [next(items, None), next(items, None)] == [None, None]
+    assert items.step() == ("end", None)
+
+
+@HERE
+def test_iterating_twice_goes_on_with_the_same_items(on: Any) -> None:
+    shards = flow.from_iterators([iter(range(10))], on=on).for_each(double)
+    assert (shards.take(3), shards.take(2)) == ([0, 2, 4], [6, 8]) or on == "threads"
+    lists = flow.from_items(range(4), num_shards=1, on=on)
+    assert (lists.take(2), lists.take(2)) == ([0, 1], [0, 1])
+
+
+@EVERYWHERE
+def test_items_are_repeated(on: Any) -> None:
+    assert flow.from_items([1, 2], num_shards=2, repeat=True, on=on).take(6) == [1, 2] * 3
+
+
+def test_an_iterator_cannot_be_repeated() -> None:
+    with pytest.raises(ValueError, match="repeat=True needs a list, or a function"):
+        flow.from_iterators([iter([1])], repeat=True, on="serial").take(3)
+
+
+def test_show_prints(capsys: Any) -> None:
+    flow.from_range(3, num_shards=1).show(2)
+    LocalIterator.of("xy").show()
+    assert capsys.readouterr().out.split() == ["0", "1", "x", "y"]
+
+
+class Counter(flow.ParallelIteratorWorker):
+    """A shard with a state that others change."""
+
+    def __init__(self, step: int) -> None:
+        self.step, self.at = step, 0
+        super().__init__(self.items, False)
+
+    def items(self) -> Iterator[int]:
+        while True:
+            self.at += self.step
+            yield self.at
+
+
+@HERE
+def test_messages_between_rounds_hold_for_the_next_round(on: Any) -> None:
+    counters = [Counter(1), Counter(10)]
+    items = flow.from_actors(counters, on=on).gather_sync().zip_with_source_actor()
+    seen = []
+    for counter, item in items:
+        seen.append(item)
+        if len(seen) == 4:
+            for each in counters:
+                each.step = 100
+        if len(seen) == 6:
+            break
+        assert counter is counters[(len(seen) - 1) % 2]
+    assert seen == [1, 10, 2, 20, 102, 120]
+
+
+@HERE
+@pytest.mark.parametrize(("resubmit", "expected"), [("after", [1, 2, 102]), ("before", [1, 2, 3, 103])])
+def test_when_a_shard_begins_its_next_item_can_be_chosen(on: Any, resubmit: Any, expected: list[int]) -> None:
+    counter = Counter(1)
+    items = flow.from_actors([counter], on=on).gather_async(resubmit=resubmit)
+    seen = [next(items), next(items)]
+    if resubmit == "before" and on == "threads":
+        # The shard makes the third meanwhile.
+        while counter.at < 3:
+            threading.Event().wait(0.001)
+        counter.step = 100
+        assert [*seen, next(items), next(items)] == expected
+    elif resubmit == "after":
+        counter.step = 100
+        assert [*seen, next(items)] == expected
+
+
+def test_metrics_are_those_of_the_graph() -> None:
+    def count(x: int) -> int:
+        metrics = LocalIterator.get_metrics()
+        metrics.counters["seen"] += 1
+        with metrics.timers["count"]:
+            metrics.info["last"] = x
+        return x
+
+    one, other = LocalIterator.of(range(3)).for_each(count), LocalIterator.of(range(4)).for_each(count)
+    alone = LocalIterator.of(range(2)).for_each(count)
+    joined = one.union(other, deterministic=True)
+    assert len(list(joined)) == 7 and len(list(alone)) == 2
+    metrics = joined.shared_metrics.get()
+    assert metrics.counters["seen"] == 7 and metrics.info["last"] == 3 and metrics.timers["count"].count == 7
+    assert one.shared_metrics.get() is other.shared_metrics.get() is metrics
+    assert alone.shared_metrics.get().counters["seen"] == 2
+    saved = metrics.save()
+    metrics.restore({"counters": {"seen": 1}, "info": {}})
+    assert metrics.counters["seen"] == 1 and saved["counters"] == {"seen": 7}
+    with pytest.raises(ValueError, match="only a function that an operator calls"):
+        flow.get_metrics()
+
+
+@HERE
+def test_functions_behind_the_gathering_know_the_shard_of_their_item(on: Any) -> None:
+    counters = [Counter(1), Counter(10)]
+
+    def whose(_: int) -> Any:
+        return flow.get_metrics().current_actor
+
+    assert flow.from_actors(counters, on=on).gather_sync().for_each(whose).take(4) == counters * 2
+
+
+def test_two_streams_keep_step() -> None:
+    joined = flow.ratio(LocalIterator.of(["i"] * 10), LocalIterator.of(["s"] * 40), samples_per_insert=3, min_inserted=2)
+    seen = "".join(joined.take(20))
+    assert seen.startswith("ii") and collections.Counter(seen)["s"] == 3 * collections.Counter(seen)["i"] or abs(
+        seen.count("s") - 3 * (seen.count("i") - 1)
+    ) <= 6
+
+
+@EVERYWHERE
+def test_exceptions_come_with_their_traceback_and_place_and_the_stream_goes_on(on: Any) -> None:
+    items = flow.from_range(8, num_shards=1, on=on).for_each(fails_at_five).gather_sync()
+    assert items.take(5) == [0, 1, 2, 3, 4]
+    with pytest.raises(LookupError, match="five") as caught:
+        next(items)
+    text = "".join(traceback.format_exception(caught.value))
+    assert "fails_at_five" in text and "of shard 0" in text
+    assert list(items) == [6, 7]
+
+
+def test_errors_of_streams_name_the_item() -> None:
+    items = LocalIterator.of(range(8)).for_each(fails_at_five).batch(3)
+    assert next(items) == [0, 1, 2]
+    with pytest.raises(LookupError) as caught:
+        next(items)
+    if hasattr(caught.value, "__notes__"):
+        assert caught.value.__notes__ == ["for_each(fails_at_five) failed at item 5: LookupError: five"]
+
+
+def test_a_shard_whose_process_is_killed_is_told() -> None:
+    items = flow.from_range(8, num_shards=1, on="processes").for_each(kills_itself_at_five).gather_sync()
+    assert items.take(5) == [0, 1, 2, 3, 4]
+    with pytest.raises(RuntimeError, match="the process of shard 0 has ended by signal 9"):
+        next(items)
+
+
+def test_shards_are_other_processes_and_end_with_their_stream() -> None:
+    import multiprocessing
+
+    items = flow.from_range(100, num_shards=2, on="processes").for_each(pid).gather_async()
+    seen = {next(items) for _ in range(100)}
+    assert len(seen) == 2 and os.getpid() not in seen
+    del items
+    for child in multiprocessing.active_children():
+        child.join(30)
+        assert child.exitcode == 0
+
+
+def test_what_cannot_go_to_another_process_is_refused() -> None:
+    with pytest.raises(TypeError, match="on='processes' sends shards and functions to other processes"):
+        flow.from_range(8, on="processes").for_each(lambda x: x).gather_sync()
+    with pytest.raises(TypeError, match="on='processes' sends shards and functions to other processes"):
+        flow.from_iterators([(x for x in [1])], on="processes").gather_sync()
+
+
+def test_an_item_is_waited_for_as_long_as_one_likes() -> None:
+    gate = threading.Event()
+
+    def waits() -> Iterator[int]:
+        yield 1
+        gate.wait()
+        yield 2
+
+    items = flow.from_iterators([waits]).gather_async()
+    assert items.next(timeout=60) == 1
+    with pytest.raises(TimeoutError):
+        items.next(timeout=0.02)
+    gate.set()
+    assert items.next(timeout=60) == 2
+    with pytest.raises(StopIteration):
+        items.next()
+
+
+def test_a_graph_is_shown_and_stepped_through() -> None:
+    items = LocalIterator.of(range(4)).for_each(double).batch(2)
+    assert items.step(to="for_each(double)") == ("stopped", None)
+    assert "for_each(double)" in items.graph() and "-->" in items.mermaid() and "mermaid" in items._repr_markdown_()
+    assert items.step() == ("item", [0, 2])
+    assert [operator["name"] for operator in items.operators()][-1] == "batch(2)"
+    assert list(items) == [[4, 6]] and items.step() == ("end", None)
+    with pytest.raises(ValueError, match="the graph has no operator"):
+        LocalIterator.of([1]).step(to="learn")
+
+
+def test_names_say_what_was_built() -> None:
+    shards = flow.from_range(4, num_shards=2).for_each(double).batch(2)
+    assert repr(shards) == "ParallelIterator[from_range[4, shards=2].for_each().batch(2)]"
+    assert repr(flow.from_items([1], num_shards=1, repeat=True)) == "ParallelIterator[from_items[int, 1, shards=1, repeat=True]]"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "text"),
+    [
+        (lambda: iter(flow.from_range(3)), TypeError, r"call gather_sync\(\) or gather_async\(\) first"),
+        (lambda: flow.from_range(3).batch(0), ValueError, "size is 0, but it must be a whole number of at least 1"),
+        (lambda: flow.from_range(3, num_shards=0), ValueError, "num_shards is 0"),
+        (lambda: flow.from_range(3).select_shards([2]), ValueError, "there are the shards 0 to 1, and no shard 2"),
+        (lambda: flow.from_range(3).union(3), TypeError, "other must be a ParallelIterator, not int"),
+        (lambda: flow.from_range(3, on="rays"), ValueError, "on is 'rays', but it must be"),
+        (lambda: flow.from_range(3).gather_async(resubmit="never"), ValueError, "resubmit is 'never'"),
+        (lambda: local(1).duplicate(1), ValueError, "at least 2 times"),
+        (lambda: local(1).union(local(2), round_robin_weights=["*", "*"]), ValueError, "a number for one of them"),
+        (lambda: local(1).union([2]), TypeError, "union takes LocalIterators"),
+        (lambda: local(1).for_each(double, resources={"num_gpus": 1}), ValueError, "resources are those of a cluster"),
+        (lambda: next(local(1).zip_with_source_actor()), ValueError, "the item comes from no shard"),
+        (lambda: list(LocalIterator.of(3)), TypeError, "'int'"),
+        (lambda: list(local(1).combine(double)), TypeError, "not iterable"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        wrong()
+
+
+def test_a_copy_alone_gets_no_further_ahead_than_it_may() -> None:
+    one, other = local(0, 1, 2).duplicate(2)
+    assert next(one) == 0
+    with pytest.raises(RuntimeError, match="copy"):
+        next(one)
+    assert next(other) == 0 and next(one) == 1
+
+
+def test_an_iterator_that_is_part_of_another_is_used_no_more() -> None:
+    items = local(1, 2)
+    items.for_each(double)
+    with pytest.raises(ValueError, match=r"part of another one already.*duplicate\(\) makes several"):
+        next(items)
+
+
+@HERE
+def test_many_shards_of_which_one_is_slow_do_not_starve(on: Any) -> None:
+    gate = threading.Event()
+
+    def slow() -> Iterator[str]:
+        gate.wait()
+        yield "slow"
+
+    if on == "serial":
+        gate.set()
+    shards: list[Any] = [slow, *(["fast"] * 10 for _ in range(31))]
+    items = flow.from_iterators(shards, on=on).gather_async()
+    seen = items.take(310)
+    gate.set()
+    assert collections.Counter([*seen, *items]) == {"fast": 310, "slow": 1}
