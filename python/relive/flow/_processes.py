@@ -74,12 +74,11 @@ class _Remote:
             self._pipe.send(self._owed)
         kind, content = self._received()
         if kind == "end":
+            self._end()
             raise StopIteration
         if kind == "error":
-            error, text = content
             self._owed = 0
-            error.__cause__ = RemoteTraceback(f"in the process of shard {self._number}:\n{text}")
-            raise error
+            raise _with_cause(content, self._number)
         self._owed, self._items = len(content), iter(content)
         return next(self._items)
 
@@ -103,12 +102,20 @@ class _Remote:
             raise RuntimeError(f"the process of shard {self._number} has ended{how}") from None
 
     def __del__(self) -> None:
-        if self._process is None:
-            return
+        if self._process is not None:
+            self._end()
+
+    def _end(self) -> None:
         self._pipe.close()
         self._process.join(_GRACE_SECONDS)
         if self._process.is_alive():
             self._process.kill()
+
+
+def _with_cause(told: tuple[Exception, str], number: int) -> Exception:
+    error, text = told
+    error.__cause__ = RemoteTraceback(f"in the process of shard {number}:\n{text}")
+    return error
 
 
 class RemoteTraceback(Exception):
