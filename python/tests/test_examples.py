@@ -12,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
-DOCUMENTS = ["coming-from.md", "migrating-from-reverb.md", "python.md"]
+DOCUMENTS = ["coming-from.md", "flow.md", "migrating-from-reverb.md", "python-agents.md", "python.md"]
 
 # A slow machine with other work on it; each takes seconds, the training loop a minute or two.
 TIMEOUT_S = 600
@@ -21,12 +21,13 @@ TIMEOUT_S = 600
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 60)
 
 
-def run(arguments: list[str], **extra_environment: str) -> str:
+def run(arguments: list[str], folder: pathlib.Path = ROOT, **extra_environment: str) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
+        cwd=folder,
         env={**os.environ, **extra_environment},
         check=False,
     )
@@ -63,7 +64,7 @@ def test_snippets(document: str, tmp_path: pathlib.Path) -> None:
     script.write_text(program)
     # The stand-in of the module name `reverb`, for the snippets that use it.
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "python" / "relive-as-reverb")]))
-    run(["-W", "error", str(script)], PYTHONPATH=path, RELIVE_DOCUMENT_FOLDER=str(tmp_path))
+    run(["-W", "error", str(script)], tmp_path, PYTHONPATH=path, RELIVE_DOCUMENT_FOLDER=str(tmp_path))
 
 
 def test_snippets_are_cut_out_of_documents() -> None:

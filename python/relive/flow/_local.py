@@ -188,11 +188,11 @@ class LocalIterator(Generic[T]):
 
     def mermaid(self) -> str:
         """The graph, for mermaid."""
-        return self._native.show(True)
+        return str(self._native.show(True))
 
     def graph(self) -> str:
         """The graph as text: each operator with the items that it has given."""
-        return self._native.show(False)
+        return str(self._native.show(False))
 
     def operators(self) -> list[dict[str, Any]]:
         """What each operator has given, and for how long it has waited."""

@@ -60,6 +60,8 @@ class _Remote:
         self._number = number
         self._credit = _AHEAD if ahead else 1
         self._process: Any = None
+        # Items that were taken and not asked for anew.
+        self._owed = 0
         self._items: Iterator[Any] = iter(())
 
     def __iter__(self) -> _Remote:
@@ -90,7 +92,6 @@ class _Remote:
         self._process.start()
         theirs.close()
         self._pipe.send(self._credit)
-        self._owed = 0
 
     def _received(self) -> Any:
         try:
