@@ -43,6 +43,10 @@ def ray_session():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
+    import on_iterators
+
+    # The actors get the functions themselves: they cannot import this file.
+    ray.cloudpickle.register_pickle_by_value(on_iterators)
     ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 
+import on_iterators
 import programs
 
 
 def test_random_program(seed, ray_session, relive_flow):
-    import on_ray
+    from ray.util import iter as ray_iterators
+    from relive import flow
 
     program = programs.program(seed)
-    expected = on_ray.run(program)
-    for executor, items in relive_flow[seed].items():
+    expected = on_iterators.run(program, ray_iterators)
+    ours = {**relive_flow[seed], "Python": on_iterators.run(program, flow)}
+    for executor, items in ours.items():
         found, wanted = (_comparable(program, items) for items in (items, expected))
         assert found == wanted, f"on {executor}, seed {seed}: {json.dumps(program)}"
 

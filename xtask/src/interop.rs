@@ -26,7 +26,7 @@ enum Suite {
     Wire,
     /// Programs that import `reverb`, on dm-reverb and on the stand-in
     Programs,
-    /// Random dataflows, on Ray's iterators and on relive-flow
+    /// Random dataflows, on Ray's iterators, on relive-flow and on the package's `relive.flow`
     Flow,
 }
 
@@ -58,6 +58,7 @@ fn wire(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
 
 fn flow(root: &Path, python: &Path, arguments: &[String]) -> Result<()> {
     let program = binary::build(root, "relive-interop", "relive-flow-programs", Profile::Dev)?;
+    wheel::install(root, python, Profile::Dev)?;
     let mut command = Command::new(python);
     command.current_dir(root.join("interop/flow")).args(["-m", "pytest"]);
     command.arg(format!("--relive-flow={}", program.display()));
