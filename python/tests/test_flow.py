@@ -319,7 +319,7 @@ def test_names_say_what_was_built() -> None:
     ("wrong", "kind", "text"),
     [
         (lambda: iter(flow.from_range(3)), TypeError, r"call gather_sync\(\) or gather_async\(\) first"),
-        (lambda: flow.from_range(3).batch(0), ValueError, "size is 0, but it must be a whole number of at least 1"),
+        (lambda: flow.from_range(3).batch(0), ValueError, "n is 0, but it must be a whole number of at least 1"),
         (lambda: flow.from_range(3, num_shards=0), ValueError, "num_shards is 0"),
         (lambda: flow.from_range(3).select_shards([2]), ValueError, "there are the shards 0 to 1, and no shard 2"),
         (lambda: flow.from_range(3).union(3), TypeError, "other must be a ParallelIterator, not int"),

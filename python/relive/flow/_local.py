@@ -65,33 +65,33 @@ class LocalIterator(Generic[T]):
         operator = bound(operator, self.shared_metrics, self._actors)
         return LocalIterator(self._native.then(operator), self.name + name, self.shared_metrics, self._actors)
 
-    def transform(self, function: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
+    def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
         """What a function from iterators to iterators makes of the stream."""
-        return self._then(("transform", label("transform", function), function), ".transform()")
+        return self._then(("transform", label("transform", fn), fn), ".transform()")
 
-    def for_each(self, function: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:
+    def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:
         """What a function makes of each item. With a ``max_concurrency`` of more than one, threads call it for so many items at a time, and what it
         gives comes as it is done; 0: for any number."""
         _refuse_resources(resources)
         if counted("max_concurrency", max_concurrency, 0) != 1:
-            return self.transform(Concurrently(function, max_concurrency))
-        return self._then(("for_each", label("for_each", function), function), ".for_each()")
+            return self.transform(Concurrently(fn, max_concurrency))
+        return self._then(("for_each", label("for_each", fn), fn), ".for_each()")
 
-    def filter(self, keep: Callable[[T], bool]) -> LocalIterator[T]:
+    def filter(self, filter_fn: Callable[[T], bool]) -> LocalIterator[T]:
         """The items for which a function holds."""
-        return self._then(("filter", label("filter", keep), keep), ".filter()")
+        return self._then(("filter", label("filter", filter_fn), filter_fn), ".filter()")
 
-    def batch(self, size: int) -> LocalIterator[list[T]]:
+    def batch(self, n: int) -> LocalIterator[list[T]]:
         """Lists of so many items; the last may be shorter."""
-        return self._then(("batch", counted("size", size)), f".batch({size})")
+        return self._then(("batch", counted("n", n)), f".batch({n})")
 
     def flatten(self) -> LocalIterator[Any]:
         """The items of each item."""
         return self._then(("combine", "flatten", itself), ".flatten()")
 
-    def combine(self, function: Callable[[T], Iterable[U]]) -> LocalIterator[U]:
+    def combine(self, fn: Callable[[T], Iterable[U]]) -> LocalIterator[U]:
         """All that a function makes of each item, which may be nothing."""
-        return self._then(("combine", label("combine", function), function), ".combine()")
+        return self._then(("combine", label("combine", fn), fn), ".combine()")
 
     def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator[T]:
         """The items in another order: each time any of so many is given."""

@@ -37,32 +37,32 @@ class ParallelIterator(Generic[T]):
         make, actors = self._make, self._actors
         return ParallelIterator(lambda ahead: make(ahead).then(bound(operator, SharedMetrics(), actors)), self.name + name, actors)
 
-    def transform(self, function: Callable[[Iterator[T]], Iterable[U]]) -> ParallelIterator[U]:
+    def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> ParallelIterator[U]:
         """What a function from iterators to iterators makes of each shard's stream."""
-        return self._then(("transform", label("transform", function), function), ".transform()")
+        return self._then(("transform", label("transform", fn), fn), ".transform()")
 
-    def for_each(self, function: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> ParallelIterator[U]:
+    def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> ParallelIterator[U]:
         """What a function makes of each item; see :meth:`LocalIterator.for_each`."""
         _refuse_resources(resources)
         if counted("max_concurrency", max_concurrency, 0) != 1:
-            return self.transform(Concurrently(function, max_concurrency))
-        return self._then(("for_each", label("for_each", function), function), ".for_each()")
+            return self.transform(Concurrently(fn, max_concurrency))
+        return self._then(("for_each", label("for_each", fn), fn), ".for_each()")
 
-    def filter(self, keep: Callable[[T], bool]) -> ParallelIterator[T]:
+    def filter(self, filter_fn: Callable[[T], bool]) -> ParallelIterator[T]:
         """The items for which a function holds."""
-        return self._then(("filter", label("filter", keep), keep), ".filter()")
+        return self._then(("filter", label("filter", filter_fn), filter_fn), ".filter()")
 
-    def batch(self, size: int) -> ParallelIterator[list[T]]:
+    def batch(self, n: int) -> ParallelIterator[list[T]]:
         """Lists of so many items of a shard; its last may be shorter."""
-        return self._then(("batch", counted("size", size)), f".batch({size})")
+        return self._then(("batch", counted("n", n)), f".batch({n})")
 
     def flatten(self) -> ParallelIterator[Any]:
         """The items of each item."""
         return self._then(("combine", "flatten", itself), ".flatten()")
 
-    def combine(self, function: Callable[[T], Iterable[U]]) -> ParallelIterator[U]:
+    def combine(self, fn: Callable[[T], Iterable[U]]) -> ParallelIterator[U]:
         """All that a function makes of each item, which may be nothing."""
-        return self._then(("combine", label("combine", function), function), ".combine()")
+        return self._then(("combine", label("combine", fn), fn), ".combine()")
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
         """The items of each shard in another order: each time any of so many is given."""
