@@ -3,7 +3,8 @@
     cargo build --release -p relive-cli
     python benches/agents/compare.py --rounds 5
 
-Makes itself a Python with the peers in `target/agents-peers` at first. Each round runs every case with every contender in turn, in
+Makes itself a Python with the peers in `target/agents-peers` at first. Where the package is installed there, too (`pip install ./python`), the
+agents of `examples/python/agents` take part. Each round runs every case with every contender in turn, in
 fresh processes; figures are medians of steps per second of whole runs, learning included. On a machine that others use, too, look at the
 second figure: steps per second of processor time.
 """
@@ -104,11 +105,14 @@ def main() -> None:
     options = parser.parse_args()
     python = prepared(options.python)
     print(machine())
+    has_relive = subprocess.run([str(python), "-c", "import relive"], capture_output=True, check=False).returncode == 0
     for case in (case for case in CASES if re.search(options.only, case.name)):
         contenders = {"Relive": lambda case=case: ours(case, options.binary)}
         for threads in options.threads:
-            name = f"Stable-Baselines3, {threads} thread{'s'[:threads - 1]}"
-            contenders[name] = lambda case=case, threads=threads: peer("sb3.py", case, python, threads)
+            with_threads = f"{threads} thread{'s'[:threads - 1]}"
+            scripts = {"Stable-Baselines3": "sb3.py"} | ({"Relive's agent in PyTorch": "own.py"} if has_relive else {})
+            for name, script in scripts.items():
+                contenders[f"{name}, {with_threads}"] = lambda case=case, script=script, threads=threads: peer(script, case, python, threads)
         if case.agent == "ppo":
             contenders["CleanRL, 1 thread"] = lambda case=case: peer("cleanrl_ppo.py", case, python, 1)
         measure(case, contenders, options.rounds)
