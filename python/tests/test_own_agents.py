@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import pickle
 import traceback
+import xml.etree.ElementTree
 from typing import Any
 
 import numpy as np
@@ -191,6 +193,32 @@ def test_policies_are_saved_and_loaded_with_their_agent(tmp_path: pathlib.Path) 
     assert [loaded(observation) for _ in range(5)] == [result.policy(observation) for _ in range(5)]
     with pytest.raises(ValueError, match="Agent"):
         rl.Policy.load(tmp_path / "policy.safetensors")
+
+
+def test_policies_of_own_agents_are_pickled_with_their_agent() -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=100)
+    copy = pickle.loads(pickle.dumps(result)).policy
+    observation = np.zeros((10, 5), np.float32)
+    assert [copy(observation) for _ in range(5)] == [result.policy(observation) for _ in range(5)]
+
+
+def test_a_result_goes_on_with_its_run(tmp_path: pathlib.Path) -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=100)
+    assert result.resume(steps=400).env_steps >= 400
+    whole = rl.run(Agent(TRANSITIONS), "catch/0", steps=400, checkpoint_dir=tmp_path / "other", checkpoint_every=100)
+    assert result.resume(steps=400).policy.to_bytes() == whole.policy.to_bytes()
+    with pytest.raises(ValueError, match="the run was not saved: give it a checkpoint_dir"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=100).resume(steps=200)
+
+
+def test_a_result_is_plotted(tmp_path: pathlib.Path) -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=300, evaluate_every=100, evaluation_episodes=2)
+    result.plot().save(tmp_path / "curve.svg")
+    picture = (tmp_path / "curve.svg").read_text()
+    assert xml.etree.ElementTree.fromstring(picture).tag.endswith("svg") and picture.count("<polyline") == 2
+    assert "steps in the environment" in result.plot()._repr_svg_()
+    nothing = rl.run(Agent(TRANSITIONS), "catch/0", steps=5).plot()
+    assert xml.etree.ElementTree.fromstring(nothing.svg).tag.endswith("svg")
 
 
 def test_environments_of_python_serve_own_agents() -> None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from relive.rl import contracts, loggers
 from relive.rl._run import run
-from relive.rl._training import EpisodeLog, TrainingResult
+from relive.rl._episodes import EpisodeLog
+from relive.rl._training import TrainingResult
 from relive.rl.agents import (
     APPO,
     BC,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -93,6 +94,7 @@ def run(
         observation or a reward that is NaN or infinite; arrays of a policy of another shape or data type.
       Exception: whatever the environment, the agent, a logger or ``progress`` raises.
     """
+    options = {name: value for name, value in locals().items() if name not in ("agent", "env", "steps", "loggers")}
     steps = _steps(steps, learner_steps, data)
     seed, actors = count("seed", seed), _actors(on, actors)
     if learner_steps is not None:
@@ -134,7 +136,9 @@ def run(
             line.close()
         for logger in loggers:
             logger.close()
-    return TrainingResult.of(Policy(result["policy"]), result)
+    own = None if hasattr(agent, "_for_extension") else agent
+    again = functools.partial(run, agent, env, **options) if checkpoint_dir is not None else None
+    return TrainingResult.of(Policy(result["policy"], own), result, again)
 
 
 def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:

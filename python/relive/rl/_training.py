@@ -6,35 +6,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from relive.rl._curve import Curve
+from relive.rl._episodes import EpisodeLog
 from relive.rl.policy import Policy
 
 Progress = Callable[[dict[str, Any]], object]
 """Gets an episode: ``episode``, ``episode_return``, ``episode_length``, ``env_steps``, ``learner_steps``, ``actor``, ``seconds``."""
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class EpisodeLog:
-    """Episodes in the order of their ends, one number of each array for each.
-
-    ``env_steps`` and ``learner_steps`` are those of the whole run at the episode's end, ``seconds`` those since its
-    beginning.
-    """
-
-    returns: npt.NDArray[np.float64]
-    lengths: npt.NDArray[np.int64]
-    actors: npt.NDArray[np.int64]
-    env_steps: npt.NDArray[np.int64]
-    learner_steps: npt.NDArray[np.int64]
-    seconds: npt.NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.returns)
-
-    def __repr__(self) -> str:
-        return f"EpisodeLog({len(self)} episodes)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,10 +31,31 @@ class TrainingResult:
     env_steps_per_s: float
     samples_per_insert: float
     is_complete: bool
+    _again: Callable[..., TrainingResult] | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, policy: Policy, result: dict[str, Any]) -> TrainingResult:
-        """What the extension gives of a run."""
+    def of(cls, policy: Policy, result: dict[str, Any], again: Callable[..., TrainingResult] | None) -> TrainingResult:
+        """What the extension gives of a run, which ``again`` goes on with if it was saved."""
         episodes, evaluation = EpisodeLog(**result["train"]), EpisodeLog(**result["evaluation"])
-        names = [field.name for field in dataclasses.fields(cls)][3:]
-        return cls(policy, episodes, evaluation, **{name: result[name] for name in names})
+        names = [field.name for field in dataclasses.fields(cls)][3:-1]
+        return cls(policy, episodes, evaluation, **{name: result[name] for name in names}, _again=again)
+
+    def plot(self) -> Curve:
+        """The returns of episodes over steps in the environment, as a picture that notebooks show: their mean over a hundred episodes, and the
+        means of evaluations."""
+        return Curve.of(self.episodes, self.evaluation)
+
+    def resume(self, steps: int, **options: Any) -> TrainingResult:
+        """Goes on with the run until it has made so many steps in all. The options are those that it had, but for loggers, which it has closed, and for
+        those that are given here.
+
+        Raises:
+          ValueError: it had no ``checkpoint_dir``.
+        """
+        if self._again is None:
+            raise ValueError("the run was not saved: give it a checkpoint_dir, from which it is resumed")
+        return self._again(steps=steps, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What a run is made of cannot be pickled, as a rule.
+        return {**vars(self), "_again": None}

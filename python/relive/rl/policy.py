@@ -20,10 +20,12 @@ class Policy:
     which agent it is of, with which settings, and what the environment gave and took. Policies can be pickled.
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_agent", "_native")
 
-    def __init__(self, native: _native.Policy) -> None:
+    def __init__(self, native: _native.Policy, agent: Any = None) -> None:
         self._native = native
+        # The agent that makes the policy anew, if it is none of Rust.
+        self._agent = agent
 
     def __call__(self, observation: Any) -> Any:
         """The action. Of several that are equally good it is the first.
@@ -92,7 +94,7 @@ class Policy:
           DataLossError: it is damaged.
           ValueError: it is no policy.
         """
-        return cls(_native.Policy.load(os.fspath(path), _bridged(agent)))
+        return cls(_native.Policy.load(os.fspath(path), _bridged(agent)), agent)
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` writes."""
@@ -101,10 +103,10 @@ class Policy:
     @classmethod
     def from_bytes(cls, file: bytes, *, agent: Any = None) -> Policy:
         """What :meth:`load` reads."""
-        return cls(_native.Policy.from_bytes(file, _bridged(agent)))
+        return cls(_native.Policy.from_bytes(file, _bridged(agent)), agent)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Policy.from_bytes, (self.to_bytes(),)
+        return _unpickled, (self.to_bytes(), self._agent)
 
     def __repr__(self) -> str:
         leaves = ", ".join(
@@ -112,6 +114,10 @@ class Policy:
         )
         actions = "" if self.num_actions is None else f", actions={self.num_actions}"
         return f"Policy(agent={self.agent!r}, observations=({leaves}){actions})"
+
+
+def _unpickled(file: bytes, agent: Any) -> Policy:
+    return Policy.from_bytes(file, agent=agent)
 
 
 def _bridged(agent: Any) -> Any:

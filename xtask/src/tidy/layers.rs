@@ -89,6 +89,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-server",
             "relive-engine",
             "relive-env",
+            "relive-flow",
             "relive-nn",
             "relive-rl",
             "relive-table",

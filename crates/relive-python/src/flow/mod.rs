@@ -11,6 +11,3 @@ mod stream;
 
 pub(crate) use shards::Shards;
 pub(crate) use stream::Stream;
-
-use item::Item;
-use operator::Operator;

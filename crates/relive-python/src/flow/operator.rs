@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use relive_flow::{Context, Flow};
 
-use super::Item;
+use super::item::Item;
 use super::raise::Failed;
 use super::source;
 use super::stream::Pulled;

@@ -8,9 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
 
+use super::item::Item;
+use super::operator::Operator;
 use super::raise::Failed;
+use super::source;
 use super::stream::Stream;
-use super::{Item, Operator, source};
 
 /// Shards, until they are gathered.
 #[pyclass(frozen, module = "relive._native", name = "FlowShards")]

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
 
-use super::Item;
+use super::item::Item;
 use super::raise::Failed;
 
 /// The items of an iterable.

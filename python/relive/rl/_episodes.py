@@ -1,0 +1,30 @@
+"""Episodes of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class EpisodeLog:
+    """Episodes in the order of their ends, one number of each array for each.
+
+    ``env_steps`` and ``learner_steps`` are those of the whole run at the episode's end, ``seconds`` those since its
+    beginning.
+    """
+
+    returns: npt.NDArray[np.float64]
+    lengths: npt.NDArray[np.int64]
+    actors: npt.NDArray[np.int64]
+    env_steps: npt.NDArray[np.int64]
+    learner_steps: npt.NDArray[np.int64]
+    seconds: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.returns)
+
+    def __repr__(self) -> str:
+        return f"EpisodeLog({len(self)} episodes)"
