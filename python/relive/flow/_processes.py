@@ -6,12 +6,12 @@ import multiprocessing
 import pickle
 import signal
 import time
-import traceback
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
 from relive import _native
+from relive._remote import raised, told
 from relive.flow._local import LocalIterator
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
@@ -80,7 +80,7 @@ class _Remote:
             raise StopIteration
         if kind == "error":
             self._owed = 0
-            raise _with_cause(content, self._number)
+            raise raised(content, f"in the process of shard {self._number}")
         self._owed, self._items = len(content), iter(content)
         return next(self._items)
 
@@ -113,23 +113,6 @@ class _Remote:
             self._process.kill()
 
 
-def _with_cause(told: tuple[Exception, str], number: int) -> Exception:
-    error, text = told
-    error.__cause__ = RemoteTraceback(f"in the process of shard {number}:\n{text}")
-    return error
-
-
-class RemoteTraceback(Exception):
-    """Where a shard, another process, has failed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return f"\n\n{self.text}"
-
-
 def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
     """What the process of a shard does: it makes as many items as it was asked for."""
     # Ctrl-C is for the process that pulls, whose end ends this one.
@@ -156,7 +139,7 @@ def _send_items(stream: LocalIterator[Any], pipe: Connection) -> None:
         except StopIteration:
             message = ("end", None)
         except Exception as error:
-            message = ("error", _told(error))
+            message = ("error", told(error))
         if len(items) == 1:
             since = time.perf_counter()
         is_full = not credit or len(items) >= _TOGETHER or time.perf_counter() - since > _TOGETHER_SECONDS
@@ -167,12 +150,3 @@ def _send_items(stream: LocalIterator[Any], pipe: Connection) -> None:
             pipe.send(message)
             if message[0] == "end":
                 pipe.recv()
-
-
-def _told(error: Exception) -> tuple[Exception, str]:
-    text = "".join(traceback.format_exception(error))
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}"), text
-    return error, text

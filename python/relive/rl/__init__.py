@@ -55,7 +55,7 @@ from relive.rl.timestep import StepType, TimeStep, restart, termination, transit
 from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
 
 if TYPE_CHECKING:
-    from relive.rl import adders, jax, torch
+    from relive.rl import adders, jax, torch, vector
 
 __all__ = [
     "A2C",
@@ -123,10 +123,11 @@ __all__ = [
     "torch",
     "transition",
     "truncation",
+    "vector",
 ]
 
 # What not every program needs; loaded when it is first asked for.
-_LAZY_MODULES = frozenset({"adders", "jax", "torch"})
+_LAZY_MODULES = frozenset({"adders", "jax", "torch", "vector"})
 
 
 # Not for type checkers, to which every name would be one of this module.

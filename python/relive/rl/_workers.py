@@ -9,11 +9,11 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
 from relive import _native
+from relive._remote import raised, told
 from relive.rl import _bridge
 from relive.rl._own import AgentBridge
 
@@ -103,11 +103,10 @@ class _Worker:
         try:
             if not self._pipe.poll(seconds):
                 return
-            error, text = self._pipe.recv()
+            failure = self._pipe.recv()
         except (EOFError, OSError):
             return
-        error.__cause__ = RemoteTraceback(text)
-        raise error
+        raise raised(failure, f"in worker {self.number}")
 
     def end(self, seconds: float) -> None:
         """Ends it, after it had so much time to end by itself."""
@@ -119,17 +118,6 @@ class _Worker:
         self.process.close()
 
 
-class RemoteTraceback(Exception):
-    """Where a worker, another process, has failed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return f"\n\n{self.text}"
-
-
 def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connection) -> None:
     """What the process of a worker does."""
     # Ctrl-C is for the process that learns, which ends the workers when the run is saved.
@@ -139,17 +127,8 @@ def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connect
         native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent)
         _native.work_for_run(native, _bridge.source_of(environment, shares=False), address, number)
     except Exception as error:
-        pipe.send(_told(error))
+        pipe.send(told(error))
         sys.exit(1)
-
-
-def _told(error: Exception) -> tuple[Exception, str]:
-    text = "".join(traceback.format_exception(error))
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}"), text
-    return error, text
 
 
 def _end_with(pipe: Connection) -> None:

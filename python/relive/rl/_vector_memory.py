@@ -1,0 +1,92 @@
+"""Memory that a vector of environments shares with its workers."""
+
+from __future__ import annotations
+
+from multiprocessing.shared_memory import SharedMemory
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from relive import nest
+
+_ALIGNMENT = 64
+
+
+def leaves_of(space: gymnasium.Space[Any], what: str) -> Any:
+    """The arrays of a space, as a nest of pairs of shape and data type.
+
+    Raises:
+      TypeError: a space without arrays of a fixed shape.
+    """
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {name: leaves_of(part, f"{what}[{name!r}]") for name, part in space.spaces.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(leaves_of(part, f"{what}[{number}]") for number, part in enumerate(space.spaces))
+    if space.shape is None or space.dtype is None or space.dtype.hasobject:
+        raise TypeError(f"{what} is {space!r}; supported are Box, Discrete, MultiDiscrete and MultiBinary, and dicts and tuples of these")
+    return _Leaf(space.shape, space.dtype)
+
+
+class _Leaf:
+    """Shape and data type of an array."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+
+
+class Memory:
+    """Observations, actions and answers of all environments, one row for each, in memory of several processes.
+
+    Args:
+      layout: nests of the observations' and the actions' leaves.
+      count: environments.
+      name: of memory that is there already; it is made unless this is given.
+    """
+
+    def __init__(self, layout: tuple[Any, Any], count: int, name: str | None = None) -> None:
+        self.layout, self.count = layout, count
+        flag = _Leaf((), np.bool_)
+        # Commands and messages have a row for each worker, of whom there are no more than environments.
+        answers = {
+            "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8), "tells": flag,
+        }
+        everything = (*layout, answers)
+        sizes = [count * max(1, int(np.prod(leaf.shape))) * leaf.dtype.itemsize for leaf in nest.flatten(everything)]
+        places = np.cumsum([0, *(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)])
+        self._shared = SharedMemory(name, create=name is None, size=int(places[-1]))
+        self.name = self._shared.name
+        self._has_name = name is None
+        arrays = [
+            np.ndarray((count, *leaf.shape), leaf.dtype, self._shared.buf, int(place))
+            for leaf, place in zip(nest.flatten(everything), places)
+        ]
+        self.observations, self.actions, found = nest.unflatten_as(everything, arrays)
+        self.rewards, self.terminated, self.truncated = found["rewards"], found["terminated"], found["truncated"]
+        self.commands, self.tells = found["commands"], found["tells"]
+
+    def forget_name(self) -> None:
+        """Nobody else finds the memory from now on; it goes with the last process that has it."""
+        if self._has_name:
+            self._has_name = False
+            self._shared.unlink()
+
+    def close(self) -> None:
+        """Lets go of the memory, whose arrays must be used no more."""
+        self.forget_name()
+        del self.observations, self.actions, self.rewards, self.terminated, self.truncated, self.commands, self.tells
+        self._shared.close()
+
+
+def rows(arrays: Any, row: int | slice) -> Any:
+    """The same rows of all arrays of a nest."""
+    return nest.map_structure(lambda array: array[row], arrays)
+
+
+def write(arrays: Any, row: int, value: Any) -> None:
+    """Writes a value into a row of the arrays of a nest."""
+    if isinstance(arrays, np.ndarray):
+        arrays[row] = value
+        return
+    for array, part in zip(nest.flatten(arrays), nest.flatten(value), strict=True):
+        array[row] = part

@@ -1,0 +1,87 @@
+"""A worker of a vector of environments: a process that steps in some of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Semaphore
+from typing import Any
+
+from relive._remote import told
+from relive.rl._vector_memory import Memory, rows, write
+
+STEP, RESET, CLOSE = range(3)
+# How often it is looked whether the process that steps is still there.
+_LOOK_SECONDS = 1.0
+
+
+def work(
+    factories: Any, first: int, memory: tuple[Any, int, str], number: int, parts: tuple[Connection, Semaphore, Semaphore]
+) -> None:
+    """Does what it is told until it is to close."""
+    # Ctrl-C is for the process that steps.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent, (pipe, go, done) = os.getppid(), parts
+    shared, worker = Memory(*memory), None
+    while True:
+        while not go.acquire(timeout=_LOOK_SECONDS):
+            if os.getppid() != parent:
+                os._exit(0)
+        command = int(shared.commands[number])
+        if command == CLOSE:
+            break
+        try:
+            worker = worker or _Worker([factory.fn() for factory in factories], first, shared)
+            message = worker.step() if command == STEP else worker.reset(*pipe.recv())
+        except Exception as error:
+            message = told(error)
+        if message:
+            pipe.send(message)
+        shared.tells[number] = bool(message)
+        done.release()
+    if worker is not None:
+        worker.close()
+
+
+class _Worker:
+    """Environments that follow each other in a vector."""
+
+    def __init__(self, environments: list[Any], first: int, memory: Memory) -> None:
+        self._environments = list(enumerate(environments, first))
+        self._memory = memory
+        self._ended = {number: False for number, _ in self._environments}
+
+    def reset(self, seeds: list[int | None], options: Any) -> Any:
+        """Begins an episode in each; what the environments tell, by their numbers."""
+        self._memory.rewards[:], self._memory.terminated[:], self._memory.truncated[:] = 0.0, False, False
+        infos = {}
+        for (number, environment), seed in zip(self._environments, seeds, strict=True):
+            infos[number] = self._begin(number, environment, seed=seed, options=options)
+        return {number: info for number, info in infos.items() if info}
+
+    def step(self) -> Any:
+        """Acts in each; what the environments tell, by their numbers."""
+        memory, infos = self._memory, {}
+        for number, environment in self._environments:
+            if self._ended[number]:
+                memory.rewards[number], memory.terminated[number], memory.truncated[number] = 0.0, False, False
+                info = self._begin(number, environment)
+            else:
+                observation, reward, terminated, truncated, info = environment.step(rows(memory.actions, number))
+                write(memory.observations, number, observation)
+                memory.rewards[number], memory.terminated[number], memory.truncated[number] = reward, terminated, truncated
+                self._ended[number] = terminated or truncated
+            if info:
+                infos[number] = info
+        return infos
+
+    def _begin(self, number: int, environment: Any, **arguments: Any) -> Any:
+        observation, info = environment.reset(**arguments)
+        write(self._memory.observations, number, observation)
+        self._ended[number] = False
+        return info
+
+    def close(self) -> None:
+        for _, environment in self._environments:
+            environment.close()

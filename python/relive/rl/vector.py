@@ -1,0 +1,176 @@
+"""Environments of Gymnasium in worker processes, as one vector.
+
+>>> envs = ProcessVectorEnv([lambda: gymnasium.make("Ant-v5")] * 8, workers=2)  # doctest: +SKIP
+>>> observations, infos = envs.reset(seed=1)  # doctest: +SKIP
+
+Observations and actions lie in memory that the processes share, and each worker steps in several environments for each time that it is woken.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import CloudpickleWrapper, batch_space
+
+from relive import nest
+from relive._remote import raised
+from relive.rl._vector_memory import Memory, leaves_of
+from relive.rl._vector_worker import CLOSE, RESET, STEP, work
+
+__all__ = ["ProcessVectorEnv"]
+
+# How often it is looked whether a worker is still there, and how long one may take to end.
+_LOOK_SECONDS, _GRACE_SECONDS = 0.5, 5.0
+
+
+class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
+    """Environments in worker processes, which step side by side.
+
+    An environment whose episode has ended begins anew with the next step, whose action is ignored (Gymnasium's ``NEXT_STEP``). The same seeds and
+    actions give the same episodes with any number of workers. As with all processes of :mod:`multiprocessing` that are not forked, a program begins with
+    ``if __name__ == "__main__":``; functions may be lambdas.
+
+    Args:
+      env_fns: functions that make one environment each, all with the same spaces.
+      workers: processes; as many as there are cores, and at most one for each environment, unless given.
+      timeout: seconds that a step or a reset may take; without a bound unless given.
+      copy: whether observations are copied; otherwise they change with the next step.
+
+    Raises:
+      TypeError: spaces without arrays of a fixed shape.
+      ValueError: no environments, or a number out of its range.
+    """
+
+    def __init__(
+        self, env_fns: Sequence[Callable[[], gymnasium.Env[Any, Any]]], *, workers: int | None = None, timeout: float | None = None, copy: bool = True
+    ) -> None:
+        self.num_envs = len(env_fns)
+        if not self.num_envs:
+            raise ValueError("env_fns is empty, but a vector has at least one environment")
+        count = min(self.num_envs, workers if workers is not None else os.cpu_count() or 1)
+        if count < 1:
+            raise ValueError(f"workers is {workers}, but it must be at least 1")
+        example = env_fns[0]()
+        self.single_observation_space, self.single_action_space = example.observation_space, example.action_space
+        self.metadata = {**example.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
+        example.close()
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        layout = leaves_of(self.single_observation_space, "the observation space"), leaves_of(self.single_action_space, "the action space")
+        self._memory, self._copy, self._timeout = Memory(layout, self.num_envs), copy, timeout
+        self._workers = [_Process(env_fns, self._memory, number, count) for number in range(count)]
+
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode in each environment; a number as ``seed`` is that of the first, and counted up."""
+        seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else list(seed or [None] * self.num_envs)
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
+        for worker in self._workers:
+            worker.send((seeds[worker.first : worker.end], options))
+        infos = self._together(RESET)
+        # All workers have the memory by now.
+        self._memory.forget_name()
+        return self._seen(), infos
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
+        """Acts in each environment."""
+        if isinstance(self._memory.actions, np.ndarray):
+            self._memory.actions[...] = actions
+        else:
+            for array, part in zip(nest.flatten(self._memory.actions), nest.flatten(actions), strict=True):
+                array[...] = part
+        infos = self._together(STEP)
+        memory = self._memory
+        return self._seen(), memory.rewards.copy(), memory.terminated.copy(), memory.truncated.copy(), infos
+
+    def _together(self, command: int) -> dict[str, Any]:
+        """Has all workers do the same, and waits for them; what the environments tell."""
+        for worker in self._workers:
+            worker.begin(command)
+        until = None if self._timeout is None else time.monotonic() + self._timeout
+        infos: dict[str, Any] = {}
+        told = [worker.wait(until) for worker in self._workers]
+        for worker, message in zip(self._workers, told, strict=True):
+            if isinstance(message, tuple):
+                raise raised(message, f"in {worker} another process")
+            for number, info in (message or {}).items():
+                infos = self._add_info(infos, info, number)
+        return infos
+
+    def _seen(self) -> Any:
+        seen = self._memory.observations
+        return nest.map_structure(np.copy, seen) if self._copy else seen
+
+    def close_extras(self, **_: Any) -> None:
+        """Ends the workers."""
+        for worker in self._workers:
+            worker.close()
+        self._memory.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "closed", True) and hasattr(self, "_workers"):
+            self.close()
+
+
+class _Process:
+    """A worker, and the environments that it has: those from ``first`` to before ``end``."""
+
+    def __init__(self, env_fns: Sequence[Any], memory: Memory, number: int, count: int) -> None:
+        total = len(env_fns)
+        self._number, self.first, self.end = number, number * total // count, (number + 1) * total // count
+        self._memory = memory
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._go, self._done = context.Semaphore(0), context.Semaphore(0)
+        factories = [CloudpickleWrapper(make) for make in env_fns[self.first : self.end]]
+        arguments = (factories, self.first, (memory.layout, memory.count, memory.name), number, (theirs, self._go, self._done))
+        self._process = context.Process(target=work, args=arguments, name=f"relive environments {number}", daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def __str__(self) -> str:
+        last = self.end - 1
+        which = f"environment {last}" if last == self.first else f"environments {self.first} to {last}"
+        return f"worker {self._number}, with {which},"
+
+    def send(self, message: Any) -> None:
+        try:
+            self._pipe.send(message)
+        except OSError:
+            # It has ended, which whoever waits for it tells.
+            return
+
+    def begin(self, command: int) -> None:
+        self._memory.commands[self._number] = command
+        self._go.release()
+
+    def wait(self, until: float | None) -> Any:
+        """Waits until it is done; what it has to tell.
+
+        Raises:
+          RuntimeError: it has ended.
+          TimeoutError: it was not done in time.
+        """
+        while not self._done.acquire(timeout=_LOOK_SECONDS if until is None else max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))):
+            code = self._process.exitcode
+            if code is not None:
+                how = f"signal {-code}" if code < 0 else f"exit code {code}"
+                raise RuntimeError(f"{self} has ended by {how}")
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"{self} was not done in time: one of its environments hangs, or timeout is too short")
+        return self._pipe.recv() if self._memory.tells[self._number] else None
+
+    def close(self) -> None:
+        self.begin(CLOSE)
+        self._process.join(_GRACE_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._pipe.close()

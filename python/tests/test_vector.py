@@ -1,0 +1,218 @@
+"""Environments of Gymnasium in worker processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Text, Tuple
+
+from relive.rl.vector import ProcessVectorEnv
+
+
+class Parts(gymnasium.Env[Any, Any]):
+    """An environment whose observations and actions have parts, and which tells what it was told."""
+
+    observation_space = Dict({"a": Box(-1, 100, (2,), np.float32), "b": Tuple((Discrete(9), MultiBinary(3)))})
+    action_space = Dict({"go": Discrete(5), "by": Box(0, 1, (2,), np.float32)})
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def seen(self) -> Any:
+        return {"a": np.full(2, self.at, np.float32), "b": (self.at % 9, np.array([self.at % 2, 0, 1], np.int8))}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.at = 0 if seed is None else seed
+        return self.seen(), {"options": options} if options else {}
+
+    def step(self, action: Any) -> Any:
+        self.at += int(action["go"])
+        return self.seen(), float(action["by"].sum()), False, self.at > 20, {"at": self.at}
+
+
+class Bad(gymnasium.Env[Any, Any]):
+    """An environment that does something bad at its third step."""
+
+    observation_space, action_space = Box(0, 1, (1,), np.float32), Discrete(2)
+
+    def __init__(self, what: str) -> None:
+        self.what, self.steps = what, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        if self.steps == 3:
+            self.do_it()
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    def do_it(self) -> None:
+        if self.what == "raise":
+            raise LookupError("this environment is bad")
+        if self.what == "kill":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self.what == "exit":
+            os._exit(3)
+        if self.what == "hang":
+            threading.Event().wait()
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return all(same(*pair) for pair in zip(one, other, strict=True))
+    return bool(np.array_equal(one, other))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_it_is_the_vector_that_one_process_has(workers: int) -> None:
+    make = [lambda: gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("CartPole-v1"))] * 5
+    ours, theirs = ProcessVectorEnv(make, workers=workers), gymnasium.vector.SyncVectorEnv(make)
+    assert (ours.num_envs, ours.observation_space, ours.action_space) == (5, theirs.observation_space, theirs.action_space)
+    assert same(ours.reset(seed=3), theirs.reset(seed=3))
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        actions = rng.integers(2, size=5)
+        *answers, infos = ours.step(actions)
+        *expected, told = theirs.step(actions)
+        assert same(tuple(answers), tuple(expected))
+        if told:
+            # How long an episode took is no part of it.
+            assert infos["episode"].keys() == told["episode"].keys() and same(infos["episode"]["r"], told["episode"]["r"])
+    ours.close()
+
+
+def test_observations_and_actions_may_have_parts() -> None:
+    ours, theirs = ProcessVectorEnv([Parts] * 3, workers=2), gymnasium.vector.SyncVectorEnv([Parts] * 3)
+    assert same(ours.reset(seed=[4, None, 7], options={"x": 1})[0], theirs.reset(seed=[4, None, 7], options={"x": 1})[0])
+    ours.action_space.seed(5)
+    for _ in range(30):
+        actions = ours.action_space.sample()
+        assert same(ours.step(actions)[:-1], theirs.step(actions)[:-1])
+    ours.close()
+
+
+def test_observations_are_copied_unless_one_does_not_want_it() -> None:
+    for copy, expected in ((True, 0), (False, 2)):
+        envs = ProcessVectorEnv([Parts] * 2, workers=1, copy=copy)
+        seen, _ = envs.reset()
+        envs.step({"go": np.array([2, 2]), "by": np.zeros((2, 2), np.float32)})
+        assert seen["a"][0, 0] == expected
+        del seen
+        envs.close()
+
+
+def test_what_an_environment_raises_is_raised_with_its_traceback_and_the_vector_goes_on() -> None:
+    envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad("raise")], workers=2)
+    envs.reset()
+    for _ in range(2):
+        envs.step([0, 0])
+    with pytest.raises(LookupError, match="this environment is bad") as caught:
+        envs.step([0, 0])
+    assert "do_it" in "".join(traceback.format_exception(caught.value))
+    assert envs.step([0, 0])[1].tolist() == [0.0, 0.0]
+    envs.close()
+
+
+@pytest.mark.parametrize(("what", "how"), [("kill", "signal 11"), ("exit", "exit code 3")])
+def test_a_worker_that_ends_is_told(what: str, how: str) -> None:
+    envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad(what)], workers=2)
+    envs.reset()
+    with pytest.raises(RuntimeError, match=rf"worker 1, with environment 1, has ended by {how}"):
+        for _ in range(4):
+            envs.step([0, 0])
+    envs.close()
+    assert not multiprocessing.active_children()
+
+
+def test_an_environment_that_hangs_is_told() -> None:
+    envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad("none"), lambda: Bad("hang")], workers=1, timeout=20.0)
+    envs.reset()
+    envs._timeout = 0.2
+    with pytest.raises(TimeoutError, match="worker 0, with environments 0 to 2, was not done in time: one of its environments hangs"):
+        for _ in range(4):
+            envs.step([0, 0, 0])
+    envs._workers[0]._process.kill()
+    envs.close()
+
+
+def test_what_cannot_be_made_in_a_worker_is_told() -> None:
+    made = []
+
+    def only_here() -> Any:
+        made.append(1)
+        if os.getpid() != here:
+            raise LookupError("only here")
+        return Parts()
+
+    here = os.getpid()
+    envs = ProcessVectorEnv([only_here], workers=1)
+    with pytest.raises(LookupError, match="only here"):
+        envs.reset()
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "text"),
+    [
+        (lambda: ProcessVectorEnv([]), ValueError, "env_fns is empty"),
+        (lambda: ProcessVectorEnv([Parts], workers=0), ValueError, "workers is 0, but it must be at least 1"),
+        (lambda: ProcessVectorEnv([Words]), TypeError, r"the observation space\['words'\] is Text"),
+    ],
+)
+def test_what_makes_no_vector_is_refused(make: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        make()
+
+
+class Words(Parts):
+    observation_space = Dict({"words": Text(4)})
+
+
+def test_seeds_are_as_many_as_environments() -> None:
+    envs = ProcessVectorEnv([Parts] * 2, workers=1)
+    with pytest.raises(ValueError, match="there are 1 seeds for 2 environments"):
+        envs.reset(seed=[1])
+    envs.close()
+
+
+KILLED = """
+import gymnasium, os, signal
+from relive.rl.vector import ProcessVectorEnv
+
+def main():
+    envs = ProcessVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2, workers=2)
+    envs.reset(seed=1)
+    print(envs._memory.name, *(worker._process.pid for worker in envs._workers), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_nothing_is_left_of_a_program_that_is_killed(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    # The workers hold the pipe, so that it ends when they do.
+    told = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, timeout=60, check=False)
+    name, *pids = told.stdout.decode().split()
+    assert told.returncode == -signal.SIGKILL and len(pids) == 2
+    assert not os.path.exists(f"/dev/shm/{name}")
+    for pid in pids:
+        status = pathlib.Path(f"/proc/{pid}/status")
+        # One that has ended and that nobody has asked for is a zombie.
+        assert not status.exists() or "State:\tZ" in status.read_text()
