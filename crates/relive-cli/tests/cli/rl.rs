@@ -79,10 +79,14 @@ fn plans_are_trained_by_one_thread_or_several_to_the_same_numbers() {
 fn settings_of_plans_that_cannot_be_are_told() {
     let unknown = file(".toml", "epoch = 16\n");
     for (more, expected) in [
-        (&["--config", text(&unknown)][..], "unknown field `epoch`"),
+        (&["--config", text(&unknown)][..], "the name of a setting is epoch, but it must be one of num_envs"),
         (&["--set", "epoch=1"], "--set epoch=1"),
         (&["--set", "epochs"], "KEY=VALUE"),
-        (&["--set", "epochs=many"], "invalid type: string \"many\""),
+        (
+            &["--set", "epochs=many"],
+            "--set epochs=many: epochs is \"many\", but it must be a whole number, at least 0",
+        ),
+        (&["--set", "epochs=4\nclip=3"], "epochs is \"4\\nclip=3\""),
         (&["--set", "clip=-1"], "clip is -1, but it must be above 0"),
         (&["--actors", "9"], "actors is 9"),
     ] {
@@ -97,7 +101,7 @@ fn what_cannot_be_trained_is_told() {
     let unknown = file(".toml", "batchsize = 16\n");
     for (more, expected) in [
         (&["--env", "pong"][..], "CartPole-v1"),
-        (&["--env", "catch/0", "--config", unknown.to_str().unwrap()], "unknown field `batchsize`"),
+        (&["--env", "catch/0", "--config", unknown.to_str().unwrap()], "the name of a setting is batchsize"),
         (&["--env", "catch/0", "--config", "nowhere.toml"], "nowhere.toml"),
         (&[], "--env"),
     ] {
