@@ -326,6 +326,17 @@ fn agents_are_listed_with_their_settings() {
 }
 
 #[test]
+fn a_policy_of_another_environment_is_refused() {
+    let (policy, out) = (file(".safetensors", ""), folder());
+    succeeds(&["rl", "train", "dqn", "--env", "catch/0", "--steps", "10", "--policy", text(&policy)]);
+    let record = ["rl", "record", "--env", "CartPole-v1", "--policy", text(&policy), "--out", text(&out)];
+    let (code, _, stderr) = outcome(&record);
+    assert!(code == Some(2) && !out.exists(), "{stderr}");
+    let told = "it takes observations float[10, 5] and gives actions int32[] below 3; the environment gives float[4]";
+    assert!(stderr.contains(told), "{stderr}");
+}
+
+#[test]
 fn recorded_episodes_are_learned_from_and_shown() {
     let data = folder();
     let record = ["rl", "record", "--env", "deep_sea/0", "--out", text(&data), "--episodes", "3"];
