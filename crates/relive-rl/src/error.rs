@@ -137,7 +137,9 @@ pub enum RlError {
     )]
     OtherLearner,
     /// The newest checkpoint of a run cannot be read.
-    #[error("{0}; move that file out of the folder to go on from the checkpoint before it, if there is one")]
+    #[error(
+        "the newest checkpoint cannot be read: {0}; move the newest checkpoint-*.relive out of the folder to go on from the one before, if there is one"
+    )]
     Unreadable(#[source] CheckpointError),
     /// A checkpoint of a run cannot be written or read.
     #[error("checkpoint: {0}")]
