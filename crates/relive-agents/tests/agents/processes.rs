@@ -9,7 +9,7 @@ use relive_client::blocking::Client;
 use relive_engine::Engine;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::processes::{Worked, Worker, work};
-use relive_rl::run::{Processes, RunOptions, Stop, Trained, Watch};
+use relive_rl::run::{Processes, RunOptions, Stop, Trained, Watch, look};
 use relive_rl::{Agent, Result, RlError};
 use relive_table::TableConfig;
 
@@ -23,7 +23,7 @@ fn named(name: &str) -> Result<MakeEnvironment> {
 
 fn worker(client: &Client, number: u32) -> Result<Worked> {
     work(
-        &Worker { client, number, awaits_next: false, stop: &Stop::new() },
+        &Worker { client, number, is_supervised: false, stop: &Stop::new() },
         &relive_agents::from_json,
         &named,
     )
@@ -112,10 +112,12 @@ fn a_run_on_a_server_goes_on_where_it_was() {
         first
     });
     assert!(worker(&client, 0).unwrap() == Worked::default(), "it is over");
+    let shown = look(&client).unwrap().unwrap();
+    assert!(shown.contains(r#""phase":"over""#), "{shown}");
     let second = scope(|threads| {
         let acting = threads.spawn(|| {
             // The run is over until its driver is there again.
-            let worker = Worker { client: &client, number: 0, awaits_next: true, stop: &Stop::new() };
+            let worker = Worker { client: &client, number: 0, is_supervised: true, stop: &Stop::new() };
             work(&worker, &relive_agents::from_json, &named)
         });
         let second = on_server(&client, small_dqn(), "catch/0", 1_000).unwrap();
@@ -135,6 +137,11 @@ fn runs_of_something_else_are_refused_and_change_nothing() {
     assert!(matches!(error, RlError::OtherRun { .. }), "{error}");
     assert!(error.to_string().contains("environment is catch/0 there, catch/1 was asked for"), "{error}");
     assert!(error.to_string().contains("relive table drop"), "{error}");
+    let ppo: Arc<dyn Agent> = Arc::new(relive_agents::PpoConfig::default());
+    let processes = Some(Processes { server: Some(client.clone()) });
+    let error = run(&ppo, &RunOptions { actors: 1, processes, ..options("catch/0", 400, 1) }).map(drop);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("agent is dqn there, ppo was asked for; ask for the same"), "{error}");
     let other = DqnConfig { learning_rate: 0.5, ..small_dqn() };
     let error = on_server(&client, other, "catch/0", 400).unwrap_err().to_string();
     assert!(error.contains("learning_rate is 0.001 there, 0.5 was asked for"), "{error}");
@@ -153,7 +160,7 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
     scope(|threads| {
         let acting = threads.spawn(|| {
             work(
-                &Worker { client: &client, number: 0, awaits_next: false, stop: &stop },
+                &Worker { client: &client, number: 0, is_supervised: false, stop: &stop },
                 &relive_agents::from_json,
                 &named,
             )
@@ -161,6 +168,8 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
         let error = on_server(&client, wild, "catch/0", 400).unwrap_err();
         assert!(matches!(error.cause(), RlError::Diverged { .. }), "{error}");
         assert!(!acting.is_finished(), "it goes on, or waits");
+        let shown = look(&client).unwrap().unwrap();
+        assert!(shown.contains(r#""phase":"left""#), "{shown}");
         stop.stop();
         acting.join().unwrap().unwrap();
         engine.close();
@@ -179,7 +188,7 @@ fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
         let make = |_: &str| Ok(Arc::clone(&faulty));
         scope(|threads| {
             let acting = threads.spawn(|| {
-                let worker = Worker { client: &client, number: 0, awaits_next: false, stop: &Stop::new() };
+                let worker = Worker { client: &client, number: 0, is_supervised: false, stop: &Stop::new() };
                 work(&worker, &relive_agents::from_json, &make)
             });
             let error = crate::common::run_in(&agent, &options, &faulty).unwrap_err();

@@ -77,7 +77,7 @@ async fn tell_of_waiting(link: &RemoteLink, address: &str) {
         if let Some(Unconfirmed { items, tables, why, .. }) = link.unconfirmed() {
             let waited = since.elapsed().as_secs();
             tracing::warn!(
-                target: "relive",
+                target: super::LOG,
                 "a writer for {address} has {items} items ({tables}) that were not confirmed for {waited} s: {why}"
             );
         }

@@ -131,7 +131,7 @@ pub(crate) fn run(options: &Options) -> Result {
     // Files appear when the run can be ended already.
     let loggers = options.records.begin(&about, is_resumed)?;
     let trained = options.train(&agent, &run, loggers);
-    let ended = workers.map_or(Ok(()), Supervisor::end);
+    let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
     // A worker that cannot go on ends the run, which then tells what it has.
     let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
     options.records.end(&about, &figures)?;
