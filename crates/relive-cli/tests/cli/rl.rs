@@ -103,6 +103,8 @@ fn what_cannot_be_trained_is_told() {
         (&["--env", "pong"][..], "CartPole-v1"),
         (&["--env", "catch/0", "--config", unknown.to_str().unwrap()], "the name of a setting is batchsize"),
         (&["--env", "catch/0", "--config", "nowhere.toml"], "nowhere.toml"),
+        (&["--env", "catch/0", "--policy", "/nowhere/p"], "--policy /nowhere/p: there is no folder /nowhere"),
+        (&["--env", "catch/0", "--json", "/"], "--json /: it is a folder"),
         (&[], "--env"),
     ] {
         let (code, _, stderr) = outcome(&[&["rl", "train", "dqn"], more].concat());
@@ -323,6 +325,15 @@ fn agents_are_listed_with_their_settings() {
     );
     let (code, _, stderr) = outcome(&["rl", "agents", "nobody"]);
     assert!(code == Some(2) && stderr.contains("nobody"), "{stderr}");
+}
+
+#[test]
+fn files_of_a_run_may_be_in_folders_that_it_makes() {
+    let runs = folder();
+    let (log, policy, figures) = (runs.join("log"), runs.join("policy"), runs.join("log/figures"));
+    let train = ["rl", "train", "ppo", "--env", "catch/0", "--steps", "10", "--log-dir", text(&log)];
+    succeeds(&[&train[..], &["--policy", text(&policy), "--json", text(&figures)]].concat());
+    assert!(policy.exists() && figures.exists());
 }
 
 #[test]
