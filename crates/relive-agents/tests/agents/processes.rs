@@ -22,11 +22,11 @@ fn named(name: &str) -> Result<MakeEnvironment> {
 }
 
 fn worker(client: &Client, number: u32) -> Result<Worked> {
-    work(
-        &Worker { client, number, is_supervised: false, stop: &Stop::new() },
-        &relive_agents::from_json,
-        &named,
-    )
+    worker_until(client, number, &Stop::new())
+}
+
+fn worker_until(client: &Client, number: u32, stop: &Stop) -> Result<Worked> {
+    work(&Worker { client, number, is_supervised: false, stop }, &relive_agents::from_json, &named)
 }
 
 /// A run whose tables are its own, served to so many workers; what it has come to, and what they have done.
@@ -36,17 +36,21 @@ fn served(
     workers: u32,
 ) -> (Result<Trained>, Vec<Result<Worked>>) {
     let started: Arc<Mutex<Vec<JoinHandle<Result<Worked>>>>> = Arc::default();
-    let starting = Arc::clone(&started);
+    let (starting, stop) = (Arc::clone(&started), Stop::new());
+    let told = stop.clone();
     let watch = Watch::new(move |engine: &Engine| {
         for number in 0..workers {
             let client = Client::in_process(engine.clone()).unwrap();
             // A worker that fails is seen here, also where the run waits for it.
-            starting.lock().push(spawn(move || Ok(worker(&client, number).unwrap())));
+            let told = told.clone();
+            starting.lock().push(spawn(move || Ok(worker_until(&client, number, &told).unwrap())));
         }
     });
     let (actors, processes) = (usize::try_from(workers).unwrap(), Some(Processes::default()));
     let options = RunOptions { actors, processes, watch: Some(watch), ..options.clone() };
     let trained = run(agent, &options).map(|(trained, _)| trained);
+    // Whoever was too late to join would wait for the tables of this run for ever.
+    stop.stop();
     let worked = std::mem::take(&mut *started.lock());
     // Tables that are closed are lost to workers, which would wait for them to come back.
     let ended = if trained.is_ok() { worked } else { Vec::new() };

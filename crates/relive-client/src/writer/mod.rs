@@ -36,9 +36,6 @@ mod tuning;
 mod values;
 mod windows;
 
-/// Where writers tell of items that are not confirmed: apart from the rest, for programs whose writers end in the middle of episodes.
-const LOG: &str = "relive::writer";
-
 pub use append_error::{AppendFault, AppendMismatch};
 pub use item::TrajectoryColumns;
 pub use options::{StructuredWriterOptions, TrajectoryWriterOptions};

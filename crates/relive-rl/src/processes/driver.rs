@@ -357,20 +357,20 @@ mod tests {
         Driver::new(&client, &identity, WeightStore::default(), (1, 0), &Stop::new()).unwrap()
     }
 
-    fn left_after(joined: &[What]) -> usize {
+    /// Members that are left where a worker has joined in these ways, one after the other, and one has left.
+    fn left_after(joined: &[bool]) -> usize {
         let driver = driver();
-        let told = |what: &What| driver.note(&Told { worker: 0, what: what.clone() });
-        joined.iter().for_each(told);
-        told(&What::Left);
-        let left = driver.members.lock().len();
-        left
+        let joined = joined.iter().map(|anew| What::Joined { anew: *anew });
+        for what in joined.chain([What::Left]) {
+            driver.note(&Told { worker: 0, what });
+        }
+        driver.members.into_inner().len()
     }
 
     #[test]
     fn a_worker_that_takes_the_place_of_a_killed_one_is_the_only_one_of_its_number() {
-        let [by_hand, anew] = [false, true].map(|anew| What::Joined { anew });
-        assert_eq!(left_after(&[by_hand.clone()]), 0);
-        assert_eq!(left_after(&[anew.clone(), anew]), 0);
-        assert_eq!(left_after(&[by_hand.clone(), by_hand]), 1, "two of the same number");
+        assert_eq!(left_after(&[false]), 0);
+        assert_eq!(left_after(&[true, true]), 0);
+        assert_eq!(left_after(&[false, false]), 1, "two of the same number");
     }
 }
