@@ -14,9 +14,15 @@ import relive
 server = relive.Server(tables=[relive.Table.queue("q", 1)])
 client = relive.Client(f"localhost:{server.port}", transport="tcp")
 writer = client.trajectory_writer(1)
-for step in range(3):
+
+def write(step):
     writer.append(step)
     writer.create_item("q", 1.0, writer.history[-1:])
+
+write(0)
+writer.flush()  # The queue is full, so that nothing after this is ever confirmed.
+for step in range(1, 4):
+    write(step)
 del writer
 """
 

@@ -148,8 +148,9 @@ impl Saveable for ReinforceLearner {
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (params, optimizer) = state.split_at(self.params.as_bytes().len().min(state.len()));
         let refused = |error| RlError::state("a learner of REINFORCE", error);
-        self.params.set_bytes(params, 1).map_err(refused)?;
-        self.optimizer.set_bytes(optimizer).map_err(refused)
+        self.optimizer.set_bytes(optimizer).map_err(refused)?;
+        // Each step of the optimiser was a version: workers tell weights by it.
+        self.params.set_bytes(params, self.optimizer.steps()).map_err(refused)
     }
 }
 

@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::given;
+
 /// What an agent is, in a few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
@@ -104,17 +106,14 @@ agents! {
 fn made<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
     settings: &str,
 ) -> Result<Arc<dyn Agent>> {
-    let refused = |error: serde_json::Error| RlError::Setting {
-        name: "the agent's settings",
-        got: error.to_string(),
-        expected: "a JSON object of its settings",
+    let refused = |error: serde_json::Error| {
+        RlError::setting("the text of the settings", error, "a JSON object of the agent's settings")
     };
     let given: Map<String, Value> = serde_json::from_str(settings).map_err(refused)?;
+    // By way of text, in which numbers keep their digits.
     let mut all: Map<String, Value> = serde_json::from_str(&text(&A::default())).map_err(refused)?;
     merge(&mut all, given);
-    // By way of text, in which numbers keep their digits.
-    let agent: A = serde_json::from_str(&Value::Object(all).to_string()).map_err(refused)?;
-    Ok(Arc::new(agent))
+    given::read::<A>(&Value::Object(all)).map(|agent| Arc::new(agent) as Arc<dyn Agent>)
 }
 
 /// Puts settings in the place of others; of groups of settings those that are given.
@@ -133,7 +132,7 @@ fn text(settings: &impl Serialize) -> String {
 }
 
 fn unknown(name: &str) -> RlError {
-    RlError::Setting { name: "the agent", got: name.to_owned(), expected: EXPECTED }
+    RlError::setting("the agent", name, EXPECTED)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod dqn;
 mod epsilon_greedy;
 #[cfg(doctest)]
 mod flow_docs;
+mod given;
 mod impala;
 mod mcts;
 mod memory;

@@ -20,7 +20,7 @@ pub(crate) fn check(
     is_valid: bool,
     expected: &'static str,
 ) -> Result<()> {
-    if is_valid { Ok(()) } else { Err(RlError::Setting { name, got: got.to_string(), expected }) }
+    if is_valid { Ok(()) } else { Err(RlError::setting(name, got, expected)) }
 }
 
 /// Whether a setting is a positive number.

@@ -131,7 +131,7 @@ impl Subscriber for ToPython {
         let target = event.metadata().target();
         // The one logger that users look for; the crate is its child.
         let target = match target {
-            "relive" => target.to_owned(),
+            target if target.split("::").next() == Some("relive") => "relive".to_owned(),
             crate_path => format!("relive.{}", crate_path.trim_start_matches("relive_")),
         };
         let level = python_level(*event.metadata().level());

@@ -1,5 +1,7 @@
 //! What can go wrong between an agent, its environment and its replay.
 
+use std::borrow::Cow;
+
 use relive_checkpoint::Error as CheckpointError;
 use relive_client::Error as ReplayError;
 use relive_engine::BuildError;
@@ -32,11 +34,11 @@ pub enum RlError {
     #[error("{name} is {got}, but it must be {expected}")]
     Setting {
         /// The setting.
-        name: &'static str,
+        name: Cow<'static, str>,
         /// What it is.
         got: String,
         /// What it may be.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
     /// Calls in the wrong order.
     #[error("{call} needs {needs}")]
@@ -135,7 +137,9 @@ pub enum RlError {
     )]
     OtherLearner,
     /// The newest checkpoint of a run cannot be read.
-    #[error("{0}; move that file out of the folder to go on from the checkpoint before it, if there is one")]
+    #[error(
+        "the newest checkpoint cannot be read: {0}; move the newest checkpoint-*.relive out of the folder to go on from the one before, if there is one"
+    )]
     Unreadable(#[source] CheckpointError),
     /// A checkpoint of a run cannot be written or read.
     #[error("checkpoint: {0}")]
@@ -188,8 +192,12 @@ impl RlError {
     }
 
     /// A setting out of its range.
-    pub fn setting(name: &'static str, got: impl std::fmt::Display, expected: &'static str) -> RlError {
-        RlError::Setting { name, got: got.to_string(), expected }
+    pub fn setting(
+        name: impl Into<Cow<'static, str>>,
+        got: impl std::fmt::Display,
+        expected: impl Into<Cow<'static, str>>,
+    ) -> RlError {
+        RlError::Setting { name: name.into(), got: got.to_string(), expected: expected.into() }
     }
 
     /// A saved state that is of something else, or damaged.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use relive_agents::{A2cConfig, A3cConfig, SacConfig};
 use relive_env::{Action, ArraySpec, Buffer, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
-use relive_rl::plan::MakeEnvironment;
+use relive_flow::Flow;
+use relive_rl::plan::{Crew, MakeEnvironment, Progress};
 use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions};
-use relive_rl::{Agent, Purpose, RlError, SavedPolicy, Seat};
+use relive_rl::{Agent, Policy, Purpose, Result, RlError, SavedPolicy, Seat};
 use relive_tensor::{DType, Nest};
 
 use crate::common::{all, numbers, on_policy, options, run, run_in, small_sac};
@@ -195,6 +196,39 @@ fn more_workers_than_environments_are_refused() {
         let error = run(&agent, &many).unwrap_err().to_string();
         assert_eq!(error, "actors is 9, but it must be at most the number of the agent's environments");
     }
+}
+
+/// An agent whose rollouts have no steps.
+struct Still(Arc<dyn Agent>);
+
+impl Agent for Still {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        self.0.settings()
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.0.validate()
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        self.0.policy(seat)
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        crew.rollouts(0).and_then(|_| self.0.plan(crew))
+    }
+}
+
+#[test]
+fn rollouts_of_no_steps_are_refused() {
+    let (agent, environments) = on_policy().remove(0);
+    let still: Arc<dyn Agent> = Arc::new(Still(agent));
+    let error = run(&still, &options(environments[0], STEPS, 1)).unwrap_err().to_string();
+    assert_eq!(error, "the number of steps of a rollout is 0, but it must be at least 1");
 }
 
 #[test]

@@ -92,6 +92,14 @@ fn files_that_are_no_policies_are_refused() {
     for end in [0, 7, 100, file.len() - 1] {
         assert!(matches!(loaded(&file[..end]), Err(RlError::DamagedPolicy { .. })), "{end}");
     }
+    let mut wild = file.clone();
+    let last = wild.len() - size_of::<f32>();
+    wild[last..].copy_from_slice(&f32::NAN.to_le_bytes());
+    let error = loaded(&wild).map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the file of the policy is damaged: ") && error.contains("not finite"),
+        "{error}"
+    );
     let told = |from: &str, to: &str| {
         let place = file.windows(from.len()).position(|bytes| bytes == from.as_bytes()).unwrap();
         let mut changed = file.clone();

@@ -9,7 +9,7 @@ use relive_client::blocking::Client;
 use relive_engine::Engine;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::processes::{Worked, Worker, work};
-use relive_rl::run::{Processes, RunOptions, Stop, Trained, Watch};
+use relive_rl::run::{Processes, RunOptions, Stop, Trained, Watch, look};
 use relive_rl::{Agent, Result, RlError};
 use relive_table::TableConfig;
 
@@ -22,11 +22,11 @@ fn named(name: &str) -> Result<MakeEnvironment> {
 }
 
 fn worker(client: &Client, number: u32) -> Result<Worked> {
-    work(
-        &Worker { client, number, awaits_next: false, stop: &Stop::new() },
-        &relive_agents::from_json,
-        &named,
-    )
+    worker_until(client, number, &Stop::new())
+}
+
+fn worker_until(client: &Client, number: u32, stop: &Stop) -> Result<Worked> {
+    work(&Worker { client, number, is_supervised: false, stop }, &relive_agents::from_json, &named)
 }
 
 /// A run whose tables are its own, served to so many workers; what it has come to, and what they have done.
@@ -36,17 +36,21 @@ fn served(
     workers: u32,
 ) -> (Result<Trained>, Vec<Result<Worked>>) {
     let started: Arc<Mutex<Vec<JoinHandle<Result<Worked>>>>> = Arc::default();
-    let starting = Arc::clone(&started);
+    let (starting, stop) = (Arc::clone(&started), Stop::new());
+    let told = stop.clone();
     let watch = Watch::new(move |engine: &Engine| {
         for number in 0..workers {
             let client = Client::in_process(engine.clone()).unwrap();
             // A worker that fails is seen here, also where the run waits for it.
-            starting.lock().push(spawn(move || Ok(worker(&client, number).unwrap())));
+            let told = told.clone();
+            starting.lock().push(spawn(move || Ok(worker_until(&client, number, &told).unwrap())));
         }
     });
     let (actors, processes) = (usize::try_from(workers).unwrap(), Some(Processes::default()));
     let options = RunOptions { actors, processes, watch: Some(watch), ..options.clone() };
     let trained = run(agent, &options).map(|(trained, _)| trained);
+    // Whoever was too late to join would wait for the tables of this run for ever.
+    stop.stop();
     let worked = std::mem::take(&mut *started.lock());
     // Tables that are closed are lost to workers, which would wait for them to come back.
     let ended = if trained.is_ok() { worked } else { Vec::new() };
@@ -112,10 +116,12 @@ fn a_run_on_a_server_goes_on_where_it_was() {
         first
     });
     assert!(worker(&client, 0).unwrap() == Worked::default(), "it is over");
+    let shown = look(&client).unwrap().unwrap();
+    assert!(shown.contains(r#""phase":"over""#), "{shown}");
     let second = scope(|threads| {
         let acting = threads.spawn(|| {
             // The run is over until its driver is there again.
-            let worker = Worker { client: &client, number: 0, awaits_next: true, stop: &Stop::new() };
+            let worker = Worker { client: &client, number: 0, is_supervised: true, stop: &Stop::new() };
             work(&worker, &relive_agents::from_json, &named)
         });
         let second = on_server(&client, small_dqn(), "catch/0", 1_000).unwrap();
@@ -135,6 +141,11 @@ fn runs_of_something_else_are_refused_and_change_nothing() {
     assert!(matches!(error, RlError::OtherRun { .. }), "{error}");
     assert!(error.to_string().contains("environment is catch/0 there, catch/1 was asked for"), "{error}");
     assert!(error.to_string().contains("relive table drop"), "{error}");
+    let ppo: Arc<dyn Agent> = Arc::new(relive_agents::PpoConfig::default());
+    let processes = Some(Processes { server: Some(client.clone()) });
+    let error = run(&ppo, &RunOptions { actors: 1, processes, ..options("catch/0", 400, 1) }).map(drop);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("agent is dqn there, ppo was asked for; ask for the same"), "{error}");
     let other = DqnConfig { learning_rate: 0.5, ..small_dqn() };
     let error = on_server(&client, other, "catch/0", 400).unwrap_err().to_string();
     assert!(error.contains("learning_rate is 0.001 there, 0.5 was asked for"), "{error}");
@@ -153,7 +164,7 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
     scope(|threads| {
         let acting = threads.spawn(|| {
             work(
-                &Worker { client: &client, number: 0, awaits_next: false, stop: &stop },
+                &Worker { client: &client, number: 0, is_supervised: false, stop: &stop },
                 &relive_agents::from_json,
                 &named,
             )
@@ -161,6 +172,8 @@ fn a_driver_that_fails_does_not_end_the_run_of_its_workers() {
         let error = on_server(&client, wild, "catch/0", 400).unwrap_err();
         assert!(matches!(error.cause(), RlError::Diverged { .. }), "{error}");
         assert!(!acting.is_finished(), "it goes on, or waits");
+        let shown = look(&client).unwrap().unwrap();
+        assert!(shown.contains(r#""phase":"left""#), "{shown}");
         stop.stop();
         acting.join().unwrap().unwrap();
         engine.close();
@@ -179,7 +192,7 @@ fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
         let make = |_: &str| Ok(Arc::clone(&faulty));
         scope(|threads| {
             let acting = threads.spawn(|| {
-                let worker = Worker { client: &client, number: 0, awaits_next: false, stop: &Stop::new() };
+                let worker = Worker { client: &client, number: 0, is_supervised: false, stop: &Stop::new() };
                 work(&worker, &relive_agents::from_json, &make)
             });
             let error = crate::common::run_in(&agent, &options, &faulty).unwrap_err();

@@ -22,8 +22,8 @@ pub(crate) fn run(args: Args) -> Result {
         | Command::Table(_)
         | Command::Checkpoint(_)
         | Command::Token(_) => "warn",
-        // A run that is long enough ends in the middle of episodes, of which the writers warn.
-        Command::Rl(_) => "warn,relive_rl=info,relive_client::writer=error",
+        // A run ends in the middle of episodes, of which the writers warn, and says itself when it waits for a server.
+        Command::Rl(_) => "warn,relive_rl=info,relive::writer=error",
         // A bench cuts its writers off when the time is over, of which the client warns.
         Command::Bench(_) => "error",
     };

@@ -79,10 +79,14 @@ fn plans_are_trained_by_one_thread_or_several_to_the_same_numbers() {
 fn settings_of_plans_that_cannot_be_are_told() {
     let unknown = file(".toml", "epoch = 16\n");
     for (more, expected) in [
-        (&["--config", text(&unknown)][..], "unknown field `epoch`"),
+        (&["--config", text(&unknown)][..], "the name of a setting is epoch, but it must be one of num_envs"),
         (&["--set", "epoch=1"], "--set epoch=1"),
         (&["--set", "epochs"], "KEY=VALUE"),
-        (&["--set", "epochs=many"], "invalid type: string \"many\""),
+        (
+            &["--set", "epochs=many"],
+            "--set epochs=many: epochs is \"many\", but it must be a whole number, at least 0",
+        ),
+        (&["--set", "epochs=4\nclip=3"], "epochs is \"4\\nclip=3\""),
         (&["--set", "clip=-1"], "clip is -1, but it must be above 0"),
         (&["--actors", "9"], "actors is 9"),
     ] {
@@ -97,8 +101,10 @@ fn what_cannot_be_trained_is_told() {
     let unknown = file(".toml", "batchsize = 16\n");
     for (more, expected) in [
         (&["--env", "pong"][..], "CartPole-v1"),
-        (&["--env", "catch/0", "--config", unknown.to_str().unwrap()], "unknown field `batchsize`"),
+        (&["--env", "catch/0", "--config", unknown.to_str().unwrap()], "the name of a setting is batchsize"),
         (&["--env", "catch/0", "--config", "nowhere.toml"], "nowhere.toml"),
+        (&["--env", "catch/0", "--policy", "/nowhere/p"], "--policy /nowhere/p: there is no folder /nowhere"),
+        (&["--env", "catch/0", "--json", "/"], "--json /: it is a folder"),
         (&[], "--env"),
     ] {
         let (code, _, stderr) = outcome(&[&["rl", "train", "dqn"], more].concat());
@@ -319,6 +325,26 @@ fn agents_are_listed_with_their_settings() {
     );
     let (code, _, stderr) = outcome(&["rl", "agents", "nobody"]);
     assert!(code == Some(2) && stderr.contains("nobody"), "{stderr}");
+}
+
+#[test]
+fn files_of_a_run_may_be_in_folders_that_it_makes() {
+    let runs = folder();
+    let (log, policy, figures) = (runs.join("log"), runs.join("policy"), runs.join("log/figures"));
+    let train = ["rl", "train", "ppo", "--env", "catch/0", "--steps", "10", "--log-dir", text(&log)];
+    succeeds(&[&train[..], &["--policy", text(&policy), "--json", text(&figures)]].concat());
+    assert!(policy.exists() && figures.exists());
+}
+
+#[test]
+fn a_policy_of_another_environment_is_refused() {
+    let (policy, out) = (file(".safetensors", ""), folder());
+    succeeds(&["rl", "train", "dqn", "--env", "catch/0", "--steps", "10", "--policy", text(&policy)]);
+    let record = ["rl", "record", "--env", "CartPole-v1", "--policy", text(&policy), "--out", text(&out)];
+    let (code, _, stderr) = outcome(&record);
+    assert!(code == Some(2) && !out.exists(), "{stderr}");
+    let told = "it takes observations float[10, 5] and gives actions int32[] below 3; the environment gives float[4]";
+    assert!(stderr.contains(told), "{stderr}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -109,6 +110,49 @@ fn the_plan_of_a_run_is_shown_while_it_works() {
     assert!(stdout.starts_with("ppo in CartPole-v1: ") && stdout.contains("rounds of workers"), "{stdout}");
     driver.kill().unwrap();
     driver.wait().unwrap();
+}
+
+#[test]
+fn the_end_of_a_run_on_a_server_is_shown() {
+    let server = Served::start(".toml", SCRATCH);
+    let train = ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1"];
+    let (code, _, stderr) = outcome(&[&train[..], &["--server", &server.address, "--steps", "600"]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    // It ends with the run.
+    let (code, stdout, _) = outcome(&["rl", "top", &server.address]);
+    assert!(code == Some(0) && stdout.contains("; the run is over\n"), "{stdout}");
+    let (_, stdout, _) = outcome(&["rl", "top", &server.address, "--once", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["phase"], "over");
+}
+
+#[test]
+fn a_signal_ends_a_run_whose_server_is_away() {
+    let mut server = Served::start(".toml", SCRATCH);
+    let train = ["rl", "train", "ppo", "--env", "CartPole-v1", "--on", "processes", "--actors", "1"];
+    let driver = spawn(&[&train[..], &["--server", &server.address, "--steps", "100000000"]].concat());
+    while outcome(&["rl", "top", &server.address, "--once"]).0 != Some(0) {}
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let since = Instant::now();
+    signal(&driver, "INT");
+    let output = driver.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && stderr.contains("the run was told to stop"), "{stderr}");
+    // It waits for a server that is away as long as it is to go on.
+    assert!(since.elapsed() < Duration::from_secs(25), "{stderr}");
+}
+
+#[test]
+fn a_run_that_fails_says_why_in_one_line_and_its_workers_end() {
+    let args = ["rl", "train", "dqn", "--env", "catch/0", "--steps", "100000", "--set", "learning_rate=1e30"];
+    for on in ["threads", "processes"] {
+        let driver = spawn(&[&args[..], &["--on", on]].concat());
+        let output = driver.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let told = stderr.lines().filter(|line| !line.starts_with("workers join by: ")).collect::<Vec<_>>();
+        assert!(output.status.code() == Some(1) && told.len() == 1, "{stderr}");
+        assert!(told[0].starts_with("relive: error: learn failed at item "), "{stderr}");
+    }
 }
 
 #[test]

@@ -37,6 +37,9 @@ impl From<Status> for Broken {
     }
 }
 
+/// Where writers tell of items that are not confirmed: apart from the rest, for programs whose writers end in the middle of episodes.
+pub(super) const LOG: &str = "relive::writer";
+
 /// How long small items are gathered after a request. The timers of Tokio count in milliseconds.
 const LINGER: Duration = Duration::from_millis(1);
 
@@ -77,7 +80,7 @@ async fn tell_of_waiting(link: &RemoteLink, address: &str) {
         if let Some(Unconfirmed { items, tables, why, .. }) = link.unconfirmed() {
             let waited = since.elapsed().as_secs();
             tracing::warn!(
-                target: "relive",
+                target: LOG,
                 "a writer for {address} has {items} items ({tables}) that were not confirmed for {waited} s: {why}"
             );
         }

@@ -347,7 +347,7 @@ impl TrajectoryWriter {
             return self.link.close();
         }
         if let Some(lost) = self.loss() {
-            tracing::warn!(target: "relive", "{lost}");
+            tracing::warn!(target: super::stream::LOG, "{lost}");
         }
         self.link.abandon();
     }

@@ -147,8 +147,12 @@ impl Crew {
     /// Fragments of so many steps, worker by worker. Each begins with the newest weights.
     ///
     /// # Errors
-    /// An environment or a policy cannot be made; there are more workers than environments; what was saved is not of such a worker.
+    /// No steps; an environment or a policy cannot be made; there are more workers than environments; what was saved is not of such a worker.
     pub fn rollouts(&self, steps: usize) -> Result<Workers> {
+        if steps == 0 {
+            // They would be made for ever, without a step of the run.
+            return Err(RlError::setting("the number of steps of a rollout", steps, "at least 1"));
+        }
         let crew = self.clone();
         let (first, workers) = match &self.0.place {
             Place::Here { actors, .. } => (0, u32::try_from((*actors).max(1)).unwrap_or(u32::MAX)),

@@ -1,5 +1,6 @@
 //! Files that are there whole or not at all.
 
+use std::io;
 use std::path::Path;
 
 use crate::{Result, RlError};
@@ -7,15 +8,38 @@ use crate::{Result, RlError};
 /// Writes a file by way of another one beside it. Links are followed: what they lead to is replaced. What is no file, as a device or a
 /// pipe, is written to as it is.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    written(path, bytes).map_err(|error| RlError::file(path, error))
+    written(path, &|place| std::fs::write(place, bytes)).map_err(|error| RlError::file(path, error))
 }
 
-fn written(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+fn written(path: &Path, write: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
-        return std::fs::write(&path, bytes);
+        return write(&path);
     }
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
-    std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &path))
+    let moved = write(partial.as_ref()).and_then(|()| std::fs::rename(&partial, &path));
+    if moved.is_err() {
+        // A disk that is full has no room for what nobody reads. It may not even be there.
+        let _ = std::fs::remove_file(&partial);
+    }
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_whole_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy");
+        let half = |place: &Path| std::fs::write(place, "half").and(Err(io::ErrorKind::StorageFull.into()));
+        assert!(written(&path, &half).is_err());
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+        write_whole(&path, b"whole").unwrap();
+        assert!(written(&path, &half).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
 }

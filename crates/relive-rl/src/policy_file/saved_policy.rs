@@ -176,6 +176,12 @@ fn weights(file: &SafeTensors<'_>) -> Result<Weights> {
             refused(&format_args!("its tensor {name} is of {:?}, which is not supported", view.dtype()))
         })?;
         let dims: Vec<u32> = view.shape().iter().map(|dim| u32::try_from(*dim).unwrap_or(u32::MAX)).collect();
+        let numbers =
+            view.data().chunks_exact(size_of::<f32>()).map(|bytes| bytes.try_into().map(f32::from_le_bytes));
+        if !numbers.flatten().all(f32::is_finite) {
+            let reason = format!("its tensor {name} has numbers that are not finite");
+            return Err(RlError::DamagedPolicy { reason });
+        }
         let data = Bytes::copy_from_slice(view.data());
         let tensor = Tensor::new(dtype, Shape::from(dims.as_slice()), data);
         parts.push((name, tensor.map_err(|error| refused(&error))?));

@@ -5,7 +5,7 @@ use relive_table::TableConfig;
 
 use crate::Result;
 use crate::run::identity::Identity;
-use crate::run::saved;
+use crate::run::saved::{self, GoesOn};
 
 /// The table whose one item are the newest counters.
 const TABLE: &str = "counts";
@@ -14,8 +14,8 @@ pub(super) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
 }
 
-pub(crate) fn put(client: &Client, identity: &Identity, counters: &[u8]) -> Result<()> {
-    saved::put_into(client, TABLE, identity, counters)
+pub(crate) fn put(client: &Client, of: (&Identity, &[u8]), goes_on: GoesOn<'_>) -> Result<()> {
+    saved::put_into(client, TABLE, of, goes_on)
 }
 
 /// The newest counters, if there are some.

@@ -17,6 +17,7 @@ use super::orders::{self, Order};
 use super::results::{Reader, Told, What};
 use super::{Carried, Layouts, weights};
 use crate::contracts::WeightStore;
+use crate::run::Stop;
 use crate::run::identity::Identity;
 use crate::{Result, RlError, state};
 
@@ -41,6 +42,8 @@ pub(crate) struct Driver {
     /// Rounds so far, of all drivers of the run.
     round: AtomicU64,
     is_over: AtomicBool,
+    /// Told when the run is to end early.
+    stop: Stop,
     /// How often each worker has joined the run without leaving it.
     members: Mutex<BTreeMap<u32, u32>>,
     /// Why it cannot publish any more.
@@ -63,9 +66,10 @@ impl Driver {
         identity: &Identity,
         weights: WeightStore,
         (workers, checkpoints): (usize, u64),
+        stop: &Stop,
     ) -> Result<Driver> {
         let now = Now { workers: workers as u64, checkpoints, ..Now::default() };
-        job::put(client, identity, now)?;
+        job::put(client, identity, now, &|| !stop.is_stopped())?;
         Ok(Driver {
             client: client.clone(),
             identity: identity.clone(),
@@ -74,6 +78,7 @@ impl Driver {
             // Higher than those of any driver before, which results may come of still: there is no round each nanosecond.
             round: AtomicU64::new(rounds_from()),
             is_over: AtomicBool::new(false),
+            stop: stop.clone(),
             members: Mutex::default(),
             failed: Mutex::new(None),
         })
@@ -84,13 +89,19 @@ impl Driver {
         usize::try_from(self.now.lock().workers).unwrap_or(usize::MAX)
     }
 
+    /// Whether a server that does not answer is waited for.
+    fn goes_on(&self) -> bool {
+        !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
+    }
+
     /// Puts the newest weights where workers find them, unless they are there; their version.
     fn publish(&self) -> Result<Option<u64>> {
         let mut now = self.now.lock();
         if let Some(newer) = self.weights.newer_than(now.version) {
-            weights::put(&self.client, &newer)?;
+            let goes_on = || self.goes_on();
+            weights::put(&self.client, &newer, &goes_on)?;
             now.version = Some(newer.version());
-            job::put(&self.client, &self.identity, *now)?;
+            job::put(&self.client, &self.identity, *now, &goes_on)?;
         }
         Ok(now.version)
     }
@@ -102,7 +113,7 @@ impl Driver {
     pub(crate) fn end(&self, waits: bool) -> Result<()> {
         let mut now = self.now.lock();
         now.is_over = true;
-        job::put(&self.client, &self.identity, *now)?;
+        job::put(&self.client, &self.identity, *now, &|| self.goes_on())?;
         drop(now);
         let until = Instant::now() + GOODBYE;
         let mut reader = Reader::new(&self.client)?;
@@ -120,10 +131,11 @@ impl Driver {
         let joined = members.entry(told.worker).or_default();
         match told.what {
             What::Left => *joined = joined.saturating_sub(1),
-            What::Joined => *joined += 1,
+            What::Joined { anew: true } => *joined = 1,
+            What::Joined { anew: false } => *joined += 1,
             What::Made { .. } | What::Failed(_) => *joined = (*joined).max(1),
         }
-        if told.what == What::Joined && *joined == 2 {
+        if told.what == (What::Joined { anew: false }) && *joined == 2 {
             tracing::warn!(
                 "worker {} has joined again; if the one before has not ended, give each a --number of its own",
                 told.worker
@@ -152,7 +164,7 @@ impl Driver {
                 Ok(Some((told.worker, round, items.collect::<Result<_>>()?)))
             }
             What::Failed(text) => Err(RlError::Worker { worker: told.worker, text }),
-            What::Joined | What::Left => Ok(None),
+            What::Joined { .. } | What::Left => Ok(None),
         }
     }
 
@@ -326,4 +338,39 @@ fn filled<T: Carried>(bytes: &[u8], layouts: &Layouts) -> Result<T> {
 fn rounds_from() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+    use relive_env::Environment;
+
+    use super::super::tables;
+    use super::*;
+
+    fn driver() -> Driver {
+        let engine =
+            tables::beside_the_agents(1).fold(Engine::builder(), relive_engine::EngineBuilder::table);
+        let client = Client::in_process(engine.build().unwrap()).unwrap();
+        let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
+        let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
+        Driver::new(&client, &identity, WeightStore::default(), (1, 0), &Stop::new()).unwrap()
+    }
+
+    /// Members that are left where a worker has joined in these ways, one after the other, and one has left.
+    fn left_after(joined: &[bool]) -> usize {
+        let driver = driver();
+        let joined = joined.iter().map(|anew| What::Joined { anew: *anew });
+        for what in joined.chain([What::Left]) {
+            driver.note(&Told { worker: 0, what });
+        }
+        driver.members.into_inner().len()
+    }
+
+    #[test]
+    fn a_worker_that_takes_the_place_of_a_killed_one_is_the_only_one_of_its_number() {
+        assert_eq!(left_after(&[false]), 0);
+        assert_eq!(left_after(&[true, true]), 0);
+        assert_eq!(left_after(&[false, false]), 1, "two of the same number");
+    }
 }

@@ -8,7 +8,7 @@ use relive_env::State;
 use relive_table::TableConfig;
 
 use crate::run::identity::Identity;
-use crate::run::saved;
+use crate::run::saved::{self, GoesOn};
 use crate::{Result, RlError, state};
 
 /// The table whose one item is the job.
@@ -42,8 +42,8 @@ pub(super) fn table() -> TableConfig {
 }
 
 /// Puts the job in the place of the one before.
-pub(super) fn put(client: &Client, identity: &Identity, mut now: Now) -> Result<()> {
-    saved::put_into(client, TABLE, identity, &state::save(|state| now.visit(state)))
+pub(super) fn put(client: &Client, identity: &Identity, mut now: Now, goes_on: GoesOn<'_>) -> Result<()> {
+    saved::put_into(client, TABLE, (identity, &state::save(|state| now.visit(state))), goes_on)
 }
 
 /// The job, if there is one.

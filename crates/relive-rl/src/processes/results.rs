@@ -35,8 +35,8 @@ pub(super) struct Told {
 /// What it tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
-    /// It has joined the run.
-    Joined,
+    /// It has joined the run. Whether one of its number that had joined before is known to have ended: it was started in its place.
+    Joined { anew: bool },
     /// Items of its stream: one for a round if the plan has rounds, otherwise as many as were made in a moment.
     Made { round: u64, items: Vec<Vec<u8>> },
     /// It has failed; a text for people.
@@ -48,10 +48,11 @@ pub(super) enum What {
 impl Told {
     fn to_bytes(&self) -> Vec<u8> {
         let (mut kind, mut round, mut parts) = match &self.what {
-            What::Joined => (0_u8, 0, Vec::new()),
+            What::Joined { anew: false } => (0_u8, 0, Vec::new()),
             What::Made { round, items } => (1, *round, items.clone()),
             What::Failed(text) => (2, 0, vec![text.clone().into_bytes()]),
             What::Left => (3, 0, Vec::new()),
+            What::Joined { anew: true } => (4, 0, Vec::new()),
         };
         let mut worker = self.worker;
         state::save(|state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))
@@ -61,10 +62,11 @@ impl Told {
         let (mut worker, mut kind, mut round, mut parts) = (0, 0, 0, Vec::new());
         state::restore(WHAT, bytes, |state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))?;
         let what = match kind {
-            0 => What::Joined,
+            0 => What::Joined { anew: false },
             1 => What::Made { round, items: parts },
             2 => What::Failed(String::from_utf8_lossy(&parts.concat()).into_owned()),
             3 => What::Left,
+            4 => What::Joined { anew: true },
             kind => return Err(RlError::state(WHAT, format_args!("it is of kind {kind}"))),
         };
         Ok(Told { worker, what })
@@ -156,7 +158,8 @@ mod tests {
     fn what_is_told_comes_in_order_and_waits_for_room() {
         let client = Client::in_process(Engine::builder().table(table()).build().unwrap()).unwrap();
         let told = [
-            What::Joined,
+            What::Joined { anew: false },
+            What::Joined { anew: true },
             What::Made { round: 7, items: vec![vec![1, 2, 3], Vec::new()] },
             What::Failed("it has no wheels".to_owned()),
             What::Left,

@@ -9,7 +9,7 @@ use relive_env::State;
 use relive_table::TableConfig;
 use relive_tensor::{DType, Shape};
 
-use crate::run::saved;
+use crate::run::saved::{self, GoesOn};
 use crate::{Result, RlError, Weights, state};
 
 /// The table whose one item are the newest weights.
@@ -23,12 +23,12 @@ pub(super) fn table() -> TableConfig {
 }
 
 /// Puts weights in the place of those before.
-pub(super) fn put(client: &Client, weights: &Weights) -> Result<()> {
+pub(super) fn put(client: &Client, weights: &Weights, goes_on: GoesOn<'_>) -> Result<()> {
     let mut parts: Vec<Part> = weights.parts().iter().map(Part::of).collect();
     let mut version = weights.version();
     let bytes = state::save(|state| visit(state, &mut version, &mut parts));
     let step = Nest::dict([("weights", saved::leaf(&bytes)?)]);
-    Ok(client.insert(&step, &[(TABLE, 1.0)])?)
+    saved::insert(client, TABLE, &step, goes_on)
 }
 
 /// The newest weights.
@@ -97,7 +97,7 @@ mod tests {
         let matrix = Tensor::from_slice(&[1.5_f32, -2.0, 0.0, 3.0, 4.0, 5.0], [2, 3]).unwrap();
         for version in [3, 2] {
             let parts = [("w".to_owned(), matrix.clone()), ("b".to_owned(), Tensor::scalar(7_i64))];
-            put(&client, &Weights::new(version, parts)).unwrap();
+            put(&client, &Weights::new(version, parts), &|| true).unwrap();
             let back = get(&client).unwrap();
             assert_eq!((back.version(), back.parts().len()), (version, 2));
             assert_eq!(back.part("w"), Some(&matrix));

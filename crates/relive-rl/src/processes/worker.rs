@@ -59,8 +59,9 @@ pub struct Worker<'a> {
     pub client: &'a Client,
     /// Tells it from the other workers; of a run with a fixed number of them, below that number.
     pub number: u32,
-    /// Whether a run that is over when the worker begins is one that another will follow, which it waits for.
-    pub awaits_next: bool,
+    /// Whether whoever has started it starts another in its place when it ends. Then one of its number that was there before has ended, and a run
+    /// that is over when the worker begins is one that another will follow, which it waits for.
+    pub is_supervised: bool,
     /// Ends it early.
     pub stop: &'a Stop,
 }
@@ -83,7 +84,7 @@ pub struct Worked {
 /// The agent or the environment cannot be made here, or is not that of the run; the first error of the environment or the policy, which ends the
 /// run, too.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
-    let Worker { client, number, stop, .. } = *worker;
+    let Worker { client, number, is_supervised, stop } = *worker;
     if number >= MAX_WORKERS {
         return Err(RlError::setting(NUMBER, number, "below 65536"));
     }
@@ -94,7 +95,7 @@ pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeName
             let Some(job) = wait_for_job(worker)? else { return Ok(serving.worked()) };
             let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
             let make = environments(&job.identity.environment)?;
-            let shift = Shift::new(client, &job, number, (&serving, &is_over));
+            let shift = Shift::new(client, &job, (number, is_supervised), (&serving, &is_over));
             let ended = shift.and_then(|shift| shift.work(&agent, &make, stop));
             match ended {
                 Ok(()) => return Ok(serving.worked()),
@@ -115,7 +116,7 @@ pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeName
 fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
     while !worker.stop.is_stopped() {
         match job::get(worker.client) {
-            Ok(Some(job)) if job.now.is_over && worker.awaits_next => {}
+            Ok(Some(job)) if job.now.is_over && worker.is_supervised => {}
             Ok(Some(job)) if job.now.is_over => return Ok(None),
             Ok(Some(job)) if job.now.version.is_some() => return Ok(Some(job)),
             Ok(_) => {}
@@ -132,6 +133,7 @@ struct Shift {
     client: Client,
     job: Job,
     number: u32,
+    is_supervised: bool,
     weights: WeightStore,
     serving: Arc<Serving>,
     is_over: Arc<AtomicBool>,
@@ -143,7 +145,7 @@ impl Shift {
     fn new(
         client: &Client,
         job: &Job,
-        number: u32,
+        (number, is_supervised): (u32, bool),
         (serving, is_over): (&Arc<Serving>, &Arc<AtomicBool>),
     ) -> Result<Arc<Shift>> {
         let store = WeightStore::default();
@@ -152,6 +154,7 @@ impl Shift {
             client: client.clone(),
             job: job.clone(),
             number,
+            is_supervised,
             weights: store,
             serving: Arc::clone(serving),
             is_over: Arc::clone(is_over),
@@ -237,7 +240,7 @@ impl Shift {
                 "below the number of actors of the run, each of which makes its part of every round";
             return Err(RlError::setting(NUMBER, self.number, expected));
         }
-        self.tell(&mut results, What::Joined)?;
+        self.tell(&mut results, What::Joined { anew: self.is_supervised })?;
         match stream.and_then(|stream| self.send(stream, &mut results)) {
             Err(error) if !is_loss(&error) => {
                 self.tell(&mut results, What::Failed(error.to_string()))?;

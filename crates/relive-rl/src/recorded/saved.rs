@@ -46,7 +46,7 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
 pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let refused = |reason: String| RlError::state(WHAT, format!("{}: {reason}", folder.display()));
     let location = folder.to_str().ok_or_else(|| RlError::setting(WHAT, folder.display(), "UTF-8"))?;
-    let loaded = relive_checkpoint::load(location, &LoadOptions::new()).map_err(RlError::Unreadable)?;
+    let loaded = relive_checkpoint::load(location, &LoadOptions::new())?;
     let table = loaded.snapshot.tables.iter().find(|table| table.config.name == TABLE);
     let table = table.ok_or_else(|| refused(format!("it has no table `{TABLE}`")))?;
     let episode = |(number, trajectory): (usize, &Trajectory)| {

@@ -75,7 +75,9 @@ impl Identity {
         for ((name, saved), (_, asked)) in self.fields().into_iter().zip(asked.fields()) {
             compare(name, Some(saved), Some(asked));
         }
-        let names: BTreeSet<&String> = self.settings.keys().chain(asked.settings.keys()).collect();
+        // Another agent has other settings.
+        let of_both = self.settings.keys().chain(asked.settings.keys());
+        let names: BTreeSet<&String> = of_both.filter(|_| self.agent == asked.agent).collect();
         for name in names {
             compare(name, self.settings.get(name).cloned(), asked.settings.get(name).cloned());
         }

@@ -18,6 +18,9 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 /// Time from one look for a server that was lost to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// How long a look may take, before the run is asked whether it is to stop.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Learns until the workers have made enough steps. Adds the tables that the server does not have. Where there is the state of a run, it goes on
 /// from that. Only if it ends in order the run is over for the workers; otherwise they wait for the next driver.
 ///
@@ -95,13 +98,14 @@ fn advance(session: &mut Session, options: &RunOptions, on_report: &mut dyn FnMu
 /// Waits for a server that was lost, with its tables.
 fn come_back(server: &Client, wanted: &[TableConfig], options: &RunOptions, why: &RlError) -> Result<()> {
     tracing::warn!("the server is lost, or has stopped: {why}; waiting for it to come back");
+    let server = server.with_timeout(PATIENCE);
     loop {
         // A server that stops answers to the end.
         std::thread::sleep(LOOK_EVERY);
         if options.stop.is_stopped() {
             return Err(RlError::Stopped);
         }
-        match tables::expect(server, wanted) {
+        match tables::expect(&server, wanted) {
             Err(error) if tables::is_loss(&error) => {}
             looked => {
                 looked?;

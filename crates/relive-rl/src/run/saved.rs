@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relive_checkpoint::{LoadOptions, Store};
 use relive_client::blocking::Client;
-use relive_client::{Nest, Tensor};
+use relive_client::{ErrorKind, Nest, Tensor};
 use relive_engine::Engine;
 use relive_table::{CheckpointProgress, Snapshot, TableConfig};
 
@@ -27,6 +27,12 @@ const WHAT: &str = "the folder of checkpoints";
 /// Reading an item that is there does not wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a server may take to confirm an item before it is asked once more, at first.
+const FIRST_PATIENCE: Duration = Duration::from_secs(4);
+
+/// The same in the end: then the server is lost.
+const MOST_PATIENCE: Duration = Duration::from_secs(30);
+
 /// The table whose one item is the newest state.
 pub(crate) fn table() -> TableConfig {
     TableConfig::new(TABLE).max_size(1)
@@ -38,15 +44,36 @@ pub(crate) fn number(snapshot: &Snapshot) -> u64 {
     table.map_or(0, |table| u64::try_from(table.counters.inserts).unwrap_or(0))
 }
 
+/// Whether a run is to go on: whoever waits for its server asks now and then.
+pub(crate) type GoesOn<'a> = &'a dyn Fn() -> bool;
+
 /// Puts a state in the place of the one before, with what it is of.
-pub(crate) fn put(client: &Client, identity: &Identity, state: &[u8]) -> Result<()> {
-    put_into(client, TABLE, identity, state)
+pub(crate) fn put(client: &Client, identity: &Identity, state: &[u8], goes_on: GoesOn<'_>) -> Result<()> {
+    put_into(client, TABLE, (identity, state), goes_on)
 }
 
 /// The same in another table of one item.
-pub(crate) fn put_into(client: &Client, table: &str, identity: &Identity, state: &[u8]) -> Result<()> {
+pub(crate) fn put_into(
+    client: &Client,
+    table: &str,
+    (identity, state): (&Identity, &[u8]),
+    goes_on: GoesOn<'_>,
+) -> Result<()> {
     let step = Nest::dict([("of", leaf(&identity.to_bytes()?)?), ("state", leaf(state)?)]);
-    Ok(client.insert(&step, &[(table, 1.0)])?)
+    insert(client, table, &step, goes_on)
+}
+
+/// Puts a step into a table of one item. A server that does not answer is given ever more time, but only while the run goes on.
+pub(crate) fn insert(client: &Client, table: &str, step: &Nest<Tensor>, goes_on: GoesOn<'_>) -> Result<()> {
+    let mut patience = FIRST_PATIENCE;
+    loop {
+        match client.with_timeout(patience).insert(step, &[(table, 1.0)]) {
+            Err(error) if error.kind() == ErrorKind::Timeout && patience < MOST_PATIENCE && goes_on() => {
+                patience = patience.saturating_mul(2).min(MOST_PATIENCE);
+            }
+            inserted => return Ok(inserted?),
+        }
+    }
 }
 
 pub(crate) fn leaf(bytes: &[u8]) -> Result<Nest<Tensor>> {

@@ -15,9 +15,9 @@ use super::kept::Kept;
 use super::options::Begun;
 use super::saved::{self, Folder};
 use super::seeds::{Who, actor_key, environment_seed};
-use super::shown::{self, Graph, Position, Showing};
+use super::shown::{self, Graph, Phase, Position, Showing};
 use super::tally::Tally;
-use super::{Evaluation, Report, RunOptions, Summary, is_due, patience};
+use super::{Evaluation, Report, RunOptions, Stop, Summary, is_due, patience};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
 use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress, unlimited};
@@ -73,6 +73,8 @@ pub(super) struct Session {
     showing: Option<Showing>,
     /// The version of the weights that was acted by last.
     acted_by: Option<u64>,
+    /// Told when it is to end early: then a server that does not answer is not waited for any more.
+    stop: Stop,
 }
 
 impl Session {
@@ -94,7 +96,8 @@ impl Session {
         let state = saved_state(&client, &identity, folder, newer)?;
         let weights = WeightStore::default();
         let driver = options.processes.as_ref().map(|_| {
-            Driver::new(&client, &identity, weights.clone(), (options.actors, checkpoints)).map(Arc::new)
+            let of = (options.actors, checkpoints);
+            Driver::new(&client, &identity, weights.clone(), of, &options.stop).map(Arc::new)
         });
         let driver = driver.transpose()?;
         if let Some((watch, engine)) = options.watch.as_ref().zip(engine.as_ref()) {
@@ -134,7 +137,7 @@ impl Session {
         });
         let published = published.transpose()?;
         let is_seen = options.watch.is_some() || options.processes.is_some();
-        let showing = is_seen.then(|| Showing::new(&client, &identity));
+        let showing = is_seen.then(|| Showing::new(&client, &identity, &options.stop));
         options.begun.iter().for_each(Begun::tell);
         Ok(Session {
             engine,
@@ -148,6 +151,7 @@ impl Session {
             counted: Instant::now(),
             showing,
             acted_by: None,
+            stop: options.stop.clone(),
         })
     }
 
@@ -177,7 +181,7 @@ impl Session {
         let (monitor, position) = (plan.monitor(), Position::of(tally, lag));
         let check = || {
             published.as_ref().map_or(Ok(()), |(driver, _)| driver.check())?;
-            showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position))
+            showing.as_mut().map_or(Ok(()), |showing| showing.show_now_and_then(&monitor, position))
         };
         let Some(progress) = patience::next(plan, &options.stop, check)? else { return Ok(false) };
         for acted in &progress.acted {
@@ -253,7 +257,7 @@ impl Session {
     fn count(&mut self) -> Result<()> {
         self.counted = Instant::now();
         let counters = state::save(|state| self.tally.visit(state));
-        counts::put(&self.client, &self.identity, &counters)
+        counts::put(&self.client, (&self.identity, &counters), &|| !self.stop.is_stopped())
     }
 
     /// All that it is resumed from, beside the tables.
@@ -266,7 +270,7 @@ impl Session {
     /// Puts its state into its table.
     pub(super) fn save(&mut self) -> Result<()> {
         let state = self.state();
-        saved::put(&self.client, &self.identity, &state)
+        saved::put(&self.client, &self.identity, &state, &|| !self.stop.is_stopped())
     }
 
     /// Writes a checkpoint; what it holds.
@@ -300,6 +304,7 @@ impl Session {
             self.count()?;
         }
         let is_own = self.engine.is_some();
+        self.show(Phase::Over)?;
         if let Some((driver, publishing)) = self.published.take() {
             // Whatever reads results for the plan ends before the last of them are read. None of its threads waits at a table for long, as those of
             // workers in this process do until the tables are closed.
@@ -312,8 +317,18 @@ impl Session {
         Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph })
     }
 
+    /// Shows how it stands with the run, once it goes on no more.
+    fn show(&mut self, phase: Phase) -> Result<()> {
+        let position = Position::of(&self.tally, self.version_lag());
+        let monitor = self.plan.monitor();
+        self.showing.as_mut().map_or(Ok(()), |showing| showing.show(&monitor, position, phase))
+    }
+
     /// Leaves the run to the next driver, who need not wait; workers do.
     pub(super) fn abandon(mut self) {
+        if let Err(error) = self.show(Phase::Left) {
+            tracing::debug!("that the run is left is not shown: {error}");
+        }
         let lease = self.published.take().and_then(|(_, publishing)| publishing.end());
         if let Some(Err(error)) = lease.map(Lease::release) {
             // Why it was abandoned is told already: as a rule the same.

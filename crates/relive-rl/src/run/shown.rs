@@ -8,6 +8,7 @@ use relive_flow::{Flow, Monitor};
 use relive_table::TableConfig;
 use serde_json::{Value, json};
 
+use super::Stop;
 use super::identity::Identity;
 use super::saved;
 use super::tally::Tally;
@@ -49,6 +50,28 @@ pub(super) struct Showing {
     client: Client,
     identity: Identity,
     shown: Instant,
+    stop: Stop,
+}
+
+/// How it stands with a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It learns.
+    Running,
+    /// It has all its steps, or was told to end.
+    Over,
+    /// Its driver has failed, or has lost the server: the next one goes on.
+    Left,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Running => "running",
+            Phase::Over => "over",
+            Phase::Left => "left",
+        }
+    }
 }
 
 /// How far a run is, beside its operators.
@@ -67,32 +90,42 @@ impl Position {
 }
 
 impl Showing {
-    pub(super) fn new(client: &Client, identity: &Identity) -> Showing {
-        Showing { client: client.clone(), identity: identity.clone(), shown: Instant::now() }
+    pub(super) fn new(client: &Client, identity: &Identity, stop: &Stop) -> Showing {
+        Showing {
+            client: client.clone(),
+            identity: identity.clone(),
+            shown: Instant::now(),
+            stop: stop.clone(),
+        }
     }
 
     /// Writes it, if it is time.
-    pub(super) fn show(&mut self, plan: &Monitor, position: Position) -> Result<()> {
-        if self.shown.elapsed() < SHOW_EVERY {
-            return Ok(());
-        }
+    pub(super) fn show_now_and_then(&mut self, plan: &Monitor, position: Position) -> Result<()> {
+        if self.shown.elapsed() < SHOW_EVERY { Ok(()) } else { self.show(plan, position, Phase::Running) }
+    }
+
+    /// Writes it.
+    pub(super) fn show(&mut self, plan: &Monitor, position: Position, phase: Phase) -> Result<()> {
         self.shown = Instant::now();
         let operators: Value = serde_json::from_str(&plan.to_json())
             .map_err(|error| RlError::state("the graph of a plan", error))?;
         let state = json!({
             "agent": self.identity.agent,
             "environment": self.identity.environment,
+            "phase": phase.name(),
             "env_steps": position.env_steps,
             "learner_steps": position.learner_steps,
             "version_lag": position.version_lag,
             "operators": operators,
         });
-        saved::put_into(&self.client, TABLE, &self.identity, state.to_string().as_bytes())
+        // Who leaves has lost the server, as a rule.
+        let goes_on = || phase != Phase::Left && !self.stop.is_stopped();
+        saved::put_into(&self.client, TABLE, (&self.identity, state.to_string().as_bytes()), &goes_on)
     }
 }
 
-/// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `env_steps`,
-/// `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last) and `operators`, as
+/// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `phase`
+/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last) and `operators`, as
 /// [`Monitor::to_json`] lists them. None if there is no run.
 ///
 /// # Errors

@@ -104,7 +104,9 @@ fn read(path: &Path) -> Result<toml::Table> {
 /// A setting as TOML has it; what is no value there, as in loss=categorical, is a text.
 fn setting(key: &str, value: &str) -> toml::Table {
     let parsed = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
-    let parsed = parsed.and_then(|mut table| table.remove("value"));
+    // With a line of its own behind it there would be more than a value.
+    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    let parsed = parsed.filter(|value| !value.is_datetime());
     let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
     // A setting of a group has its name behind a dot, as in demonstrations.ratio.
     match key.split_once('.') {

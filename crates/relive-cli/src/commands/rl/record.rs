@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use relive_env::{Environment, EnvironmentSpec, RandomPolicy};
+use relive_env::{ArraySpec, Environment, EnvironmentSpec, RandomPolicy};
 use relive_rl::recorded::{self, RecordedEpisode};
 use relive_rl::{RlError, SavedPolicy};
+use relive_tensor::Nest;
 
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -44,10 +45,32 @@ impl Actor {
             "demonstrator" => Actor::Demonstrator,
             file => {
                 let loaded = SavedPolicy::load(file, &relive_agents::from_json);
-                Actor::Trained(Box::new(loaded.map_err(|error| Failure::from(error).of("--policy"))?))
+                let policy = loaded.map_err(|error| Failure::from(error).of("--policy"))?;
+                expect_same(policy.spec(), spec)
+                    .map_err(|text| Failure::usage(format!("--policy {file}: {text}")))?;
+                Actor::Trained(Box::new(policy))
             }
         })
     }
+}
+
+/// Whether a policy that was trained in environments of one kind can act in one of another. Files have their leaves without names.
+fn expect_same(trained: &EnvironmentSpec, here: &EnvironmentSpec) -> std::result::Result<(), String> {
+    let leaves = |nest: &Nest<ArraySpec>| {
+        let leaves = nest.leaves().map(|leaf| {
+            let below = leaf.num_values().map_or_else(String::new, |values| format!(" below {values}"));
+            format!("{}{:?}{below}", leaf.dtype, leaf.shape.dims())
+        });
+        leaves.collect::<Vec<_>>().join(", ")
+    };
+    let both = |spec: &EnvironmentSpec| [leaves(&spec.observations), leaves(&spec.actions)];
+    let ([seen, done], [observations, actions]) = (both(trained), both(here));
+    if seen == observations && done == actions {
+        return Ok(());
+    }
+    Err(format!(
+        "it takes observations {seen} and gives actions {done}; the environment gives {observations} and takes {actions}"
+    ))
 }
 
 pub(crate) fn run(options: &Options) -> Result {

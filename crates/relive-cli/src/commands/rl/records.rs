@@ -29,6 +29,11 @@ impl Records {
         self.log_dir.as_deref()
     }
 
+    /// Where the final figures go.
+    pub(super) fn json(&self) -> Option<&Path> {
+        self.json.as_deref()
+    }
+
     /// Notes what the run is; what it tells goes to the loggers.
     ///
     /// `may_go_on`: it may be one that was begun before.

@@ -23,9 +23,15 @@ const WITHIN: Duration = Duration::from_mins(1);
 /// Time for workers to end by themselves when the run is over.
 const GRACE: Duration = Duration::from_secs(4);
 
+/// How long the run may go on after a worker has ended with success, before another is started in its place. Longer than a driver waits for the
+/// last of them.
+const AFTER_SUCCESS: Duration = Duration::from_secs(4);
+
 /// Starts workers, and starts those anew that end before the run does. When it is dropped, they end.
 pub(super) struct Supervisor {
     is_over: Arc<AtomicBool>,
+    /// Whether the run has failed: then workers get no time to end by themselves, as they would wait for another driver.
+    is_left: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<String>>>,
     stop: Stop,
     is_begun: Arc<AtomicBool>,
@@ -39,9 +45,14 @@ impl Supervisor {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
         };
         let program = std::env::current_exe().map_err(broken)?;
-        let (is_over, failure, is_begun) = (Arc::default(), Arc::default(), Arc::default());
-        let mut supervisor =
-            Supervisor { is_over, failure, stop: Stop::new(), is_begun, threads: Vec::new() };
+        let mut supervisor = Supervisor {
+            is_over: Arc::default(),
+            is_left: Arc::default(),
+            failure: Arc::default(),
+            stop: Stop::new(),
+            is_begun: Arc::default(),
+            threads: Vec::new(),
+        };
         for number in 0..actors {
             let mut command = Command::new(&program);
             command.args([
@@ -56,6 +67,7 @@ impl Supervisor {
             // Ctrl-C in a terminal is for this process, which ends the workers when the run is saved.
             command.args(security.arguments()).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
             let (is_over, failure) = (Arc::clone(&supervisor.is_over), Arc::clone(&supervisor.failure));
+            let is_left = Arc::clone(&supervisor.is_left);
             let (is_begun, stop) = (Arc::clone(&supervisor.is_begun), supervisor.stop.clone());
             supervisor.threads.push(std::thread::spawn(move || {
                 while !is_begun.load(Ordering::Relaxed) {
@@ -64,7 +76,7 @@ impl Supervisor {
                     }
                     std::thread::park();
                 }
-                if let Err(text) = watch(number, &mut command, &is_over) {
+                if let Err(text) = watch(number, &mut command, &is_over, &is_left) {
                     failure.lock().get_or_insert(text);
                     stop.stop();
                 }
@@ -88,11 +100,12 @@ impl Supervisor {
         self.stop.clone()
     }
 
-    /// Ends the workers, when the run is over.
+    /// Ends the workers, when the run is over or has failed.
     ///
     /// # Errors
     /// Why a worker could not go on.
-    pub(super) fn end(mut self) -> Result {
+    pub(super) fn end(mut self, has_failed: bool) -> Result {
+        self.is_left.store(has_failed, Ordering::Relaxed);
         self.join();
         let failure = self.failure.lock().take();
         failure.map_or(Ok(()), |text| Err(Failure::text(Kind::Runtime, text)))
@@ -128,8 +141,8 @@ impl Running {
     }
 
     /// Ends it, after it had time to end by itself.
-    fn end(mut self) {
-        let until = Instant::now() + GRACE;
+    fn end(mut self, grace: Duration) {
+        let until = Instant::now() + grace;
         while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(LOOK_EVERY);
         }
@@ -141,7 +154,12 @@ impl Running {
 }
 
 /// Starts a worker, and starts it anew whenever it ends before the run does; why it cannot be.
-fn watch(number: usize, command: &mut Command, is_over: &AtomicBool) -> std::result::Result<(), String> {
+fn watch(
+    number: usize,
+    command: &mut Command,
+    is_over: &AtomicBool,
+    is_left: &AtomicBool,
+) -> std::result::Result<(), String> {
     let start = |command: &mut Command| {
         Running::start(command).map_err(|error| format!("worker {number} cannot be started: {error}"))
     };
@@ -153,9 +171,9 @@ fn watch(number: usize, command: &mut Command, is_over: &AtomicBool) -> std::res
             std::thread::sleep(LOOK_EVERY);
             continue;
         };
-        // The run that it has worked for is over, which this process will see in a moment.
+        // The run that it has worked for is over, which this process sees when all workers have ended.
         if status.success() {
-            std::thread::sleep(LOOK_EVERY);
+            wait_for(is_over, AFTER_SUCCESS);
             if !is_over.load(Ordering::Relaxed) {
                 running = start(command)?;
             }
@@ -174,8 +192,16 @@ fn watch(number: usize, command: &mut Command, is_over: &AtomicBool) -> std::res
         tracing::warn!("worker {number} has ended by {}: starting it anew", told(status));
         running = start(command)?;
     }
-    running.end();
+    running.end(if is_left.load(Ordering::Relaxed) { Duration::ZERO } else { GRACE });
     Ok(())
+}
+
+/// Waits until that is so, but no longer than `patience`.
+fn wait_for(is_so: &AtomicBool, patience: Duration) {
+    let until = Instant::now() + patience;
+    while !is_so.load(Ordering::Relaxed) && Instant::now() < until {
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 fn told(status: ExitStatus) -> String {

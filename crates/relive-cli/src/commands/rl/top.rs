@@ -37,10 +37,31 @@ pub(crate) struct Options {
 struct Shown {
     agent: String,
     environment: String,
+    phase: Phase,
     env_steps: u64,
     learner_steps: u64,
     version_lag: Option<u64>,
     operators: Vec<Operator>,
+}
+
+/// How it stands with a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Phase {
+    Running,
+    Over,
+    Left,
+}
+
+impl Phase {
+    /// What is to be said beside its figures.
+    fn told(self) -> &'static str {
+        match self {
+            Phase::Running => "",
+            Phase::Over => "; the run is over",
+            Phase::Left => "; its driver has failed, another one may go on",
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,7 +76,7 @@ struct Operator {
     waits_s: Option<f64>,
 }
 
-/// Shows the plan until Ctrl-C.
+/// Shows the plan until the run is over, or Ctrl-C.
 pub(crate) fn run(options: &Options) -> Result {
     let client = options.reach.client(&options.address, "ADDR")?;
     let mut before = Before::default();
@@ -73,18 +94,18 @@ pub(crate) fn run(options: &Options) -> Result {
             looked => looked?.ok_or_else(none)?,
         };
         has_seen = true;
+        let shown: Shown =
+            serde_json::from_str(&text).map_err(|error| Failure::text(Kind::Runtime, error))?;
         if options.json {
             output::line(&text)?;
         } else {
-            let shown: Shown =
-                serde_json::from_str(&text).map_err(|error| Failure::text(Kind::Runtime, error))?;
             if !options.once && stdout().is_terminal() {
                 // Begins at the top of an empty screen.
                 output::line("\u{1b}[2J\u{1b}[H")?;
             }
             output::line(before.view(&shown).trim_end())?;
         }
-        if options.once {
+        if options.once || shown.phase == Phase::Over {
             return Ok(());
         }
         std::thread::sleep(options.interval);
@@ -104,11 +125,12 @@ impl Before {
         let seconds = self.at.replace(Instant::now()).map(|at| at.elapsed().as_secs_f64());
         let lag = shown.version_lag.map_or_else(String::new, |lag| format!(", acts {lag} versions behind"));
         let mut text = format!(
-            "{} in {}: {} steps, {} learner steps{lag}\n{:>3}  {:<44} {:>12} {:>10} {:>10} {:>7} {:>7} {:>8}\n",
+            "{} in {}: {} steps, {} learner steps{lag}{}\n{:>3}  {:<44} {:>12} {:>10} {:>10} {:>7} {:>7} {:>8}\n",
             shown.agent,
             shown.environment,
             shown.env_steps,
             shown.learner_steps,
+            shown.phase.told(),
             "",
             "operator",
             "items",

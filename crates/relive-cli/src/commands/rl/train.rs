@@ -1,7 +1,7 @@
 //! `relive rl train`: an agent that learns, with its progress.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -111,6 +111,7 @@ struct Saved {
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
     options.executor.validate()?;
+    options.expect_places()?;
     if options.executor.has_server() && options.saved.checkpoint_dir.is_some() {
         let text = "--checkpoint-dir does not go with --server: a run there is saved with the server (relive serve --checkpoint-dir)";
         return Err(Failure::usage(text));
@@ -131,7 +132,7 @@ pub(crate) fn run(options: &Options) -> Result {
     // Files appear when the run can be ended already.
     let loggers = options.records.begin(&about, is_resumed)?;
     let trained = options.train(&agent, &run, loggers);
-    let ended = workers.map_or(Ok(()), Supervisor::end);
+    let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
     // A worker that cannot go on ends the run, which then tells what it has.
     let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
     options.records.end(&about, &figures)?;
@@ -160,6 +161,19 @@ enum GraphFormat {
 }
 
 impl Options {
+    /// Whether the files that are written in the end have a place: a run may be long.
+    fn expect_places(&self) -> Result {
+        let files = [
+            ("--policy", self.saved.policy.as_deref()),
+            ("--json", self.records.json()),
+            ("--plot", self.plot.as_deref()),
+        ];
+        let made = [self.records.folder(), self.saved.checkpoint_dir.as_deref()];
+        let made: Vec<&Path> = made.into_iter().flatten().collect();
+        let mut given = files.into_iter().filter_map(|(option, path)| Some((option, path?)));
+        given.try_for_each(|(option, path)| expect_place(option, path, &made))
+    }
+
     /// Names the option if the error is of its folder.
     fn of_checkpoints(&self, error: RlError) -> Failure {
         let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
@@ -222,6 +236,19 @@ impl Options {
         }
         Ok((watcher.figures(trained.summary), trained.graph))
     }
+}
+
+/// Whether a file can be at a path, as far as that is known before it is written. The run makes some folders itself.
+fn expect_place(option: &str, path: &Path, made: &[&Path]) -> Result {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let text = match folder {
+        _ if path.is_dir() => "it is a folder; give the name of a file".to_owned(),
+        Some(folder) if !folder.is_dir() && !made.iter().any(|made| made.starts_with(folder)) => {
+            format!("there is no folder {}", folder.display())
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!("{option} {}: {text}", path.display())))
 }
 
 /// A return that another one can reach.

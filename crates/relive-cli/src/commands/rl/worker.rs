@@ -40,8 +40,8 @@ pub(crate) fn run(options: &Options) -> Result {
         let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
         Ok(make)
     };
-    let (number, awaits_next) = (options.number, options.supervised);
-    let worker = Worker { client: &client, number, awaits_next, stop: &stop };
+    let (number, is_supervised) = (options.number, options.supervised);
+    let worker = Worker { client: &client, number, is_supervised, stop: &stop };
     let worked = work(&worker, &relive_agents::from_json, &make)?;
     let (episodes, steps) = (worked.episodes, worked.env_steps);
     output::line(&format!("worker {number}: {episodes} episodes, {steps} steps"))?;
