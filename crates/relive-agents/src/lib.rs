@@ -38,7 +38,7 @@ pub use impala::{AppoConfig, ImpalaConfig};
 pub use mcts::{MctsConfig, MctsModel};
 pub use mpo::{DmpoConfig, MpoConfig};
 pub use off_policy::Demonstrations;
-pub use offline::{BcConfig, CqlConfig, CrrConfig, CrrWeight, IqlConfig};
+pub use offline::{BcConfig, BcqConfig, CqlConfig, CrrConfig, CrrWeight, IqlConfig};
 pub use ppo::PpoConfig;
 pub use r2d2::R2d2Config;
 pub use sac::SacConfig;
