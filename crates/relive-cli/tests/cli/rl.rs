@@ -31,7 +31,7 @@ pub(crate) fn json(path: &Path) -> Value {
 }
 
 /// Runs the program, which must succeed; what it prints.
-fn succeeds(args: &[&str]) -> String {
+pub(crate) fn succeeds(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(args);
     assert_eq!(code, Some(0), "{args:?}: {stderr}");
     stdout
@@ -190,7 +190,7 @@ fn a_sweep_is_drawn() {
         "--evaluate-every",
         "100",
     ]);
-    assert_eq!(stdout.lines().count(), 4, "{stdout}");
+    assert_eq!(stdout.lines().count(), 5, "four runs and the report: {stdout}");
     let about = json(&Path::new(out).join("dqn-bandit_3-2/run.json"));
     assert_eq!((&about["environment"], &about["seed"]), (&"bandit/3".into(), &2.into()));
     assert!(about["evaluator_return"].is_number());
@@ -329,6 +329,18 @@ fn recorded_episodes_are_learned_from_and_shown() {
     assert!(told.starts_with("3 episodes, 30 steps, mean return 0.99"), "{told}");
     let (code, _, stderr) = outcome(&record);
     assert!(code == Some(2) && stderr.contains("not empty"), "{stderr}");
+
+    let noisy = folder();
+    let told = succeeds(
+        &[
+            &record[..4],
+            &["--out", text(&noisy), "--episodes", "20", "--policy", "demonstrator", "--noise", "0.3"],
+        ]
+        .concat(),
+    );
+    assert!(told.starts_with("20 episodes, 200 steps, mean return ") && !told.contains("0.99"), "{told}");
+    let (code, _, stderr) = outcome(&[&record[..4], &["--out", text(&folder()), "--noise", "-1"]].concat());
+    assert!(code == Some(2) && stderr.contains("a share from 0 to 1"), "{stderr}");
 
     let (config, figures) = (small(), file(".json", ""));
     let train =

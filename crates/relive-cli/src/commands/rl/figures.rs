@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use relive_rl::run::{Report, Stop, Summary};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind, Result};
 
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Kind, Result};
 pub(super) const UNTIL_EPISODES: usize = 20;
 
 /// The final figures of a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figures {
     #[serde(flatten)]
     pub(super) summary: Summary,

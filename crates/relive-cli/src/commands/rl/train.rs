@@ -60,12 +60,15 @@ pub(crate) struct Options {
     http: Option<SocketAddr>,
 }
 
+/// Steps of a run, unless it is told.
+const STEPS: u64 = 10_000;
+
 /// When a run ends.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Length {
-    /// Steps in the environment, of all actors together
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
-    pub(super) steps: u64,
+    /// Steps in the environment, of all actors together [default: 10000; in a suite those of its tasks]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
+    pub(super) steps: Option<u64>,
     /// Ends after so many steps of the learner, if that is earlier
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) learner_steps: Option<u64>,
@@ -75,6 +78,13 @@ pub(super) struct Length {
     /// Ends when the mean return of the last 20 episodes is as high
     #[arg(long, value_name = "RETURN", value_parser = finite, allow_negative_numbers = true)]
     pub(super) until: Option<f64>,
+}
+
+impl Length {
+    /// Steps in the environment.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.unwrap_or(STEPS)
+    }
 }
 
 /// When the agent shows what it has learned.
@@ -179,7 +189,7 @@ impl Options {
         Ok(RunOptions {
             environment: self.env.clone(),
             // Who learns from data makes no steps in the environment.
-            env_steps: if self.data.is_some() { 0 } else { self.length.steps },
+            env_steps: if self.data.is_some() { 0 } else { self.length.steps() },
             learner_steps: self.length.learner_steps,
             data: self.data.clone(),
             seed: self.seed,
@@ -201,7 +211,7 @@ impl Options {
     ) -> Result<(Figures, Graph)> {
         let name = self.env.clone();
         let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
-        let shown = Shown::new(self.length.steps);
+        let shown = Shown::new(self.length.steps());
         let mut watcher = Watcher::new(self.length.until, self.length.episodes, run.stop.clone());
         let mut unlogged = None;
         let trained = train(agent, run, &make, &mut |report: &Report| {
@@ -238,7 +248,10 @@ impl From<RlError> for Failure {
         }
         let is_usage = matches!(
             error.cause(),
-            RlError::Setting { .. } | RlError::OtherRun { .. } | RlError::Unsuited { .. }
+            RlError::Setting { .. }
+                | RlError::OtherRun { .. }
+                | RlError::Unsuited { .. }
+                | RlError::Dataset { .. }
         );
         let kind = if is_usage { Kind::Usage } else { Kind::Runtime };
         Self::text(kind, error)

@@ -1,77 +1,62 @@
-//! `relive rl sweep`: an agent in several environments with several seeds.
+//! Runs side by side, with their progress.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::scope;
 
-use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use relive_env::Environment;
 use relive_env::bsuite::BsuiteId;
+use relive_rl::RlError;
 use relive_rl::logging::Logger;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Stop, train};
-use relive_rl::{Agent, RlError};
 
-use super::agent::AgentOptions;
-use super::bsuite_log::Kept;
-use super::figures::{Figures, Watcher};
-use super::runs::{self, About, LogFormat};
-use super::train::{Evaluate, Length};
+use super::options::Options;
+use super::plans::Plan;
+use crate::commands::rl::bsuite_log::Kept;
+use crate::commands::rl::figures::{Figures, Watcher};
+use crate::commands::rl::runs;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
 
-/// Options of `relive rl sweep`.
-#[derive(Debug, Args)]
-pub(crate) struct Options {
-    #[command(flatten)]
-    agent: AgentOptions,
-    /// An environment, as in `relive rl train`; an experiment of bsuite, such as catch, is all of its environments, and `bsuite` those
-    /// of all experiments
-    #[arg(long = "env", value_name = "NAME", required = true, value_delimiter = ',')]
-    environments: Vec<String>,
-    /// Seeds, from 1 on
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
-    seeds: u64,
-    /// Runs at a time [default: the processors]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-    /// Folder with a folder for each run, for `relive rl plot`
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-    #[command(flatten)]
-    length: Length,
-    #[command(flatten)]
-    evaluate: Evaluate,
-    /// How what the runs tell is written down
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
-    logs: Vec<LogFormat>,
-}
-
-/// Trains, and prints a line for each run.
-pub(crate) fn run(options: &Options) -> Result {
-    let plans = options.plans()?;
-    for Plan { about, .. } in &plans {
-        runs::expect_room(&options.out.join(folder_name(about)), (about, false), "--out")?;
-    }
+/// Makes all runs that are not finished, some at a time, and prints a line for each.
+///
+/// `finished`: what those came to that are.
+///
+/// # Errors
+/// Those of the first run that failed, when all others are made.
+pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>]) -> Result {
     let jobs =
         options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let next = AtomicUsize::new(0);
-    let (tell, told) = channel();
+    let bar = bar(plans);
+    let mut open = Vec::new();
+    for (plan, figures) in plans.iter().zip(finished) {
+        match figures {
+            Some(figures) => {
+                bar.inc(plan.recipe.steps);
+                let line = figures.told(&format!("{} (finished before)", plan.title()));
+                bar.suspend(|| output::line(&line))?;
+            }
+            None => open.push(plan),
+        }
+    }
+    // The longest first, so that no processor waits for one that began last.
+    open.sort_by_key(|plan| std::cmp::Reverse(plan.recipe.steps));
+    let (next, (tell, told)) = (AtomicUsize::new(0), channel());
+    let left = open.len();
     scope(|threads| {
-        for _ in 0..jobs.min(plans.len()) {
-            let (plans, next, tell) = (&plans, &next, tell.clone());
-            threads.spawn(move || work(options, plans, next, &tell));
+        for _ in 0..jobs.min(left) {
+            let (open, next, bar, tell) = (&open, &next, &bar, tell.clone());
+            threads.spawn(move || work(options, open, next, bar, &tell));
         }
         drop(tell);
-        let style = ProgressStyle::with_template("{bar:30} {pos} of {len} runs").expect("it is well-formed");
-        let bar = ProgressBar::with_draw_target(Some(plans.len() as u64), ProgressDrawTarget::stderr());
-        let bar = bar.with_style(style);
-        let mut failed = None;
+        let (mut ended, mut failed) = (0, None);
         for outcome in told {
-            bar.inc(1);
+            ended += 1;
+            bar.set_message(message(ended, left));
             let line = outcome.and_then(|text: String| bar.suspend(|| Ok(output::line(&text)?)));
             failed = failed.or(line.err());
         }
@@ -80,88 +65,86 @@ pub(crate) fn run(options: &Options) -> Result {
     })
 }
 
-/// A run.
-struct Plan {
-    about: About,
-    agent: Arc<dyn Agent>,
+/// A bar of the steps of all runs.
+fn bar(plans: &[Plan]) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {elapsed} so far, {eta} left")
+        .expect("the template is well-formed");
+    let steps = plans.iter().map(|plan| plan.recipe.steps).sum();
+    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr()).with_style(style);
+    bar.set_message(message(0, plans.len()));
+    bar
 }
 
-fn work(options: &Options, plans: &[Plan], next: &AtomicUsize, tell: &Sender<Result<String>>) {
+fn message(ended: usize, all: usize) -> String {
+    format!("{ended} of {all} runs")
+}
+
+fn work(
+    options: &Options,
+    plans: &[&Plan],
+    next: &AtomicUsize,
+    bar: &ProgressBar,
+    tell: &Sender<Result<String>>,
+) {
     while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let About { environment, seed, .. } = &plan.about;
-        let outcome = one(options, plan).map(|figures| figures.told(&format!("{environment}, seed {seed}")));
-        let _ = tell.send(outcome);
+        let outcome = one(options, plan, bar);
+        let outcome = outcome.map(|figures| figures.told(&plan.title()));
+        let _ = tell.send(outcome.map_err(|failure| failure.of(&plan.title())));
     }
 }
 
-fn one(options: &Options, plan: &Plan) -> Result<Figures> {
-    let Plan { about, agent } = plan;
-    let folder = options.out.join(folder_name(about));
-    let mut loggers = runs::begin(&folder, about, &options.logs)?;
+fn one(options: &Options, plan: &Plan, bar: &ProgressBar) -> Result<Figures> {
+    let Plan { about, agent, folder, recipe } = plan;
+    plan.clear()?;
+    let mut loggers = runs::begin(folder, about, &options.logs)?;
     let run = RunOptions {
         environment: about.environment.clone(),
-        env_steps: options.length.steps,
-        learner_steps: options.length.learner_steps,
+        env_steps: recipe.steps,
+        learner_steps: recipe.learner_steps,
         seed: about.seed,
         stop: Stop::new(),
         evaluation: options.evaluate.options(),
         ..RunOptions::default()
     };
-    let mut watcher = Watcher::new(options.length.until, options.length.episodes, run.stop.clone());
-    let (kept, mut unlogged) = (Kept::default(), None);
-    let (name, watching) = (about.environment.clone(), kept.clone());
-    let make: MakeEnvironment = Arc::new(move |seed: u64| match name.parse::<BsuiteId>() {
-        // The first one made is asked for its spec, the next one is played in first, and then the others are.
-        Ok(id) => Ok(Box::new(watching.watch(id, seed)?) as Box<dyn Environment>),
-        Err(_) => Ok::<_, RlError>(relive_env::make(&name, seed)?),
-    });
+    let mut watcher = Watcher::new(recipe.until, recipe.episodes, run.stop.clone());
+    let (kept, mut unlogged, mut shown) = (Kept::default(), None, 0);
+    let make = environments(about.environment.clone(), kept.clone());
     let trained = train(agent, &run, &make, &mut |report: &Report| {
         watcher.note(report);
+        if let Report::Actor(episode) = report {
+            let steps = episode.env_steps.min(recipe.steps);
+            bar.inc(steps.saturating_sub(shown));
+            shown = steps;
+        }
         if let Err(error) = loggers.write(report) {
             unlogged.get_or_insert(error);
             run.stop.stop();
         }
-    })?;
+    });
+    // A run that ends earlier has nothing more to come.
+    bar.inc(recipe.steps.saturating_sub(shown));
+    let trained = trained?;
     unlogged.map_or(Ok(()), Err)?;
     loggers.flush()?;
-    let figures = watcher.figures(trained.summary);
-    runs::end(&folder, about, &figures)?;
     if let Some((name, text)) = kept.csv() {
         write(&folder.join(name), &text)?;
     }
+    let figures = watcher.figures(trained.summary);
+    // In the end: from now on the run counts as finished.
+    runs::end(folder, about, &figures)?;
     Ok(figures)
+}
+
+/// Environments of a name; bsuite's log of the one that is played in is kept.
+fn environments(name: String, kept: Kept) -> MakeEnvironment {
+    Arc::new(move |seed: u64| match name.parse::<BsuiteId>() {
+        // The first one made is asked for its spec, the next one is played in first, and then the others are.
+        Ok(id) => Ok(Box::new(kept.watch(id, seed)?) as Box<dyn Environment>),
+        Err(_) => Ok::<_, RlError>(relive_env::make(&name, seed)?),
+    })
 }
 
 fn write(path: &Path, text: &str) -> Result {
     std::fs::write(path, text)
         .map_err(|error| Failure::text(Kind::Runtime, format!("{}: {error}", path.display())))
-}
-
-fn folder_name(about: &About) -> String {
-    let environment = about.environment.replace('/', "_");
-    format!("{}-{environment}-{}", about.agent, about.seed)
-}
-
-impl Options {
-    fn plans(&self) -> Result<Vec<Plan>> {
-        let mut plans = Vec::new();
-        for name in &self.environments {
-            let of_experiment = |id: &BsuiteId| name == "bsuite" || id.experiment().name() == name;
-            let mut names: Vec<String> =
-                BsuiteId::all().filter(of_experiment).map(|id| id.to_string()).collect();
-            if names.is_empty() {
-                relive_env::make(name, 1).map_err(RlError::from)?;
-                names.push(name.clone());
-            }
-            for environment in names {
-                let made = self.agent.made(&environment)?;
-                for seed in 1..=self.seeds {
-                    let (agent, environment) = (self.agent.name().to_owned(), environment.clone());
-                    let about = About { agent, environment, seed, actors: 0 };
-                    plans.push(Plan { about, agent: Arc::clone(&made) });
-                }
-            }
-        }
-        Ok(plans)
-    }
 }
