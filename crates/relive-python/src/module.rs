@@ -22,7 +22,7 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::rl::{
         NativeEnvironment, Policy, agent_for_environment, agent_settings, check_agent, check_environment,
-        train_agent,
+        reference_scores, train_agent,
     };
     #[pymodule_export]
     use crate::sampler::Sampler;

@@ -19,6 +19,7 @@ from relive.rl._training import EpisodeLog, TrainingResult
 from relive.rl.agents import (
     APPO,
     BC,
+    BCQ,
     CQL,
     CRR,
     D4PG,
@@ -38,8 +39,10 @@ from relive.rl.agents import (
 )
 from relive.rl.atari import Atari
 from relive.rl.conformance import ContractError, check_environment
+from relive.rl.datasets import arrays_of, save_dataset
 from relive.rl.dqn import DQN, DQNConfig
 from relive.rl.environments import Environment, NativeEnvironment, make
+from relive.rl.evaluation import Evaluation, evaluate
 from relive.rl.gymnasium_adapters import GymEnvironment, as_gymnasium
 from relive.rl.on_policy import A2C, A2CConfig, A3C, A3CConfig, PPO, PPOConfig
 from relive.rl.policy import Policy
@@ -60,6 +63,7 @@ __all__ = [
     "ApeX",
     "Atari",
     "BC",
+    "BCQ",
     "CQL",
     "CRR",
     "ContractError",
@@ -74,6 +78,7 @@ __all__ = [
     "EnvironmentSpec",
     "EnvironmentWrapper",
     "EpisodeLog",
+    "Evaluation",
     "GymEnvironment",
     "IMPALA",
     "IQL",
@@ -97,11 +102,14 @@ __all__ = [
     "TimeStep",
     "TrainingResult",
     "adders",
+    "arrays_of",
     "as_gymnasium",
     "check_environment",
+    "evaluate",
     "make",
     "make_environment_spec",
     "restart",
+    "save_dataset",
     "termination",
     "transition",
     "truncation",

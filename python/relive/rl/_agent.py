@@ -11,6 +11,7 @@ from relive.rl import _bridge
 from relive.rl._progress import Line
 from relive.rl._settings import Settings, count
 from relive.rl._training import Progress, TrainingResult
+from relive.rl.datasets import path_of
 from relive.rl.policy import Policy
 
 C = TypeVar("C", bound=Settings)
@@ -48,7 +49,7 @@ class Agent(Generic[C]):
         seed: int = 1,
         actors: int = 0,
         learner_steps: int | None = None,
-        data: str | os.PathLike[str] | None = None,
+        data: Any = None,
         timeout: float | None = None,
         evaluate_every: int | None = None,
         evaluation_episodes: int = 10,
@@ -69,8 +70,9 @@ class Agent(Generic[C]):
           seed: everything random follows from it, but for what a given environment has begun with. With no actors, the same seed gives the same run.
           actors: threads that act beside the one that learns; 0: one thread does both in turn.
           learner_steps: ends the run after so many steps of the learner, if that is earlier.
-          data: a folder of recorded episodes (``relive rl record``) to learn from instead of acting; needs ``learner_steps``. The environment is that
-            of the evaluations.
+          data: what to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes (``relive rl record``), a file of D4RL's layout as
+            numpy's ``savez`` or HDF5 (by h5py) has it, a data set of Minari, or a mapping of such arrays. The environment is that of the evaluations.
+            See :func:`relive.rl.arrays_of`.
           timeout: seconds after which the run ends early, with what it has by then.
           evaluate_every: steps from one evaluation without exploration to the next.
           evaluation_episodes: episodes of an evaluation.
@@ -102,21 +104,22 @@ class Agent(Generic[C]):
         shares = self._num_environments(actors) == 1 and evaluate_every is None
         line = Line.of(progress, steps)
         try:
-            result = _native.train_agent(
-                self.config.agent,
-                self.config._json(),
-                _bridge.source_of(environment, shares=shares),
-                name=_bridge.name_of(environment),
-                steps=steps,
-                seed=seed,
-                actors=actors,
-                learner_steps=learner_steps,
-                data=None if data is None else os.fspath(data),
-                timeout=timeout,
-                evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
-                checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
-                progress=line or (progress if callable(progress) else None),
-            )
+            with path_of(data) as path:
+                result = _native.train_agent(
+                    self.config.agent,
+                    self.config._json(),
+                    _bridge.source_of(environment, shares=shares),
+                    name=_bridge.name_of(environment),
+                    steps=steps,
+                    seed=seed,
+                    actors=actors,
+                    learner_steps=learner_steps,
+                    data=path,
+                    timeout=timeout,
+                    evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
+                    checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
+                    progress=line or (progress if callable(progress) else None),
+                )
         finally:
             if line is not None:
                 line.close()

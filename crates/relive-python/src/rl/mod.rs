@@ -18,4 +18,4 @@ pub(crate) use check::check_environment;
 pub(crate) use native::NativeEnvironment;
 pub(crate) use policy::Policy;
 pub(crate) use run::train_agent;
-pub(crate) use settings::{agent_for_environment, agent_settings, check_agent};
+pub(crate) use settings::{agent_for_environment, agent_settings, check_agent, reference_scores};
