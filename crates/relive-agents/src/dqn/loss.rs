@@ -87,7 +87,7 @@ impl Rule {
             DqnLoss::DoubleQ | DqnLoss::Munchausen => return outputs,
             DqnLoss::Categorical => values.extend(rows.map(|row| self.support.mean(row))),
             DqnLoss::Quantile | DqnLoss::ImplicitQuantile => {
-                values.extend(rows.map(|row| row.iter().sum::<f32>() / row.len() as f32))
+                values.extend(rows.map(|row| row.iter().sum::<f32>() / row.len() as f32));
             }
         }
         values

@@ -24,6 +24,7 @@ mod kills;
 mod rl;
 #[cfg(test)]
 mod rl_processes;
+#[cfg(test)]
 mod rl_sweep;
 #[cfg(test)]
 mod security;

@@ -260,6 +260,28 @@ fn a_run_leaves_logs_a_curve_and_shows_its_tables() {
 }
 
 #[test]
+fn evaluations_are_scored_by_a_random_policy_and_an_expert() {
+    let (config, written) = (small(), file(".json", ""));
+    let score = |environment: &str, more: &[&str]| {
+        let train = ["rl", "train", "dqn", "--env", environment, "--steps", "100", "--config", text(&config)];
+        let evaluate = ["--evaluate-every", "100", "--evaluate-episodes", "2", "--json", text(&written)];
+        let told = succeeds(&[&train[..], &evaluate, more].concat());
+        let figures = json(&written);
+        assert_eq!(told.contains("normalised score"), figures["normalized_score"].is_number(), "{told}");
+        (figures["evaluator_return"].as_f64().unwrap(), figures["normalized_score"].as_f64())
+    };
+    let (reached, found) = score("catch/0", &["--reference-scores", "-1,1"]);
+    assert_eq!(found, Some(50.0 * (reached + 1.0)));
+    assert_eq!(score("catch/0", &[]).1, None);
+    let (reached, found) = score("CartPole-v1", &[]);
+    assert!((found.unwrap() - 100.0 * (reached - 22.5) / 477.5).abs() < 1e-9);
+    let refused =
+        ["rl", "train", "dqn", "--env", "catch/0", "--evaluate-every", "9", "--reference-scores", "1,1"];
+    let (code, _, stderr) = outcome(&refused);
+    assert!(code == Some(2) && stderr.contains("two finite numbers that differ"), "{stderr}");
+}
+
+#[test]
 fn options_that_need_others_say_so() {
     for (more, expected) in [
         (&["--http", "127.0.0.1:0"][..], "--http needs --actors"),

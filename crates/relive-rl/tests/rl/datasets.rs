@@ -16,7 +16,10 @@ fn written(name: &str) -> Vec<RecordedEpisode> {
     recorded::load(&path, &spec("CartPole-v1")).unwrap()
 }
 
-fn told(episode: &RecordedEpisode) -> (Vec<i32>, Vec<f32>, Vec<(StepType, f64, f64)>) {
+/// Actions, the first number of each observation, and what the actions led to.
+type Told = (Vec<i32>, Vec<f32>, Vec<(StepType, f64, f64)>);
+
+fn told(episode: &RecordedEpisode) -> Told {
     let first = |row: usize| episode.observations.row(row).leaf::<f32>(0).unwrap()[0];
     let answers = episode.answers.iter().map(|answer| (answer.step_type, answer.reward, answer.discount));
     let seen = (0..=episode.answers.len()).map(first).collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use relive_env::{EnvError, Environment};
+use relive_env::{EnvError, Environment, ReferenceScores};
 use relive_rl::logging::{Logger, Loggers};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, Graph, Report, RunOptions, Stop, train};
@@ -45,6 +45,10 @@ pub(crate) struct Options {
     data: Option<PathBuf>,
     #[command(flatten)]
     evaluate: Evaluate,
+    /// Mean returns of a random policy and of an expert, by which evaluations are scored from 0 to 100; those of native environments are known, but for
+    /// bsuite's
+    #[arg(long, value_name = "RANDOM,EXPERT", value_parser = reference_scores, allow_hyphen_values = true, requires = "evaluate_every")]
+    reference_scores: Option<ReferenceScores>,
     #[command(flatten)]
     saved: Saved,
     #[command(flatten)]
@@ -144,6 +148,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let ended = workers.map_or(Ok(()), Supervisor::end);
     // A worker that cannot go on ends the run, which then tells what it has.
     let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
+    let figures = figures.scored(options.reference_scores.or_else(|| ReferenceScores::of(&options.env)));
     options.records.end(&about, &figures)?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
         plot::curves(&[folder.to_owned()], file).map_err(|failure| failure.of("--plot"))?;
@@ -238,6 +243,14 @@ impl Options {
 fn finite(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| "it must be a finite number".to_owned())
+}
+
+/// Two returns, by which others are measured.
+fn reference_scores(text: &str) -> std::result::Result<ReferenceScores, String> {
+    let expected = "it must be two finite numbers that differ, as in -1200,-150";
+    let (random, expert) = text.split_once(',').ok_or(expected)?;
+    let numbers = random.trim().parse().ok().zip(expert.trim().parse().ok()).ok_or(expected)?;
+    ReferenceScores::new(numbers.0, numbers.1).map_err(|_| expected.to_owned())
 }
 
 impl From<RlError> for Failure {

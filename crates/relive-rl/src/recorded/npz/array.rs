@@ -29,7 +29,7 @@ const TYPES: [(&str, DType); 11] = [
 
 impl Array {
     /// Reads a file of an array.
-    pub(super) fn parse(file: Vec<u8>) -> Result<Array, String> {
+    pub(super) fn parse(file: &[u8]) -> Result<Array, String> {
         let no_array = || "it is no array of numpy".to_owned();
         let major = *file.strip_prefix(MAGIC).and_then(|rest| rest.first()).ok_or_else(no_array)?;
         let size = if major == 1 { 2 } else { 4 };
@@ -122,7 +122,7 @@ mod tests {
             ("|u1", &[1, 0xfe], [1.0, 254.0]),
             ("|b1", &[1, 0], [1.0, 0.0]),
         ] {
-            let array = Array::parse(file(&head(code, "False", "(2,)"), bytes)).unwrap();
+            let array = Array::parse(&file(&head(code, "False", "(2,)"), bytes)).unwrap();
             assert_eq!([array.number(0), array.number(1)], expected, "{code}");
             assert_eq!(array.rows(), 2);
         }
@@ -139,7 +139,7 @@ mod tests {
             (file(&head("<f4", "False", "(18446744073709551615, 2)"), &[0; 8]), "8 bytes"),
             (file("{}", &[]), "lacks descr"),
         ] {
-            let error = Array::parse(file).unwrap_err();
+            let error = Array::parse(&file).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -14,9 +14,11 @@ use super::canvas::{self, COLOURS, Drawing, FONT};
 use crate::commands::rl::runs::About;
 use crate::failure::{Failure, Kind, Result};
 
+type Scores = Vec<(Tag, f64)>;
+
 /// Scores of agents by tag.
 pub(super) struct Radar {
-    agents: Vec<(String, Vec<(Tag, f64)>)>,
+    agents: Vec<(String, Scores)>,
 }
 
 impl Radar {
@@ -42,15 +44,15 @@ impl Radar {
                 "there are no runs in environments of bsuite; `relive rl sweep` makes some",
             ));
         }
-        let mut agents: Vec<(String, Vec<Vec<(Tag, f64)>>)> = Vec::new();
+        let mut agents: Vec<(String, Scores)> = Vec::new();
         for ((agent, _), runs) in logs {
             let summary = bsuite::summarize(&runs).map_err(|error| Failure::text(Kind::Runtime, error))?;
             match agents.iter_mut().find(|(other, _)| *other == agent) {
-                Some((_, seeds)) => seeds.push(summary.tags),
-                None => agents.push((agent, vec![summary.tags])),
+                Some((_, scores)) => scores.extend(summary.tags),
+                None => agents.push((agent, summary.tags)),
             }
         }
-        let means = agents.into_iter().map(|(agent, seeds)| (agent, means(&seeds.concat())));
+        let means = agents.into_iter().map(|(agent, scores)| (agent, means(&scores)));
         Ok(Radar { agents: means.collect() })
     }
 }

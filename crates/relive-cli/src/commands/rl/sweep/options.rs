@@ -51,7 +51,7 @@ pub(crate) struct Options {
 /// Trains, prints a line for each run, and writes the report.
 pub(crate) fn run(options: &Options) -> Result {
     let plans = plans::of(options)?;
-    let begun = plans.iter().map(|plan| plan.begun()).collect::<Result<Vec<_>>>()?;
+    let begun = plans.iter().map(plans::Plan::begun).collect::<Result<Vec<_>>>()?;
     let outcome = work::all(options, &plans, &begun);
     // Also of what there is, if some runs failed.
     if options.logs.contains(&LogFormat::Jsonl) {

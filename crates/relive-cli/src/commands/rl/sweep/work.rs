@@ -7,8 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::scope;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use relive_env::Environment;
 use relive_env::bsuite::BsuiteId;
+use relive_env::{Environment, ReferenceScores};
 use relive_rl::RlError;
 use relive_rl::logging::Logger;
 use relive_rl::plan::MakeEnvironment;
@@ -129,7 +129,7 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar) -> Result<Figures> {
     if let Some((name, text)) = kept.csv() {
         write(&folder.join(name), &text)?;
     }
-    let figures = watcher.figures(trained.summary);
+    let figures = watcher.figures(trained.summary).scored(ReferenceScores::of(&about.environment));
     // In the end: from now on the run counts as finished.
     runs::end(folder, about, &figures)?;
     Ok(figures)
