@@ -76,6 +76,16 @@ fn a_sweep_goes_on_from_what_is_finished() {
 }
 
 #[test]
+fn a_run_without_an_episode_is_not_in_the_report() {
+    let out = folder();
+    let (settings, lengths) = (["--set", "hidden=[8]"], ["--seeds", "1", "--steps", "30"]);
+    let sweep = ["rl", "sweep", "dqn", "--env", "MountainCar-v0,catch/0", "--out", text(&out)];
+    let told = succeeds(&[&sweep[..], &settings, &lengths].concat());
+    assert!(told.contains("of 0 episodes"), "{told}");
+    assert_eq!(read(&out.join("report/scores.csv")).lines().count(), 2, "the head and catch/0");
+}
+
+#[test]
 fn what_cannot_be_swept_is_told_before_anything_runs() {
     let out = folder();
     for (args, expected) in [
