@@ -14,6 +14,7 @@ NAMED = [
     rl.APPO,
     rl.ApeX,
     rl.BC,
+    rl.BCQ,
     rl.CQL,
     rl.CRR,
     rl.D4PG,

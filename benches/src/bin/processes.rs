@@ -110,7 +110,7 @@ fn catch(_: &str) -> Result<MakeEnvironment> {
 
 fn act(address: &str, number: u32) -> std::result::Result<(), Box<dyn Error>> {
     let client = Client::connect(address)?;
-    let worker = Worker { client: &client, number, awaits_next: true, stop: &Stop::new() };
+    let worker = Worker { client: &client, number, is_supervised: true, stop: &Stop::new() };
     work(&worker, &|_, _| Ok(Arc::new(Counting)), &catch)?;
     Ok(())
 }

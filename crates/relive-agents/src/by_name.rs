@@ -82,6 +82,7 @@ agents! {
     "apex", crate::ApexConfig, "Horgan et al. 2018", "discrete", "transitions, prioritised", "DQN of many actors that differ in how much they explore";
     "appo", crate::AppoConfig, "Schulman et al. 2017, Espeholt et al. 2018", "any", "none", "PPO whose workers run ahead";
     "bc", crate::BcConfig, "Pomerleau 1991", "any", "recorded transitions", "Behavioural cloning: imitates what was recorded";
+    "bcq", crate::BcqConfig, "Fujimoto et al. 2019b", "discrete", "recorded transitions", "Q-learning from what was recorded, among actions that are likely there";
     "cql", crate::CqlConfig, "Kumar et al. 2020", "continuous", "recorded transitions", "Conservative Q-learning from what was recorded";
     "crr", crate::CrrConfig, "Wang et al. 2020", "continuous", "recorded transitions", "Critic-regularised regression on what was recorded";
     "d4pg", crate::D4pgConfig, "Barth-Maron et al. 2018", "continuous", "transitions", "DDPG with a distribution of returns";

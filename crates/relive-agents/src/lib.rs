@@ -39,7 +39,7 @@ pub use impala::{AppoConfig, ImpalaConfig};
 pub use mcts::{MctsConfig, MctsModel};
 pub use mpo::{DmpoConfig, MpoConfig};
 pub use off_policy::{Demonstrations, OffPolicy, TABLE as REPLAY_TABLE};
-pub use offline::{BcConfig, CqlConfig, CrrConfig, CrrWeight, IqlConfig};
+pub use offline::{BcConfig, BcqConfig, CqlConfig, CrrConfig, CrrWeight, IqlConfig};
 pub use ppo::PpoConfig;
 pub use r2d2::R2d2Config;
 pub use sac::SacConfig;

@@ -56,7 +56,7 @@ impl RandomPolicy {
     }
 }
 
-fn fill(spec: &ArraySpec, bytes: &mut [u8], stream: &mut Generator) -> Option<()> {
+pub(crate) fn fill(spec: &ArraySpec, bytes: &mut [u8], stream: &mut Generator) -> Option<()> {
     let size = spec.dtype.size_bytes()?;
     if bytes.len() != spec.num_elements().ok()? * size {
         return None;
@@ -84,7 +84,7 @@ fn closed(dtype: DType, (low, high): (f64, f64)) -> (f64, f64) {
 
 /// The nearest float32 that is not beyond the bounds.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
-fn within(value: f64, low: f64, high: f64) -> f32 {
+pub(crate) fn within(value: f64, low: f64, high: f64) -> f32 {
     let rounded = value as f32;
     if f64::from(rounded) > high {
         rounded.next_down()

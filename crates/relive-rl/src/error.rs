@@ -92,6 +92,16 @@ pub enum RlError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file of recorded transitions that nothing can be learned from.
+    #[error("{path}, array `{array}`: {reason}")]
+    Dataset {
+        /// The file.
+        path: String,
+        /// The array.
+        array: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A saved run, or one on a server, that is of something else.
     #[error("the run in {place} is another one: {differences}; {advice}")]
     OtherRun {

@@ -22,6 +22,7 @@ from relive.rl._training import TrainingResult
 from relive.rl.agents import (
     APPO,
     BC,
+    BCQ,
     CQL,
     CRR,
     D4PG,
@@ -45,6 +46,8 @@ from relive.rl.contracts import Learnt, Seat
 from relive.rl.dqn import DQN, DQNConfig
 from relive.rl.environments import Environment, NativeEnvironment, make
 from relive.rl.experience import Rollouts, Sequences, Transitions
+from relive.rl.datasets import arrays_of, save_dataset
+from relive.rl.evaluation import Evaluation, evaluate
 from relive.rl.gymnasium_adapters import GymEnvironment, as_gymnasium
 from relive.rl.on_policy import A2C, A2CConfig, A3C, A3CConfig, PPO, PPOConfig
 from relive.rl.policy import Policy
@@ -66,6 +69,7 @@ __all__ = [
     "ApeX",
     "Atari",
     "BC",
+    "BCQ",
     "CQL",
     "CRR",
     "ContractError",
@@ -80,6 +84,7 @@ __all__ = [
     "EnvironmentSpec",
     "EnvironmentWrapper",
     "EpisodeLog",
+    "Evaluation",
     "GymEnvironment",
     "IMPALA",
     "IQL",
@@ -109,9 +114,11 @@ __all__ = [
     "TrainingResult",
     "Transitions",
     "adders",
+    "arrays_of",
     "as_gymnasium",
     "check_environment",
     "contracts",
+    "evaluate",
     "jax",
     "loggers",
     "make",
@@ -119,6 +126,7 @@ __all__ = [
     "minibatches",
     "restart",
     "run",
+    "save_dataset",
     "termination",
     "torch",
     "transition",

@@ -82,6 +82,18 @@ def source_of(environment: Any, *, shares: bool) -> str | Callable[[int], Bridge
     )
 
 
+def with_dm_env_interface(environment: Any, seed: int) -> Any:
+    """The environment of a name, or what a function gives for a seed, with dm_env's interface.
+
+    Raises:
+      TypeError: it is no environment.
+    """
+    if isinstance(environment, str) or _is_environment(environment):
+        return _with_dm_env_interface(environment, seed)
+    source_of(environment, shares=True)
+    return _with_dm_env_interface(environment(seed), seed)
+
+
 def name_of(environment: Any) -> str:
     """What an environment is called in messages and in saved runs."""
     if isinstance(environment, str):

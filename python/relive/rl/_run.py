@@ -13,6 +13,7 @@ from relive.rl._own import AgentBridge
 from relive.rl._progress import Line
 from relive.rl._settings import count
 from relive.rl._training import Progress, TrainingResult
+from relive.rl.datasets import path_of
 from relive.rl.loggers import Logger
 from relive.rl.policy import Policy
 
@@ -30,7 +31,7 @@ class RunOptions(TypedDict, total=False):
     actors: int | None
     seed: int
     learner_steps: int | None
-    data: str | os.PathLike[str] | None
+    data: Any
     timeout: float | None
     evaluate_every: int | None
     evaluation_episodes: int
@@ -49,7 +50,7 @@ def run(
     actors: int | None = None,
     seed: int = 1,
     learner_steps: int | None = None,
-    data: str | os.PathLike[str] | None = None,
+    data: Any = None,
     timeout: float | None = None,
     evaluate_every: int | None = None,
     evaluation_episodes: int = 10,
@@ -75,8 +76,9 @@ def run(
       actors: how many act beside the thread that learns; with threads and processes 2 unless given.
       seed: everything random follows from it, but for what a given environment has begun with.
       learner_steps: ends the run after so many steps of the learner, if that is earlier.
-      data: a folder of recorded episodes (``relive rl record``) to learn from instead of acting; needs ``learner_steps``. The environment is that
-        of the evaluations.
+      data: what to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes (``relive rl record``), a file of D4RL's layout as
+        numpy's ``savez`` or HDF5 (by h5py) has it, a data set of Minari, or a mapping of such arrays. The environment is that of the evaluations.
+        See :func:`relive.rl.arrays_of`.
       timeout: seconds after which the run ends early, with what it has by then.
       evaluate_every: steps from one evaluation without exploration to the next.
       evaluation_episodes: episodes of an evaluation.
@@ -109,22 +111,23 @@ def run(
     supervisor = _supervisor(agent, env, actors) if on == "processes" else None
     line, loggers = Line.of(progress, steps), list(loggers)
     try:
-        result = _native.train_agent(
-            native,
-            source,
-            name=_bridge.name_of(env),
-            steps=steps,
-            seed=seed,
-            actors=actors,
-            learner_steps=learner_steps,
-            data=None if data is None else os.fspath(data),
-            timeout=timeout,
-            evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
-            checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
-            progress=line or (progress if callable(progress) else None),
-            reports=_told_to(loggers) if loggers else None,
-            supervisor=supervisor,
-        )
+        with path_of(data) as path:
+            result = _native.train_agent(
+                native,
+                source,
+                name=_bridge.name_of(env),
+                steps=steps,
+                seed=seed,
+                actors=actors,
+                learner_steps=learner_steps,
+                data=path,
+                timeout=timeout,
+                evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
+                checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
+                progress=line or (progress if callable(progress) else None),
+                reports=_told_to(loggers) if loggers else None,
+                supervisor=supervisor,
+            )
     except Exception:
         if supervisor is not None:
             supervisor.raise_failure()

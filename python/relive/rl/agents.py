@@ -76,6 +76,12 @@ class BC(NamedAgent):
     _name = "bc"
 
 
+class BCQ(NamedAgent):
+    """Q-learning from recorded episodes, among actions that are likely there (Fujimoto et al. 2019b). For discrete actions."""
+
+    _name = "bcq"
+
+
 class CQL(NamedAgent):
     """Conservative Q-learning from recorded episodes (Kumar et al. 2020). For arrays of numbers between bounds."""
 

@@ -37,8 +37,9 @@ class DQNConfig(Settings):
       hidden: sizes of the network's hidden layers.
       duelling: whether the network has a value and an advantage head.
       noisy: whether the weights of linear layers have noise on them, whose size is learned: it explores, so that ``epsilon`` may be 0.
-      loss: double Q-learning; Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``).
+      loss: double Q-learning; Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN (``"implicit-quantile"``).
       atoms: atoms of a categorical distribution, or quantiles.
+      quantile_samples: fractions that implicit quantiles are learned at, drawn for each transition, and as many that targets are made at.
       value_range: the outermost atoms of a categorical distribution.
       demonstrations: what is learned from beside what the agent sees itself: ``ratio``, its share of a batch; ``folder``, of recorded episodes, or
         ``None`` for the environment's own demonstrator; ``episodes``, of the latter.
@@ -66,8 +67,9 @@ class DQNConfig(Settings):
     hidden: tuple[int, ...] = (50, 50)
     duelling: bool = False
     noisy: bool = False
-    loss: Literal["double-q", "munchausen", "categorical", "quantile"] = "double-q"
+    loss: Literal["double-q", "munchausen", "categorical", "quantile", "implicit-quantile"] = "double-q"
     atoms: int = 51
+    quantile_samples: int = 8
     value_range: tuple[float, float] = (-10.0, 10.0)
     demonstrations: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: {"ratio": 0.0, "folder": None, "episodes": 1}

@@ -52,6 +52,8 @@ pub struct DqnConfig {
     pub loss: DqnLoss,
     /// Atoms of a categorical distribution, or quantiles.
     pub atoms: usize,
+    /// Fractions that implicit quantiles are learned at, drawn for each transition, and as many that targets are made at.
+    pub quantile_samples: usize,
     /// The outermost atoms of a categorical distribution.
     pub value_range: [f32; 2],
     /// Demonstrations that are learned from beside what the agent has seen itself; none by default.
@@ -81,6 +83,7 @@ impl Default for DqnConfig {
             noisy: false,
             loss: DqnLoss::DoubleQ,
             atoms: 51,
+            quantile_samples: 8,
             value_range: [-10.0, 10.0],
             demonstrations: Demonstrations::default(),
         }
@@ -157,6 +160,10 @@ impl DqnConfig {
         let period = self.target_update_period;
         check("target_update_period", period, period >= 1, "at least 1")?;
         layers(&self.hidden)?;
+        let samples = self.quantile_samples;
+        check("quantile_samples", samples, (1..=4_096).contains(&samples), "from 1 to 4096")?;
+        let has_torso = self.loss != DqnLoss::ImplicitQuantile || !self.hidden.is_empty();
+        check("hidden", "empty", has_torso, "at least one layer for implicit quantiles")?;
         distribution(self.value_range, self.atoms)
     }
 }
@@ -191,6 +198,13 @@ mod tests {
                 "the number of hidden layers is 300, but it must be at most 64",
             ),
             (|config| config.atoms = 1, "atoms is 1, but it must be from 2 to 4096"),
+            (
+                |config| {
+                    config.hidden = Vec::new();
+                    config.loss = DqnLoss::ImplicitQuantile;
+                },
+                "hidden is empty, but it must be at least one layer for implicit quantiles",
+            ),
             (
                 |config| config.value_range = [1.0, 1.0],
                 "value_range is [1, 1], but it must be a range upwards",

@@ -1,13 +1,14 @@
 //! One gradient step for each batch.
 
 use relive_nn::losses::{self, BatchLoss, Selected};
-use relive_nn::{Adam, Inputs, Optimizer, Params, Scratch, Stream};
+use relive_nn::{Adam, Inputs, Optimizer, Params, Stream};
 use relive_rl::plan::{Crew, SampleBatch, Transitions};
 use relive_rl::{Learner, Learnt, Result, RlError, Saveable, Weights};
 
 use super::DqnConfig;
-use super::loss::Evidence;
-use super::network::QNetwork;
+use super::implicit::{self, Fractions};
+use super::loss::{Evidence, Goal};
+use super::network::{QNetwork, QScratch};
 use super::noise::Drawn;
 use crate::saved::{self, Saved};
 use crate::weights;
@@ -23,7 +24,9 @@ pub(super) struct DqnLearner {
     optimizer: Optimizer,
     batch: Transitions,
     actions: Vec<usize>,
-    scratch: [Scratch; 3],
+    scratch: [QScratch; 3],
+    /// Fractions of outputs and of targets that were drawn, where the loss has such.
+    taus: [Vec<f32>; 2],
     /// Online and target parameters with noise on them, if the network is noisy.
     noisy: Option<[Params; 2]>,
     stream: Stream,
@@ -46,21 +49,22 @@ impl DqnLearner {
             params,
             actions: Vec::new(),
             scratch: Default::default(),
+            taus: Default::default(),
         })
     }
 
     /// What the outputs for the actions taken should have been.
     fn targets(&mut self) -> Vec<f32> {
-        let Self { batch, actions, target, params, noisy, .. } = self;
+        let Self { batch, actions, target, params, noisy, taus: [_, taus], network, .. } = self;
         let [params, target] = match noisy {
             Some([params, target]) => [&*params, &*target],
             None => [&*params, &*target],
         };
         let [for_target, for_online, for_before] = &mut self.scratch;
-        let (network, rule) = (&self.network.network, self.network.rule);
+        let rule = network.rule;
         let [seen, next] = seen(batch);
         let before: &[f32] = match rule.looks_back() {
-            true => network.infer(target, seen, for_before),
+            true => network.infer(target, seen, Fractions::Middles, for_before),
             false => &[],
         };
         rule.targets(&Evidence {
@@ -68,8 +72,8 @@ impl DqnLearner {
             discounts: &batch.discounts,
             actions,
             before,
-            next_target: network.infer(target, next, for_target),
-            next_online: network.infer(params, next, for_online),
+            next_target: network.infer(target, next, Fractions::Drawn(taus), for_target),
+            next_online: network.infer(params, next, Fractions::Middles, for_online),
         })
     }
 
@@ -87,13 +91,19 @@ impl DqnLearner {
         self.batch.rewards.iter_mut().for_each(|reward| *reward = reward.clamp(-bound, bound));
         let weights = losses::importance_weights(&self.batch.probabilities, self.config.importance_exponent);
         let drawn = self.perturb();
+        let count = self.actions.len() * rule.drawn();
+        for taus in &mut self.taus {
+            implicit::draw(count, &mut self.stream, taus);
+        }
         let targets = self.targets();
-        let Self { network, params, batch, actions, optimizer, noisy, .. } = self;
+        let Self { network, params, batch, actions, optimizer, noisy, taus: [taus, _], .. } = self;
         let selected = Selected { actions, weights: &weights };
         let [seen, _] = seen(batch);
         let acting = noisy.as_ref().map_or(&*params, |[online, _]| online);
-        let (found, mut gradient) = network.network.gradient(acting, seen, |outputs, by_outputs| {
-            rule.loss(outputs, selected, (&targets, huber), by_outputs)
+        let goal = Goal { targets: &targets, taus, huber };
+        let [scratch, ..] = &mut self.scratch;
+        let (found, mut gradient) = network.gradient(acting, seen, taus, scratch, |outputs, by_outputs| {
+            rule.loss(outputs, selected, goal, by_outputs)
         });
         if let Some((noise, drawn)) = network.noise.as_ref().zip(drawn) {
             noise.pull_back(&drawn, &mut gradient);

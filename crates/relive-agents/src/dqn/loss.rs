@@ -4,6 +4,7 @@ use relive_nn::losses::{self, BatchLoss, Munchausen, Selected, Support};
 use serde::{Deserialize, Serialize};
 
 use super::DqnConfig;
+use super::implicit::Implicit;
 
 /// What the network's outputs are, and what they are drawn to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +19,9 @@ pub enum DqnLoss {
     Categorical,
     /// Quantiles of distributions, QR-DQN (Dabney et al. 2018), with double Q's choice of the next action.
     Quantile,
+    /// Quantiles of distributions at fractions that are drawn, IQN (Dabney et al. 2018, "Implicit quantile networks"), with double Q's choice of the next
+    /// action.
+    ImplicitQuantile,
 }
 
 /// A loss with its settings.
@@ -25,6 +29,16 @@ pub enum DqnLoss {
 pub(super) struct Rule {
     kind: DqnLoss,
     support: Support,
+    /// Fractions that are drawn for each transition.
+    samples: usize,
+}
+
+/// What outputs are drawn to: `taus` are the fractions whose quantiles they are, where they were drawn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Goal<'a> {
+    pub(super) targets: &'a [f32],
+    pub(super) taus: &'a [f32],
+    pub(super) huber: f32,
 }
 
 /// What the targets are made of; `next` are outputs for the observations that follow, `before` of the target network for those before.
@@ -41,15 +55,22 @@ impl Rule {
     /// By settings that were checked.
     pub(super) fn new(config: &DqnConfig) -> Rule {
         let [least, most] = config.value_range;
-        Rule { kind: config.loss, support: Support::new(least, most, config.atoms) }
+        let support = Support::new(least, most, config.atoms);
+        Rule { kind: config.loss, support, samples: config.quantile_samples }
     }
 
-    /// Outputs of the network for each action.
+    /// Outputs of the network for each action, when actions are chosen.
     pub(super) fn atoms(self) -> usize {
         match self.kind {
             DqnLoss::DoubleQ | DqnLoss::Munchausen => 1,
             DqnLoss::Categorical | DqnLoss::Quantile => self.support.atoms(),
+            DqnLoss::ImplicitQuantile => Implicit::fractions(),
         }
+    }
+
+    /// Fractions that are drawn for each transition; none where quantiles are always the same.
+    pub(super) fn drawn(self) -> usize {
+        if self.kind == DqnLoss::ImplicitQuantile { self.samples } else { 0 }
     }
 
     /// Whether targets need the target network's outputs for the observations before.
@@ -65,7 +86,9 @@ impl Rule {
         match self.kind {
             DqnLoss::DoubleQ | DqnLoss::Munchausen => return outputs,
             DqnLoss::Categorical => values.extend(rows.map(|row| self.support.mean(row))),
-            DqnLoss::Quantile => values.extend(rows.map(|row| row.iter().sum::<f32>() / row.len() as f32)),
+            DqnLoss::Quantile | DqnLoss::ImplicitQuantile => {
+                values.extend(rows.map(|row| row.iter().sum::<f32>() / row.len() as f32));
+            }
         }
         values
     }
@@ -86,6 +109,9 @@ impl Rule {
             DqnLoss::Quantile => {
                 losses::quantile_targets(rewards, discounts, self.atoms(), next_target, next_online)
             }
+            DqnLoss::ImplicitQuantile => {
+                losses::quantile_targets(rewards, discounts, self.samples, next_target, next_online)
+            }
         }
     }
 
@@ -94,7 +120,7 @@ impl Rule {
         self,
         outputs: &[f32],
         selected: Selected<'_>,
-        (targets, huber): (&[f32], f32),
+        Goal { targets, taus, huber }: Goal<'_>,
         by_outputs: &mut [f32],
     ) -> BatchLoss {
         match self.kind {
@@ -105,6 +131,9 @@ impl Rule {
                 losses::categorical_loss(self.support, outputs, selected, targets, by_outputs)
             }
             DqnLoss::Quantile => losses::quantile_loss(outputs, selected, targets, huber, by_outputs),
+            DqnLoss::ImplicitQuantile => {
+                losses::implicit_quantile_loss(outputs, taus, selected, targets, huber, by_outputs)
+            }
         }
     }
 }

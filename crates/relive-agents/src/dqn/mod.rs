@@ -3,6 +3,7 @@
 
 mod agent;
 mod config;
+mod implicit;
 mod learner;
 mod loss;
 mod network;

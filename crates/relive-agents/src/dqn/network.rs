@@ -1,12 +1,13 @@
 //! The network of action values.
 
 use relive_env::EnvironmentSpec;
-use relive_nn::{Activation, Key, Layout, Network, Params};
+use relive_nn::{Activation, Inputs, Key, Layout, Network, Params, Scratch};
 use relive_rl::Result;
 
-use super::DqnConfig;
+use super::implicit::{Fractions, Implicit, Memory};
 use super::loss::Rule;
 use super::noise::Noise;
+use super::{DqnConfig, DqnLoss};
 use crate::actions::Discrete;
 use crate::torso::Torso;
 
@@ -15,10 +16,23 @@ use crate::torso::Torso;
 pub(super) struct QNetwork {
     pub(super) torso: Torso,
     pub(super) actions: Discrete,
-    pub(super) network: Network,
+    body: Body,
     pub(super) rule: Rule,
     /// On its weights, if the network is noisy.
     pub(super) noise: Option<Noise>,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Plain(Network),
+    Implicit(Box<Implicit>),
+}
+
+/// Memory of [`QNetwork`] that is used again.
+#[derive(Debug, Default, Clone)]
+pub(super) struct QScratch {
+    plain: Scratch,
+    implicit: Memory,
 }
 
 impl QNetwork {
@@ -26,19 +40,79 @@ impl QNetwork {
     pub(super) fn new(config: &DqnConfig, spec: &EnvironmentSpec, key: Key) -> Result<(QNetwork, Params)> {
         let (torso, actions) = (Torso::of(spec)?, Discrete::expect(spec)?);
         let rule = Rule::new(config);
-        let (count, atoms, hidden) = (actions.count, rule.atoms(), &config.hidden);
-        torso.fits(hidden, count.saturating_add(1).saturating_mul(atoms))?;
+        let (count, atoms) = (actions.count, rule.atoms());
+        torso.fits(&config.hidden, count.saturating_add(1).saturating_mul(atoms))?;
         let mut layout = Layout::new();
-        let builder = torso.layers(Network::builder(&mut layout, "q", torso.inputs()));
-        let network = match (config.duelling, hidden.split_last()) {
-            (true, Some((head, before))) => {
-                builder.mlp(before, Activation::Relu).duelling_atoms(&[*head], count, atoms)
+        let body = match config.loss {
+            DqnLoss::ImplicitQuantile => {
+                Body::Implicit(Box::new(Implicit::add_to(&mut layout, &torso, config, count)))
             }
-            (true, None) => builder.duelling_atoms(&[], count, atoms),
-            (false, _) => builder.mlp(hidden, Activation::Relu).linear(count * atoms),
+            _ => Body::Plain(plain(&mut layout, &torso, config, (count, atoms))),
         };
-        let network = network.build();
         let noise = config.noisy.then(|| Noise::add_to(&mut layout));
-        Ok((QNetwork { torso, actions, network, rule, noise }, layout.init(key)))
+        Ok((QNetwork { torso, actions, body, rule, noise }, layout.init(key)))
     }
+
+    /// Numbers of an observation.
+    pub(super) fn inputs(&self) -> usize {
+        match &self.body {
+            Body::Plain(network) => network.inputs(),
+            Body::Implicit(network) => network.inputs(),
+        }
+    }
+
+    /// The outputs for a batch; those of implicit quantiles at these fractions.
+    pub(super) fn infer<'s>(
+        &self,
+        params: &Params,
+        seen: Inputs<'_>,
+        fractions: Fractions<'_>,
+        scratch: &'s mut QScratch,
+    ) -> &'s [f32] {
+        match &self.body {
+            Body::Plain(network) => network.infer(params, seen, &mut scratch.plain),
+            Body::Implicit(network) => network.infer(params, seen, fractions, &mut scratch.implicit),
+        }
+    }
+
+    /// The outputs that actions are chosen by: a row's do not depend on how many rows there are.
+    pub(super) fn infer_each<'s>(
+        &self,
+        params: &Params,
+        seen: Inputs<'_>,
+        scratch: &'s mut QScratch,
+    ) -> &'s [f32] {
+        match &self.body {
+            Body::Plain(network) => network.infer_each(params, seen, &mut scratch.plain),
+            Body::Implicit(network) => network.infer_each(params, seen, &mut scratch.implicit),
+        }
+    }
+
+    /// A loss of the outputs, and its gradient by all parameters.
+    pub(super) fn gradient<R>(
+        &self,
+        params: &Params,
+        seen: Inputs<'_>,
+        taus: &[f32],
+        scratch: &mut QScratch,
+        loss: impl FnOnce(&[f32], &mut [f32]) -> R,
+    ) -> (R, Vec<f32>) {
+        match &self.body {
+            Body::Plain(network) => network.gradient(params, seen, loss),
+            Body::Implicit(network) => network.gradient(params, seen, taus, &mut scratch.implicit, loss),
+        }
+    }
+}
+
+fn plain(layout: &mut Layout, torso: &Torso, config: &DqnConfig, (count, atoms): (usize, usize)) -> Network {
+    let hidden = &config.hidden;
+    let builder = torso.layers(Network::builder(layout, "q", torso.inputs()));
+    let network = match (config.duelling, hidden.split_last()) {
+        (true, Some((head, before))) => {
+            builder.mlp(before, Activation::Relu).duelling_atoms(&[*head], count, atoms)
+        }
+        (true, None) => builder.duelling_atoms(&[], count, atoms),
+        (false, _) => builder.mlp(hidden, Activation::Relu).linear(count * atoms),
+    };
+    network.build()
 }

@@ -1,12 +1,12 @@
 //! Acting.
 
 use relive_env::ArraySpec;
-use relive_nn::{Key, Params, Scratch};
+use relive_nn::{Key, Params};
 use relive_rl::{ActStep, Policy, Purpose, Result, Saveable, Seat, Weights};
 use relive_tensor::{DType, Nest};
 
 use super::DqnConfig;
-use super::network::QNetwork;
+use super::network::{QNetwork, QScratch};
 use crate::EpsilonGreedy;
 use crate::saved::{self, Saved};
 use crate::streams::Streams;
@@ -24,7 +24,7 @@ pub(super) struct DqnPolicy {
     rows: Vec<f32>,
     outputs: Vec<f32>,
     values: Vec<f32>,
-    scratch: Scratch,
+    scratch: QScratch,
 }
 
 impl DqnPolicy {
@@ -44,7 +44,7 @@ impl DqnPolicy {
             shows_values: seat.purpose == Purpose::Evaluation,
             rows: Vec::new(),
             values: Vec::new(),
-            scratch: Scratch::default(),
+            scratch: QScratch::default(),
         })
     }
 }
@@ -56,13 +56,13 @@ impl Policy for DqnPolicy {
         let outputs = match (noise, &network.noise) {
             (Some((streams, noisy)), Some(noise)) => {
                 outputs.clear();
-                for (row, stream) in seen.chunks(network.network.inputs()).zip(streams.each()) {
+                for (row, stream) in seen.chunks(network.inputs()).zip(streams.each()) {
                     noise.perturb(params, stream, noisy);
-                    outputs.extend_from_slice(network.network.infer(noisy, row, scratch));
+                    outputs.extend_from_slice(network.infer_each(noisy, row, scratch));
                 }
                 outputs
             }
-            _ => network.network.infer_each(params, seen, scratch),
+            _ => network.infer_each(params, seen, scratch),
         };
         let values = network.rule.values(outputs, values);
         if *shows_values {

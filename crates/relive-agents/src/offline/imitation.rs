@@ -141,7 +141,7 @@ impl Saveable for ChoiceLearner {
 
 /// −mean ln π(a) of logits, and its gradient by them.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
-fn cross_entropy(logits: &[f32], actions: &[usize], by_logits: &mut [f32]) -> f32 {
+pub(super) fn cross_entropy(logits: &[f32], actions: &[usize], by_logits: &mut [f32]) -> f32 {
     let (width, count) = (logits.len() / actions.len().max(1), actions.len().max(1) as f32);
     let (mut probabilities, mut loss) = (Vec::new(), 0.0);
     relive_nn::losses::softmax(logits, width.max(1), &mut probabilities);

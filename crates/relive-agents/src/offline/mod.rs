@@ -4,6 +4,8 @@
 //! more than others.
 
 mod bc;
+mod bcq;
+mod bcq_learner;
 mod cql;
 mod crr;
 mod imitation;
@@ -12,6 +14,7 @@ mod regression;
 mod replay;
 
 pub use bc::BcConfig;
+pub use bcq::BcqConfig;
 pub use cql::CqlConfig;
 pub use crr::{CrrConfig, CrrWeight};
 pub use iql::IqlConfig;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use relive_agents::{
-    A2cConfig, A3cConfig, ApexConfig, AppoConfig, DqnConfig, ImpalaConfig, MctsConfig, MctsModel, PpoConfig,
-    R2d2Config, RainbowConfig, SacConfig,
+    A2cConfig, A3cConfig, ApexConfig, AppoConfig, DqnConfig, DqnLoss, ImpalaConfig, MctsConfig, MctsModel,
+    PpoConfig, R2d2Config, RainbowConfig, SacConfig,
 };
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Trained, train};
@@ -92,6 +92,8 @@ pub(crate) fn all() -> Vec<(Arc<dyn Agent>, &'static [&'static str])> {
     let noisy = DqnConfig { noisy: true, epsilon: 0.0, duelling: true, ..small_dqn() };
     all.push((Arc::new(RainbowConfig(noisy)), &["CartPole-v1"]));
     all.push((Arc::new(ApexConfig(small_dqn())), &["CartPole-v1"]));
+    let implicit = DqnConfig { loss: DqnLoss::ImplicitQuantile, duelling: true, noisy: true, ..small_dqn() };
+    all.push((Arc::new(implicit), &["CartPole-v1"]));
     all.push((Arc::new(small_r2d2()), &["CartPole-v1", "catch/0"]));
     all.extend(crate::continuous::all());
     all.push((Arc::new(small_mcts()), &["CartPole-v1", "catch/0"]));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relive_agents::{
-    A2cConfig, AppoConfig, D4pgConfig, DqnConfig, ImpalaConfig, PpoConfig, R2d2Config, SacConfig,
+    A2cConfig, AppoConfig, D4pgConfig, DqnConfig, DqnLoss, ImpalaConfig, PpoConfig, R2d2Config, SacConfig,
 };
 use relive_rl::Agent;
 use relive_rl::run::{Evaluation, Report, RunOptions};
@@ -25,6 +25,13 @@ fn ppo_balances_the_pole() {
 fn ppo_swings_the_pendulum_up() {
     let found = mean_return(PpoConfig::for_environment("Pendulum-v1"), "Pendulum-v1", 100_000);
     assert!(found >= -400.0, "{found}");
+}
+
+#[test]
+fn implicit_quantiles_learn_to_catch() {
+    let iqn = DqnConfig { loss: DqnLoss::ImplicitQuantile, batch_size: 64, ..DqnConfig::default() };
+    let found = mean_return(iqn, "catch/0", 9_000);
+    assert!(found >= 0.6, "{found}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use relive_agents::{BcConfig, CqlConfig, CrrConfig, CrrWeight, D4pgConfig, IqlConfig, Td3BcConfig};
+use relive_agents::{
+    BcConfig, BcqConfig, CqlConfig, CrrConfig, CrrWeight, D4pgConfig, IqlConfig, Td3BcConfig,
+};
 use relive_client::blocking::Client;
-use relive_env::{Action, Buffer, TimeStep};
+use relive_env::{Action, ActionNoise, Buffer, TimeStep};
 use relive_rl::adders::{Adder, TransitionAdder};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::recorded::{self, RecordedEpisode};
@@ -139,6 +141,67 @@ fn formula_return() -> f64 {
         total += environment.step(Action::Continuous(&torque), observation.view_mut()).unwrap().reward;
     }
     total / 50.0
+}
+
+/// Episodes in which each action is random half of the time, and otherwise right, in a folder.
+fn noisy_catches(folder: &Path) {
+    let mut environment = relive_env::make("catch/0", 1).unwrap();
+    let mut noise = ActionNoise::new(&environment.spec().actions, 0.5, 1).unwrap();
+    let mut play = || {
+        let follow = |_: &dyn relive_env::Environment,
+                      seen: relive_env::View<'_>,
+                      mut action: relive_env::ViewMut<'_>| {
+            let board = seen.leaf::<f32>(0)?;
+            let column = |rows: std::ops::Range<usize>| {
+                board[rows].iter().position(|cell| *cell > 0.0).unwrap_or(0) % 5
+            };
+            let (ball, paddle) = (column(0..45), column(45..50));
+            action.leaf_mut::<i32>(0)?[0] = if ball < paddle { 0 } else { 1 + i32::from(ball > paddle) };
+            Ok(noise.apply(action)?)
+        };
+        RecordedEpisode::play(&mut environment, follow).unwrap()
+    };
+    let episodes: Vec<_> = (0..100).map(|_| play()).collect();
+    recorded::save(folder, relive_env::make("catch/0", 1).unwrap().spec(), &episodes).unwrap();
+}
+
+#[test]
+fn bcq_learns_from_noisy_play_and_a_resumed_run_gives_the_same_numbers() {
+    let data = tempfile::tempdir().unwrap();
+    noisy_catches(data.path());
+    let bcq = BcqConfig {
+        batch_size: 64,
+        hidden: vec![64],
+        learning_rate: 1e-3,
+        tau: 0.02,
+        ..BcqConfig::default()
+    };
+    let agent: Arc<dyn Agent> = Arc::new(bcq);
+    let of = |folder: &Path, steps| {
+        let checkpoints = Some(Checkpoints { folder: folder.to_owned(), every: 500 });
+        let evaluation = Some(Evaluation { every: 1_000, episodes: 20 });
+        let options = offline("catch/0", steps, Some(data.path()));
+        run(&agent, &RunOptions { checkpoints, evaluation, ..options }).unwrap()
+    };
+    let (whole, in_parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (trained, reports) = of(whole.path(), 1_000);
+    let shown = reports.iter().filter_map(|report| match report {
+        Report::Evaluator(episode) => Some(episode.episode_return),
+        _ => None,
+    });
+    let mean = shown.sum::<f64>() / 20.0;
+    assert!(mean >= 0.8, "{mean}");
+    of(in_parts.path(), 500);
+    assert!(numbers(&of(in_parts.path(), 1_000).0) == numbers(&trained));
+}
+
+#[test]
+fn what_bcq_cannot_act_in_is_refused() {
+    let agent: Arc<dyn Agent> = Arc::new(BcqConfig::default());
+    let error = run(&agent, &offline("Pendulum-v1", 10, None)).map(drop).unwrap_err().to_string();
+    assert!(error.contains("one discrete action"), "{error}");
+    let error = run(&agent, &options("catch/0", 100, 1)).map(drop).unwrap_err().to_string();
+    assert!(error.contains("does not act"), "{error}");
 }
 
 #[test]

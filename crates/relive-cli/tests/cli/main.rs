@@ -25,6 +25,8 @@ mod rl;
 #[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
+mod rl_sweep;
+#[cfg(test)]
 mod security;
 mod serve;
 mod spill;

@@ -31,7 +31,7 @@ pub(crate) fn json(path: &Path) -> Value {
 }
 
 /// Runs the program, which must succeed; what it prints.
-fn succeeds(args: &[&str]) -> String {
+pub(crate) fn succeeds(args: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(args);
     assert_eq!(code, Some(0), "{args:?}: {stderr}");
     stdout
@@ -196,7 +196,7 @@ fn a_sweep_is_drawn() {
         "--evaluate-every",
         "100",
     ]);
-    assert_eq!(stdout.lines().count(), 4, "{stdout}");
+    assert_eq!(stdout.lines().count(), 5, "four runs and the report: {stdout}");
     let about = json(&Path::new(out).join("dqn-bandit_3-2/run.json"));
     assert_eq!((&about["environment"], &about["seed"]), (&"bandit/3".into(), &2.into()));
     assert!(about["evaluator_return"].is_number());
@@ -263,6 +263,28 @@ fn a_run_leaves_logs_a_curve_and_shows_its_tables() {
     let (code, _, stderr) = outcome(&again);
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("--log-dir: there is a run in"), "{stderr}");
+}
+
+#[test]
+fn evaluations_are_scored_by_a_random_policy_and_an_expert() {
+    let (config, written) = (small(), file(".json", ""));
+    let score = |environment: &str, more: &[&str]| {
+        let train = ["rl", "train", "dqn", "--env", environment, "--steps", "100", "--config", text(&config)];
+        let evaluate = ["--evaluate-every", "100", "--evaluate-episodes", "2", "--json", text(&written)];
+        let told = succeeds(&[&train[..], &evaluate, more].concat());
+        let figures = json(&written);
+        assert_eq!(told.contains("normalised score"), figures["normalized_score"].is_number(), "{told}");
+        (figures["evaluator_return"].as_f64().unwrap(), figures["normalized_score"].as_f64())
+    };
+    let (reached, found) = score("catch/0", &["--reference-scores", "-1,1"]);
+    assert_eq!(found, Some(50.0 * (reached + 1.0)));
+    assert_eq!(score("catch/0", &[]).1, None);
+    let (reached, found) = score("CartPole-v1", &[]);
+    assert!((found.unwrap() - 100.0 * (reached - 22.5) / 477.5).abs() < 1e-9);
+    let refused =
+        ["rl", "train", "dqn", "--env", "catch/0", "--evaluate-every", "9", "--reference-scores", "1,1"];
+    let (code, _, stderr) = outcome(&refused);
+    assert!(code == Some(2) && stderr.contains("two finite numbers that differ"), "{stderr}");
 }
 
 #[test]
@@ -355,6 +377,18 @@ fn recorded_episodes_are_learned_from_and_shown() {
     assert!(told.starts_with("3 episodes, 30 steps, mean return 0.99"), "{told}");
     let (code, _, stderr) = outcome(&record);
     assert!(code == Some(2) && stderr.contains("not empty"), "{stderr}");
+
+    let noisy = folder();
+    let told = succeeds(
+        &[
+            &record[..4],
+            &["--out", text(&noisy), "--episodes", "20", "--policy", "demonstrator", "--noise", "0.3"],
+        ]
+        .concat(),
+    );
+    assert!(told.starts_with("20 episodes, 200 steps, mean return ") && !told.contains("0.99"), "{told}");
+    let (code, _, stderr) = outcome(&[&record[..4], &["--out", text(&folder()), "--noise", "-1"]].concat());
+    assert!(code == Some(2) && stderr.contains("a share from 0 to 1"), "{stderr}");
 
     let (config, figures) = (small(), file(".json", ""));
     let train =

@@ -35,7 +35,7 @@ pub use mpo::{Mpo, MpoBatch, MpoDuals, MpoLoss};
 pub use mpo_gradient::{MpoFound, MpoGradients, Normals};
 pub use munchausen::{Munchausen, munchausen_targets};
 pub use off_policy::{RetraceSequence, off_policy_returns, retrace_coefficients, retrace_errors};
-pub use quantile::{quantile_loss, quantile_targets};
+pub use quantile::{implicit_quantile_loss, quantile_loss, quantile_targets};
 pub use rescale::{rescale, unscale};
 pub use returns::n_step_returns;
 pub use rows::{argmax, greedy, softmax};

@@ -2,7 +2,8 @@ use super::rows::{argmax, count};
 use super::value::{BatchLoss, Selected};
 use super::{huber, huber_slope};
 
-/// `r + γd·θ(s', a*)`, a* of the largest mean: [batch, quantiles]. `values` and `selector` are [batch, actions, quantiles].
+/// `r + γd·θ(s', a*)`, a* of the largest mean: [batch, quantiles]. `values` are [batch, actions, quantiles], and `selector` [batch, actions] with any
+/// number of quantiles for each action.
 ///
 /// # Panics
 /// If the slices are not of one batch, or there are no quantiles.
@@ -13,15 +14,20 @@ pub fn quantile_targets(
     values: &[f32],
     selector: &[f32],
 ) -> Vec<f32> {
-    assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
     if rewards.is_empty() {
         return Vec::new();
     }
-    let width = values.len() / rewards.len();
-    let rows = values.chunks_exact(width).zip(selector.chunks_exact(width));
-    let mut targets = Vec::with_capacity(rewards.len() * quantiles);
+    let batch = rewards.len();
+    let (width, wide) = (values.len() / batch, selector.len() / batch);
+    let samples = wide * quantiles / width;
+    assert!(
+        width.is_multiple_of(quantiles) && samples * width == wide * quantiles,
+        "values and selector are of the same actions"
+    );
+    let rows = values.chunks_exact(width).zip(selector.chunks_exact(wide));
+    let mut targets = Vec::with_capacity(batch * quantiles);
     for ((r, d), (values, selector)) in rewards.iter().zip(discounts).zip(rows) {
-        let means: Vec<f32> = selector.chunks_exact(quantiles).map(|row| row.iter().sum()).collect();
+        let means: Vec<f32> = selector.chunks_exact(samples).map(|row| row.iter().sum()).collect();
         let begin = argmax(&means) * quantiles;
         targets.extend(values[begin..begin + quantiles].iter().map(|value| r + d * value));
     }
@@ -42,6 +48,27 @@ pub fn quantile_loss(
     kappa: f32,
     by_theta: &mut [f32],
 ) -> BatchLoss {
+    let quantiles = targets.len() / selected.len().max(1);
+    let middles = (0..quantiles).map(|index| (count(index) + 0.5) / count(quantiles));
+    let middles: Vec<f32> = middles.collect();
+    implicit_quantile_loss(theta, &middles.repeat(selected.len()), selected, targets, kappa, by_theta)
+}
+
+/// IQN's loss (Dabney et al. 2018, "Implicit quantile networks", eq. 3): that of [`quantile_loss`], for quantiles of the fractions `taus`, which were
+/// drawn for each row.
+///
+/// `theta` and `by_theta` are [batch, actions, N], `taus` [batch, N], `targets` [batch, M]. `by_theta` is overwritten.
+///
+/// # Panics
+/// As [`quantile_loss`].
+pub fn implicit_quantile_loss(
+    theta: &[f32],
+    taus: &[f32],
+    selected: Selected<'_>,
+    targets: &[f32],
+    kappa: f32,
+    by_theta: &mut [f32],
+) -> BatchLoss {
     let batch = selected.len();
     assert_eq!(theta.len(), by_theta.len(), "a gradient for each quantile");
     by_theta.fill(0.0);
@@ -49,29 +76,71 @@ pub fn quantile_loss(
     if batch == 0 {
         return result;
     }
-    let (width, quantiles) = (theta.len() / batch, targets.len() / batch);
-    for (row, targets) in targets.chunks_exact(quantiles).enumerate() {
+    let (width, quantiles) = (theta.len() / batch, taus.len() / batch);
+    let rows = targets.chunks_exact(targets.len() / batch).zip(taus.chunks_exact(quantiles));
+    for (row, (targets, taus)) in rows.enumerate() {
         let begin = row * width + selected.actions[row] * quantiles;
         let place = begin..begin + quantiles;
         let scale = selected.weights[row] / count(batch);
-        let loss = row_loss(&theta[place.clone()], targets, kappa, scale, &mut by_theta[place]);
+        let loss = row_loss((&theta[place.clone()], taus), targets, kappa, scale, &mut by_theta[place]);
         result.loss += scale * loss;
         result.rows.push(loss);
     }
     result
 }
 
-fn row_loss(theta: &[f32], targets: &[f32], kappa: f32, scale: f32, by_theta: &mut [f32]) -> f32 {
+fn row_loss(
+    (theta, taus): (&[f32], &[f32]),
+    targets: &[f32],
+    kappa: f32,
+    scale: f32,
+    by_theta: &mut [f32],
+) -> f32 {
     let norm = 1.0 / (kappa * count(targets.len()));
     let mut loss = 0.0;
-    for (index, (theta, by_theta)) in theta.iter().zip(by_theta).enumerate() {
-        let tau = (count(index) + 0.5) / count(targets.len());
+    for ((theta, tau), by_theta) in theta.iter().zip(taus).zip(by_theta) {
         for target in targets {
             let error = target - theta;
-            let weight = norm * if error < 0.0 { 1.0 - tau } else { tau };
+            let weight = norm * if error < 0.0 { 1.0 - tau } else { *tau };
             loss += weight * huber(error, kappa);
             *by_theta -= scale * weight * huber_slope(error, kappa);
         }
     }
     loss
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_that_were_drawn_weigh_errors_by_hand() {
+        // One row, two actions, of which the second was taken; two fractions, three targets.
+        let theta = [9.0, 9.0, 1.0, 2.0];
+        let (taus, targets) = ([0.25, 0.9], [0.0, 1.5, 4.0]);
+        let selected = Selected { actions: &[1], weights: &[2.0] };
+        let mut by = [7.0; 4];
+        let found = implicit_quantile_loss(&theta, &taus, selected, &targets, 1.0, &mut by);
+        // θ = 1: errors −1, 0.5, 3; Huber 0.5, 0.125, 2.5; weights .75, .25, .25; slopes −1, 0.5, 1.
+        // θ = 2: errors −2, −0.5, 2; Huber 1.5, 0.125, 1.5; weights .1, .1, .9; slopes −1, −0.5, 1.
+        let rows = [
+            (0.75 * 0.5 + 0.25 * 0.125 + 0.25 * 2.5, -0.75 + 0.25 * 0.5 + 0.25),
+            (0.1 * 1.5 + 0.1 * 0.125 + 0.9 * 1.5, -0.1 - 0.1 * 0.5 + 0.9),
+        ];
+        let expected: f32 = rows.iter().map(|(loss, _)| loss / 3.0).sum();
+        assert!(
+            (found.rows[0] - expected).abs() < 1e-6 && (found.loss - 2.0 * expected).abs() < 1e-6,
+            "{found:?}"
+        );
+        let slopes = rows.map(|(_, slope)| -2.0 * slope / 3.0);
+        assert_eq!(&by[..2], [0.0, 0.0]);
+        assert!(by[2..].iter().zip(slopes).all(|(got, want)| (got - want).abs() < 1e-6), "{by:?} {slopes:?}");
+    }
+
+    #[test]
+    fn the_next_action_is_chosen_by_any_number_of_quantiles() {
+        let selector = [0.0, 0.0, 9.0, 1.0, 2.0, 3.0];
+        let targets = quantile_targets(&[1.0], &[0.5], 2, &[1.0, 2.0, 3.0, 4.0], &selector);
+        assert_eq!(targets, [1.5, 2.0], "the first, whose quantiles sum up to 9");
+    }
 }

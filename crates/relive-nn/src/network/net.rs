@@ -155,6 +155,20 @@ impl Network {
         self.pulled_back(params, x.into(), (None, Some(gradient)), loss)
     }
 
+    /// Both gradients of such a loss: by all parameters of the layout, as [`gradient_into`](Self::gradient_into), and by the inputs, row by row.
+    ///
+    /// # Panics
+    /// As [`gradient_into`](Self::gradient_into) and [`input_gradient_into`](Self::input_gradient_into).
+    pub fn gradients_into<'a, R>(
+        &self,
+        params: &Params,
+        x: impl Into<Inputs<'a>>,
+        (gradient, by_inputs): (&mut [f32], &mut [f32]),
+        loss: impl FnOnce(&[f32], &mut [f32]) -> R,
+    ) -> R {
+        self.pulled_back(params, x.into(), (Some(&mut gradient[self.range()]), Some(by_inputs)), loss)
+    }
+
     /// A loss, and its gradients by parameters and inputs as far as they are asked for.
     fn pulled_back<R>(
         &self,

@@ -90,7 +90,7 @@ pub(crate) fn work_for_run(
                 let make: MakeEnvironment = Arc::new(move |seed| source.make(seed, &raised));
                 Ok(make)
             };
-            let worker = Worker { client: &client, number, awaits_next: false, stop: &Stop::new() };
+            let worker = Worker { client: &client, number, is_supervised: false, stop: &Stop::new() };
             work(&worker, &agents, &environments)
         })
     });

@@ -23,6 +23,7 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
         | RlError::Unsuited { .. }
         | RlError::NotFinite { .. }
         | RlError::OtherRun { .. }
+        | RlError::Dataset { .. }
         | RlError::Policy { .. }
         | RlError::Tables(_) => PyValueError::new_err(failed.to_string()),
         _ => PyRuntimeError::new_err(failed.to_string()),

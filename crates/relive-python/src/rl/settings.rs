@@ -1,6 +1,7 @@
 //! Settings, as JSON on their way from and to Python.
 
 use pyo3::prelude::*;
+use relive_env::ReferenceScores;
 
 use super::raise::raise;
 
@@ -24,4 +25,10 @@ pub(crate) fn agent_settings(py: Python<'_>, agent: &str, config: &str) -> PyRes
     let made = made.map_err(|error| raise(py, &error))?;
     let fields = made.settings().into_iter().map(|(name, value)| format!("\"{name}\": {value}"));
     Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(", ")))
+}
+
+/// What a random policy and an expert reach in a native environment, if that is known.
+#[pyfunction]
+pub(crate) fn reference_scores(name: &str) -> Option<(f64, f64)> {
+    ReferenceScores::of(name).map(|scores| (scores.random(), scores.expert()))
 }

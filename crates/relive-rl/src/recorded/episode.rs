@@ -53,15 +53,23 @@ impl RecordedEpisode {
     /// [`Unsuited`](RlError::Unsuited) if it has none; otherwise as [`play`](Self::play).
     pub fn demonstrated(environment: &mut dyn Environment) -> Result<RecordedEpisode> {
         RecordedEpisode::play(environment, |environment, _, action| {
-            match environment.demonstrate(action)? {
-                true => Ok(()),
-                false => Err(RlError::Unsuited {
-                    expected: "demonstrations: give a folder of recorded episodes (relive rl record), or an environment with a demonstrator, \
-                           such as deep_sea/0",
-                    got: "no demonstrator".to_owned(),
-                }),
-            }
+            RecordedEpisode::demonstrate(environment, action)
         })
+    }
+
+    /// Writes the action of the environment's own demonstrator.
+    ///
+    /// # Errors
+    /// As [`demonstrated`](Self::demonstrated).
+    pub fn demonstrate(environment: &dyn Environment, action: ViewMut<'_>) -> Result<()> {
+        match environment.demonstrate(action)? {
+            true => Ok(()),
+            false => Err(RlError::Unsuited {
+                expected: "demonstrations: give a folder of recorded episodes (relive rl record), or an environment with a demonstrator, \
+                           such as deep_sea/0",
+                got: "no demonstrator".to_owned(),
+            }),
+        }
     }
 
     /// Writes it by an adder, with the same extras at each step.

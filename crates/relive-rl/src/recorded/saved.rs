@@ -9,7 +9,7 @@ use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep, View};
 use relive_table::{CheckpointProgress, SelectorKind, TableConfig};
 use relive_tensor::{Tensor, Trajectory};
 
-use super::RecordedEpisode;
+use super::{RecordedEpisode, dataset};
 use crate::adders::{EpisodeAdder, step_spec};
 use crate::{Result, RlError};
 
@@ -39,11 +39,20 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
     Ok(())
 }
 
-/// The episodes in the newest checkpoint of a folder, in the order in which they were written.
+/// The episodes in the newest checkpoint of a folder, in the order in which they were written; or those of a file of D4RL's layout, as numpy's `savez`
+/// writes it.
+///
+/// Such a file has the arrays `observations`, `actions`, `rewards` and `terminals`, and perhaps `timeouts` and `next_observations`, each with a row for each
+/// transition (Fu et al. 2020). Where observations or actions have leaves with paths, arrays are `observations/PATH`. An episode ends with a terminal or a timeout; without
+/// `next_observations` a row that ends otherwise than by a terminal is left out, since nobody knows where it led.
 ///
 /// # Errors
-/// There is no such checkpoint, it has no table `episodes`, or the episodes are not of the environment.
+/// There is no such checkpoint, it has no table `episodes`, or the episodes are not of the environment. [`Dataset`](RlError::Dataset), with file and
+/// array: one is missing, lengths differ, a number is not finite, or rows are not of the environment.
 pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
+    if folder.is_file() {
+        return dataset::load(folder, spec);
+    }
     let refused = |reason: String| RlError::state(WHAT, format!("{}: {reason}", folder.display()));
     let location = folder.to_str().ok_or_else(|| RlError::setting(WHAT, folder.display(), "UTF-8"))?;
     let loaded = relive_checkpoint::load(location, &LoadOptions::new())?;

@@ -1,9 +1,9 @@
 //! What a run came to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a run came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Mean return of the last hundred episodes, or of all if there were fewer.
     pub mean_return_last_100: f64,

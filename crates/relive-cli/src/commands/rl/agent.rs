@@ -12,7 +12,7 @@ use relive_rl::{Agent, SavedPolicy};
 use crate::failure::{Failure, Kind, Result};
 
 /// The agents that a command line may name, each with what it is.
-fn agents() -> impl TypedValueParser<Value = &'static str> {
+pub(super) fn agents() -> impl TypedValueParser<Value = &'static str> {
     let values = NAMES.iter().map(|name| {
         let value = PossibleValue::new(*name);
         about(name).map_or(value.clone(), |about| value.help(about.text))
@@ -26,6 +26,13 @@ pub(super) struct AgentOptions {
     /// The agent
     #[arg(value_parser = agents())]
     agent: &'static str,
+    #[command(flatten)]
+    settings: SettingOptions,
+}
+
+/// The settings of agents.
+#[derive(Debug, Clone, Args)]
+pub(super) struct SettingOptions {
     /// Settings of the agent (TOML), as in `batch_size = 64`; what is not there is the preset's
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -54,11 +61,17 @@ impl AgentOptions {
 
     /// The agent with its settings for an environment.
     pub(super) fn made(&self, environment: &str) -> Result<Arc<dyn Agent>> {
+        self.settings.made(self.agent, environment)
+    }
+}
+
+impl SettingOptions {
+    /// An agent by its name, with its settings for an environment.
+    pub(super) fn made(&self, agent: &str, environment: &str) -> Result<Arc<dyn Agent>> {
         let of = if self.preset == Preset::Auto { environment } else { "" };
-        let preset: serde_json::Value = serde_json::from_str(&relive_agents::preset(self.name(), of)?)
+        let preset: serde_json::Value = serde_json::from_str(&relive_agents::preset(agent, of)?)
             .map_err(|error| Failure::text(Kind::Runtime, error))?;
-        let of_json =
-            |settings: &serde_json::Value| relive_agents::from_json(self.name(), &settings.to_string());
+        let of_json = |settings: &serde_json::Value| relive_agents::from_json(agent, &settings.to_string());
         let mut settings = toml::Table::try_from(strip_nulls(preset))
             .map_err(|error| Failure::text(Kind::Runtime, error))?;
         for (whose, changes) in self.changes()? {

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use relive_env::ReferenceScores;
 use relive_rl::run::{Report, Stop, Summary};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind, Result};
 
@@ -12,13 +13,16 @@ use crate::failure::{Failure, Kind, Result};
 pub(super) const UNTIL_EPISODES: usize = 20;
 
 /// The final figures of a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figures {
     #[serde(flatten)]
     pub(super) summary: Summary,
     /// The mean return of the last evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) evaluator_return: Option<f64>,
+    /// Where that lies between a random policy's mean return, 0, and an expert's, 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) normalized_score: Option<f64>,
     /// Steps after which the mean return was what `--until` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) until_env_steps: Option<u64>,
@@ -79,7 +83,7 @@ impl Watcher {
 
     pub(super) fn figures(&self, summary: Summary) -> Figures {
         let (evaluator_return, until_env_steps) = (self.evaluator_return(), self.until_env_steps);
-        Figures { summary, evaluator_return, until_env_steps }
+        Figures { summary, evaluator_return, normalized_score: None, until_env_steps }
     }
 }
 
@@ -90,6 +94,13 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 impl Figures {
+    /// With the score of the newest evaluation, if there was one and it is known what others reach.
+    #[must_use]
+    pub(super) fn scored(self, scores: Option<ReferenceScores>) -> Figures {
+        let score = self.evaluator_return.zip(scores);
+        Figures { normalized_score: score.map(|(reached, scores)| scores.normalized(reached)), ..self }
+    }
+
     pub(super) fn told(&self, environment: &str) -> String {
         let Summary {
             mean_return_last_100,
@@ -105,6 +116,9 @@ impl Figures {
         );
         if let Some(mean) = self.evaluator_return {
             text += &format!("; {mean:.3} without exploring");
+        }
+        if let Some(score) = self.normalized_score {
+            text += &format!(", normalised score {score:.1}");
         }
         text
     }

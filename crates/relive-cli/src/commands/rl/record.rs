@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use relive_env::{ArraySpec, Environment, EnvironmentSpec, RandomPolicy};
+use relive_env::{ActionNoise, ArraySpec, Environment, EnvironmentSpec, RandomPolicy};
 use relive_rl::recorded::{self, RecordedEpisode};
 use relive_rl::{RlError, SavedPolicy};
 use relive_tensor::Nest;
@@ -23,6 +23,10 @@ pub(crate) struct Options {
     /// Episodes
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     episodes: u64,
+    /// Noise on the actions of trained policies and of the demonstrator, so that the recording shows what other actions are worth, too: its standard deviation
+    /// as a share of an action's range; where actions are discrete, how likely a random one is
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
+    noise: f64,
     /// Everything random follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -81,10 +85,12 @@ pub(crate) fn run(options: &Options) -> Result {
     let mut environment = relive_env::make(&options.env, options.seed).map_err(RlError::from)?;
     let actors = options.policy.iter().map(|who| Actor::of(who, environment.spec(), options.seed));
     let mut actors = actors.collect::<Result<Vec<_>>>()?;
+    let mut noise = ActionNoise::new(&environment.spec().actions, options.noise, options.seed)
+        .map_err(|error| Failure::from(RlError::from(error)).of("--noise"))?;
     let count = actors.len().max(1) as u64;
     let episodes = (0..options.episodes).map(|number| {
         let turn = usize::try_from(number % count).unwrap_or(0);
-        played(&mut environment, &mut actors[turn])
+        played(&mut environment, &mut actors[turn], &mut noise)
     });
     let episodes = episodes.collect::<std::result::Result<Vec<_>, RlError>>()?;
     recorded::save(&options.out, environment.spec(), &episodes)
@@ -97,13 +103,20 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-fn played(environment: &mut dyn Environment, actor: &mut Actor) -> relive_rl::Result<RecordedEpisode> {
-    match actor {
-        Actor::Random(policy) => RecordedEpisode::play(environment, |_, _, action| Ok(policy.act(action)?)),
-        Actor::Demonstrator => RecordedEpisode::demonstrated(environment),
-        Actor::Trained(policy) => {
-            policy.begin_episode();
-            RecordedEpisode::play(environment, |_, observation, action| policy.act(observation, action))
-        }
+fn played(
+    environment: &mut dyn Environment,
+    actor: &mut Actor,
+    noise: &mut ActionNoise,
+) -> relive_rl::Result<RecordedEpisode> {
+    if let Actor::Trained(policy) = actor {
+        policy.begin_episode();
     }
+    RecordedEpisode::play(environment, |environment, observation, mut action| {
+        match actor {
+            Actor::Random(policy) => return Ok(policy.act(action)?),
+            Actor::Demonstrator => RecordedEpisode::demonstrate(environment, action.reborrow())?,
+            Actor::Trained(policy) => policy.act(observation, action.reborrow())?,
+        }
+        Ok(noise.apply(action)?)
+    })
 }

@@ -79,7 +79,14 @@ pub(super) fn end(folder: &Path, about: &About, figures: &Figures) -> Result {
     write(&folder.join(ABOUT), &Ended { about, figures })
 }
 
-fn write(path: &Path, value: &impl Serialize) -> Result {
+/// What a run came to; none if it has not come to its end.
+pub(super) fn ended(folder: &Path) -> Result<Option<Figures>> {
+    let text = std::fs::read_to_string(folder.join(ABOUT)).map_err(|error| unwritten(folder, &error))?;
+    // A run that goes on, or was killed, says what it is and nothing more.
+    Ok(serde_json::from_str(&text).ok())
+}
+
+pub(super) fn write(path: &Path, value: &impl Serialize) -> Result {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::text(Kind::Runtime, error))?;
     std::fs::write(path, text + "\n").map_err(|error| unwritten(path, &error))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use relive_env::{EnvError, Environment};
+use relive_env::{EnvError, Environment, ReferenceScores};
 use relive_rl::logging::{Logger, Loggers};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, Graph, Report, RunOptions, Stop, train};
@@ -45,6 +45,10 @@ pub(crate) struct Options {
     data: Option<PathBuf>,
     #[command(flatten)]
     evaluate: Evaluate,
+    /// Mean returns of a random policy and of an expert, by which evaluations are scored from 0 to 100; those of native environments are known, but for
+    /// bsuite's
+    #[arg(long, value_name = "RANDOM,EXPERT", value_parser = reference_scores, allow_hyphen_values = true, requires = "evaluate_every")]
+    reference_scores: Option<ReferenceScores>,
     #[command(flatten)]
     saved: Saved,
     #[command(flatten)]
@@ -60,12 +64,15 @@ pub(crate) struct Options {
     http: Option<SocketAddr>,
 }
 
+/// Steps of a run, unless it is told.
+const STEPS: u64 = 10_000;
+
 /// When a run ends.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Length {
-    /// Steps in the environment, of all actors together
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
-    pub(super) steps: u64,
+    /// Steps in the environment, of all actors together [default: 10000; in a suite those of its tasks]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
+    pub(super) steps: Option<u64>,
     /// Ends after so many steps of the learner, if that is earlier
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(super) learner_steps: Option<u64>,
@@ -75,6 +82,13 @@ pub(super) struct Length {
     /// Ends when the mean return of the last 20 episodes is as high
     #[arg(long, value_name = "RETURN", value_parser = finite, allow_negative_numbers = true)]
     pub(super) until: Option<f64>,
+}
+
+impl Length {
+    /// Steps in the environment.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.unwrap_or(STEPS)
+    }
 }
 
 /// When the agent shows what it has learned.
@@ -135,6 +149,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
     // A worker that cannot go on ends the run, which then tells what it has.
     let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
+    let figures = figures.scored(options.reference_scores.or_else(|| ReferenceScores::of(&options.env)));
     options.records.end(&about, &figures)?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
         plot::curves(&[folder.to_owned()], file).map_err(|failure| failure.of("--plot"))?;
@@ -193,7 +208,7 @@ impl Options {
         Ok(RunOptions {
             environment: self.env.clone(),
             // Who learns from data makes no steps in the environment.
-            env_steps: if self.data.is_some() { 0 } else { self.length.steps },
+            env_steps: if self.data.is_some() { 0 } else { self.length.steps() },
             learner_steps: self.length.learner_steps,
             data: self.data.clone(),
             seed: self.seed,
@@ -215,7 +230,7 @@ impl Options {
     ) -> Result<(Figures, Graph)> {
         let name = self.env.clone();
         let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
-        let shown = Shown::new(self.length.steps);
+        let shown = Shown::new(self.length.steps());
         let mut watcher = Watcher::new(self.length.until, self.length.episodes, run.stop.clone());
         let mut unlogged = None;
         let trained = train(agent, run, &make, &mut |report: &Report| {
@@ -257,6 +272,14 @@ fn finite(text: &str) -> std::result::Result<f64, String> {
     number.ok_or_else(|| "it must be a finite number".to_owned())
 }
 
+/// Two returns, by which others are measured.
+fn reference_scores(text: &str) -> std::result::Result<ReferenceScores, String> {
+    let expected = "it must be two finite numbers that differ, as in -1200,-150";
+    let (random, expert) = text.split_once(',').ok_or(expected)?;
+    let numbers = random.trim().parse().ok().zip(expert.trim().parse().ok()).ok_or(expected)?;
+    ReferenceScores::new(numbers.0, numbers.1).map_err(|_| expected.to_owned())
+}
+
 impl From<RlError> for Failure {
     fn from(error: RlError) -> Self {
         if let RlError::Environment(EnvError::Setting(setting)) = error.cause() {
@@ -265,7 +288,10 @@ impl From<RlError> for Failure {
         }
         let is_usage = matches!(
             error.cause(),
-            RlError::Setting { .. } | RlError::OtherRun { .. } | RlError::Unsuited { .. }
+            RlError::Setting { .. }
+                | RlError::OtherRun { .. }
+                | RlError::Unsuited { .. }
+                | RlError::Dataset { .. }
         );
         let kind = if is_usage { Kind::Usage } else { Kind::Runtime };
         Self::text(kind, error)

@@ -42,9 +42,7 @@ pub(super) trait Drawing {
 
 /// Draws into a file, of the kind that its name says.
 pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
-    // The program's own font, so that pictures are the same on every machine.
-    register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
-        .map_err(|_| Failure::text(Kind::Runtime, "the font of pictures is damaged"))?;
+    register()?;
     let failed = |error: &dyn Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
     let bytes = match path.extension().and_then(|extension| extension.to_str()) {
         Some("svg") => svg(drawing),
@@ -52,6 +50,19 @@ pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
         _ => return Err(Failure::usage(format!("{}: pictures are .png or .svg", path.display()))),
     };
     std::fs::write(path, bytes.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
+}
+
+/// The text of a drawing as SVG.
+pub(super) fn text(drawing: &impl Drawing) -> Result<String> {
+    register()?;
+    let bytes = svg(drawing).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    String::from_utf8(bytes).map_err(|error| Failure::text(Kind::Runtime, error))
+}
+
+/// The program's own font, so that pictures are the same on every machine.
+fn register() -> Result {
+    register_font(FONT, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
+        .map_err(|_| Failure::text(Kind::Runtime, "the font of pictures is damaged"))
 }
 
 /// Says what is drawn in which colour.

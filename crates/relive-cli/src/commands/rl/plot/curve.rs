@@ -61,12 +61,14 @@ pub(super) fn groups(runs: &[(PathBuf, About)], who: Who, axis: Axis, smooth: us
         runs.iter().any(|(_, about)| Some(part(about)) != first)
     };
     let (agents, actors) = (differ(|about| about.agent.clone()), differ(|about| about.actors.to_string()));
+    let environments = differ(|about| about.environment.clone());
     let mut kinds: Vec<(String, Vec<Curve>)> = Vec::new();
     for (folder, about) in runs {
-        let mut name = about.environment.clone();
-        if agents {
-            name = format!("{} in {name}", about.agent);
-        }
+        let mut name = match (agents, environments) {
+            (true, true) => format!("{} in {}", about.agent, about.environment),
+            (true, false) => about.agent.clone(),
+            (false, _) => about.environment.clone(),
+        };
         if actors {
             name += &match about.actors {
                 0 => ", one thread".to_owned(),

@@ -14,6 +14,8 @@ pub(super) struct Curves {
     pub(super) groups: Vec<Group>,
     pub(super) axis: Axis,
     pub(super) who: Who,
+    /// The only environment, if there is but one.
+    pub(super) environment: Option<String>,
 }
 
 impl Curves {
@@ -31,10 +33,14 @@ impl Curves {
         if y[0].is_finite() { (x, [y[0] - room, y[1] + room]) } else { (x, [0.0, 1.0]) }
     }
 
-    fn title(&self) -> &'static str {
-        match self.who {
+    fn title(&self) -> String {
+        let title = match self.who {
             Who::Actor => "Return of episodes",
             Who::Evaluator => "Return of episodes without exploring",
+        };
+        match &self.environment {
+            Some(environment) => format!("{environment}: {}", title.to_lowercase()),
+            None => title.to_owned(),
         }
     }
 }

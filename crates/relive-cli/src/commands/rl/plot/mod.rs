@@ -4,6 +4,8 @@ mod canvas;
 mod curve;
 mod curves;
 mod options;
+mod pictures;
 mod radar;
 
 pub(crate) use options::{Options, curves, run};
+pub(crate) use pictures::{curves_svg, radar_svg};

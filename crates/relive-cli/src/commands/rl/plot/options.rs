@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::curve::{Axis, Who};
-use super::{canvas, curve, curves as drawing, radar};
+use super::{canvas, pictures, radar};
 use crate::commands::rl::runs;
 use crate::failure::Result;
 use crate::output;
@@ -47,8 +47,8 @@ pub(crate) fn run(options: &Options) -> Result {
     match options.picture {
         Picture::Curves => {
             let runs = runs::find(&options.runs)?;
-            let groups = curve::groups(&runs, options.of, options.x, usize::from(options.smooth))?;
-            canvas::draw(&options.out, &drawing::Curves { groups, axis: options.x, who: options.of })?;
+            let curves = pictures::curves(&runs, (options.of, options.x), usize::from(options.smooth))?;
+            canvas::draw(&options.out, &curves)?;
         }
         Picture::Radar => canvas::draw(&options.out, &radar::Radar::of(&runs::find(&options.runs)?)?)?,
     }
@@ -58,8 +58,5 @@ pub(crate) fn run(options: &Options) -> Result {
 
 /// Draws the learning curves of runs.
 pub(crate) fn curves(folders: &[PathBuf], out: &Path) -> Result {
-    let runs = runs::find(folders)?;
-    let (axis, who) = (Axis::Steps, Who::Actor);
-    let groups = curve::groups(&runs, who, axis, 20)?;
-    canvas::draw(out, &drawing::Curves { groups, axis, who })
+    canvas::draw(out, &pictures::curves(&runs::find(folders)?, (Who::Actor, Axis::Steps), 20)?)
 }

@@ -14,15 +14,17 @@ use super::canvas::{self, COLOURS, Drawing, FONT};
 use crate::commands::rl::runs::About;
 use crate::failure::{Failure, Kind, Result};
 
+type Scores = Vec<(Tag, f64)>;
+
 /// Scores of agents by tag.
 pub(super) struct Radar {
-    agents: Vec<(String, Vec<(Tag, f64)>)>,
+    agents: Vec<(String, Scores)>,
 }
 
 impl Radar {
-    /// From the logs of bsuite in the folders of runs.
+    /// From the logs of bsuite in the folders of runs. Scores are means over seeds: of the runs of one seed at a time, as bsuite's rules have it.
     pub(super) fn of(runs: &[(PathBuf, About)]) -> Result<Radar> {
-        let mut logs: Vec<(String, Vec<Run>)> = Vec::new();
+        let mut logs: Vec<((String, u64), Vec<Run>)> = Vec::new();
         for (folder, about) in runs {
             let Ok(id) = about.environment.parse::<BsuiteId>() else { continue };
             let path = folder.join(id.csv_file_name());
@@ -31,9 +33,10 @@ impl Radar {
             };
             let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
             let rows = bsuite::read_csv(&text).map_err(|error| failed(&error))?;
-            match logs.iter_mut().find(|(agent, _)| *agent == about.agent) {
+            let whose = (about.agent.clone(), about.seed);
+            match logs.iter_mut().find(|(other, _)| *other == whose) {
                 Some((_, runs)) => runs.push(Run { id, rows }),
-                None => logs.push((about.agent.clone(), vec![Run { id, rows }])),
+                None => logs.push((whose, vec![Run { id, rows }])),
             }
         }
         if logs.is_empty() {
@@ -41,13 +44,27 @@ impl Radar {
                 "there are no runs in environments of bsuite; `relive rl sweep` makes some",
             ));
         }
-        let mut agents = Vec::new();
-        for (agent, runs) in logs {
+        let mut agents: Vec<(String, Scores)> = Vec::new();
+        for ((agent, _), runs) in logs {
             let summary = bsuite::summarize(&runs).map_err(|error| Failure::text(Kind::Runtime, error))?;
-            agents.push((agent, summary.tags));
+            match agents.iter_mut().find(|(other, _)| *other == agent) {
+                Some((_, scores)) => scores.extend(summary.tags),
+                None => agents.push((agent, summary.tags)),
+            }
         }
-        Ok(Radar { agents })
+        let means = agents.into_iter().map(|(agent, scores)| (agent, means(&scores)));
+        Ok(Radar { agents: means.collect() })
     }
+}
+
+/// The mean score of each tag that there are any of.
+#[expect(clippy::cast_precision_loss, reason = "seeds are few")]
+fn means(scores: &[(Tag, f64)]) -> Vec<(Tag, f64)> {
+    let mean = |tag: Tag| {
+        let of_tag: Vec<f64> = scores.iter().filter(|(of, _)| *of == tag).map(|(_, score)| *score).collect();
+        (!of_tag.is_empty()).then(|| (tag, of_tag.iter().sum::<f64>() / of_tag.len() as f64))
+    };
+    Tag::ALL.into_iter().filter_map(mean).collect()
 }
 
 /// Where a score is, on the ray of a tag.
@@ -106,5 +123,16 @@ impl Drawing for Radar {
                 .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(2)));
         }
         canvas::legend(&mut chart)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_means_over_seeds() {
+        let scores = [(Tag::Noise, 0.5), (Tag::Basic, 0.25), (Tag::Basic, 0.75)];
+        assert_eq!(means(&scores), [(Tag::Basic, 0.5), (Tag::Noise, 0.5)]);
     }
 }

@@ -1,0 +1,205 @@
+//! Settings, plan and policy of BCQ.
+
+use relive_env::{ArraySpec, EnvironmentSpec};
+use relive_flow::Flow;
+use relive_nn::{Key, Layout, Network, Params, Scratch};
+use relive_rl::plan::{Crew, Learn, Progress};
+use relive_rl::{ActStep, Agent, Features, Policy, Result, Saveable, Seat, Weights, settings_of};
+use relive_table::TableConfig;
+use relive_tensor::Nest;
+use serde::{Deserialize, Serialize};
+
+use super::bcq_learner::BcqLearner;
+use super::replay::Recorded;
+use crate::EpsilonGreedy;
+use crate::actions::Discrete;
+use crate::continuous::{Body, Plan, Role};
+use crate::settings::{layers, positive, share};
+use crate::weights;
+
+/// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"), for one discrete action. It does not act: a run of it makes
+/// steps of the learner from what its table has.
+///
+/// A network G imitates what was done. Only actions whose probability is more than τ times that of the likeliest may be chosen: the target is r + γ·q̄(s', a'), where a'
+/// has the greatest q(s', a') among these (equation 4), and the policy takes the best of these. The loss is Huber(target − q), plus −ln G(a|s), plus 0.01 times the mean square of
+/// G's logits, as in the authors' program.
+///
+/// Deviations from the paper: the target network moves a little with each batch, as the authors' program has it for observations that are no pictures; q and G share
+/// no layers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BcqConfig {
+    /// Transitions of a batch.
+    pub batch_size: usize,
+    /// The agent's discount γ.
+    pub discount: f32,
+    /// Step size of Adam.
+    pub learning_rate: f32,
+    /// How far the target network moves with each batch.
+    pub tau: f32,
+    /// The share of the likeliest action's probability above which an action may be chosen, τ of the paper: 0 is Q-learning, 1 is imitation.
+    pub threshold: f32,
+    /// Sizes of the hidden layers of each network.
+    pub hidden: Vec<usize>,
+}
+
+impl Default for BcqConfig {
+    fn default() -> Self {
+        Self {
+            batch_size: 256,
+            discount: 0.99,
+            learning_rate: 3e-4,
+            tau: 0.005,
+            threshold: 0.3,
+            hidden: vec![256, 256],
+        }
+    }
+}
+
+impl BcqConfig {
+    /// Settings for an environment by its name: the defaults, whatever it is.
+    #[must_use]
+    pub fn for_environment(_name: &str) -> BcqConfig {
+        BcqConfig::default()
+    }
+
+    fn recorded(&self) -> Recorded {
+        Recorded { batch_size: self.batch_size, discount: self.discount }
+    }
+}
+
+impl Agent for BcqConfig {
+    fn name(&self) -> &'static str {
+        "bcq"
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings_of(self)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.recorded().validate()?;
+        layers(&self.hidden)?;
+        positive("learning_rate", self.learning_rate)?;
+        share("tau", self.tau)?;
+        share("threshold", self.threshold)
+    }
+
+    fn tables(&self) -> Result<Vec<TableConfig>> {
+        Ok(vec![self.recorded().table()?])
+    }
+
+    fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {
+        let (networks, params) = Networks::of(self, seat.spec, Key::from_seed(0))?;
+        let choice = EpsilonGreedy::new(0.0, seat)?;
+        let (threshold, memory) = (self.threshold, Memory::default());
+        Ok(Box::new(BcqPolicy { networks, params, threshold, choice, memory }))
+    }
+
+    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let learner = crew.learner(BcqLearner::new(self, crew.spec(), crew.learner_key())?)?;
+        Ok(self.recorded().batches(crew)?.learn(learner))
+    }
+}
+
+/// The network of values, and that which imitates.
+#[derive(Debug, Clone)]
+pub(super) struct Networks {
+    pub(super) features: Features,
+    pub(super) actions: Discrete,
+    pub(super) values: Network,
+    pub(super) imitation: Network,
+}
+
+impl Networks {
+    /// For an environment with one discrete action, and their parameters to begin with.
+    pub(super) fn of(config: &BcqConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
+        let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
+        let plan = Plan { body: Body::Relu, hidden: &config.hidden };
+        let (mut layout, shape) = (Layout::new(), (features.width(), actions.count));
+        let values = plan.network(&mut layout, "values", shape, Role::Linear)?;
+        let imitation = plan.network(&mut layout, "imitation", shape, Role::Linear)?;
+        Ok((Networks { features, actions, values, imitation }, layout.init(key.child("bcq"))))
+    }
+}
+
+/// Puts the values of actions that may not be chosen below all others: those whose probability is not more than a share of the likeliest's.
+pub(super) fn constrain(values: &mut [f32], logits: &[f32], actions: usize, threshold: f32) {
+    let least = threshold.ln();
+    for (values, logits) in values.chunks_exact_mut(actions).zip(logits.chunks_exact(actions)) {
+        let likeliest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        for (value, logit) in values.iter_mut().zip(logits) {
+            // The likeliest itself may always be chosen, also if the share is 1.
+            if *logit < likeliest && logit - likeliest <= least {
+                *value = f32::NEG_INFINITY;
+            }
+        }
+    }
+}
+
+/// Takes the action of the greatest value among those that are likely enough.
+#[derive(Debug)]
+struct BcqPolicy {
+    networks: Networks,
+    params: Params,
+    threshold: f32,
+    choice: EpsilonGreedy,
+    memory: Memory,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    rows: Vec<f32>,
+    values: Vec<f32>,
+    scratch: [Scratch; 2],
+}
+
+impl Policy for BcqPolicy {
+    fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
+        let Self { networks, params, threshold, choice, memory } = self;
+        let Memory { rows, values, scratch: [of_values, of_imitation] } = memory;
+        networks.features.write_rows(step.observations, rows);
+        values.clear();
+        values.extend_from_slice(networks.values.infer_each(params, &rows[..], of_values));
+        let logits = networks.imitation.infer_each(params, &rows[..], of_imitation);
+        constrain(values, logits, networks.actions.count, *threshold);
+        choice.act(values, step.actions)
+    }
+
+    fn load(&mut self, newer: &Weights) -> Result<()> {
+        weights::load(&mut self.params, newer)
+    }
+
+    fn extras(&self) -> Nest<ArraySpec> {
+        Nest::None
+    }
+}
+
+impl Saveable for BcqPolicy {
+    fn save(&mut self) -> Vec<u8> {
+        self.choice.save()
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        self.choice.restore(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unlikely_actions_are_not_chosen() {
+        let logits = [0.5_f32.ln(), 0.4_f32.ln(), 0.1_f32.ln()];
+        let chosen = |threshold| {
+            let mut values = [1.0, 2.0, 3.0];
+            constrain(&mut values, &logits, 3, threshold);
+            values.map(f32::is_finite)
+        };
+        assert_eq!(chosen(0.0), [true, true, true]);
+        assert_eq!(chosen(0.3), [true, true, false], "0.1 is a fifth of the likeliest");
+        assert_eq!(chosen(0.9), [true, false, false]);
+        assert_eq!(chosen(1.0), [true, false, false]);
+    }
+}

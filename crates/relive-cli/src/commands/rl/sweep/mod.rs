@@ -1,0 +1,10 @@
+//! `relive rl sweep`: agents × tasks × seeds, and one report of them all.
+
+mod options;
+mod plans;
+mod report;
+mod scores;
+mod suite;
+mod work;
+
+pub(crate) use options::{Options, run};

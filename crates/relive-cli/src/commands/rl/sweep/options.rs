@@ -1,0 +1,70 @@
+//! What is to be trained, and where it goes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::suite::Suite;
+use super::{plans, report, work};
+use crate::commands::rl::agent::{SettingOptions, agents};
+use crate::commands::rl::runs::LogFormat;
+use crate::commands::rl::train::{Evaluate, Length};
+use crate::failure::Result;
+use crate::output;
+
+/// Options of `relive rl sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The agents, as in dqn,r2d2
+    #[arg(value_parser = agents(), value_name = "AGENTS", required = true, value_delimiter = ',')]
+    pub(super) agents: Vec<&'static str>,
+    #[command(flatten)]
+    pub(super) settings: SettingOptions,
+    /// Environments, as in `relive rl train`; an experiment of bsuite, such as catch, is all of its environments, and `bsuite` those
+    /// of all experiments
+    #[arg(long = "env", value_name = "NAMES", required_unless_present = "suite", value_delimiter = ',')]
+    pub(super) environments: Vec<String>,
+    /// A suite of tasks instead, each with as many episodes or steps as it needs
+    #[arg(long, value_enum, conflicts_with = "environments")]
+    pub(super) suite: Option<Suite>,
+    /// The share of the suite's episodes and steps that is made, as in 0.1 for a first look
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, conflicts_with = "environments")]
+    pub(super) scale: f64,
+    /// Seeds, from 1 on [default: 3; in a suite 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) seeds: Option<u64>,
+    /// Runs at a time [default: the processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) jobs: Option<u16>,
+    /// Folder with a folder for each run, and the report; runs that are finished there are not made again
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: PathBuf,
+    #[command(flatten)]
+    pub(super) length: Length,
+    #[command(flatten)]
+    pub(super) evaluate: Evaluate,
+    /// How what the runs tell is written down; the report needs jsonl
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
+    pub(super) logs: Vec<LogFormat>,
+}
+
+/// Trains, prints a line for each run, and writes the report.
+pub(crate) fn run(options: &Options) -> Result {
+    let plans = plans::of(options)?;
+    let begun = plans.iter().map(plans::Plan::begun).collect::<Result<Vec<_>>>()?;
+    let outcome = work::all(options, &plans, &begun);
+    // Also of what there is, if some runs failed.
+    if options.logs.contains(&LogFormat::Jsonl) {
+        let written = report::write(&options.out, &plans)?;
+        if let Some(path) = written {
+            output::line(&format!("report: {}", path.display()))?;
+        }
+    }
+    outcome
+}
+
+/// A share of a task.
+fn share(text: &str) -> std::result::Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 100.0);
+    number.ok_or_else(|| "it must be above 0 and at most 100".to_owned())
+}

@@ -1,0 +1,83 @@
+//! Writing the report of a sweep.
+
+use std::path::{Path, PathBuf};
+
+use relive_env::bsuite::BsuiteId;
+
+use super::{page, table};
+use crate::commands::rl::plot::{curves_svg, radar_svg};
+use crate::commands::rl::runs::About;
+use crate::commands::rl::sweep::plans::Plan;
+use crate::commands::rl::sweep::scores::{self, Scored};
+use crate::failure::{Failure, Kind, Result};
+
+/// The folder of the report.
+const FOLDER: &str = "report";
+/// Episodes that a point of a curve is the mean of.
+pub(super) const SMOOTH: usize = 50;
+
+/// A picture, and the name of its file.
+pub(super) struct Picture {
+    name: String,
+    pub(super) svg: String,
+}
+
+/// Writes the report of the runs that are finished; where its page is, if there are any.
+pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<Option<PathBuf>> {
+    let all = scores::of(plans)?;
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let folder = out.join(FOLDER);
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
+    };
+    std::fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+    let (radar, curves) = (radar(&all)?, curves(&all)?);
+    let page = folder.join("report.html");
+    let mut files = vec![
+        (page.clone(), page::html(&all, radar.as_ref(), &curves)),
+        (folder.join("scores.csv"), table::csv(&all)),
+    ];
+    let pictures = radar.into_iter().chain(curves);
+    files.extend(pictures.map(|picture| (folder.join(picture.name), picture.svg)));
+    for (path, text) in files {
+        std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+    }
+    Ok(Some(page))
+}
+
+/// The radar of those in environments of bsuite, if there are any.
+fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
+    let of_bsuite = runs(all, |about| about.environment.parse::<BsuiteId>().is_ok());
+    if of_bsuite.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Picture { name: "radar.svg".to_owned(), svg: radar_svg(&of_bsuite)? }))
+}
+
+/// The curves of each environment.
+fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
+    let picture = |environment: String| {
+        let name = format!("curves-{}.svg", environment.replace('/', "_"));
+        let svg = curves_svg(&runs(all, |about| about.environment == environment), SMOOTH)?;
+        Ok(Picture { name, svg })
+    };
+    distinct(all, |about| &about.environment).into_iter().map(picture).collect()
+}
+
+fn runs(all: &[Scored<'_>], belongs: impl Fn(&About) -> bool) -> Vec<(PathBuf, About)> {
+    let plans = all.iter().map(|scored| scored.plan).filter(|plan| belongs(&plan.about));
+    plans.map(|plan| (plan.folder.clone(), plan.about.clone())).collect()
+}
+
+/// What there is of something, in the order in which it first comes.
+pub(super) fn distinct(all: &[Scored<'_>], of: impl Fn(&About) -> &String) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for value in all.iter().map(|scored| of(&scored.plan.about)) {
+        if !found.contains(value) {
+            found.push(value.clone());
+        }
+    }
+    found
+}

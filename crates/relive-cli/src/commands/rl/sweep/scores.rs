@@ -1,0 +1,68 @@
+//! How well agents did, as numbers from 0 to 1.
+
+use relive_env::ReferenceScores;
+use relive_env::bsuite::{self, BsuiteId, Run};
+
+use super::plans::Plan;
+use crate::commands::rl::figures::Figures;
+use crate::failure::{Failure, Kind, Result};
+
+/// A run that is finished.
+pub(super) struct Scored<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) figures: Figures,
+    /// By bsuite's rules, or of a return between a random policy's and an expert's; none where neither is known.
+    pub(super) score: Option<f64>,
+}
+
+/// The runs that are finished, with their scores; without those that came to no end of an episode, of which there is nothing to tell.
+pub(super) fn of(plans: &[Plan]) -> Result<Vec<Scored<'_>>> {
+    let mut all = Vec::new();
+    for plan in plans {
+        if let Some(figures) = plan.begun()?.filter(|figures| figures.summary.episodes > 0) {
+            let score = score(plan, &figures)?;
+            all.push(Scored { plan, figures, score });
+        }
+    }
+    Ok(all)
+}
+
+fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
+    match plan.about.environment.parse::<BsuiteId>() {
+        Ok(id) => by_bsuite(plan, id).map(Some),
+        Err(_) => {
+            let reached = figures.evaluator_return.unwrap_or(figures.summary.mean_return_last_100);
+            let score = |scores: ReferenceScores| scores.normalized(reached) / 100.0;
+            Ok(ReferenceScores::of(&plan.about.environment).map(score))
+        }
+    }
+}
+
+/// As bsuite scores an experiment of which there is this run alone.
+fn by_bsuite(plan: &Plan, id: BsuiteId) -> Result<f64> {
+    let path = plan.folder.join(id.csv_file_name());
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
+    let rows = bsuite::read_csv(&text).map_err(|error| failed(&error))?;
+    bsuite::score(id.experiment(), &[Run { id, rows }]).map_err(|error| failed(&error))
+}
+
+/// The least, the mean and the greatest of some numbers; none if there are none.
+#[expect(clippy::cast_precision_loss, reason = "seeds are few")]
+pub(super) fn range(values: &[f64]) -> Option<[f64; 3]> {
+    let least = values.iter().copied().reduce(f64::min)?;
+    let greatest = values.iter().copied().reduce(f64::max)?;
+    Some([least, values.iter().sum::<f64>() / values.len() as f64, greatest])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_of_all_seeds() {
+        assert_eq!(range(&[3.0, 1.0, 2.0]), Some([1.0, 2.0, 3.0]));
+        assert_eq!(range(&[]), None);
+    }
+}

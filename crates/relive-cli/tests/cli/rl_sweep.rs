@@ -1,0 +1,105 @@
+//! Agents × tasks × seeds, and their report.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::rl::{folder, json, small, succeeds, text};
+use crate::support::outcome;
+
+fn changed(path: &Path) -> SystemTime {
+    std::fs::metadata(path).unwrap().modified().unwrap()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_suite_of_several_agents_ends_in_one_report() {
+    let out = folder();
+    let set = ["--set", "hidden=[8]", "--set", "batch_size=4", "--set", "min_replay_size=8"];
+    let sweep = ["rl", "sweep", "dqn,r2d2", "--suite", "bsuite", "--scale", "0.002", "--out", text(&out)];
+    let told = succeeds(&[&sweep[..], &set].concat());
+    assert_eq!(told.lines().count(), 2 * 20 + 1, "{told}");
+    let report = out.join("report");
+    assert!(told.contains(&format!("report: {}", text(&report.join("report.html")))), "{told}");
+    let about = json(&out.join("r2d2-catch_0-1/run.json"));
+    assert_eq!((&about["episodes"], &about["env_steps"]), (&20.into(), &180.into()));
+
+    let page = read(&report.join("report.html"));
+    assert_eq!(page.matches("<svg").count(), 21, "a radar, and the curves of each task");
+    for part in ["dqn, r2d2 in 20 environments", "umbrella_length/9", "exploration"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("http") || !page.contains("src="), "it needs no other files");
+    let table = read(&report.join("scores.csv"));
+    assert_eq!(table.lines().count(), 41);
+    for line in table.lines().skip(1) {
+        let score: f64 = line.split(',').nth(3).unwrap().parse().unwrap();
+        assert!((0.0..=1.0).contains(&score), "{line}");
+    }
+    assert!(report.join("radar.svg").is_file() && report.join("curves-deep_sea_0.svg").is_file());
+}
+
+#[test]
+fn a_sweep_goes_on_from_what_is_finished() {
+    let (config, out) = (small(), folder());
+    let sweep =
+        ["rl", "sweep", "dqn", "--env", "catch/0,CartPole-v1", "--seeds", "2", "--config", text(&config)];
+    let sweep = [&sweep[..], &["--out", text(&out), "--steps"]].concat();
+    succeeds(&[&sweep[..], &["200"]].concat());
+    let runs = ["dqn-catch_0-1", "dqn-catch_0-2", "dqn-CartPole-v1-1"].map(|name| out.join(name));
+    let [kept, killed, removed] = &runs;
+    let logs = runs.each_ref().map(|run| changed(&run.join("actor.jsonl")));
+    // As a run leaves its folder that is killed on its way.
+    std::fs::write(killed.join("run.json"), r#"{"agent":"dqn","environment":"catch/0","seed":2,"actors":0}"#)
+        .unwrap();
+    std::fs::write(killed.join("actor.jsonl"), "{\"env_steps\"").unwrap();
+    std::fs::remove_dir_all(removed).unwrap();
+
+    let told = succeeds(&[&sweep[..], &["200"]].concat());
+    assert_eq!(told.matches("(finished before)").count(), 2, "{told}");
+    assert_eq!(changed(&kept.join("actor.jsonl")), logs[0]);
+    assert_eq!(read(&killed.join("actor.jsonl")).lines().count(), 22, "it begins anew");
+    assert_eq!(json(&removed.join("run.json"))["env_steps"], 200);
+    // CartPole-v1 has a score by what a random policy and an expert reach.
+    let table = read(&out.join("report/scores.csv"));
+    let score = table.lines().find(|line| line.starts_with("dqn,CartPole-v1,1,")).unwrap();
+    assert!(score.split(',').nth(3).unwrap().parse::<f64>().is_ok_and(|score| score < 0.5), "{score}");
+
+    let (code, _, stderr) = outcome(&[&sweep[..], &["300"]].concat());
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("another run in") && stderr.contains("--steps"), "{stderr}");
+    let other = ["200", "--set", "n_step=2"];
+    let (code, _, stderr) = outcome(&[&sweep[..], &other].concat());
+    assert!(code == Some(2) && stderr.contains("n_step = 2"), "{stderr}");
+}
+
+#[test]
+fn a_run_without_an_episode_is_not_in_the_report() {
+    let out = folder();
+    let (settings, lengths) = (["--set", "hidden=[8]"], ["--seeds", "1", "--steps", "30"]);
+    let sweep = ["rl", "sweep", "dqn", "--env", "MountainCar-v0,catch/0", "--out", text(&out)];
+    let told = succeeds(&[&sweep[..], &settings, &lengths].concat());
+    assert!(told.contains("of 0 episodes"), "{told}");
+    assert_eq!(read(&out.join("report/scores.csv")).lines().count(), 2, "the head and catch/0");
+}
+
+#[test]
+fn what_cannot_be_swept_is_told_before_anything_runs() {
+    let out = folder();
+    for (args, expected) in [
+        (&["dqn,nobody", "--suite", "bsuite"][..], "nobody"),
+        (&["dqn", "--suite", "atari"], "continuous"),
+        (&["dqn"], "--env"),
+        (&["dqn", "--suite", "bsuite", "--env", "catch/0"], "cannot be used with"),
+        (&["dqn", "--env", "catch/0", "--scale", "0.5"], "cannot be used with"),
+        (&["dqn", "--suite", "bsuite", "--scale", "0"], "above 0"),
+        (&["dqn", "--suite", "continuous"], "one discrete action"),
+    ] {
+        let (code, _, stderr) = outcome(&[&["rl", "sweep"], args, &["--out", text(&out)]].concat());
+        assert_eq!(code, Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
+    }
+    assert!(!out.exists());
+}

@@ -1,0 +1,245 @@
+//! Data sets of D4RL's layout: transitions one behind the other, as arrays of a file.
+
+use std::path::Path;
+
+use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep};
+use relive_tensor::{DType, Nest};
+
+use super::RecordedEpisode;
+use super::npz::{Array, Npz};
+use crate::Result;
+
+/// How far an action may lie beyond its bounds, as a share of its range: as far as rounding goes. It is clipped then.
+const ROUNDING: f64 = 0.01;
+
+/// The arrays of a file, each with a row for each transition.
+struct Arrays {
+    npz: Npz,
+    rows: usize,
+    observations: Vec<Leaf>,
+    /// What was seen after each, if it is told.
+    next_observations: Option<Vec<Leaf>>,
+    actions: Vec<Leaf>,
+    rewards: Array,
+    terminals: Array,
+    timeouts: Option<Array>,
+}
+
+/// A leaf of an environment's nest, and its array.
+struct Leaf {
+    name: String,
+    spec: ArraySpec,
+    /// Bounds are of actions: observations may lie beyond them, as at the end of an episode.
+    bounds: fn(&ArraySpec, usize) -> (f64, f64),
+    array: Array,
+}
+
+/// The episodes in a file of numpy's `savez` with the arrays `observations`, `actions`, `rewards` and `terminals`, and perhaps `timeouts` and
+/// `next_observations` (Fu et al. 2020). Arrays of leaves with a path are `observations/PATH`.
+///
+/// An episode ends after a row with a terminal or a timeout. What was seen after its last row is in `next_observations`; without these a
+/// row that ends otherwise than by a terminal is left out, as D4RL does it, since nobody knows where it led.
+///
+/// # Errors
+/// [`Dataset`](crate::RlError::Dataset) with file and array: one is missing, their lengths differ, a number is not finite, or rows are not of the environment.
+pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
+    let arrays = Arrays::read(Npz::open(path)?, spec)?;
+    let mut episodes = Vec::new();
+    let mut begin = 0;
+    for row in 0..arrays.rows {
+        let ends = arrays.terminates(row) || arrays.times_out(row) || row + 1 == arrays.rows;
+        if ends {
+            episodes.extend(arrays.episode(begin, row + 1, spec)?);
+            begin = row + 1;
+        }
+    }
+    if episodes.is_empty() {
+        return Err(arrays.npz.refused("observations", "no transition in it can be learned from"));
+    }
+    Ok(episodes)
+}
+
+impl Arrays {
+    fn read(mut npz: Npz, spec: &EnvironmentSpec) -> Result<Arrays> {
+        let observations = leaves(&mut npz, "observations", &spec.observations)?;
+        let has_next = npz.names().any(|name| name.split('/').next() == Some("next_observations"));
+        let next_observations = match has_next {
+            true => Some(leaves(&mut npz, "next_observations", &spec.observations)?),
+            false => None,
+        };
+        let actions = leaves(&mut npz, "actions", &spec.actions)?;
+        let (rewards, terminals) = (required(&mut npz, "rewards")?, required(&mut npz, "terminals")?);
+        let timeouts = npz.array("timeouts")?;
+        let rows = rewards.rows();
+        let arrays =
+            Arrays { npz, rows, observations, next_observations, actions, rewards, terminals, timeouts };
+        arrays.expect_one_length()?;
+        arrays.expect_numbers()?;
+        Ok(arrays)
+    }
+
+    fn expect_one_length(&self) -> Result<()> {
+        let named = [("rewards", &self.rewards), ("terminals", &self.terminals)].into_iter();
+        let named = named.chain(self.timeouts.as_ref().map(|array| ("timeouts", array)));
+        let of_leaves = self.leaves().map(|leaf| (leaf.name.as_str(), &leaf.array));
+        for (name, array) in named.clone().chain(of_leaves) {
+            if array.rows() != self.rows {
+                let reason = format!("it has {} rows, and `rewards` has {}", array.rows(), self.rows);
+                return Err(self.npz.refused(name, reason));
+            }
+        }
+        for (name, array) in named {
+            if array.shape.iter().skip(1).any(|dim| *dim != 1) {
+                let reason = format!("its shape is {:?}; it has one number for each transition", array.shape);
+                return Err(self.npz.refused(name, reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn expect_numbers(&self) -> Result<()> {
+        let of_leaves = self.leaves().map(|leaf| (leaf.name.as_str(), &leaf.array));
+        for (name, array) in of_leaves.chain([("rewards", &self.rewards)]) {
+            let count: usize = array.shape.iter().product();
+            let odd = matches!(array.dtype, DType::Float32 | DType::Float64)
+                .then(|| (0..count).find(|index| !array.number(*index).is_finite()))
+                .flatten();
+            if let Some(odd) = odd {
+                let (row, value) = (odd / (count / self.rows.max(1)).max(1), array.number(odd));
+                return Err(self
+                    .npz
+                    .refused(name, format!("row {row} has {value}, from which nothing can be learned")));
+            }
+        }
+        Ok(())
+    }
+
+    fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+        let next = self.next_observations.iter().flatten();
+        self.observations.iter().chain(next).chain(&self.actions)
+    }
+
+    fn terminates(&self, row: usize) -> bool {
+        self.terminals.number(row) != 0.0
+    }
+
+    fn times_out(&self, row: usize) -> bool {
+        self.timeouts.as_ref().is_some_and(|timeouts| timeouts.number(row) != 0.0)
+    }
+
+    /// The episode of some rows; none if nobody knows where its only row led.
+    fn episode(&self, begin: usize, end: usize, spec: &EnvironmentSpec) -> Result<Option<RecordedEpisode>> {
+        let terminates = self.terminates(end - 1);
+        let is_told = terminates || self.next_observations.is_some();
+        let steps = if is_told { end - begin } else { end - begin - 1 };
+        if steps == 0 {
+            return Ok(None);
+        }
+        let mut observations = Buffer::for_nest(&spec.observations, steps + 1)?;
+        let mut actions = Buffer::for_nest(&spec.actions, steps)?;
+        for (index, leaf) in self.actions.iter().enumerate() {
+            self.copy(leaf, begin..begin + steps, &mut actions, (index, 0))?;
+        }
+        for (index, leaf) in self.observations.iter().enumerate() {
+            self.copy(leaf, begin..begin + steps, &mut observations, (index, 0))?;
+            // After a terminal nothing counts any more, whatever is there.
+            let (last, row) = match &self.next_observations {
+                Some(next) => (&next[index], begin + steps - 1),
+                None if terminates => (leaf, begin + steps - 1),
+                None => (leaf, begin + steps),
+            };
+            self.copy(last, row..row + 1, &mut observations, (index, steps))?;
+        }
+        let answer = |step: usize| {
+            let reward = self.rewards.number(begin + step);
+            match (step + 1 == steps, terminates) {
+                (false, _) => TimeStep::transition(reward),
+                (true, true) => TimeStep::termination(reward),
+                (true, false) => TimeStep::truncation(reward, 1.0),
+            }
+        };
+        Ok(Some(RecordedEpisode { observations, actions, answers: (0..steps).map(answer).collect() }))
+    }
+
+    /// Copies rows of an array into a leaf of a buffer, from a row of it on, as numbers of the leaf's type.
+    fn copy(
+        &self,
+        leaf: &Leaf,
+        rows: std::ops::Range<usize>,
+        buffer: &mut Buffer,
+        (index, to): (usize, usize),
+    ) -> Result<()> {
+        let Leaf { name, spec, bounds, array } = leaf;
+        let (width, size) = (spec.num_elements()?, spec.dtype.size_bytes().unwrap_or(1));
+        let all = buffer.leaf_bytes_mut(index).unwrap_or_default();
+        let place = all.get_mut(to * width * size..(to + rows.len()) * width * size).unwrap_or_default();
+        let numbers = rows.start * width..rows.end * width;
+        for (element, number) in place.chunks_exact_mut(size).zip(numbers) {
+            let value = array.number(number);
+            write(spec, bounds(spec, number % width), value, element).map_err(|reason| {
+                self.npz.refused(name, format!("row {} has {value}, but {reason}", number / width))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The arrays of a nest.
+fn leaves(npz: &mut Npz, name: &str, nest: &Nest<ArraySpec>) -> Result<Vec<Leaf>> {
+    let mut found = Vec::new();
+    for (path, spec) in nest.flatten_with_paths() {
+        let path = path.to_string();
+        let name = if path.is_empty() { name.to_owned() } else { format!("{name}/{path}") };
+        let array = required(npz, &name)?;
+        let dims: Vec<usize> =
+            spec.shape.dims().iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect();
+        // A single number may lie alone or in a row of one.
+        let is_scalar = dims.is_empty() && array.shape.len() == 2 && array.shape[1] == 1;
+        if array.shape.get(1..) != Some(&dims[..]) && !is_scalar {
+            let reason =
+                format!("its shape is {:?}, but the environment has {spec} for each row", array.shape);
+            return Err(npz.refused(&name, reason));
+        }
+        let bounds = if name.starts_with("actions") { ArraySpec::bounds } else { of_type };
+        found.push(Leaf { name, spec: spec.clone(), bounds, array });
+    }
+    Ok(found)
+}
+
+fn required(npz: &mut Npz, name: &str) -> Result<Array> {
+    let found = npz.array(name)?;
+    found.ok_or_else(|| {
+        let names: Vec<&str> = npz.names().collect();
+        npz.refused(name, format!("it is missing; there are {}", names.join(", ")))
+    })
+}
+
+/// Bounds that the type of a leaf's numbers has.
+fn of_type(spec: &ArraySpec, _: usize) -> (f64, f64) {
+    match spec.dtype {
+        DType::Bool => (0.0, 1.0),
+        DType::UInt8 => (0.0, 255.0),
+        DType::Int32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        _ => (f64::NEG_INFINITY, f64::INFINITY),
+    }
+}
+
+/// Writes a number as one of a leaf's.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds of the leaf")]
+fn write(spec: &ArraySpec, (low, high): (f64, f64), value: f64, element: &mut [u8]) -> Result<(), String> {
+    let is_float = matches!(spec.dtype, DType::Float32 | DType::Float64);
+    let slack = if is_float { ROUNDING * (high - low) } else { 0.0 };
+    if value < low - slack || value > high + slack || (!is_float && value.fract() != 0.0) {
+        return Err(format!("the environment has {spec}"));
+    }
+    let value = value.clamp(low, high);
+    match spec.dtype {
+        DType::Float32 => element.copy_from_slice(&(value as f32).to_le_bytes()),
+        DType::Float64 => element.copy_from_slice(&value.to_le_bytes()),
+        DType::Int32 => element.copy_from_slice(&(value as i32).to_le_bytes()),
+        DType::Int64 => element.copy_from_slice(&(value as i64).to_le_bytes()),
+        DType::UInt8 | DType::Bool => element.copy_from_slice(&[value as u8]),
+        _ => return Err(format!("numbers of {spec} are not read from such files")),
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Files of numpy's `savez`: a zip archive of arrays.
+
+use std::path::Path;
+
+use super::array::Array;
+use super::zip::Archive;
+use crate::{Result, RlError};
+
+/// A file of arrays.
+pub(crate) struct Npz {
+    archive: Archive,
+    path: String,
+}
+
+impl Npz {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no archive.
+    pub(crate) fn open(path: &Path) -> Result<Npz> {
+        Ok(Npz { archive: Archive::open(path)?, path: path.display().to_string() })
+    }
+
+    /// The names of all arrays.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.archive.names().filter_map(|name| name.strip_suffix(".npy"))
+    }
+
+    /// The array of a name, if there is one.
+    ///
+    /// # Errors
+    /// It is damaged, or has values that are no plain numbers.
+    pub(crate) fn array(&mut self, name: &str) -> Result<Option<Array>> {
+        match self.archive.read(&format!("{name}.npy")) {
+            None => Ok(None),
+            Some(bytes) => {
+                let array = bytes.and_then(|bytes| Array::parse(&bytes));
+                array.map(Some).map_err(|reason| self.refused(name, reason))
+            }
+        }
+    }
+
+    /// An error of this file, and of an array there.
+    pub(crate) fn refused(&self, array: &str, reason: impl Into<String>) -> RlError {
+        RlError::Dataset { path: self.path.clone(), array: array.to_owned(), reason: reason.into() }
+    }
+}

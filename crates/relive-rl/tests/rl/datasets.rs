@@ -1,0 +1,169 @@
+//! Data sets of D4RL's layout.
+
+use std::path::{Path, PathBuf};
+
+use flate2::Crc;
+use relive_env::{EnvironmentSpec, StepType};
+use relive_rl::recorded::{self, RecordedEpisode};
+
+fn spec(environment: &str) -> EnvironmentSpec {
+    relive_env::make(environment, 1).unwrap().spec().clone()
+}
+
+/// A file that numpy has written.
+fn written(name: &str) -> Vec<RecordedEpisode> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    recorded::load(&path, &spec("CartPole-v1")).unwrap()
+}
+
+/// Actions, the first number of each observation, and what the actions led to.
+type Told = (Vec<i32>, Vec<f32>, Vec<(StepType, f64, f64)>);
+
+fn told(episode: &RecordedEpisode) -> Told {
+    let first = |row: usize| episode.observations.row(row).leaf::<f32>(0).unwrap()[0];
+    let answers = episode.answers.iter().map(|answer| (answer.step_type, answer.reward, answer.discount));
+    let seen = (0..=episode.answers.len()).map(first).collect();
+    (episode.actions.leaf::<i32>(0).unwrap().to_vec(), seen, answers.collect())
+}
+
+#[test]
+fn episodes_end_with_terminals_and_timeouts() {
+    use StepType::{Last, Mid};
+    let episodes: Vec<_> = written("cartpole.npz").iter().map(told).collect();
+    let first =
+        (vec![0, 1, 1], vec![0.0, 0.5, 1.0, 1.0], vec![(Mid, 1.0, 1.0), (Mid, 2.0, 1.0), (Last, 3.0, 0.0)]);
+    // Nobody knows where its last row led, nor that of the row behind it.
+    let second = (vec![0], vec![1.5, 2.0], vec![(Last, 4.0, 1.0)]);
+    assert_eq!(episodes, [first, second]);
+}
+
+#[test]
+fn what_is_told_to_come_next_is_learned_from() {
+    use StepType::{Last, Mid};
+    let episodes: Vec<_> = written("cartpole_next.npz").iter().map(told).collect();
+    assert_eq!(episodes[0].1, [0.0, 0.5, 1.0, 101.0]);
+    assert_eq!(episodes[1], (vec![0, 1], vec![1.5, 2.0, 102.0], vec![(Mid, 4.0, 1.0), (Last, 5.0, 1.0)]));
+    assert_eq!(episodes[2], (vec![0], vec![2.5, 102.5], vec![(Last, 6.0, 1.0)]));
+}
+
+/// An array of float32 in numpy's format.
+fn array(shape: &str, values: &[f32]) -> Vec<u8> {
+    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let length = u16::try_from(head.len()).unwrap().to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], head.as_bytes(), &bytes].concat()
+}
+
+fn small(value: usize) -> [u8; 4] {
+    u32::try_from(value).unwrap().to_le_bytes()
+}
+
+/// A zip archive of stored files.
+fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    for (name, file) in files {
+        let name = format!("{name}.npy");
+        let mut crc = Crc::new();
+        crc.update(file);
+        let common = [
+            &[0; 8][..],
+            &crc.sum().to_le_bytes(),
+            &small(file.len()),
+            &small(file.len()),
+            &small(name.len()),
+        ]
+        .concat();
+        directory.extend([&b"PK\x01\x02\x14\x00\x14\x00"[..], &common[..6]].concat());
+        directory.extend([&common[6..], &[0; 10][..], &small(bytes.len()), name.as_bytes()].concat());
+        bytes.extend([&b"PK\x03\x04\x14\x00"[..], &common, name.as_bytes(), file].concat());
+    }
+    let count = u16::try_from(files.len()).unwrap().to_le_bytes();
+    let end =
+        [&b"PK\x05\x06\0\0\0\0"[..], &count, &count, &small(directory.len()), &small(bytes.len()), &[0; 2]];
+    [bytes, directory, end.concat()].concat()
+}
+
+/// Transitions of a pendulum, of which one array is another, or is left out.
+fn pendulum(other: &str, with: Option<Vec<u8>>) -> Vec<u8> {
+    let all = [
+        ("observations", array("(2, 3)", &[0.5; 6])),
+        ("actions", array("(2, 1)", &[1.0, -2.0])),
+        ("rewards", array("(2,)", &[0.0, -1.0])),
+        ("terminals", array("(2,)", &[0.0, 1.0])),
+    ];
+    let kept = all.into_iter().filter(|(name, _)| *name != other);
+    archive(&kept.chain(with.map(|array| (other, array))).collect::<Vec<_>>())
+}
+
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}.npz", std::process::id()));
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn what_cannot_be_learned_from_is_told_with_file_and_array() {
+    let nan = array("(2,)", &[0.0, f32::NAN]);
+    let cases = [
+        ("none", None, None),
+        (
+            "terminals",
+            None,
+            Some("array `terminals`: it is missing; there are observations, actions, rewards"),
+        ),
+        ("rewards", Some(array("(3,)", &[0.0; 3])), Some("it has 2 rows, and `rewards` has 3")),
+        ("rewards", Some(nan), Some("array `rewards`: row 1 has NaN")),
+        (
+            "observations",
+            Some(array("(2, 4)", &[0.5; 8])),
+            Some("array `observations`: its shape is [2, 4], but the environment has float32 (3,)"),
+        ),
+        (
+            "actions",
+            Some(array("(2, 1)", &[1.0, 5.0])),
+            Some("array `actions`: row 1 has 5, but the environment has float32 (1,) in -2..=2"),
+        ),
+        ("actions", Some(array("(2, 1)", &[1.0, 2.01])), None),
+        (
+            "timeouts",
+            Some(array("(1,)", &[1.0])),
+            Some("array `timeouts`: it has 1 rows, and `rewards` has 2"),
+        ),
+        ("rewards", Some(b"numbers".to_vec()), Some("array `rewards`: it is no array of numpy")),
+    ];
+    for (number, (name, with, expected)) in cases.into_iter().enumerate() {
+        let path = file(&format!("case{number}"), &pendulum(name, with));
+        let loaded = recorded::load(&path, &spec("Pendulum-v1"));
+        match expected {
+            None => assert_eq!(loaded.unwrap().len(), 1, "{name}"),
+            Some(expected) => {
+                let error = loaded.unwrap_err().to_string();
+                assert!(error.contains(expected) && error.contains(path.to_str().unwrap()), "{error}");
+            }
+        }
+    }
+    let error = recorded::load(
+        &file("discrete", &pendulum("actions", Some(array("(2,)", &[0.0, 1.5])))),
+        &spec("CartPole-v1"),
+    );
+    assert!(error.unwrap_err().to_string().contains("observations"), "shapes are looked at first");
+}
+
+#[test]
+fn damaged_files_are_refused_and_never_read_beyond_their_end() {
+    let whole = pendulum("none", None);
+    let refused =
+        |bytes: &[u8], name: &str| recorded::load(&file(name, bytes), &spec("Pendulum-v1")).is_err();
+    assert!(refused(b"", "empty") && refused(b"no archive at all, but long enough to be one", "text"));
+    // Every byte of the archive counts but those that say nothing: versions, times and comments.
+    let mut changed = 0;
+    for place in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 0x55;
+        changed += usize::from(refused(&bytes, "flipped"));
+    }
+    assert!(changed * 2 > whole.len(), "{changed} of {}", whole.len());
+    for length in 0..whole.len() {
+        assert!(refused(&whole[..length], "short"), "{length}");
+    }
+}

@@ -1,0 +1,127 @@
+"""Data sets of others as files that agents learn from: ``train(..., data=...)``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import nest
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+# What is read of a file, and which of these there must be.
+_NAMES = ("observations", "actions", "rewards", "terminals", "timeouts", "next_observations")
+_REQUIRED = ("observations", "actions", "rewards", "terminals")
+
+
+def arrays_of(data: Any) -> Arrays:
+    """The transitions of a data set as arrays of D4RL's layout: ``observations``, ``actions``, ``rewards`` and ``terminals``, and where there are such
+    ``timeouts`` and ``next_observations``, each with a row for each transition. Parts of nests are ``observations/camera`` and so on.
+
+    Args:
+      data: a data set of Minari (``minari.load_dataset``), a mapping of arrays, or the path of an HDF5 file of D4RL, which needs h5py.
+
+    Raises:
+      TypeError: it is something else.
+      ValueError: arrays are missing; the error names them, and the file.
+      ImportError: h5py is not installed.
+      OSError: the file cannot be read.
+    """
+    if hasattr(data, "iterate_episodes"):
+        return _of_minari(data)
+    if isinstance(data, Mapping):
+        return _known("the data", _flattened(data))
+    if isinstance(data, (str, os.PathLike)):
+        return _of_hdf5(pathlib.Path(data))
+    raise TypeError(
+        f"{type(data).__name__} is no data set: give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a file of "
+        "numpy's savez or of HDF5"
+    )
+
+
+def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
+    """Writes a data set as a file that ``train(..., data=path)`` and ``relive rl train --data`` read; its name ends with ``.npz``.
+
+    Args:
+      path: the file.
+      data: as in :func:`arrays_of`.
+
+    Raises:
+      TypeError, ValueError, ImportError: as :func:`arrays_of`.
+      OSError: the file cannot be written.
+    """
+    with open(path, "wb") as file:
+        # One after the other, since names with a slash are no names of arguments to type checkers.
+        np.savez(file, **arrays_of(data))  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def path_of(data: Any) -> Iterator[str | None]:
+    """Where the extension finds a data set: folders and files of numpy where they are, others in a file that is there for as long as the context."""
+    if data is None:
+        yield None
+        return
+    if isinstance(data, (str, os.PathLike)) and pathlib.Path(data).suffix not in (".hdf5", ".h5"):
+        yield os.fspath(data)
+        return
+    with tempfile.TemporaryDirectory(prefix="relive-data-") as folder:
+        path = os.path.join(folder, "data.npz")
+        save_dataset(path, data)
+        yield path
+
+
+def _of_minari(data: Any) -> Arrays:
+    parts: dict[str, list[Any]] = {}
+    for episode in data.iterate_episodes():
+        steps = len(episode.rewards)
+        for name, rows in (
+            ("observations", slice(0, steps)),
+            ("next_observations", slice(1, steps + 1)),
+        ):
+            for key, leaf in _flattened({name: episode.observations}).items():
+                parts.setdefault(key, []).append(leaf[rows])
+        for key, leaf in _flattened({"actions": episode.actions}).items():
+            parts.setdefault(key, []).append(leaf)
+        parts.setdefault("rewards", []).append(np.asarray(episode.rewards))
+        parts.setdefault("terminals", []).append(np.asarray(episode.terminations))
+        # An episode that was still going on when the recording ended was cut short there.
+        timeouts = np.array(episode.truncations, np.bool_)
+        timeouts[-1:] |= ~np.asarray(episode.terminations[-1:], np.bool_)
+        parts.setdefault("timeouts", []).append(timeouts)
+    if not parts:
+        raise ValueError("the data set of Minari has no episodes")
+    return {key: np.concatenate(leaves) for key, leaves in parts.items()}
+
+
+def _of_hdf5(path: pathlib.Path) -> Arrays:
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(f"{path}: HDF5 files are read through h5py, which is not installed: pip install h5py") from error
+    with h5py.File(path, "r") as file:
+        found = {name: _read(file[name]) for name in _NAMES if name in file}
+    return _known(str(path), _flattened(found))
+
+
+def _read(part: Any) -> Any:
+    """A data set of HDF5 as an array, a group as a mapping."""
+    return {name: _read(part[name]) for name in part} if hasattr(part, "keys") else part[()]
+
+
+def _flattened(data: Mapping[str, Any]) -> Arrays:
+    leaves = nest.flatten_with_path({name: value for name, value in data.items() if value is not None})
+    return {"/".join(str(part) for part in path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+
+
+def _known(place: str, arrays: Arrays) -> Arrays:
+    there = {key.split("/")[0] for key in arrays}
+    if missing := [name for name in _REQUIRED if name not in there]:
+        raise ValueError(f"{place}: missing are the arrays {', '.join(missing)}; there are {', '.join(sorted(there)) or 'none'}")
+    return {key: array for key, array in arrays.items() if key.split("/")[0] in _NAMES}

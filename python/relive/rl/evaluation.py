@@ -1,0 +1,84 @@
+"""How good a policy is."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import _native
+from relive.rl import _bridge
+from relive.rl._settings import count
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Episodes that a policy has played.
+
+    ``normalized_score`` is 0 for the return of a random policy and 100 for that of an expert, as D4RL has it (Fu et al. 2020); ``None`` where these are not known.
+    """
+
+    returns: npt.NDArray[np.float64]
+    lengths: npt.NDArray[np.int64]
+    mean_return: float
+    normalized_score: float | None
+
+
+def evaluate(
+    policy: Callable[[Any], Any],
+    environment: Any,
+    *,
+    episodes: int = 10,
+    seed: int = 1,
+    reference_scores: Any = None,
+) -> Evaluation:
+    """Lets a policy play.
+
+    Args:
+      policy: what an agent has learned, or any function from observations to actions. If it has a method ``reset``, that is called before each episode.
+      environment: as in ``train``; a function from a seed gets ``seed``.
+      episodes: how many are played.
+      seed: everything random in the environment follows from it.
+      reference_scores: the mean returns of a random policy and of an expert, as a pair; or a data set of Minari, which may have its own. Those of
+        native environments are known, but for bsuite's.
+
+    Raises:
+      TypeError: no environment.
+      ValueError: a number out of its range; scores that are equal or not finite; a data set without scores.
+      Exception: whatever policy or environment raise.
+    """
+    episodes, seed = count("episodes", episodes, 1), count("seed", seed)
+    scores = _scores(reference_scores, environment)
+    made = _bridge.with_dm_env_interface(environment, seed)
+    begin = getattr(policy, "reset", lambda: None)
+    returns, lengths = [], []
+    for _ in range(episodes):
+        begin()
+        step = made.reset()
+        total, length = 0.0, 0
+        while int(step.step_type) != 2:
+            step = made.step(policy(step.observation))
+            total, length = total + float(step.reward), length + 1
+        returns.append(total)
+        lengths.append(length)
+    mean = float(np.mean(returns))
+    score = None if scores is None else 100 * (mean - scores[0]) / (scores[1] - scores[0])
+    return Evaluation(np.array(returns), np.array(lengths, np.int64), mean, score)
+
+
+def _scores(given: Any, environment: Any) -> tuple[float, float] | None:
+    if given is None:
+        return _native.reference_scores(environment) if isinstance(environment, str) else None
+    if hasattr(given, "iterate_episodes"):
+        metadata = given.storage.metadata
+        if metadata.get("ref_min_score") is None or metadata.get("ref_max_score") is None:
+            raise ValueError("this data set of Minari has no reference scores: give them as a pair, random and expert")
+        given = metadata["ref_min_score"], metadata["ref_max_score"]
+    random, expert = (float(score) for score in given)
+    if not math.isfinite(random) or not math.isfinite(expert) or random == expert:
+        raise ValueError(f"reference_scores is ({random}, {expert}); they must be two finite returns that differ, of a random policy and of an expert")
+    return random, expert

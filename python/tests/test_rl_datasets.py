@@ -1,0 +1,185 @@
+"""Data sets of others, and how good what was learned from them is."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relive import rl
+
+
+def transitions(count: int = 40) -> dict[str, Any]:
+    """Catches in which the paddle stands still, of nine steps each."""
+    environment = rl.make("catch/0", seed=1)
+    rows: dict[str, list[Any]] = {name: [] for name in ("observations", "actions", "rewards", "terminals")}
+    for _ in range(count):
+        step = environment.reset()
+        while not step.last():
+            rows["observations"].append(step.observation)
+            step = environment.step(1)
+            rows["actions"].append(1)
+            rows["rewards"].append(step.reward)
+            rows["terminals"].append(step.last())
+    return {name: np.array(values) for name, values in rows.items()}
+
+
+def learned(data: Any) -> rl.TrainingResult:
+    return rl.BC(batch_size=32, hidden=(16,)).train("catch/0", data=data, learner_steps=50)
+
+
+def stays(result: rl.TrainingResult) -> bool:
+    return result.policy(rl.make("catch/0", seed=3).reset().observation) == 1
+
+
+@dataclasses.dataclass
+class Episode:
+    """As Minari has it."""
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    terminations: Any
+    truncations: Any
+
+
+class Storage:
+    metadata: dict[str, Any] = {"ref_min_score": -1.0, "ref_max_score": 1.0}
+
+
+class Dataset:
+    """What is used of a data set of Minari."""
+
+    storage = Storage()
+
+    def __init__(self, episodes: list[Episode]) -> None:
+        self._episodes = episodes
+
+    def iterate_episodes(self) -> Any:
+        return iter(self._episodes)
+
+
+def minari_like(data: dict[str, Any]) -> Dataset:
+    ends = np.flatnonzero(data["terminals"]) + 1
+    episodes = []
+    for begin, end in zip([0, *ends[:-1]], ends):
+        seen = data["observations"][begin:end]
+        rows = {name: data[name][begin:end] for name in ("actions", "rewards")}
+        terminations = data["terminals"][begin:end]
+        observations = np.concatenate([seen, seen[-1:]])
+        episodes.append(Episode(observations, **rows, terminations=terminations, truncations=np.zeros(end - begin, bool)))
+    return Dataset(episodes)
+
+
+def test_arrays_files_and_data_sets_of_minari_are_learned_from(tmp_path: pathlib.Path) -> None:
+    data = transitions()
+    assert stays(learned(data)) and stays(learned(minari_like(data)))
+    np.savez_compressed(tmp_path / "catch.npz", **data)
+    assert stays(learned(tmp_path / "catch.npz"))
+    rl.save_dataset(tmp_path / "saved.npz", minari_like(data))
+    with np.load(tmp_path / "saved.npz") as saved:
+        assert set(saved) == {"observations", "next_observations", "actions", "rewards", "terminals", "timeouts"}
+        np.testing.assert_array_equal(saved["actions"], data["actions"])
+        assert not saved["timeouts"].any() and saved["terminals"].sum() == 40
+    assert stays(learned(str(tmp_path / "saved.npz")))
+
+
+def test_episodes_that_go_on_are_cut_short_and_nests_have_paths() -> None:
+    seen = {"camera": np.zeros((4, 2), np.uint8), "arm": (np.arange(4.0), np.arange(4.0))}
+    episode = Episode(seen, np.zeros(3), np.ones(3), np.zeros(3, bool), np.zeros(3, bool))
+    arrays = rl.arrays_of(Dataset([episode, episode]))
+    assert arrays["observations/camera"].shape == (6, 2) and arrays["actions"].shape == (6,)
+    np.testing.assert_array_equal(arrays["next_observations/arm/1"], [1, 2, 3, 1, 2, 3])
+    np.testing.assert_array_equal(arrays["timeouts"], [False, False, True] * 2)
+
+
+def test_hdf5_of_d4rl_is_learned_from(tmp_path: pathlib.Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path, data = tmp_path / "catch.hdf5", transitions()
+    with h5py.File(path, "w") as file:
+        for name, array in data.items():
+            file[name] = array
+        file["infos/goal"] = np.zeros(3)
+    assert set(rl.arrays_of(path)) == set(data)
+    assert stays(learned(path))
+    with h5py.File(path, "a") as file:
+        del file["rewards"]
+    with pytest.raises(ValueError, match="catch.hdf5: missing are the arrays rewards"):
+        learned(path)
+
+
+# It warns of what a data set for others should have.
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minari = pytest.importorskip("minari")
+    for needed in ("h5py", "PIL"):
+        pytest.importorskip(needed)
+    gymnasium = pytest.importorskip("gymnasium")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    collector = minari.DataCollector(gymnasium.make("CartPole-v1"))
+    for seed in range(3):
+        collector.reset(seed=seed)
+        ends = False
+        while not ends:
+            _, _, terminated, truncated, _ = collector.step(collector.action_space.sample())
+            ends = terminated or truncated
+    data = collector.create_dataset(dataset_id="cartpole/random-v0", eval_env="CartPole-v1")
+    collector.close()
+    result = rl.BCQ(batch_size=8, hidden=(8,)).train("CartPole-v1", data=data, learner_steps=5)
+    assert result.learner_steps == 5
+    with pytest.raises(ValueError, match="no reference scores"):
+        rl.evaluate(result.policy, "CartPole-v1", reference_scores=data)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"rewards": None}, "missing are the arrays rewards"),
+        ({"rewards": np.zeros(7)}, "array `[a-z]+`: it has 360 rows, and `rewards` has 7"),
+        ({"rewards": np.full(360, np.nan)}, "array `rewards`: row 0 has NaN"),
+        ({"observations": np.zeros((360, 3), np.float32)}, r"array `observations`: its shape is \[360, 3\]"),
+        ({"actions": np.full(360, 7)}, "array `actions`: row 0 has 7"),
+        ({"observations": np.array([None] * 360)}, "array `observations`: its values are"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_told(changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        learned({**transitions(), **changed})
+
+
+def test_what_is_no_data_set_is_told() -> None:
+    with pytest.raises(TypeError, match="int is no data set"):
+        learned(7)
+    with pytest.raises(ValueError, match="no episodes"):
+        learned(Dataset([]))
+
+
+def test_policies_are_measured_by_a_random_one_and_an_expert() -> None:
+    class Still:
+        """A policy with a memory of how often it was begun."""
+
+        begun = 0
+
+        def reset(self) -> None:
+            self.begun += 1
+
+        def __call__(self, observation: Any) -> int:
+            return 1
+
+    policy = Still()
+    result = rl.evaluate(policy, "catch/0", episodes=20, reference_scores=(-1.0, 1.0))
+    assert policy.begun == 20 and len(result.returns) == 20 and (result.lengths == 9).all()
+    assert result.normalized_score == pytest.approx(50 * (result.mean_return + 1))
+    assert rl.evaluate(policy, lambda seed: rl.make("catch/0", seed=seed), reference_scores=Dataset([])).normalized_score is not None
+    assert rl.evaluate(policy, "catch/0", episodes=1).normalized_score is None
+    known = rl.evaluate(lambda seen: int(seen[2] > 0), "CartPole-v1", episodes=5)
+    assert known.normalized_score == pytest.approx(100 * (known.mean_return - 22.5) / 477.5)
+    with pytest.raises(ValueError, match="two finite returns that differ"):
+        rl.evaluate(policy, "catch/0", reference_scores=(1.0, 1.0))
+    with pytest.raises(ValueError, match="episodes"):
+        rl.evaluate(policy, "catch/0", episodes=0)
+    with pytest.raises(TypeError, match="no environment"):
+        rl.evaluate(policy, 7)
