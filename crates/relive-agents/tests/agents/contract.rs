@@ -202,7 +202,7 @@ fn more_workers_than_environments_are_refused() {
 struct Still(Arc<dyn Agent>);
 
 impl Agent for Still {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.0.name()
     }
 
