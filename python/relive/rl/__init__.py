@@ -54,7 +54,7 @@ from relive.rl.timestep import StepType, TimeStep, restart, termination, transit
 from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
 
 if TYPE_CHECKING:
-    from relive.rl import adders, jax, torch
+    from relive.rl import adders, jax, recorded, torch
 
 __all__ = [
     "A2C",
@@ -116,6 +116,7 @@ __all__ = [
     "make",
     "make_environment_spec",
     "minibatches",
+    "recorded",
     "restart",
     "run",
     "termination",
@@ -125,7 +126,7 @@ __all__ = [
 ]
 
 # What not every program needs; loaded when it is first asked for.
-_LAZY_MODULES = frozenset({"adders", "jax", "torch"})
+_LAZY_MODULES = frozenset({"adders", "jax", "recorded", "torch"})
 
 
 # Not for type checkers, to which every name would be one of this module.
