@@ -73,16 +73,16 @@ class TensorBoard:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(os.fspath(folder))  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(os.fspath(folder))
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Writes scalars at the number of steps in the environment."""
         for name, value in values.items():
-            self._writer.add_scalar(f"{label}/{name}", value, int(values["env_steps"]))  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(f"{label}/{name}", value, int(values["env_steps"]))
 
     def close(self) -> None:
         """Closes the writer."""
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.close()
 
 
 class WandB:

@@ -22,8 +22,8 @@ def load(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
 @torch.no_grad()
 def update_target(target: torch.nn.Module, module: torch.nn.Module, tau: float = 1.0) -> None:
     """Moves the parameters of ``target`` towards those of ``module`` by the share ``tau``, all the way with 1, and copies buffers."""
-    own, others = list(target.parameters()), list(module.parameters())
-    torch._foreach_lerp_(own, others, tau)
+    own: list[torch.Tensor] = list(target.parameters())
+    torch._foreach_lerp_(own, list[torch.Tensor](module.parameters()), tau)
     for buffer, other in zip(target.buffers(), module.buffers(), strict=True):
         buffer.copy_(other)
 
