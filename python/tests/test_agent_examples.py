@@ -52,6 +52,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
 
 
 SMALL = rl.Transitions(batch_size=64, min_size=300)
+EPISODES = rl.Sequences(length=10, batch_size=16, samples_per_insert=16, min_size=50)
 
 # In a form that is quick: the agent, where it learns, steps, and the return that it has to reach.
 SHORT: dict[str, tuple[Any, str, int, float]] = {
@@ -61,6 +62,8 @@ SHORT: dict[str, tuple[Any, str, int, float]] = {
     "sac": (lambda m: m.SAC(width=64, learning_rate=3e-3, experience=SMALL), "Pendulum-v1", 3000, -500.0),
     "r2d2": (lambda m: m.R2D2(width=32), "memory_len/3", 2500, 0.7),
     "bc": (lambda m: m.BC(width=32), "catch/0", 300, 0.8),
+    # Its actor takes longer; its model has a test of its own.
+    "world_model": (lambda m: m.Dreamer(width=64, horizon=3, experience=EPISODES), "catch/0", 2500, -1.0),
     "decision_transformer": (lambda m: m.DecisionTransformer(width=32, layers=1), "catch/0", 250, 0.7),
 }
 
@@ -75,7 +78,27 @@ def run(name: str, steps: int, data: dict[str, pathlib.Path], **options: Any) ->
     return rl.run(make(example(name)), environment, seed=1, on="serial", **how, **options)
 
 
-@pytest.mark.parametrize("name", sorted(SHORT))
+class Losses:
+    """A logger that keeps what the world model's learner tells."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def write(self, label: str, values: Any) -> None:
+        if label == "learner":
+            self.values.append(values["model_loss"])
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_world_model_explains_more_as_it_learns(data: dict[str, pathlib.Path]) -> None:
+    losses = Losses()
+    run("world_model", 2500, data, loggers=[losses])
+    assert len(losses.values) == 2 and losses.values[1] < 0.95 * losses.values[0]
+
+
+@pytest.mark.parametrize("name", sorted(SHORT.keys() - {"world_model"}))
 def test_it_learns(name: str, data: dict[str, pathlib.Path]) -> None:
     _, _, steps, least = SHORT[name]
     result = run(name, steps, data, evaluate_every=steps, evaluation_episodes=20)
@@ -85,7 +108,7 @@ def test_it_learns(name: str, data: dict[str, pathlib.Path]) -> None:
 
 
 # Steps of a run that learns for a while, and where it is left in between.
-PARTS = {"ppo": (1100, 3000), "ppo_jax": (1100, 3000), "dqn": (1100, 1300), "sac": (400, 600), "r2d2": (900, 1100), "bc": (15, 40)}
+PARTS = {"ppo": (1100, 3000), "ppo_jax": (1100, 3000), "dqn": (1100, 1300), "sac": (400, 600), "r2d2": (900, 1100), "bc": (15, 40), "world_model": (500, 600)}
 
 
 @pytest.mark.parametrize("name", sorted(SHORT))
