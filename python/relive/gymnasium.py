@@ -8,6 +8,9 @@ What an item is, is said by a kind: :class:`Transitions`, :class:`Sequences` or 
 
 and from then on ``env.reset()`` and ``env.step(action)`` as before. Observations are stored once, however many items
 show them. Spaces with parts (``Dict``, ``Tuple``) become nests.
+
+With this module imported Gymnasium has the native environments, too: ``gymnasium.make("relive/catch-0")`` is ``relive.rl.make("catch/0")``, and
+``gymnasium.make_vec("relive/CartPole-v1", num_envs=8)`` steps eight at once.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from relive import nest, specs
+from relive import _gymnasium_ids, nest, specs
 from relive._recording import EpisodeRows, Items, Priority, Rows, SequenceRows, Step, TransitionRows
 from relive._recording_kinds import Episodes, Kind, Sequences, Transitions
 from relive.client import Client
@@ -254,3 +257,6 @@ def _check_single(env: Any) -> None:
         )
     if not isinstance(env, gymnasium.Env):
         raise TypeError(f"env must be a gymnasium.Env, not {env!r}")
+
+
+_gymnasium_ids.register()

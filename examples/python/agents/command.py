@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
 from typing import Any
-
-import torch
 
 from relive import rl
 
 
-def main(agent: Any, environment: str, *, steps: int) -> None:
-    """Runs an agent as the command line says, and prints what came of it."""
+def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int, str], None] | None = None) -> None:
+    """Runs an agent as the command line says, and prints what came of it.
+
+    Args:
+      agent: the agent.
+      environment: the one that it learns unless the command line names another.
+      steps: steps in the environment; with ``record`` steps of the learner.
+      record: for an agent that learns from recorded episodes: records some of an environment, with a seed, in a folder.
+    """
+    options = _parsed(agent, environment, steps, learns_from_data=record is not None)
+    if torch := sys.modules.get("torch"):
+        # Networks as small as these are slower with more.
+        torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        if record is None:
+            how: Any = {"steps": options.steps, "actors": options.actors}
+        else:
+            how = {"learner_steps": options.steps, "data": options.data or os.path.join(folder, "recorded")}
+            if options.data is None:
+                record(options.environment, options.seed, how["data"])
+        result = rl.run(
+            agent, options.environment, seed=options.seed, evaluate_every=options.steps,
+            checkpoint_dir=options.checkpoint_dir, **how,
+        )
+    _tell(result)
+
+
+def _parsed(agent: Any, environment: str, steps: int, *, learns_from_data: bool) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=type(agent).__doc__)
     parser.add_argument("environment", nargs="?", default=environment)
-    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--steps", type=int, default=steps, help="of the learner" if learns_from_data else "in the environment")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--actors", type=int, default=0, help="threads that act; 0: one thread acts and learns in turn")
+    if learns_from_data:
+        parser.add_argument("--data", help="recorded episodes, as those of relive rl record; some are recorded unless given")
+    else:
+        parser.add_argument("--actors", type=int, default=0, help="threads that act; 0: one thread acts and learns in turn")
     parser.add_argument("--checkpoint-dir", help="where the run is saved, to be resumed from")
-    options = parser.parse_args()
-    # Networks as small as these are slower with more.
-    torch.set_num_threads(1)
-    result = rl.run(
-        agent, options.environment, steps=options.steps, seed=options.seed, actors=options.actors,
-        evaluate_every=options.steps, checkpoint_dir=options.checkpoint_dir,
-    )
+    return parser.parse_args()
+
+
+def _tell(result: rl.TrainingResult) -> None:
     shown = result.evaluation.returns
-    print(f"mean return of the last 100 episodes: {result.mean_return_last_100:.1f}")
-    print(f"mean return of {len(shown)} episodes without exploring: {shown.mean():.1f}")
-    print(f"{result.env_steps_per_s:.0f} steps per second, {result.samples_per_insert:.1f} samples per insert")
+    if len(result.episodes):
+        print(f"mean return of the last 100 episodes: {result.mean_return_last_100:.1f}")
+        print(f"{result.env_steps_per_s:.0f} steps per second, {result.samples_per_insert:.1f} samples per insert")
+    print(f"mean return of {len(shown)} episodes without exploring: {shown.mean():.2f}")

@@ -1,6 +1,6 @@
 """DQN (Mnih et al., 2015) with double Q-learning (van Hasselt et al., 2016) in PyTorch.
 
-    python dqn.py CartPole-v1 --steps 40000
+    python dqn.py CartPole-v1 --steps 50000
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Policy(rlt.Policy):
 class Learner(rlt.Learner):
     """Moves the values towards r + γ·Q′(s′, argmax Q(s′, ·))."""
 
-    def __init__(self, module: nn.Module, learning_rate: float, target_every: int) -> None:
+    def __init__(self, module: nn.Module, learning_rate: float, tau: float) -> None:
         self.module, self.target = module, copy.deepcopy(module)
         self.optimizer = torch.optim.Adam(module.parameters(), learning_rate)
-        self.target_every, self.steps = target_every, 0
+        self.tau = tau
 
     def learn(self, batch: Any) -> dict[str, float]:
         data = rlt.tensors(batch.data)
@@ -57,9 +57,7 @@ class Learner(rlt.Learner):
             target = data["reward"] + data["discount"] * self.target(following).gather(-1, best).squeeze(-1)
         values = self.module(data["observation"].float()).gather(-1, data["action"].long()[:, None]).squeeze(-1)
         loss = rlt.step(self.optimizer, F.smooth_l1_loss(values, target), max_norm=10.0)
-        self.steps += 1
-        if self.steps % self.target_every == 0:
-            rlt.update_target(self.target, self.module)
+        rlt.update_target(self.target, self.module, self.tau)
         return {"loss": loss, "value": float(values.detach().mean())}
 
 
@@ -68,11 +66,11 @@ class DQN:
     """The agent: its settings, and how its parts are made."""
 
     experience: rl.Transitions = rl.Transitions(
-        batch_size=64, samples_per_insert=32, min_size=1000, max_size=50_000, n_step=3, discount=0.99
+        batch_size=128, samples_per_insert=64, min_size=1000, max_size=50_000, n_step=3, discount=0.98
     )
     epsilon: float = 0.05
     learning_rate: float = 1e-3
-    target_every: int = 100
+    tau: float = 0.01
     width: int = 128
 
     def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
@@ -80,10 +78,10 @@ class DQN:
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         torch.manual_seed(seed)
-        return Learner(network(spec, self.width), self.learning_rate, self.target_every)
+        return Learner(network(spec, self.width), self.learning_rate, self.tau)
 
 
 if __name__ == "__main__":
     from command import main
 
-    main(DQN(), "CartPole-v1", steps=40_000)
+    main(DQN(), "CartPole-v1", steps=50_000)

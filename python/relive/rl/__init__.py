@@ -58,7 +58,7 @@ from relive.rl.timestep import StepType, TimeStep, restart, termination, transit
 from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
 
 if TYPE_CHECKING:
-    from relive.rl import adders, jax, torch, vector
+    from relive.rl import adders, jax, recorded, torch, vector
 
 __all__ = [
     "A2C",
@@ -124,6 +124,7 @@ __all__ = [
     "make",
     "make_environment_spec",
     "minibatches",
+    "recorded",
     "restart",
     "run",
     "save_dataset",
@@ -135,7 +136,7 @@ __all__ = [
 ]
 
 # What not every program needs; loaded when it is first asked for.
-_LAZY_MODULES = frozenset({"adders", "jax", "torch", "vector"})
+_LAZY_MODULES = frozenset({"adders", "jax", "recorded", "torch", "vector"})
 
 
 # Not for type checkers, to which every name would be one of this module.

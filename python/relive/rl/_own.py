@@ -21,6 +21,9 @@ from relive.rl.rollout import Rollout
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
 
+# Seeds have 63 bits: JAX takes no larger ones.
+_SEEDS = 2**63 - 1
+
 
 class AgentBridge:
     """An agent, for the extension.
@@ -45,11 +48,12 @@ class AgentBridge:
     def policy(self, specs: tuple[Any, ...], explores: bool, seeds: list[int], first: int, of: int) -> PolicyBridge:
         """A policy for these rows."""
         spec = EnvironmentSpec(*specs)
-        return PolicyBridge(self._agent.policy(spec, Seat(explores, tuple(seeds), first, of)), spec)
+        seat = Seat(explores, tuple(seed & _SEEDS for seed in seeds), first, of)
+        return PolicyBridge(self._agent.policy(spec, seat), spec)
 
     def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
         """The learner."""
-        learner = self._agent.learner(EnvironmentSpec(*specs), seed)
+        learner = self._agent.learner(EnvironmentSpec(*specs), seed & _SEEDS)
         return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved)
 
 

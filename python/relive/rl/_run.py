@@ -168,8 +168,8 @@ def _actors(on: Any, actors: int | None) -> int:
 def _for_extension(agent: Any, actors: int, *, is_saved: bool) -> tuple[Any, int]:
     """The agent as the extension takes it, and in how many environments a run acts."""
     if hasattr(agent, "_for_extension"):
-        found: tuple[Any, int] = agent._for_extension(actors)
-        return found
+        native, environments = agent._for_extension(actors)
+        return native, int(environments)
     bridge = AgentBridge(agent, is_saved=is_saved)
     return bridge, max(bridge.experience["environments"], actors, 1)
 

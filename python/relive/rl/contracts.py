@@ -23,7 +23,7 @@ class Seat:
     explores: bool
     """Whether it acts to learn; otherwise it shows what was learned."""
     seeds: tuple[int, ...]
-    """One for each row: everything random there should follow from it."""
+    """One for each row, below 2**63: everything random there should follow from it."""
     first: int
     """The number of the first row among those of all workers."""
     of: int
@@ -96,7 +96,7 @@ class Agent(Protocol):
         ...
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> Learner:
-        """The learner of a run."""
+        """The learner of a run; ``seed`` is below 2**63."""
         ...
 
 

@@ -1,0 +1,94 @@
+"""Behavioural cloning in PyTorch, for choices and for arrays of numbers: it imitates recorded episodes.
+
+    python bc.py CartPole-v1 --steps 2000                   # of an expert, which is trained first
+    python bc.py CartPole-v1 --data FOLDER                  # as `relive rl record` has recorded them
+
+Datasets of Minari become such a folder by three lines:
+
+    dataset = minari.load_dataset("D4RL/pen/human-v2")
+    spec = rl.make_environment_spec(dataset.recover_environment())
+    recorded.save(folder, recorded.from_minari(dataset, spec))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from relive import rl
+from relive.rl import recorded
+from relive.rl import torch as rlt
+
+
+def network(spec: rl.EnvironmentSpec, width: int) -> nn.Module:
+    """A number for each choice, or the action itself."""
+    inputs = int(np.prod(spec.observations.shape))
+    outputs = getattr(spec.actions, "num_values", None) or int(np.prod(spec.actions.shape))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, outputs)
+    )
+
+
+class Policy(rlt.Policy):
+    """Does what is likeliest to have been done."""
+
+    def __init__(self, module: nn.Module, actions: Any) -> None:
+        super().__init__(module)
+        self.actions = actions
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        outputs = self.module(torch.as_tensor(observations, dtype=torch.float32))
+        if hasattr(self.actions, "num_values"):
+            return outputs.argmax(-1)
+        shaped = outputs.numpy().reshape(-1, *self.actions.shape)
+        return np.clip(shaped, self.actions.minimum, self.actions.maximum)
+
+
+class Learner(rlt.Learner):
+    """Makes what was done likelier: the cross-entropy of choices, the squared distance of numbers."""
+
+    def __init__(self, module: nn.Module, learning_rate: float, is_choice: bool) -> None:
+        self.module, self.is_choice = module, is_choice
+        self.optimizer = torch.optim.Adam(module.parameters(), learning_rate)
+
+    def learn(self, batch: Any) -> dict[str, float]:
+        data = rlt.tensors({name: batch.data[name] for name in ("observation", "action")})
+        outputs, actions = self.module(data["observation"].float()), data["action"]
+        if self.is_choice:
+            right = (outputs.detach().argmax(-1) == actions).float().mean()
+            return {"loss": rlt.step(self.optimizer, F.cross_entropy(outputs, actions.long())), "accuracy": float(right)}
+        return {"loss": rlt.step(self.optimizer, F.mse_loss(outputs, actions.float().flatten(1)))}
+
+
+@dataclasses.dataclass(frozen=True)
+class BC:
+    """The agent: its settings, and how its parts are made."""
+
+    experience: rl.Transitions = rl.Transitions(batch_size=128, min_size=100)
+    learning_rate: float = 1e-3
+    width: int = 128
+
+    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
+        return Policy(network(spec, self.width), spec.actions)
+
+    def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
+        torch.manual_seed(seed)
+        return Learner(network(spec, self.width), self.learning_rate, hasattr(spec.actions, "num_values"))
+
+
+def record_expert(environment: str, seed: int, folder: str, *, steps: int = 100_000, episodes: int = 20) -> None:
+    """Records what Relive's own PPO has learned."""
+    expert = rl.PPO(rl.PPOConfig.for_environment(environment)).train(environment, steps=steps, seed=seed).policy
+    played = rl.make(environment, seed=seed)
+    recorded.save(folder, [recorded.play(played, expert) for _ in range(episodes)])
+
+
+if __name__ == "__main__":
+    from command import main
+
+    main(BC(), "CartPole-v1", steps=2000, record=record_expert)

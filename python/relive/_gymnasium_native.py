@@ -1,0 +1,74 @@
+"""Native environments with Gymnasium's interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from relive.rl._as_gymnasium import AsGymnasium
+from relive.rl.environments import NativeEnvironment
+
+
+class NativeEnv(AsGymnasium):
+    """What ``gymnasium.make("relive/catch-0")`` gives. ``reset(seed=…)`` begins anew with that seed."""
+
+    def __init__(self, name: str, render_mode: None = None) -> None:
+        super().__init__(NativeEnvironment(name, seed=_any_seed()))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self.environment = NativeEnvironment(self.environment.name, seed=seed)
+            self.action_space.seed(seed)
+        observation, info = super().reset(options=options)
+        if seed is not None:
+            # A generator that nothing here draws from; wrappers may.
+            gymnasium.Env.reset(self, seed=seed)
+        return observation, info
+
+
+class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """What ``gymnasium.make_vec("relive/catch-0", num_envs=8)`` gives: environments that begin anew by the step after their last."""
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
+
+    def __init__(self, name: str, num_envs: int = 1, render_mode: None = None) -> None:
+        self.num_envs, self.name = num_envs, name
+        self._environments = [NativeEnvironment(name, seed=_any_seed()) for _ in range(num_envs)]
+        one = AsGymnasium(self._environments[0])
+        self.single_observation_space, self.single_action_space = one.observation_space, one.action_space
+        self.observation_space = batch_space(one.observation_space, num_envs)
+        self.action_space = batch_space(one.action_space, num_envs)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+        """Begins episodes in all environments, in environment ``i`` with the seed ``seed + i``."""
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
+        for number, given in enumerate(seeds):
+            if given is not None:
+                self._environments[number] = NativeEnvironment(self.name, seed=given)
+        return np.stack([environment.reset().observation for environment in self._environments]), {}
+
+    def step(
+        self, actions: Any
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
+        """Acts in all environments; where an episode has ended the action is ignored, and a new one begins."""
+        answers = [environment._native.step(action) for environment, action in zip(self._environments, actions, strict=True)]
+        kinds, rewards, discounts, observations = zip(*answers, strict=True)
+        last = np.array(kinds) == 2
+        terminated = last & (np.array(discounts) == 0)
+        return np.stack(observations), np.array(rewards, np.float64), terminated, last & ~terminated, {}
+
+
+def _any_seed() -> int:
+    """One that bsuite's environments take, too."""
+    return int(np.random.SeedSequence().generate_state(1)[0])

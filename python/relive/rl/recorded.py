@@ -1,0 +1,166 @@
+"""Recorded episodes, to learn from without acting: ``relive.rl.run(agent, env, data=folder, learner_steps=…)``.
+
+>>> import tempfile
+>>> from relive import rl
+>>> environment, folder = rl.make("catch/0"), tempfile.mkdtemp()
+>>> episodes = [recorded.play(environment, lambda observation: 1) for _ in range(3)]
+>>> recorded.save(folder, episodes)
+>>> [len(episode) for episode in recorded.load(folder)]
+[9, 9, 9]
+
+A folder is one that ``relive rl record`` has written, or :func:`save`: a checkpoint with a table ``episodes``, whose items are whole episodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relive import item_selectors, nest, rate_limiters
+from relive.checkpointers import DefaultCheckpointer
+from relive.rl.specs import EnvironmentSpec, as_arrays, make_environment_spec
+from relive.server import Server, Table
+
+__all__ = ["Episode", "from_minari", "load", "play", "save"]
+
+_TABLE = "episodes"
+# The table's bound, the same for all folders: nothing ever leaves.
+_MOST_EPISODES = 1_000_000_000
+_COLUMNS = ("action", "discount", "observation", "reward", "start_of_episode")
+
+
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """An episode of ``T`` steps."""
+
+    observations: Any
+    """``[T + 1, …]``: also what was seen after the last step."""
+    actions: Any
+    """``[T, …]``"""
+    rewards: npt.NDArray[np.float32]
+    """``[T]``"""
+    discounts: npt.NDArray[np.float32]
+    """``[T]``: 0 at the end of an episode that terminated, otherwise 1."""
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+def play(environment: Any, act: Callable[[Any], Any]) -> Episode:
+    """Plays an episode in an environment with dm_env's interface, with the action that ``act`` gives for each observation.
+
+    ``act`` may be a :class:`relive.rl.Policy`; one with a memory is to be told with ``reset()`` that an episode begins.
+    """
+    spec, step = make_environment_spec(environment), environment.reset()
+    observations, actions, answers = [as_arrays(spec.observations, step.observation)], [], []
+    while not step.last():
+        action = act(step.observation)
+        step = environment.step(action)
+        actions.append(as_arrays(spec.actions, action))
+        observations.append(as_arrays(spec.observations, step.observation))
+        answers.append((step.reward, step.discount))
+    rewards, discounts = np.array(answers, np.float32).reshape(-1, 2).T
+    return Episode(_stacked(observations), _stacked(actions), rewards, discounts)
+
+
+def save(folder: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
+    """Writes episodes into a folder, which is made if it is not there.
+
+    Raises:
+      ValueError: no episodes, an empty one, one whose parts differ in their length, or episodes of several environments.
+      FileExistsError: the folder has a recording already.
+    """
+    episodes = list(episodes)
+    if not episodes:
+        raise ValueError("there are no episodes to be saved")
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise FileExistsError(f"{os.fspath(folder)} is not empty; a recording has a folder of its own")
+    most_rows = max(len(episode) for episode in episodes) + 1
+    with Server([_table()], checkpointer=DefaultCheckpointer(folder), listen=False) as server:
+        client = server.localhost_client()
+        with client.trajectory_writer(num_keep_alive_refs=most_rows) as writer:
+            for number, episode in enumerate(episodes):
+                writer.append_sequence(_rows(episode, number))
+                window = nest.map_structure(lambda column, count=len(episode) + 1: column[-count:], writer.history)
+                writer.create_item(_TABLE, 1.0, window)
+                writer.end_episode()
+        client.checkpoint()
+
+
+def load(folder: str | os.PathLike[str]) -> list[Episode]:
+    """The episodes of a folder, in the order in which they were written.
+
+    Raises:
+      OSError: there is no recording.
+      DataLossError: it is damaged.
+    """
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{os.fspath(folder)} is no folder")
+    with tempfile.TemporaryDirectory() as empty:
+        checkpointer = DefaultCheckpointer(empty, fallback_checkpoint_path=folder)
+        with Server([_table()], checkpointer=checkpointer, listen=False) as server:
+            client = server.localhost_client()
+            keys = [item.key for item in client.items(_TABLE)]
+            if not keys:
+                raise FileNotFoundError(f"{os.fspath(folder)} has no recorded episodes")
+            return [_episode(item.data) for item in client.get_items(_TABLE, keys) if item is not None]
+
+
+def from_minari(dataset: Any, spec: EnvironmentSpec | None = None) -> Iterator[Episode]:
+    """The episodes of a dataset of Minari, ``minari.load_dataset(name)``, or of anything with its ``iterate_episodes()``.
+
+    Args:
+      spec: of the environment that is learned for; observations and actions get its data types.
+    """
+    for found in dataset.iterate_episodes():
+        observations, actions = found.observations, found.actions
+        if spec is not None:
+            observations, actions = as_arrays(spec.observations, observations), as_arrays(spec.actions, actions)
+        discounts = 1 - np.asarray(found.terminations, np.float32)
+        yield Episode(observations, actions, np.asarray(found.rewards, np.float32), discounts)
+
+
+def _table() -> Table:
+    return Table(_TABLE, item_selectors.Fifo(), item_selectors.Fifo(), _MOST_EPISODES, rate_limiters.MinSize(1))
+
+
+def _rows(episode: Episode, number: int) -> dict[str, Any]:
+    """An episode as rows, of which the last has its last observation, and zeros."""
+    count = len(episode)
+    if count == 0:
+        raise ValueError(f"episode {number} has no steps")
+    columns = {"action": episode.actions, "discount": episode.discounts, "reward": episode.rewards}
+    lengths = {name: {len(leaf) for leaf in nest.flatten(column)} for name, column in columns.items()}
+    lengths["observation"] = {len(leaf) - 1 for leaf in nest.flatten(episode.observations)}
+    for name, found in lengths.items():
+        if found != {count}:
+            raise ValueError(f"episode {number} has {count} rewards, but {sorted(found)} steps of its {name}s")
+    starts = np.zeros(count + 1, bool)
+    starts[0] = True
+    ended = {
+        "action": nest.map_structure(_with_zeros, episode.actions),
+        "discount": _with_zeros(np.asarray(episode.discounts, np.float32)),
+        "reward": _with_zeros(np.asarray(episode.rewards, np.float32)),
+    }
+    return {**ended, "observation": episode.observations, "start_of_episode": starts}
+
+
+def _episode(rows: Any) -> Episode:
+    columns = rows if isinstance(rows, dict) else dict(zip(_COLUMNS, rows, strict=True))
+    cut = nest.map_structure(lambda leaf: leaf[:-1], columns["action"])
+    return Episode(columns["observation"], cut, columns["reward"][:-1], columns["discount"][:-1])
+
+
+def _with_zeros(leaf: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate([leaf, np.zeros_like(leaf[:1])])
+
+
+def _stacked(rows: list[Any]) -> Any:
+    leaves = [np.stack(column) for column in zip(*(nest.flatten(row) for row in rows), strict=True)]
+    return nest.unflatten_as(rows[0], leaves)

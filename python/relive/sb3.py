@@ -1,0 +1,161 @@
+"""A replay buffer for the off-policy algorithms of Stable-Baselines3.
+
+>>> model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=relive.sb3.ReplayBuffer)  # doctest: +SKIP
+
+Needs the package ``stable_baselines3``.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+from stable_baselines3.common import buffers
+from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
+from stable_baselines3.common.vec_env import VecNormalize
+
+import relive
+
+__all__ = ["ReplayBuffer"]
+
+
+class ReplayBuffer(buffers.ReplayBuffer):
+    """The buffer ``replay_buffer_class=relive.sb3.ReplayBuffer`` of DQN, SAC, TD3 and DDPG, on a :class:`relive.ReplayBuffer`: its transitions are items
+    of a table, compressed where that helps, and sampled without Python's lock. Observations may be dicts.
+
+    It is saved and loaded by ``model.save_replay_buffer`` and ``model.load_replay_buffer``, all in one file. Where the random choices stand is no part
+    of that, nor are windows of several steps that are not complete.
+
+    Args:
+      buffer_size: transitions that are kept, of all environments together; a multiple of ``n_envs`` is used.
+      observation_space, action_space, device, n_envs: as Stable-Baselines3 gives them.
+      optimize_memory_usage: must stay false: a table has no neighbouring rows to be shared, and compresses instead.
+      handle_timeout_termination: an episode that a time limit has cut off has not terminated: the value of what follows counts.
+      n_steps: transitions go over so many steps: ``replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}``.
+      gamma: the discount of these; the algorithm's own.
+
+    Raises:
+      ValueError: ``optimize_memory_usage``, or a number out of its range.
+    """
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        device: torch.device | str = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+        *,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+    ) -> None:
+        if optimize_memory_usage:
+            raise ValueError(
+                "optimize_memory_usage=True is not supported by relive.sb3.ReplayBuffer, whose tables compress what they store; leave it out"
+            )
+        # Not that of the class above, which allocates arrays for all transitions.
+        buffers.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
+        self.buffer_size = max(buffer_size // n_envs, 1)
+        self.optimize_memory_usage = False
+        self.handle_timeout_termination = handle_timeout_termination
+        self.n_steps, self.gamma = n_steps, gamma
+        self.replay = self._new()
+
+    def _new(self) -> relive.ReplayBuffer:
+        # Stable-Baselines3 has seeded numpy's generator by then, if it was given a seed.
+        seed = int(np.random.randint(2**31))
+        discount = None if self.n_steps == 1 else self.gamma
+        return relive.ReplayBuffer(self.buffer_size * self.n_envs, n_step=self.n_steps, discount=discount, seed=seed)
+
+    def add(
+        self, obs: Any, next_obs: Any, action: npt.NDArray[Any], reward: npt.NDArray[Any], done: npt.NDArray[Any], infos: list[dict[str, Any]]
+    ) -> None:
+        """Adds a step of each environment."""
+        done = np.asarray(done, np.bool_)
+        cut_off = np.zeros(self.n_envs, np.bool_)
+        if self.handle_timeout_termination:
+            cut_off = done & np.array([info.get("TimeLimit.truncated", False) for info in infos], np.bool_)
+        step = {
+            "observation": self._observations(obs),
+            "next_observation": self._observations(next_obs),
+            "action": np.reshape(action, (self.n_envs, self.action_dim)).astype(self._maybe_cast_dtype(self.action_space.dtype)),
+            "reward": np.asarray(reward, np.float32),
+            "terminated": done & ~cut_off,
+        }
+        self.replay.add_batch(step if self.n_steps == 1 else {**step, "truncated": cut_off})
+        self.pos += 1
+        if self.pos == self.buffer_size:
+            self.full, self.pos = True, 0
+
+    def _observations(self, observations: Any) -> Any:
+        if isinstance(self.observation_space, spaces.Dict):
+            shapes: Mapping[str, Any] = self.obs_shape  # type: ignore[assignment]
+            parts = self.observation_space.spaces
+            return {name: _rows(observations[name], self.n_envs, shapes[name], part.dtype) for name, part in parts.items()}
+        return _rows(observations, self.n_envs, self.obs_shape, self.observation_space.dtype)
+
+    def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples | DictReplayBufferSamples:  # type: ignore[override]
+        """A batch of transitions; observations and rewards are normalised by ``env``."""
+        data = self.replay.sample(batch_size)
+        observations, following = (self._normalize_obs(data[name], env) for name in ("observation", "next_observation"))
+        columns: dict[str, Any] = {
+            "actions": data["action"],
+            "dones": data["terminated"].astype(np.float32)[:, None],
+            "rewards": self._normalize_reward(data["reward"][:, None], env),
+        }
+        if self.n_steps != 1:
+            # Where the episode has terminated it is 0, and "dones" says that already.
+            columns["discounts"] = data["discount"][:, None]
+        tensors = {name: self.to_torch(column, copy=False) for name, column in columns.items()}
+        kind = DictReplayBufferSamples if isinstance(observations, dict) else ReplayBufferSamples
+        return kind(observations=self._tensors(observations), next_observations=self._tensors(following), **tensors)
+
+    def _tensors(self, observations: Any) -> Any:
+        if isinstance(observations, dict):
+            return {name: self.to_torch(part, copy=False) for name, part in observations.items()}
+        return self.to_torch(observations, copy=False)
+
+    def _get_samples(self, batch_inds: npt.NDArray[Any], env: VecNormalize | None = None) -> Any:
+        raise NotImplementedError("transitions of a table have no places by which they could be sampled: use sample()")
+
+    def reset(self) -> None:
+        """Forgets all transitions."""
+        super().reset()
+        self.replay.close()
+        self.replay = self._new()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        replay = state.pop("replay")
+        if not len(replay):
+            return state
+        archive = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder:
+            replay.save(folder)
+            with tarfile.open(fileobj=archive, mode="w") as files:
+                files.add(folder, ".")
+        return {**state, "saved": archive.getvalue()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = state.pop("saved", None)
+        self.__dict__.update(state)
+        if saved is None:
+            self.replay = self._new()
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(fileobj=io.BytesIO(saved)) as files:
+                files.extractall(folder, filter="data")
+            self.replay = relive.ReplayBuffer.load(folder, seed=int(np.random.randint(2**31)))
+
+
+def _rows(values: Any, count: int, shape: Any, dtype: Any) -> npt.NDArray[Any]:
+    return np.asarray(values, dtype).reshape((count, *shape))

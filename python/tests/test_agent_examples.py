@@ -1,0 +1,125 @@
+"""The agents of examples/python/agents learn, in a short form, and go on with the same numbers when they are resumed."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from relive import rl
+from relive.rl import recorded
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "agents"
+
+
+def example(name: str) -> Any:
+    """The module of an example, under a name of its own."""
+    known = f"example_agent_{name}"
+    if known not in sys.modules:
+        spec = importlib.util.spec_from_file_location(known, FOLDER / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        sys.modules[known] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[known])
+    return sys.modules[known]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """More only slow networks as small as these down."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
+    """Recordings of catch: of who always catches, and of who acts at random."""
+    folder, environment, rng = tmp_path_factory.mktemp("data"), rl.make("catch/0", seed=1), np.random.default_rng(1)
+
+    def catch(observation: Any) -> int:
+        ball = int(observation[:-1].sum(0).argmax()) if observation[:-1].any() else int(observation[-1].argmax())
+        return int(np.sign(ball - int(observation[-1].argmax()))) + 1
+
+    recorded.save(folder / "expert", [recorded.play(environment, catch) for _ in range(30)])
+    recorded.save(folder / "random", [recorded.play(environment, lambda _: int(rng.integers(3))) for _ in range(1000)])
+    return {"bc": folder / "expert", "decision_transformer": folder / "random"}
+
+
+SMALL = rl.Transitions(batch_size=64, min_size=300)
+EPISODES = rl.Sequences(length=10, batch_size=16, samples_per_insert=16, min_size=50)
+
+# In a form that is quick: the agent, where it learns, steps, and the return that it has to reach.
+SHORT: dict[str, tuple[Any, str, int, float]] = {
+    "dqn": (lambda m: m.DQN(width=32, epsilon=0.1), "catch/0", 2500, 0.4),
+    "ppo": (lambda m: m.PPO(width=32), "CartPole-v1", 16_000, 100.0),
+    "ppo_jax": (lambda m: m.PPO(width=32), "CartPole-v1", 16_000, 100.0),
+    "sac": (lambda m: m.SAC(width=64, learning_rate=3e-3, experience=SMALL), "Pendulum-v1", 3000, -500.0),
+    "r2d2": (lambda m: m.R2D2(width=32), "memory_len/3", 2500, 0.7),
+    "bc": (lambda m: m.BC(width=32), "catch/0", 300, 0.8),
+    # Its actor takes longer; its model has a test of its own.
+    "world_model": (lambda m: m.Dreamer(width=64, horizon=3, experience=EPISODES), "catch/0", 2500, -1.0),
+    "decision_transformer": (lambda m: m.DecisionTransformer(width=32, layers=1), "catch/0", 250, 0.7),
+}
+
+
+def test_every_example_is_tested() -> None:
+    assert sorted(SHORT) == sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "command")
+
+
+def run(name: str, steps: int, data: dict[str, pathlib.Path], **options: Any) -> Any:
+    make, environment, *_ = SHORT[name]
+    how = {"learner_steps": steps, "data": data[name]} if name in data else {"steps": steps}
+    return rl.run(make(example(name)), environment, seed=1, on="serial", **how, **options)
+
+
+class Losses:
+    """A logger that keeps what the world model's learner tells."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def write(self, label: str, values: Any) -> None:
+        if label == "learner":
+            self.values.append(values["model_loss"])
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_world_model_explains_more_as_it_learns(data: dict[str, pathlib.Path]) -> None:
+    losses = Losses()
+    run("world_model", 2500, data, loggers=[losses])
+    assert len(losses.values) == 2 and losses.values[1] < 0.95 * losses.values[0]
+
+
+@pytest.mark.parametrize("name", sorted(SHORT.keys() - {"world_model"}))
+def test_it_learns(name: str, data: dict[str, pathlib.Path]) -> None:
+    _, _, steps, least = SHORT[name]
+    result = run(name, steps, data, evaluate_every=steps, evaluation_episodes=20)
+    # SAC draws well before the middle of what it draws does well.
+    returns = result.episodes.returns[-3:] if name == "sac" else result.evaluation.returns
+    assert returns.mean() > least
+
+
+# Steps of a run that learns for a while, and where it is left in between.
+PARTS = {"ppo": (1100, 3000), "ppo_jax": (1100, 3000), "dqn": (1100, 1300), "sac": (400, 600), "r2d2": (900, 1100), "bc": (15, 40), "world_model": (500, 600)}
+
+
+@pytest.mark.parametrize("name", sorted(SHORT))
+def test_a_resumed_run_has_the_same_numbers(name: str, data: dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    part, whole = PARTS.get(name, (6, 12))
+
+    def policy(folder: str, *parts: int) -> bytes:
+        for steps in parts:
+            result = run(name, steps, data, checkpoint_dir=tmp_path / folder, checkpoint_every=part)
+            assert result.learner_steps > 0
+        return bytes(result.policy.to_bytes())
+
+    one = policy("whole", whole)
+    assert one == policy("parts", part, whole) and one == policy("again", whole)

@@ -1,0 +1,90 @@
+"""Native environments by their names in Gymnasium."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import relive.gymnasium  # noqa: F401  Registers them.
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from relive import _gymnasium_ids, rl
+
+# One of each family, and the last of its settings.
+FAMILIES = [*_gymnasium_ids._OTHERS, *(f"{family}/{count - 1}" for family, count in _gymnasium_ids._SETTINGS.items())]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_is_registered(name: str) -> None:
+    made = gymnasium.make(_gymnasium_ids.gymnasium_id(name))
+    observation, _ = made.reset(seed=1)
+    expected = rl.make(name, seed=1).reset().observation
+    assert np.array_equal(observation, expected) and made.observation_space.contains(observation)
+
+
+def test_no_setting_is_missing() -> None:
+    for family, count in _gymnasium_ids._SETTINGS.items():
+        with pytest.raises(ValueError, match=f"{family}/0 to {family}/{count - 1}"):
+            rl.make(f"{family}/{count}")
+    assert len(list(_gymnasium_ids.native_names())) == 408 + 9
+
+
+@pytest.mark.parametrize("name", ["relive/catch-0", "relive/CartPole-v1", "relive/Pendulum-v1", "relive/pixels-catch"])
+@pytest.mark.filterwarnings("ignore:.*A Box observation space (min|max)imum value is", "ignore:.*For Box action spaces, we recommend")
+def test_they_are_as_gymnasium_asks(name: str) -> None:
+    check_env(gymnasium.make(name).unwrapped, skip_render_check=True)
+
+
+def test_a_seed_begins_anew_and_others_go_on() -> None:
+    made = gymnasium.make("relive/catch-0")
+
+    def columns(count: int) -> list[int]:
+        return [int(made.reset()[0][0].argmax()) for _ in range(count)]
+
+    made.reset(seed=7)
+    first = columns(20)
+    made.reset(seed=7)
+    assert columns(20) == first and len(set(first)) > 1
+    assert len({tuple(gymnasium.make("relive/catch-0").reset()[0].ravel()) for _ in range(30)}) > 1
+
+
+def played(vector: Any, steps: int) -> list[Any]:
+    rng, found = np.random.default_rng(0), [vector.reset(seed=3)[0]]
+    for _ in range(steps):
+        found += vector.step(rng.integers(2, size=3))[:4]
+    return found
+
+
+def test_a_vector_does_what_the_single_ones_do() -> None:
+    own = gymnasium.make_vec("relive/CartPole-v1", num_envs=3)
+    assert type(own).__name__ == "NativeVectorEnv" and own.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    other = gymnasium.make_vec("relive/CartPole-v1", num_envs=3, vectorization_mode="sync")
+    assert own.observation_space == other.observation_space and own.action_space == other.action_space
+    theirs = played(other, 200)
+    assert any(step.any() for step in theirs[3::4])
+    for mine, expected in zip(played(own, 200), theirs, strict=True):
+        assert mine.dtype == expected.dtype and np.array_equal(mine, expected)
+
+
+def test_seeds_of_a_vector_are_one_for_each() -> None:
+    own = gymnasium.make_vec("relive/CartPole-v1", num_envs=2)
+    assert (own.reset(seed=[4, 5])[0] == own.reset(seed=4)[0]).all()
+    before = own.reset(seed=[4, None])[0]
+    assert (before[0] == own.reset(seed=4)[0][0]).all()
+    with pytest.raises(ValueError, match="3 seeds for 2 environments"):
+        own.reset(seed=[1, 2, 3])
+
+
+def test_a_name_with_its_module_needs_no_import() -> None:
+    program = "import gymnasium; print(gymnasium.make('relive.gymnasium:relive/deep_sea-3').unwrapped.environment.name)"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "deep_sea/3"
+
+
+def test_the_package_does_not_import_gymnasium() -> None:
+    program = "import sys, relive, relive.rl; assert 'gymnasium' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

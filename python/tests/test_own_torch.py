@@ -1,0 +1,114 @@
+"""relive.rl.torch: weights that are shared, states, targets and steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from relive.rl import _state
+from relive.rl import torch as rlt
+from torch import nn
+
+
+class Everything(rlt.Stateful):
+    """One attribute of each kind that is saved, and some that are not."""
+
+    def __init__(self, seed: int) -> None:
+        torch.manual_seed(seed)
+        self.module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+        self.optimizer = torch.optim.Adam(self.module.parameters(), 0.01)
+        self.schedule = torch.optim.lr_scheduler.StepLR(self.optimizer, 2)
+        self.temperature = nn.Parameter(torch.zeros(()))
+        self.of_temperature = torch.optim.SGD([self.temperature], 0.1, momentum=0.9)
+        self.rng, self.memory, self.flags = np.random.default_rng(seed), torch.zeros(2), np.zeros(3, np.bool_)
+        self.count, self.rate, self.name, self.is_on = 0, 0.5, "first", False
+        self.settings, self.function = object(), len
+
+    def step(self) -> float:
+        """Everything changes."""
+        noise = torch.randn(5, 3) + torch.from_numpy(self.rng.normal(size=(5, 3))).float()
+        loss = rlt.step(self.optimizer, self.module(noise).square().mean())
+        rlt.step(self.of_temperature, (self.temperature - 1).square())
+        self.schedule.step()
+        self.memory, self.flags = self.memory + 1, ~self.flags
+        self.count, self.rate, self.name, self.is_on = self.count + 1, self.rate / 2, self.name + "!", not self.is_on
+        return loss
+
+
+def test_all_that_was_saved_goes_on_the_same() -> None:
+    one, other = Everything(1), Everything(2)
+    for _ in range(3):
+        one.step()
+    saved = _state.encode(one.state())
+    expected = [one.step() for _ in range(4)]
+    temperature = other.temperature
+    other.restore(_state.decode(saved))
+    assert (other.count, other.rate, other.name, other.is_on) == (3, 0.0625, "first!!!", True)
+    assert other.memory.tolist() == [3, 3] and other.flags.all() and other.optimizer.param_groups[0]["lr"] == pytest.approx(0.001)
+    assert [other.step() for _ in range(4)] == expected
+    # The optimiser still has the very parameter.
+    assert other.temperature is temperature and torch.equal(one.temperature, other.temperature)
+
+
+def test_a_state_of_something_else_is_refused() -> None:
+    state = Everything(1).state()
+    state["attributes"]["unknown"] = 3
+    with pytest.raises(ValueError, match="the saved Everything has unknown, which this one lacks"):
+        Everything(1).restore(_state.decode(_state.encode(state)))
+
+
+def test_weights_become_the_parameters_without_a_copy() -> None:
+    module = nn.Linear(2, 3)
+    weights = {"weight": np.ones((3, 2), np.float32), "bias": np.zeros(3, np.float32)}
+    rlt.load(module, weights)
+    assert module.weight.data_ptr() == weights["weight"].ctypes.data
+    assert module(torch.ones(1, 2)).tolist() == [[2, 2, 2]]
+    with pytest.raises(RuntimeError, match="bias"):
+        rlt.load(module, {"weight": weights["weight"]})
+
+
+def test_a_target_follows_by_its_share_and_copies_buffers() -> None:
+    own, target = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
+    with torch.no_grad():
+        own.weight.fill_(3.0)
+        target.weight.fill_(1.0)
+    own.running_mean = torch.full((2,), 7.0)
+    rlt.update_target(target, own, 0.25)
+    assert target.weight.tolist() == [1.5, 1.5] and target.running_mean.tolist() == [7, 7]  # type: ignore[union-attr]
+    assert own.weight.tolist() == [3, 3] and target.weight.requires_grad
+    rlt.update_target(target, own)
+    assert target.weight.tolist() == [3, 3]
+
+
+def test_a_step_goes_down_the_gradient_up_to_a_norm() -> None:
+    parameter = nn.Parameter(torch.tensor([3.0, 4.0]))
+    optimizer = torch.optim.SGD([parameter], 1.0)
+    # The gradient of half the square is the parameter, whose norm is 5.
+    assert rlt.step(optimizer, 0.5 * parameter.square().sum(), max_norm=1.0) == 12.5
+    assert parameter.tolist() == pytest.approx([2.4, 3.2], abs=1e-4)
+    assert rlt.step(optimizer, 0.5 * parameter.square().sum()) == pytest.approx(8.0, abs=1e-3)
+    assert parameter.tolist() == pytest.approx([0, 0])
+
+
+class Doubling(rlt.Policy):
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(1, 1))
+        self.calls = 0
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        self.calls += 1
+        return self.module(torch.as_tensor(observations))
+
+
+def test_a_policy_acts_without_gradients_and_saves_all_but_its_module() -> None:
+    policy = Doubling()
+    assert not policy.act(np.ones((2, 1), np.float32), None).requires_grad
+    assert policy.state()["attributes"] == {"calls": 1}
+
+
+def test_a_learner_has_the_weights_of_its_module() -> None:
+    learner = rlt.Learner()
+    learner.module = nn.Linear(1, 1)
+    assert list(learner.weights()) == ["weight", "bias"]

@@ -1,0 +1,189 @@
+"""relive.sb3: beside Stable-Baselines3's own buffer, and in its algorithms."""
+
+from __future__ import annotations
+
+import pathlib
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from relive.sb3 import ReplayBuffer
+from stable_baselines3 import DQN, SAC, TD3
+from stable_baselines3.common import buffers
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+BOX = spaces.Box(-10.0, 10.0, (3,), np.float32)
+BYTES = spaces.Box(0, 255, (4, 4, 1), np.uint8)
+DICT = spaces.Dict({"place": BOX, "image": BYTES, "kind": spaces.Discrete(5)})
+
+
+def steps(space: spaces.Space[Any], actions: spaces.Space[Any], count: int, n_envs: int) -> list[Any]:
+    """What an algorithm adds; each observation follows on the one before."""
+    space.seed(1)
+    actions.seed(2)
+    rng = np.random.default_rng(3)
+
+    def seen() -> Any:
+        found = [space.sample() for _ in range(n_envs)]
+        return {name: np.stack([each[name] for each in found]) for name in found[0]} if isinstance(space, spaces.Dict) else np.stack(found)
+
+    observations = [seen() for _ in range(count + 1)]
+    return [
+        (
+            observations[time], observations[time + 1], np.stack([actions.sample() for _ in range(n_envs)]),
+            rng.normal(size=n_envs).astype(np.float32), rng.random(n_envs) < 0.3,
+            [{"TimeLimit.truncated": bool(rng.random() < 0.5)} for _ in range(n_envs)],
+        )
+        for time in range(count)
+    ]
+
+
+def rows(sample: Any) -> set[bytes]:
+    """Each transition of a batch as bytes, whatever its order."""
+    leaves = []
+    for part in sample:
+        if isinstance(part, dict):
+            leaves += [part[name] for name in sorted(part)]
+        elif part is not None:
+            leaves.append(part)
+    count = len(leaves[0])
+    return {b"".join(leaf[row].numpy().tobytes() for leaf in leaves) for row in range(count)}
+
+
+SPACES = {
+    "box": (BOX, spaces.Box(-1.0, 1.0, (2,), np.float64)),
+    "bytes": (BYTES, spaces.Discrete(4)),
+    "choice": (spaces.Discrete(7), spaces.MultiDiscrete([3, 4])),
+    "dict": (DICT, spaces.Discrete(4)),
+}
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("handles", [True, False])
+@pytest.mark.parametrize("kind", sorted(SPACES))
+def test_it_has_the_transitions_of_their_own_buffer(kind: str, handles: bool, n_envs: int) -> None:
+    space, actions = SPACES[kind]
+    theirs = (buffers.DictReplayBuffer if kind == "dict" else buffers.ReplayBuffer)(
+        10 * n_envs, space, actions, "cpu", n_envs, handle_timeout_termination=handles
+    )
+    ours = ReplayBuffer(10 * n_envs, space, actions, "cpu", n_envs, handle_timeout_termination=handles)
+    for step in steps(space, actions, 14, n_envs):
+        theirs.add(*step)
+        ours.add(*step)
+        # The algorithms write over their arrays.
+        step[3][:] = 0
+    assert (ours.size(), ours.pos, ours.full) == (theirs.size(), theirs.pos, theirs.full) == (10, 4, True)
+    expected, found = rows(theirs.sample(2000)), ours.sample(2000)
+    assert isinstance(found, DictReplayBufferSamples if kind == "dict" else ReplayBufferSamples)
+    assert rows(found) == expected and len(expected) == 10 * n_envs
+    sample = theirs.sample(5)
+    for name in ("actions", "dones", "rewards"):
+        own, other = getattr(ours.sample(5), name), getattr(sample, name)
+        assert (own.shape, own.dtype) == (other.shape, other.dtype)
+
+
+def test_several_steps_are_those_of_their_own_buffer() -> None:
+    theirs = buffers.NStepReplayBuffer(100, BOX, spaces.Discrete(2), "cpu", 1, n_steps=3, gamma=0.9)
+    ours = ReplayBuffer(100, BOX, spaces.Discrete(2), "cpu", 1, n_steps=3, gamma=0.9)
+    for obs, following, action, reward, done, _ in steps(BOX, spaces.Discrete(2), 60, 1):
+        for buffer in (theirs, ours):
+            buffer.add(obs, following, action, reward, done, [{}])
+
+    def targets(buffer: Any) -> dict[bytes, Any]:
+        found = buffer.sample(3000)
+        follows = (1 - found.dones) * found.discounts
+        return {
+            bytes(obs.numpy()): (reward.item(), share.item(), bytes(after.numpy()) if share else b"")
+            for obs, reward, share, after in zip(found.observations, found.rewards, follows, found.next_observations, strict=True)
+        }
+
+    expected, found = targets(theirs), targets(ours)
+    # Theirs also gives the last steps, whose windows are not complete.
+    assert len(found) >= 57 and found.keys() <= expected.keys()
+    for observation, (reward, share, after) in found.items():
+        assert (reward, share) == pytest.approx(expected[observation][:2], rel=1e-5) and after == expected[observation][2]
+
+
+def test_it_is_pickled_with_its_transitions() -> None:
+    buffer = ReplayBuffer(20, DICT, spaces.Discrete(4), "cpu", 2)
+    assert pickle.loads(pickle.dumps(buffer)).size() == 0
+    for step in steps(DICT, spaces.Discrete(4), 7, 2):
+        buffer.add(*step)
+    again = pickle.loads(pickle.dumps(buffer))
+    assert again.size() == buffer.size() == 7 and rows(again.sample(1000)) == rows(buffer.sample(1000))
+    again.add(*steps(DICT, spaces.Discrete(4), 1, 2)[0])
+    assert len(again.replay) == 16
+    again.reset()
+    assert again.size() == len(again.replay) == 0
+
+
+def test_what_it_cannot_do_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"optimize_memory_usage=True is not supported by relive\.sb3\.ReplayBuffer"):
+        ReplayBuffer(20, BOX, spaces.Discrete(4), optimize_memory_usage=True)
+    with pytest.raises(ValueError, match="n_step"):
+        ReplayBuffer(20, BOX, spaces.Discrete(4), n_steps=0)
+    with pytest.raises(ValueError, match="the buffer is empty"):
+        ReplayBuffer(20, BOX, spaces.Discrete(4)).sample(3)
+    with pytest.raises(NotImplementedError, match=r"use sample\(\)"):
+        ReplayBuffer(20, BOX, spaces.Discrete(4))._get_samples(np.arange(3))
+
+
+def small() -> Any:
+    """Arguments of an algorithm, which writes into them."""
+    return {"policy_kwargs": {"net_arch": [16]}, "learning_starts": 20, "batch_size": 16, "buffer_size": 500, "device": "cpu", "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "environment", "n_envs", "more"),
+    [
+        (DQN, "CartPole-v1", 4, {}), (SAC, "Pendulum-v1", 1, {"replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.99}}), (TD3, "Pendulum-v1", 2, {}),
+    ],
+)
+def test_algorithms_learn_from_it(algorithm: Any, environment: str, n_envs: int, more: Any, tmp_path: pathlib.Path) -> None:
+    def trained() -> Any:
+        made = make_vec_env(environment, n_envs, seed=1)
+        return algorithm("MlpPolicy", made, replay_buffer_class=ReplayBuffer, **small(), **more).learn(80)
+
+    first, second = trained(), trained()
+    assert isinstance(first.replay_buffer, ReplayBuffer) and first._n_updates > 0
+    for own, other in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+        assert torch.equal(own, other)
+    first.save_replay_buffer(tmp_path / "replay.pkl")
+    second.load_replay_buffer(tmp_path / "replay.pkl")
+    assert second.replay_buffer.size() == 80 // n_envs
+    second.learn(40, reset_num_timesteps=False)
+
+
+class Pictured(gymnasium.Env[Any, Any]):
+    """Observations that are dicts; nothing is to be learned."""
+
+    observation_space: Any = spaces.Dict({"place": BOX, "kind": spaces.Discrete(5)})
+    action_space: Any = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return {"place": np.zeros(3, np.float32), "kind": 2}, {}
+
+    def step(self, action: Any) -> Any:
+        ended = bool(self.np_random.random() < 0.2)
+        return {"place": np.ones(3, np.float32), "kind": 3}, 1.0, ended, False, {}
+
+
+def test_dicts_are_learned_from() -> None:
+    model = DQN("MultiInputPolicy", Pictured(), replay_buffer_class=ReplayBuffer, **small()).learn(60)
+    assert model._n_updates > 0 and sorted(model.replay_buffer.sample(2).observations) == ["kind", "place"]  # type: ignore[union-attr]
+
+
+def test_normalisation_is_that_of_the_environment() -> None:
+    normalised = VecNormalize(DummyVecEnv([lambda: gymnasium.make("Pendulum-v1")]))
+    model = SAC("MlpPolicy", normalised, replay_buffer_class=ReplayBuffer, **small()).learn(60)
+    buffer = model.replay_buffer
+    assert buffer is not None
+    assert float(buffer.sample(400).observations.abs().max()) != float(buffer.sample(400, normalised).observations.abs().max())
+    assert buffer.sample(5, normalised).rewards.dtype == torch.float32
