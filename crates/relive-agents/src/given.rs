@@ -208,7 +208,9 @@ mod tests {
         for loss in [r#"{"loss": "mse"}"#, r#"{"loss": 3}"#] {
             let told = refused(loss);
             assert!(
-                told.ends_with("but it must be one of double-q, munchausen, categorical, quantile, implicit-quantile"),
+                told.ends_with(
+                    "but it must be one of double-q, munchausen, categorical, quantile, implicit-quantile"
+                ),
                 "{told}"
             );
         }
