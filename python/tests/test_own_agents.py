@@ -184,6 +184,12 @@ def test_a_run_is_resumed_with_the_same_settings_only(tmp_path: pathlib.Path) ->
         rl.run(Agent(TRANSITIONS, rate=0.25), "catch/0", steps=200, checkpoint_dir=tmp_path)
 
 
+def test_settings_that_are_objects_are_called_the_same_in_each_run(tmp_path: pathlib.Path) -> None:
+    for steps in (60, 120):
+        result = rl.run(Agent(TRANSITIONS, rate=[object(), len, Agent]), "catch/0", steps=steps, checkpoint_dir=tmp_path, checkpoint_every=50)  # type: ignore[arg-type]
+        assert result.env_steps >= steps
+
+
 def test_policies_are_saved_and_loaded_with_their_agent(tmp_path: pathlib.Path) -> None:
     result = rl.run(Agent(TRANSITIONS), "catch/0", steps=100)
     assert result.policy.agent == "Agent" and result.policy.num_actions == 3

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from relive import nest
-from relive._frameworks import as_numpy
 from relive._structures import Structure, packed
 from relive.batches import Batch
 from relive.replay_sample import SampleInfo
@@ -18,6 +17,7 @@ from relive.rl import _state
 from relive.rl.contracts import Learnt, Seat
 from relive.rl.experience import Rollouts, Sequences, Transitions, for_extension
 from relive.rl.rollout import Rollout
+from relive.rl._weights import as_array, called, flattened, nested
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
 
@@ -37,7 +37,7 @@ class AgentBridge:
         experience = getattr(agent, "experience", None)
         if not isinstance(experience, (Rollouts, Transitions, Sequences)):
             raise TypeError(
-                f"{_called(agent)}.experience is {experience!r}, but it must be what the learner learns from: rl.Rollouts(…), "
+                f"{called(agent)}.experience is {experience!r}, but it must be what the learner learns from: rl.Rollouts(…), "
                 "rl.Transitions(…) or rl.Sequences(…)"
             )
         self._agent, self._is_saved = agent, is_saved
@@ -74,19 +74,19 @@ class PolicyBridge:
         if self._names:
             if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
                 raise TypeError(
-                    f"{_called(self._policy)}.act() gave {type(answer).__name__}, but a policy with extras gives a pair: the actions, and a "
+                    f"{called(self._policy)}.act() gave {type(answer).__name__}, but a policy with extras gives a pair: the actions, and a "
                     f"mapping of {', '.join(self._names)}"
                 )
             answer, told = answer
             if sorted(told) != self._names:
-                raise ValueError(f"{_called(self._policy)}.act() gave the extras {sorted(told)}, but it has {self._names}")
-            extras = [_array(told[name]) for name in self._names]
+                raise ValueError(f"{called(self._policy)}.act() gave the extras {sorted(told)}, but it has {self._names}")
+            extras = [as_array(told[name]) for name in self._names]
         actions = [answer] if self._is_one else nest.flatten(answer)
-        return [_array(leaf) for leaf in actions], extras
+        return [as_array(leaf) for leaf in actions], extras
 
     def load(self, weights: dict[str, Any]) -> None:
         """Takes over weights."""
-        self._policy.load(_nested(weights))
+        self._policy.load(nested(weights))
 
     def save(self) -> bytes:
         """What it is resumed with; nothing where it has no state."""
@@ -133,7 +133,7 @@ class LearnerBridge:
         if not isinstance(told, Learnt):
             if told is not None and not isinstance(told, Mapping):
                 raise TypeError(
-                    f"{_called(self._learner)}.learn() gave {type(told).__name__}, but it gives a mapping of numbers to be logged, an "
+                    f"{called(self._learner)}.learn() gave {type(told).__name__}, but it gives a mapping of numbers to be logged, an "
                     "rl.Learnt, or None"
                 )
             told = Learnt({} if told is None else told)
@@ -141,20 +141,18 @@ class LearnerBridge:
         priorities = None
         if told.priorities is not None:
             if keys is None:
-                raise ValueError(f"{_called(self._learner)}.learn() gave priorities, but a rollout has none")
-            priorities = _array(told.priorities)
+                raise ValueError(f"{called(self._learner)}.learn() gave priorities, but a rollout has none")
+            priorities = as_array(told.priorities)
             if priorities.shape != (count,):
                 raise ValueError(
-                    f"{_called(self._learner)}.learn() gave priorities of the shape {priorities.shape}, but the batch has {count} items"
+                    f"{called(self._learner)}.learn() gave priorities of the shape {priorities.shape}, but the batch has {count} items"
                 )
             priorities = keys, priorities
         return told.steps, count if told.samples is None else told.samples, metrics, priorities
 
     def weights(self) -> list[tuple[str, Any]]:
         """What policies act by: arrays by their paths."""
-        found: list[tuple[str, Any]] = []
-        _flattened(self._learner.weights(), "", found, _called(self._learner))
-        return found
+        return flattened(self._learner.weights(), called(self._learner))
 
     def save(self) -> bytes:
         """What it is resumed with; nothing where it has no state."""
@@ -163,22 +161,14 @@ class LearnerBridge:
     def restore(self, state: bytes) -> None:
         """Goes on from there."""
         if not state:
-            raise ValueError(f"the run was saved without a state of {_called(self._learner)}")
+            raise ValueError(f"the run was saved without a state of {called(self._learner)}")
         self._learner.restore(_state.decode(state))
 
 
 def _expect_methods(value: Any, what: str, *names: str) -> None:
     for name in names:
         if not callable(getattr(value, name, None)):
-            raise TypeError(f"{_called(value)} is to be {what}, but it has no method {name}()")
-
-
-def _called(value: Any) -> str:
-    return type(value).__qualname__
-
-
-def _array(value: Any) -> Any:
-    return np.asarray(as_numpy(value))
+            raise TypeError(f"{called(value)} is to be {what}, but it has no method {name}()")
 
 
 def _extra(policy: Any, name: str, given: Any) -> ArraySpec:
@@ -189,7 +179,7 @@ def _extra(policy: Any, name: str, given: Any) -> ArraySpec:
         return ArraySpec(shape, np.dtype(dtype), name)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{_called(policy)}.extras[{name!r}] is {given!r}, but it must be a data type, or a pair of a data type and a shape: {error}"
+            f"{called(policy)}.extras[{name!r}] is {given!r}, but it must be a data type, or a pair of a data type and a shape: {error}"
         ) from error
 
 
@@ -203,36 +193,5 @@ def _settings(agent: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    try:
-        return json.dumps(value)
-    except TypeError:
-        return json.dumps(repr(value))
-
-
-def _flattened(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> None:
-    """Appends all arrays in nested mappings, by the names on their way with slashes between."""
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            if not isinstance(name, str) or "/" in name:
-                raise TypeError(f"{learner}.weights() has the name {name!r}; names are strings without slashes")
-            _flattened(part, f"{path}/{name}" if path else name, found, learner)
-        return
-    array = _array(value)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"{learner}.weights() has {value!r} at {path!r}; weights are arrays of numbers in nested mappings")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"{learner}.weights() has NaN or infinite numbers in {path!r}: learning has diverged")
-    found.append((path or "weights", array))
-
-
-def _nested(weights: dict[str, Any]) -> Any:
-    if weights.keys() == {"weights"}:
-        return weights["weights"]
-    nested: dict[str, Any] = {}
-    for path, array in weights.items():
-        *groups, name = path.split("/")
-        place = nested
-        for group in groups:
-            place = place.setdefault(group, {})
-        place[name] = array
-    return nested
+    """A setting as JSON, the same in each process: what JSON does not have is called by its name or its type."""
+    return json.dumps(value, default=lambda other: getattr(other, "__qualname__", type(other).__qualname__))

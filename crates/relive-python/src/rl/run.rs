@@ -98,6 +98,8 @@ pub(crate) fn train_agent<'py>(
         return Err(error);
     }
     let trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
+    // What could not be told when it was raised, as where a state was saved for the last time.
+    raised.take().map_or(Ok(()), Err)?;
     result(py, &watch, trained, raised)
 }
 

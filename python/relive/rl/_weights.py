@@ -1,0 +1,61 @@
+"""Weights of agents of one's own: arrays in nested mappings, and as a list on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from relive._frameworks import as_numpy
+
+
+def called(value: Any) -> str:
+    """What messages call an object."""
+    return type(value).__qualname__
+
+
+def as_array(value: Any) -> Any:
+    """An array of any framework as one of numpy."""
+    return np.asarray(as_numpy(value))
+
+
+def flattened(weights: Any, learner: str) -> list[tuple[str, Any]]:
+    """All arrays in nested mappings, by the names on their way with slashes between.
+
+    Raises:
+      TypeError: what is no array of numbers, or a name with a slash.
+      ValueError: numbers that are not finite.
+    """
+    found: list[tuple[str, Any]] = []
+    _add(weights, "", found, learner)
+    return found
+
+
+def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> None:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if not isinstance(name, str) or "/" in name:
+                raise TypeError(f"{learner}.weights() has the name {name!r}; names are strings without slashes")
+            _add(part, f"{path}/{name}" if path else name, found, learner)
+        return
+    array = as_array(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{learner}.weights() has {value!r} at {path!r}; weights are arrays of numbers in nested mappings")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{learner}.weights() has NaN or infinite numbers in {path!r}: learning has diverged")
+    found.append((path or "weights", array))
+
+
+def nested(weights: dict[str, Any]) -> Any:
+    """The nested mappings that :func:`flattened` was given."""
+    if weights.keys() == {"weights"}:
+        return weights["weights"]
+    nested: dict[str, Any] = {}
+    for path, array in weights.items():
+        *groups, name = path.split("/")
+        place = nested
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = array
+    return nested
