@@ -113,5 +113,6 @@ _native.install_logging()
 # The last words of a program, that a writer had items left for one, are not lost. What is registered last is called first.
 atexit.register(_native.flush_logs)
 atexit.register(_native.end_writers)
+atexit.register(_native.end_runs)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_native.before_fork, after_in_child=_native.after_fork)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import threading
+import time
 import traceback
+
+# How often it is looked whether the parent is still there.
+_LOOK_SECONDS = 1.0
 
 Told = tuple[Exception, str]
 """An exception, and its traceback as text."""
@@ -35,3 +41,15 @@ def raised(of: Told, where: str) -> Exception:
     error, text = of
     error.__cause__ = RemoteTraceback(f"{where}:\n{text}")
     return error
+
+
+def end_with_parent() -> None:
+    """Ends this process when its parent is gone, also while it does something else."""
+    parent = os.getppid()
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_SECONDS)
+        os._exit(0)
+
+    threading.Thread(target=look, name="relive parent", daemon=True).start()

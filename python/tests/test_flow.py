@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import collections
+import math
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
@@ -352,6 +356,28 @@ def test_an_iterator_that_is_part_of_another_is_used_no_more() -> None:
     items.for_each(double)
     with pytest.raises(ValueError, match=r"part of another one already.*duplicate\(\) makes several"):
         next(items)
+
+
+@pytest.mark.parametrize("gathered", ["gather_async()", "gather_async().prefetch(2)", "gather_sync()"])
+@pytest.mark.parametrize("on", ["threads", "processes"])
+def test_a_program_ends_while_its_streams_are_there(gathered: str, on: str, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import math\nfrom relive import flow\n"
+        f"if __name__ == '__main__':\n    kept = flow.from_range(10**6, on={on!r}).for_each(math.sqrt).{gathered}\n    print(next(kept))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout in ("0.0\n", f"{math.sqrt(500_000)}\n")
+
+
+def test_items_that_cannot_leave_their_process_are_told() -> None:
+    items = flow.from_range(3, num_shards=1, on="processes").for_each(as_generator).gather_sync()
+    with pytest.raises(TypeError, match="items travel from the process of their shard by pickle"):
+        next(items)
+
+
+def as_generator(x: int) -> Any:
+    return (y for y in range(x))
 
 
 @HERE

@@ -128,6 +128,15 @@ def test_transitions_come_as_named_columns() -> None:
     assert batch.weights(0.4).shape == (8,)
 
 
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_discounts_of_transitions_have_all_powers(n_step: int) -> None:
+    agent = Agent(rl.Transitions(batch_size=32, min_size=50, n_step=n_step, discount=0.9))
+    rl.run(agent, "catch/0", steps=200)
+    found = np.unique(np.concatenate([batch.data["discount"] for batch in agent.batches()]))
+    # Transitions at the ends of an episode go over fewer steps.
+    assert found == pytest.approx([0.0, *(0.9**steps for steps in range(n_step, 0, -1))])
+
+
 def test_sequences_have_the_recurrent_state_of_each_row() -> None:
     agent = Agent(rl.Sequences(length=7, period=3, batch_size=4, min_size=5, max_size=100))
     rl.run(agent, "catch/0", steps=300)
@@ -343,6 +352,8 @@ def test_a_state_that_cannot_be_saved_ends_the_run(tmp_path: pathlib.Path) -> No
             rl.run(agent, "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=50)
     finally:
         SummingLearner.state = SummingLearner_state  # type: ignore[method-assign]
+    # Nothing was saved, so that the run begins once that is mended.
+    assert rl.run(agent, "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=50).env_steps >= 200
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,9 @@ impl Demonstrations {
 
 impl OffPolicy {
     /// Whether all are within their ranges.
+    ///
+    /// # Errors
+    /// The first that is not.
     pub fn validate(&self) -> Result<()> {
         let range = 1..=MAX_BATCH_SIZE;
         check("batch_size", self.batch_size, range.contains(&self.batch_size), "from 1 to 1048576")?;
@@ -95,11 +98,17 @@ impl OffPolicy {
     }
 
     /// The table of transitions, which is sampled uniformly.
+    ///
+    /// # Errors
+    /// A ratio that no table can keep.
     pub fn table(&self) -> Result<TableConfig> {
         self.table_for(self.n_step)
     }
 
     /// The table where a step may insert so many items at once.
+    ///
+    /// # Errors
+    /// As [`table`](Self::table).
     pub fn table_for(&self, burst: usize) -> Result<TableConfig> {
         let rules = ReplayTable {
             name: TABLE,
@@ -125,6 +134,9 @@ impl OffPolicy {
     }
 
     /// Batches of what the agent has seen, as its table's rate limiter allows them.
+    ///
+    /// # Errors
+    /// There is no such table.
     pub fn batches(&self, crew: &Crew) -> Result<Flow<Vec<SampleBatch>>> {
         crew.replay_mixture(&[(TABLE, self.batch_size)])
     }
@@ -172,11 +184,17 @@ impl OffPolicy {
     }
 
     /// As [`plan_with`](Self::plan_with), with adders of transitions.
+    ///
+    /// # Errors
+    /// As [`plan_with`](Self::plan_with).
     pub fn plan(&self, crew: &Crew, learning: Flow<Progress>) -> Result<Flow<Progress>> {
         self.plan_with(crew, learning, self.transitions(crew))
     }
 
     /// As [`plan`](Self::plan), for a policy that writes such extras.
+    ///
+    /// # Errors
+    /// As [`plan_with`](Self::plan_with).
     pub fn plan_with_extras(
         &self,
         crew: &Crew,
@@ -189,6 +207,9 @@ impl OffPolicy {
 
     /// Learns whenever it can, and otherwise acts, a step at a time, into a table by adders that `make` makes; a run that has recorded
     /// episodes to learn from does not act.
+    ///
+    /// # Errors
+    /// An environment, a policy or an adder cannot be made; the recorded episodes cannot be read.
     pub fn plan_with<A: Adder + Saveable + 'static>(
         &self,
         crew: &Crew,

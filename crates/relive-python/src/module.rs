@@ -24,7 +24,7 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::rl::{
         NativeEnvironment, Policy, agent_for_environment, agent_settings, check_agent, check_environment,
-        reference_scores, train_agent, work_for_run,
+        end_runs, reference_scores, train_agent, work_for_run,
     };
     #[pymodule_export]
     use crate::sampler::Sampler;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import random
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast
 
@@ -14,6 +16,15 @@ from relive.flow._operators import Concurrently, Operator, bound, counted, itsel
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+# The streams that are there: they end before the interpreter does, which their shards may need.
+_streams: weakref.WeakSet[LocalIterator[Any]] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_streams() -> None:
+    for stream in list(_streams):
+        stream.close()
 
 class LocalIterator(Generic[T]):
     """A stream of items, whose operators run in the thread that pulls at it. Nothing happens before that, and then only what the item needs.
@@ -26,6 +37,7 @@ class LocalIterator(Generic[T]):
         self.name = name
         self.shared_metrics = metrics or SharedMetrics()
         self._actors = actors or []
+        _streams.add(self)
 
     @classmethod
     def of(cls, items: Iterable[T], name: str = "items") -> LocalIterator[T]:
@@ -49,12 +61,17 @@ class LocalIterator(Generic[T]):
             raise StopIteration
         return cast("T", item[0])
 
+    def close(self) -> None:
+        """Ends the stream and its shards; one that does not come to an end is left to itself after a second."""
+        self._native.close()
+
     def next(self, timeout: float | None = None) -> T:
         """The next item.
 
         Raises:
           StopIteration: there are no more.
-          TimeoutError: there was none within so many seconds; nothing is lost.
+          TimeoutError: there was none within so many seconds; nothing is lost. What this very thread does for the item, as all operators do that follow on
+            the gathering of shards, is not interrupted.
         """
         item = self._native.next(timeout)
         if item is None:

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from relive import _native
-from relive._remote import raised, told
+from relive._remote import end_with_parent, raised, told
 from relive.flow._local import LocalIterator
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
@@ -117,6 +117,7 @@ def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
     """What the process of a shard does: it makes as many items as it was asked for."""
     # Ctrl-C is for the process that pulls, whose end ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
     stream: LocalIterator[Any] = LocalIterator.of(shard)
     for operator in operators:
         stream = stream._then(operator, "")
@@ -144,9 +145,16 @@ def _send_items(stream: LocalIterator[Any], pipe: Connection) -> None:
             since = time.perf_counter()
         is_full = not credit or len(items) >= _TOGETHER or time.perf_counter() - since > _TOGETHER_SECONDS
         if items and (is_full or message):
-            pipe.send(("items", items))
+            _send(pipe, items)
             items = []
         if message:
             pipe.send(message)
             if message[0] == "end":
                 pipe.recv()
+
+
+def _send(pipe: Connection, items: list[Any]) -> None:
+    try:
+        pipe.send(("items", items))
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        pipe.send(("error", told(TypeError(f"items travel from the process of their shard by pickle, which is not possible: {error}"))))

@@ -54,7 +54,9 @@ class AgentBridge:
     def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
         """The learner."""
         learner = self._agent.learner(EnvironmentSpec(*specs), seed & _SEEDS)
-        return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved)
+        # What is stored has one power of the discount less: where an agent in Rust learns, it multiplies by that itself.
+        discount = None if self.experience["length"] is not None else self.experience.get("discount")
+        return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved, discount)
 
 
 class PolicyBridge:
@@ -101,11 +103,11 @@ class PolicyBridge:
 class LearnerBridge:
     """A learner, for the extension."""
 
-    def __init__(self, learner: Any, spec: EnvironmentSpec, is_saved: bool) -> None:
+    def __init__(self, learner: Any, spec: EnvironmentSpec, is_saved: bool, discount: float | None) -> None:
         _expect_methods(learner, "a learner", "learn", "weights")
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
-        self._learner = learner
+        self._learner, self._discount = learner, discount
         _, self._fill_observations = nest.filler(spec.observations)
         _, self._fill_actions = nest.filler(spec.actions)
         self._extras: list[str] | None = None
@@ -127,6 +129,8 @@ class LearnerBridge:
             self._names, self._structure = names, None if names is None else Structure(names, is_promised=True)
         ragged = None if lengths is None else packed(self._structure, lengths)
         batch = Batch(SampleInfo._make(info), packed(self._structure, columns), ragged)
+        if self._discount is not None:
+            batch.data["discount"] *= self._discount
         return self._learnt(self._learner.learn(batch), len(batch.info.key), batch.info.key)
 
     def _learnt(self, told: Any, count: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:

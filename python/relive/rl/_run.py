@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterable
@@ -137,11 +138,17 @@ def run(
             supervisor.close()
         if line is not None:
             line.close()
-        for logger in loggers:
-            logger.close()
+        _close(loggers)
     own = None if hasattr(agent, "_for_extension") else agent
     again = functools.partial(run, agent, env, **options) if checkpoint_dir is not None else None
     return TrainingResult.of(Policy(result["policy"], own), result, again)
+
+
+def _close(loggers: list[Logger]) -> None:
+    """Closes all, also where one of them cannot be closed."""
+    with contextlib.ExitStack() as closing:
+        for logger in loggers:
+            closing.callback(logger.close)
 
 
 def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-from relive._remote import told
+from relive._remote import end_with_parent, told
 from relive.rl._vector_memory import Memory, rows, write
 
 STEP, RESET, CLOSE = range(3)
-# How often it is looked whether the process that steps is still there.
-_LOOK_SECONDS = 1.0
 
 
 def work(
@@ -22,12 +19,11 @@ def work(
     """Does what it is told until it is to close."""
     # Ctrl-C is for the process that steps.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent, (pipe, go, done) = os.getppid(), parts
+    end_with_parent()
+    pipe, go, done = parts
     shared, worker = Memory(*memory), None
     while True:
-        while not go.acquire(timeout=_LOOK_SECONDS):
-            if os.getppid() != parent:
-                os._exit(0)
+        go.acquire()
         command = int(shared.commands[number])
         if command == CLOSE:
             break

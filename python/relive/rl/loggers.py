@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import pathlib
 from collections.abc import Mapping
@@ -27,14 +28,16 @@ class Logger(Protocol):
 
 
 class JSONL:
-    """A line of JSON for each, in a file that is appended to."""
+    """A line of JSON for each, in a file that is appended to; ``null`` for numbers that are not finite."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file = _opened(pathlib.Path(path))
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Writes a line."""
-        self._file.write(json.dumps({"label": label, **values}) + "\n")
+        # JSON has no NaN.
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        self._file.write(json.dumps({"label": label, **finite}) + "\n")
 
     def close(self) -> None:
         """Closes the file."""

@@ -84,7 +84,8 @@ class Policy(Stateful):
     """A policy that acts by one module, which it takes its weights for. A subclass has ``act``; it runs without gradients."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self.module = module
+        # As it acts, without dropout and with the statistics of batches as they were learned.
+        self.module = module.eval()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)

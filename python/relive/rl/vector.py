@@ -70,6 +70,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode in each environment; a number as ``seed`` is that of the first, and counted up."""
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else list(seed or [None] * self.num_envs)
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
         if len(seeds) != self.num_envs:
             raise ValueError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
         for worker in self._workers:
@@ -81,6 +83,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
         """Acts in each environment."""
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
         if isinstance(self._memory.actions, np.ndarray):
             self._memory.actions[...] = actions
         else:

@@ -56,7 +56,7 @@ impl Shards {
         Ok(Shards::new(self.taken()?.local_shuffle(buffer, seed)))
     }
 
-    fn union(&self, other: PyRef<'_, Shards>) -> PyResult<Shards> {
+    fn union(&self, other: &Shards) -> PyResult<Shards> {
         Ok(Shards::new(self.taken()?.union(other.taken()?)))
     }
 

@@ -60,6 +60,7 @@ impl Stream {
         Stream::new(source::items(name, iterable))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands it over by value")]
     fn then(&self, operator: Operator) -> PyResult<Stream> {
         Ok(Stream::new(operator.over(self.taken()?)))
     }
@@ -120,6 +121,7 @@ impl Stream {
 
     /// Several flows as one; with weights, of which none takes all that are there, or in turn, or as they come.
     #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn union(
         streams: Vec<PyRef<'_, Stream>>,
         is_deterministic: bool,
@@ -140,13 +142,18 @@ impl Stream {
     /// Two flows that keep step.
     #[staticmethod]
     fn in_ratio(
-        inserts: PyRef<'_, Stream>,
-        samples: PyRef<'_, Stream>,
+        inserts: &Stream,
+        samples: &Stream,
         samples_per_insert: f64,
         min_inserted: u64,
     ) -> PyResult<Stream> {
         let ratio = Ratio::exact(samples_per_insert, min_inserted);
         Ok(Stream::new(Flow::in_ratio(inserts.taken()?, samples.taken()?, ratio)))
+    }
+
+    /// Ends it: its shards, too.
+    fn close(&self, py: Python<'_>) {
+        self.end(py);
     }
 
     /// The graph as text, or for mermaid.
@@ -164,9 +171,15 @@ impl Stream {
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Drop for Stream {
-    /// Ends the shards, without the interpreter, which they may need for what they are doing. One that does not end is left to itself.
     fn drop(&mut self) {
-        let Some(flow) = self.flow.get_mut().take() else { return };
+        Python::try_attach(|py| self.end(py));
+    }
+}
+
+impl Stream {
+    /// Ends the shards, without the interpreter, which they may need for what they are doing. One that does not end is left to itself.
+    fn end(&self, py: Python<'_>) {
+        let Some(flow) = self.flow.lock().take() else { return };
         let (done, is_done) = sync_channel(1);
         let end = move || {
             drop(flow);
@@ -174,7 +187,7 @@ impl Drop for Stream {
             let _ = done.send(());
         };
         let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end).is_ok();
-        Python::try_attach(|py| py.detach(move || started.then(|| is_done.recv_timeout(GRACE))));
+        py.detach(move || started.then(|| is_done.recv_timeout(GRACE)));
     }
 }
 

@@ -19,5 +19,5 @@ pub(crate) use check::check_environment;
 pub(crate) use native::NativeEnvironment;
 pub(crate) use policy::Policy;
 pub(crate) use processes::work_for_run;
-pub(crate) use run::train_agent;
+pub(crate) use run::{end_runs, train_agent};
 pub(crate) use settings::{agent_for_environment, agent_settings, check_agent, reference_scores};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -65,7 +66,6 @@ pub(crate) fn train_agent<'py>(
         stop,
         evaluation: evaluation.map(|(every, episodes)| Evaluation { every, episodes }),
         checkpoints: checkpoints.map(|(folder, every)| Checkpoints { folder, every }),
-        ..RunOptions::default()
     };
     let mut watch = Watch {
         stop: options.stop.clone(),
@@ -80,7 +80,9 @@ pub(crate) fn train_agent<'py>(
     let (told, source) = (watch.told.clone(), Source::of(environment)?);
     let (run_raised, is_foreign) = (raised.clone(), is_foreign || source.is_foreign());
     let (done, ended) = sync_channel(1);
+    let alive = Alive::of(&watch.stop);
     let work = move || {
+        let _alive = alive;
         let source = Arc::new(source);
         let environments = Arc::clone(&source);
         let make: MakeEnvironment = Arc::new(move |seed| environments.make(seed, &run_raised));
@@ -136,6 +138,41 @@ fn result<'py>(
     dict.set_item("is_complete", !watch.stop.is_stopped())?;
     dict.set_item("policy", Policy::new(policy, raised)?)?;
     Ok(dict)
+}
+
+/// The runs whose threads are there.
+static RUNS: Mutex<Vec<Stop>> = Mutex::new(Vec::new());
+
+/// A run whose thread is there.
+struct Alive;
+
+impl Alive {
+    fn of(stop: &Stop) -> Alive {
+        RUNS.lock().push(stop.clone());
+        Alive
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        // Those of others are told to end already, if one of them is taken in its place.
+        RUNS.lock().pop();
+    }
+}
+
+/// How long runs may take to end when the process does.
+const LAST: Duration = Duration::from_secs(3);
+
+/// Ends the runs that are there still, before the interpreter does, which they may call.
+#[pyfunction]
+pub(crate) fn end_runs(py: Python<'_>) {
+    RUNS.lock().iter().for_each(Stop::stop);
+    let until = Instant::now() + LAST;
+    py.detach(|| {
+        while !RUNS.lock().is_empty() && Instant::now() < until {
+            std::thread::sleep(SLICE);
+        }
+    });
 }
 
 /// The thread that asked for a run, while it goes on.

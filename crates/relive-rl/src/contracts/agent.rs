@@ -37,6 +37,14 @@ pub trait Agent: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Whether all that belongs to it has told its state when the run is saved; otherwise nothing is saved, and the run ends.
+    ///
+    /// # Errors
+    /// What went wrong; nothing unless it says so.
+    fn check_saved(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// A policy for a worker.
     ///
     /// # Errors

@@ -270,6 +270,7 @@ impl Session {
     /// Puts its state into its table.
     pub(super) fn save(&mut self) -> Result<()> {
         let state = self.state();
+        self.crew.agent().check_saved()?;
         saved::put(&self.client, &self.identity, &state, &|| !self.stop.is_stopped())
     }
 

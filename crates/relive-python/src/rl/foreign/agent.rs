@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use relive_env::{ArraySpec, EnvironmentSpec};
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, Progress, UpdatePriorities};
-use relive_rl::{Agent, Policy, Purpose, Result, Seat};
+use relive_rl::{Agent, Policy, Purpose, Result, RlError, Seat};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
 
@@ -90,6 +90,10 @@ impl Agent for ForeignAgent {
 
     fn tables(&self) -> Result<Vec<TableConfig>> {
         self.experience.tables()
+    }
+
+    fn check_saved(&self) -> Result<()> {
+        self.raised.text().map_or(Ok(()), |text| Err(RlError::Foreign(text)))
     }
 
     fn policy(&self, seat: &Seat<'_>) -> Result<Box<dyn Policy>> {

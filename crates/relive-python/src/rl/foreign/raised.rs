@@ -21,6 +21,11 @@ impl Raised {
         text
     }
 
+    /// What was raised, if anything was.
+    pub(super) fn text(&self) -> Option<String> {
+        self.0.lock().as_ref().map(ToString::to_string)
+    }
+
     pub(in crate::rl) fn take(&self) -> Option<PyErr> {
         self.0.lock().take()
     }

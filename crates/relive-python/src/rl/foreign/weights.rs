@@ -21,12 +21,15 @@ pub(super) fn from_python(version: u64, parts: &Bound<'_, PyAny>) -> PyResult<We
 
 /// The newest weights as a dict of arrays, which all policies of a process share. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Shown(Arc<Mutex<Option<(Weights, Py<PyDict>)>>>);
+pub(super) struct Shown(Arc<Mutex<Option<Known>>>);
+
+/// Weights, and their arrays.
+type Known = (Weights, Py<PyDict>);
 
 impl Shown {
     /// The arrays of these weights: the same as the ones before, if the weights are.
     pub(super) fn of(&self, py: Python<'_>, weights: &Weights) -> PyResult<Py<PyDict>> {
-        let same = |(known, arrays): &(Weights, Py<PyDict>)| {
+        let same = |(known, arrays): &Known| {
             std::ptr::eq(known.parts(), weights.parts()).then(|| arrays.clone_ref(py))
         };
         if let Some(arrays) = self.0.lock().as_ref().and_then(same) {
