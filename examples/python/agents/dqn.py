@@ -66,7 +66,7 @@ class DQN:
     """The agent: its settings, and how its parts are made."""
 
     experience: rl.Transitions = rl.Transitions(
-        batch_size=128, samples_per_insert=64, min_size=1000, max_size=50_000, n_step=3, discount=0.98
+        batch_size=128, samples_per_insert=64, min_size=1000, max_size=50_000, n_step=3, discount=0.99
     )
     epsilon: float = 0.05
     learning_rate: float = 1e-3
