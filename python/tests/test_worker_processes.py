@@ -86,7 +86,7 @@ def test_agents_in_rust_act_in_environments_of_python_in_processes() -> None:
 def test_what_a_worker_raises_is_raised_with_its_traceback() -> None:
     with pytest.raises(LookupError, match="this policy cannot act") as caught:
         rl.run(FailingAgent(rl.Rollouts(steps=10, environments=2)), "catch/0", steps=300, on="processes", actors=2)
-    assert "FailingPolicy" in (text := "".join(traceback.format_exception(caught.value))) or "in act" in text
+    assert "in act" in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_worker_that_is_killed_is_started_anew(tmp_path: Any, monkeypatch: Any, capfd: Any) -> None:

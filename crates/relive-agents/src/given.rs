@@ -1,4 +1,4 @@
-//! Settings as they were given: what cannot be read is told by its name, with what was given and what it may be.
+//! Settings as they were given. The error of one that cannot be read has its name, what was given, and what it may be.
 
 use std::fmt;
 

@@ -2,7 +2,7 @@
 
     python decision_transformer.py catch/0 --steps 500      # from episodes of a policy that acts at random
 
-It is told the return of the whole episode at each step, not what is still to come of it, since a policy does not see rewards. A
+At each step it gets the return of the whole episode and not what is still to come of it, since a policy does not see rewards. A
 sequence has to be long enough for a whole episode.
 """
 

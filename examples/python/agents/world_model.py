@@ -114,7 +114,7 @@ class Learner(rlt.Learner):
             costs.append(self.balanced(expected, found))
         state = torch.stack(states, 1)
         cost = torch.stack(costs, 1) + (module.decoder(state) - observations).square().sum(-1)
-        # What a step has led to is told by the state after it.
+        # The state after a step says what the step has led to.
         rewards, goes_on = module.reward(state[:, 1:]).squeeze(-1), module.goes_on(state[:, 1:]).squeeze(-1)
         cost[:, 1:] += (rewards - data["reward"][:, :-1]).square()
         cost[:, 1:] += F.binary_cross_entropy_with_logits(goes_on, data["discount"][:, :-1], reduction="none")

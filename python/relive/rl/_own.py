@@ -14,10 +14,10 @@ from relive._structures import Structure, packed
 from relive.batches import Batch
 from relive.replay_sample import SampleInfo
 from relive.rl import _state
+from relive.rl._weights import as_array, called, flattened, nested
 from relive.rl.contracts import Learnt, Seat
 from relive.rl.experience import Rollouts, Sequences, Transitions, for_extension
 from relive.rl.rollout import Rollout
-from relive.rl._weights import as_array, called, flattened, nested
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
 
@@ -110,7 +110,6 @@ class LearnerBridge:
         self._learner, self._discount = learner, discount
         _, self._fill_observations = nest.filler(spec.observations)
         _, self._fill_actions = nest.filler(spec.actions)
-        self._extras: list[str] | None = None
         self._names: Any = None
         self._structure: Structure | None = None
 

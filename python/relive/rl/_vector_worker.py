@@ -16,7 +16,7 @@ STEP, RESET, CLOSE = range(3)
 def work(
     factories: Any, first: int, memory: tuple[Any, int, str], number: int, parts: tuple[Connection, Semaphore, Semaphore]
 ) -> None:
-    """Does what it is told until it is to close."""
+    """Steps and resets on command, until the command to close."""
     # Ctrl-C is for the process that steps.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()

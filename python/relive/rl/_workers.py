@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import signal
 import sys
-import threading
 import time
 from multiprocessing.connection import Connection
 from typing import Any
 
 from relive import _native
-from relive._remote import raised, told
+from relive._remote import end_with_parent, raised, told
 from relive.rl import _bridge
 from relive.rl._own import AgentBridge
 
@@ -86,7 +84,7 @@ class Supervisor:
 
 
 class _Worker:
-    """The process of a worker, which ends when its pipe does: also if this process is killed."""
+    """The process of a worker, which ends with this process: also if this is killed."""
 
     def __init__(self, work: tuple[Any, Any], address: str, number: int) -> None:
         self.address, self.number = address, number
@@ -122,18 +120,10 @@ def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connect
     """What the process of a worker does."""
     # Ctrl-C is for the process that learns, which ends the workers when the run is saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+    end_with_parent()
     try:
         native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent)
         _native.work_for_run(native, _bridge.source_of(environment, shares=False), address, number)
     except Exception as error:
         pipe.send(told(error))
         sys.exit(1)
-
-
-def _end_with(pipe: Connection) -> None:
-    """Ends the process when nobody holds the other end of its pipe any more."""
-    try:
-        pipe.recv()
-    except (EOFError, OSError):
-        os._exit(0)

@@ -2,7 +2,6 @@
 //!
 //! [`Stream`] is a flow, and [`Shards`] are flows side by side. Their operators are functions of Python, which [`Operator`] calls.
 
-mod item;
 mod operator;
 mod raise;
 mod shards;

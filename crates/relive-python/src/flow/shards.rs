@@ -8,10 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
 
-use super::item::Item;
 use super::operator::Operator;
 use super::raise::Failed;
-use super::source;
+use super::source::{self, Item};
 use super::stream::Stream;
 
 /// Shards, until they are gathered.

@@ -1,4 +1,4 @@
-//! Iterators of Python as streams.
+//! Objects of Python, and iterators of them as streams.
 
 use std::task::Poll;
 
@@ -6,8 +6,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 use relive_flow::{Flow, Polled, Pull, Tagged, Turn};
 
-use super::item::Item;
 use super::raise::Failed;
+
+/// An object on its way through a graph.
+pub(super) struct Item(pub(super) Py<PyAny>);
+
+impl Clone for Item {
+    fn clone(&self) -> Item {
+        Python::attach(|py| Item(self.0.clone_ref(py)))
+    }
+}
 
 /// The items of an iterable.
 struct Items {

@@ -9,10 +9,9 @@ use pyo3::exceptions::{PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use relive_flow::{ErrorKind, Flow, FlowError, Monitor, Order, Ratio, Stepped, Weight};
 
-use super::item::Item;
 use super::operator::Operator;
 use super::raise::{Failed, raise};
-use super::source;
+use super::source::{self, Item};
 
 /// How often signals are looked at while an item is waited for.
 const SLICE: Duration = Duration::from_millis(50);

@@ -1,7 +1,9 @@
 //! Runs of an agent, beside the interpreter.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -140,23 +142,24 @@ fn result<'py>(
     Ok(dict)
 }
 
-/// The runs whose threads are there.
-static RUNS: Mutex<Vec<Stop>> = Mutex::new(Vec::new());
+/// The runs whose threads are there, by their numbers.
+static RUNS: Mutex<BTreeMap<u64, Stop>> = Mutex::new(BTreeMap::new());
 
 /// A run whose thread is there.
-struct Alive;
+struct Alive(u64);
 
 impl Alive {
     fn of(stop: &Stop) -> Alive {
-        RUNS.lock().push(stop.clone());
-        Alive
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        RUNS.lock().insert(number, stop.clone());
+        Alive(number)
     }
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        // Those of others are told to end already, if one of them is taken in its place.
-        RUNS.lock().pop();
+        RUNS.lock().remove(&self.0);
     }
 }
 
@@ -166,7 +169,7 @@ const LAST: Duration = Duration::from_secs(3);
 /// Ends the runs that are there still, before the interpreter does, which they may call.
 #[pyfunction]
 pub(crate) fn end_runs(py: Python<'_>) {
-    RUNS.lock().iter().for_each(Stop::stop);
+    RUNS.lock().values().for_each(Stop::stop);
     let until = Instant::now() + LAST;
     py.detach(|| {
         while !RUNS.lock().is_empty() && Instant::now() < until {

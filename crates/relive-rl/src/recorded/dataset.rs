@@ -17,7 +17,7 @@ struct Arrays {
     npz: Npz,
     rows: usize,
     observations: Vec<Leaf>,
-    /// What was seen after each, if it is told.
+    /// What was seen after each, if the data set has it.
     next_observations: Option<Vec<Leaf>>,
     actions: Vec<Leaf>,
     rewards: Array,

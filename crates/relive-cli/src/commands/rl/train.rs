@@ -64,7 +64,7 @@ pub(crate) struct Options {
     http: Option<SocketAddr>,
 }
 
-/// Steps of a run, unless it is told.
+/// Steps of a run unless `--steps` says otherwise.
 const STEPS: u64 = 10_000;
 
 /// When a run ends.

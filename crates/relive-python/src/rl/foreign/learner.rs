@@ -8,7 +8,7 @@ use relive_rl::{Learner, Learnt, Result, Rollout, Saveable, Weights};
 
 use super::metrics;
 use super::rollout::Rollouts;
-use super::{Raised, state, weights};
+use super::{Raised, weights};
 use crate::array;
 use crate::batch::Presenter;
 
@@ -96,13 +96,13 @@ const VERSION: usize = size_of::<u64>();
 impl<S> Saveable for ForeignLearner<S> {
     fn save(&mut self) -> Vec<u8> {
         let mut saved = self.version.to_le_bytes().to_vec();
-        saved.extend(state::save(&self.bridge, &self.raised));
+        saved.extend(self.raised.save(&self.bridge));
         saved
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let (version, own) = bytes.split_first_chunk::<VERSION>().unwrap_or((&[0; VERSION], bytes));
         self.version = u64::from_le_bytes(*version);
-        state::restore(&self.bridge, &self.raised, own)
+        self.raised.restore(&self.bridge, own)
     }
 }

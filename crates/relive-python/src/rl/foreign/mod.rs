@@ -11,7 +11,6 @@ mod metrics;
 mod policy;
 mod raised;
 mod rollout;
-mod state;
 mod weights;
 
 pub(super) use agent::ForeignAgent;

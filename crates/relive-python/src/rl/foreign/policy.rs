@@ -6,8 +6,8 @@ use relive_env::{ArraySpec, EnvironmentSpec};
 use relive_rl::{ActStep, Policy, Result, Saveable, Weights};
 use relive_tensor::Nest;
 
+use super::Raised;
 use super::weights::Shown;
-use super::{Raised, state};
 use crate::array;
 use crate::nest;
 use crate::rl::leaves::Leaves;
@@ -75,10 +75,10 @@ impl Policy for ForeignPolicy {
 
 impl Saveable for ForeignPolicy {
     fn save(&mut self) -> Vec<u8> {
-        state::save(&self.bridge, &self.raised)
+        self.raised.save(&self.bridge)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        state::restore(&self.bridge, &self.raised, bytes)
+        self.raised.restore(&self.bridge, bytes)
     }
 }

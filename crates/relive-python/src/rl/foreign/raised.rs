@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use relive_rl::RlError;
 
 /// The first exception that Python code raised while Rust called it. Clones share it.
@@ -36,5 +38,18 @@ impl Raised {
         code: impl FnOnce(Python<'_>) -> PyResult<T>,
     ) -> relive_rl::Result<T> {
         Python::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
+    }
+
+    /// What a bridge of a policy or a learner is resumed with. What goes wrong is kept, and keeps the run from being saved.
+    pub(super) fn save(&self, bridge: &Py<PyAny>) -> Vec<u8> {
+        let saved = self.call(|py| bridge.bind(py).call_method0(intern!(py, "save"))?.extract::<Vec<u8>>());
+        saved.unwrap_or_default()
+    }
+
+    /// Has such a bridge go on from there.
+    pub(super) fn restore(&self, bridge: &Py<PyAny>, state: &[u8]) -> relive_rl::Result<()> {
+        self.call(|py| {
+            bridge.bind(py).call_method1(intern!(py, "restore"), (PyBytes::new(py, state),)).map(drop)
+        })
     }
 }
