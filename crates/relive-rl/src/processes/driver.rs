@@ -291,7 +291,8 @@ impl Driver {
     /// Orders a round of all workers that have not made it.
     fn order<T>(&self, round: &Round<T>) -> Result<()> {
         let mut missing = round.made.iter().enumerate().filter(|(_, made)| made.is_none());
-        missing.try_for_each(|(worker, _)| orders::give(&self.client, worker, round.order))
+        let goes_on = || self.goes_on();
+        missing.try_for_each(|(worker, _)| orders::give(&self.client, worker, round.order, &goes_on))
     }
 }
 

@@ -6,6 +6,7 @@ use relive_client::blocking::{Client, Sampler};
 use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
 use relive_table::TableConfig;
 
+use crate::run::saved::{self, GoesOn};
 use crate::{Result, RlError};
 
 /// An order.
@@ -28,10 +29,11 @@ fn name(worker: usize) -> String {
     format!("orders/{worker}")
 }
 
-pub(super) fn give(client: &Client, worker: usize, order: Order) -> Result<()> {
+/// Gives an order. A worker that gets it twice makes the round twice, which the driver takes once.
+pub(super) fn give(client: &Client, worker: usize, order: Order, goes_on: GoesOn<'_>) -> Result<()> {
     let leaf = |number: u64| Nest::Leaf(Tensor::scalar(number));
     let step = Nest::dict([("round", leaf(order.round)), ("version", leaf(order.version))]);
-    Ok(client.insert(&step, &[(name(worker).as_str(), 1.0)])?)
+    saved::insert(client, &name(worker), &step, goes_on)
 }
 
 /// The orders of a worker, as they come.

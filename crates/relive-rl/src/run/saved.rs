@@ -63,7 +63,7 @@ pub(crate) fn put_into(
     insert(client, table, &step, goes_on)
 }
 
-/// Puts a step into a table of one item. A server that does not answer is given ever more time, but only while the run goes on.
+/// Puts a step into a table. A server that does not answer is given ever more time, but only while the run goes on.
 pub(crate) fn insert(client: &Client, table: &str, step: &Nest<Tensor>, goes_on: GoesOn<'_>) -> Result<()> {
     let mut patience = FIRST_PATIENCE;
     loop {
