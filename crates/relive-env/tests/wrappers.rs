@@ -6,18 +6,39 @@ mod common;
 
 use common::Played;
 use common::toy::{Toy, toy_action};
-use relive_env::bsuite::{Catch, DeepSea};
+use relive_env::bsuite::{Catch, DeepSea, Logged};
 use relive_env::classic::{CartPole, MountainCarContinuous, Pendulum};
 use relive_env::conformance::check;
 use relive_env::wrappers::{
     ActionRepeat, CanonicalSpec, ConcatObservation, DelayedReward, FrameStacking, ObservationActionReward,
     SinglePrecision, StepLimit,
 };
-use relive_env::{Action, EnvError, Environment, StepType};
+use relive_env::{Action, Buffer, EnvError, Environment, StepType};
 use relive_tensor::DType;
 
 fn seed32(seed: u64) -> u32 {
     u32::try_from(seed).unwrap()
+}
+
+#[test]
+fn a_demonstrator_shows_through_wrappers_that_leave_actions_alone() {
+    let sea = || DeepSea::new(4, 42, 1).unwrap();
+    let wrapped: [Box<dyn Environment>; 7] = [
+        Box::new(StepLimit::new(sea(), 3).unwrap()),
+        Box::new(ActionRepeat::new(sea(), 2).unwrap()),
+        Box::new(DelayedReward::new(sea(), Some(2)).unwrap()),
+        Box::new(FrameStacking::new(sea(), 2).unwrap()),
+        Box::new(ConcatObservation::new(ObservationActionReward::new(sea()).unwrap()).unwrap()),
+        Box::new(ObservationActionReward::new(sea()).unwrap()),
+        Box::new(Logged::new(sea())),
+    ];
+    for mut environment in wrapped {
+        let spec = environment.spec().clone();
+        let [mut observation, mut action] =
+            [&spec.observations, &spec.actions].map(|nest| Buffer::for_nest(nest, 1).unwrap());
+        environment.reset(observation.view_mut()).unwrap();
+        assert!(environment.demonstrate(action.view_mut()).unwrap(), "{:?}", spec.observations);
+    }
 }
 
 #[test]
@@ -137,7 +158,7 @@ fn single_precision_is_of_all_leaves() {
     assert_eq!(dtypes, [float, float, int, DType::UInt8, int, float]);
     assert_eq!((spec.rewards.dtype, spec.discounts.dtype), (float, float));
     played.reset();
-    let mut action = relive_env::Buffer::for_nest(&played.environment.spec().actions, 1).unwrap();
+    let mut action = Buffer::for_nest(&played.environment.spec().actions, 1).unwrap();
     action.leaf_mut::<i32>(0).unwrap()[0] = 2;
     action.leaf_mut::<f32>(1).unwrap().fill(0.25);
     let step = played.step(Action::Nest(action.view()));

@@ -67,7 +67,14 @@ impl Td3BcConfig {
     #[must_use]
     pub fn for_environment(name: &str) -> Td3BcConfig {
         match name {
-            "Pendulum-v1" => Td3BcConfig { discount: 0.95, ..Td3BcConfig::default() },
+            "Pendulum-v1" => Td3BcConfig {
+                batch_size: 128,
+                discount: 0.95,
+                alpha: 1.0,
+                hidden: vec![64, 64],
+                critic_hidden: vec![64, 64],
+                ..Td3BcConfig::default()
+            },
             _ => Td3BcConfig::default(),
         }
     }

@@ -38,7 +38,8 @@ pub struct CqlConfig {
     pub critic_learning_rate: f32,
     /// How far the target critics move towards the critics with each batch.
     pub tau: f32,
-    /// How much the entropy of the policy counts.
+    /// How much the entropy of the policy counts, α. With 0 the policy comes to draw one action only, whose density is so high that the critics are no longer
+    /// held down there.
     pub temperature: f32,
     /// How much it counts that sampled actions are valued higher than those of the table, c.
     pub conservatism: f32,
@@ -76,11 +77,13 @@ impl CqlConfig {
     pub fn for_environment(name: &str) -> CqlConfig {
         match name {
             "Pendulum-v1" => CqlConfig {
+                batch_size: 128,
                 discount: 0.95,
                 policy_learning_rate: 3e-4,
                 imitation_steps: 1_000,
-                conservatism: 1.0,
+                temperature: 0.3,
                 normalize_observations: true,
+                hidden: vec![64, 64],
                 ..CqlConfig::default()
             },
             _ => CqlConfig::default(),

@@ -38,7 +38,23 @@ fn a_suite_of_several_agents_ends_in_one_report() {
         let score: f64 = line.split(',').nth(3).unwrap().parse().unwrap();
         assert!((0.0..=1.0).contains(&score), "{line}");
     }
+    let page = read(&report.join("r2d2.md"));
+    assert!(page.starts_with("# `r2d2`\n\nQ-learning with a memory (Kapturowski et al. 2019)."), "{page}");
+    assert_eq!(page.matches("\n## ").count(), 20, "{page}");
+    assert!(page.contains("| catch/0 | 180 | 1 |") && page.contains("](curves-catch_0.svg)"), "{page}");
+    assert!(page.contains("`hidden = [8]`") && !page.contains("`discount ="), "only what is set: {page}");
     assert!(report.join("radar.svg").is_file() && report.join("curves-deep_sea_0.svg").is_file());
+}
+
+#[test]
+fn agents_that_need_more_of_an_environment_than_steps_are_swept() {
+    let out = folder();
+    let sweep = ["rl", "sweep", "dqfd,mcts", "--env", "deep_sea/0", "--seeds", "1", "--steps", "1200"];
+    succeeds(&[&sweep[..], &["--set", "min_replay_size=10", "--out", text(&out)]].concat());
+    // What a search tries is in no log: of 120 episodes 24 are logged, the last of them at the end.
+    let log = read(&out.join("mcts-deep_sea_0-1/bsuite_id_-_deep_sea-0.csv"));
+    let episodes: Vec<&str> = log.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
+    assert_eq!((episodes.len(), episodes.last()), (24, Some(&"120")), "{log}");
 }
 
 #[test]

@@ -56,6 +56,10 @@ impl<E: Environment> Environment for RewardNoise<E> {
         Ok(step)
     }
 
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        self.environment.demonstrate(action)
+    }
+
     fn save(&mut self) -> Option<Vec<u8>> {
         let mut inner = self.environment.save()?;
         let mut bytes = Vec::new();
@@ -92,6 +96,10 @@ impl<E: Environment> Environment for RewardScale<E> {
             step.reward *= self.reward_scale;
         }
         Ok(step)
+    }
+
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        self.environment.demonstrate(action)
     }
 
     fn save(&mut self) -> Option<Vec<u8>> {

@@ -54,6 +54,10 @@ impl<E: Environment> Environment for ActionRepeat<E> {
         Ok(all)
     }
 
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        self.environment.demonstrate(action)
+    }
+
     fn save(&mut self) -> Option<Vec<u8>> {
         self.environment.save()
     }

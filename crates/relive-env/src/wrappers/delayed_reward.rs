@@ -70,6 +70,10 @@ impl<E: Environment> Environment for DelayedReward<E> {
         Ok(step)
     }
 
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        self.environment.demonstrate(action)
+    }
+
     fn save(&mut self) -> Option<Vec<u8>> {
         save(&mut self.environment, &mut self.held)
     }

@@ -130,6 +130,10 @@ impl<E: Environment> Environment for FrameStacking<E> {
         self.show(step, observation)
     }
 
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        self.environment.demonstrate(action)
+    }
+
     fn save(&mut self) -> Option<Vec<u8>> {
         save(&mut self.environment, &mut self.stack)
     }

@@ -109,6 +109,10 @@ impl<E: Environment> Environment for ObservationActionReward<E> {
         Ok(self.show(step, observation))
     }
 
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        self.environment.demonstrate(action)
+    }
+
     fn save(&mut self) -> Option<Vec<u8>> {
         self.environment.save()
     }

@@ -49,14 +49,29 @@ impl Environment for Watched {
     }
 
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        let rows = self.environment.rows().len();
-        let step = self.environment.step(action, observation)?;
+        self.environment.step(action, observation)
+    }
+
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        self.environment.demonstrate(action)
+    }
+
+    fn save(&mut self) -> Option<Vec<u8>> {
+        self.environment.save()
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.environment.restore(state)
+    }
+}
+
+impl Drop for Watched {
+    /// Keeps the log as it is in the end: a search goes on from where the environment is, and back.
+    fn drop(&mut self) {
         if self.is_kept
-            && self.environment.rows().len() > rows
             && let Ok(mut log) = self.kept.log.lock()
         {
             *log = Some((self.id, self.environment.rows().to_vec()));
         }
-        Ok(step)
     }
 }

@@ -39,12 +39,14 @@ pub struct Logged<E> {
     environment: E,
     now: LogRow,
     rows: Vec<LogRow>,
+    /// The rows as text. A search saves and restores an environment many times for each step, and rows are few.
+    text: Vec<u8>,
 }
 
 impl<E: Environment + Totals> Logged<E> {
     /// With an empty log.
     pub fn new(environment: E) -> Self {
-        Self { environment, now: LogRow::default(), rows: Vec::new() }
+        Self { environment, now: LogRow::default(), rows: Vec::new(), text: write_csv(&[]).into_bytes() }
     }
 
     /// The log so far.
@@ -73,6 +75,7 @@ impl<E: Environment + Totals> Logged<E> {
         if is_logged_episode(self.now.episode) {
             let totals = self.environment.totals().into_iter().map(|(name, value)| (name.to_owned(), value));
             self.rows.push(LogRow { totals: totals.collect(), ..self.now.clone() });
+            self.text = write_csv(&self.rows).into_bytes();
         }
     }
 
@@ -104,21 +107,27 @@ impl<E: Environment + Totals> Environment for Logged<E> {
         Ok(step)
     }
 
+    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
+        self.environment.demonstrate(action)
+    }
+
     fn save(&mut self) -> Option<Vec<u8>> {
-        let (mut inner, mut rows) = (self.environment.save()?, write_csv(&self.rows).into_bytes());
-        let mut bytes = Vec::new();
-        Self::visit(&mut State::writer(&mut bytes), &mut inner, &mut self.now, &mut rows);
+        let (mut inner, mut bytes) = (self.environment.save()?, Vec::new());
+        Self::visit(&mut State::writer(&mut bytes), &mut inner, &mut self.now, &mut self.text);
         Some(bytes)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), EnvError> {
-        let (mut inner, mut now, mut rows) = (Vec::new(), LogRow::default(), Vec::new());
+        let (mut inner, mut now, mut text) = (Vec::new(), LogRow::default(), Vec::new());
         let mut state = State::reader(bytes);
-        Self::visit(&mut state, &mut inner, &mut now, &mut rows);
+        Self::visit(&mut state, &mut inner, &mut now, &mut text);
         state.finish()?;
-        let rows = read_csv(&String::from_utf8_lossy(&rows))?;
+        let others = if text == self.text { None } else { Some(read_csv(&String::from_utf8_lossy(&text))?) };
         self.environment.restore(&inner)?;
-        (self.now, self.rows) = (now, rows);
+        if let Some(rows) = others {
+            (self.rows, self.text) = (rows, text);
+        }
+        self.now = now;
         Ok(())
     }
 }

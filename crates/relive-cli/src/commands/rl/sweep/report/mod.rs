@@ -1,5 +1,6 @@
-//! The report of a sweep: one folder with pictures, a table of all runs, and one page that holds everything.
+//! The report of a sweep: one folder with pictures, a table of all runs, one page that holds everything, and a page for each agent.
 
+mod agent_pages;
 mod page;
 mod table;
 mod write;

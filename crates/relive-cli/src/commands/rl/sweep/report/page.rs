@@ -56,7 +56,7 @@ fn cell(cell: &Cell) -> String {
 }
 
 /// A mean, and behind it from where to where, if there are several seeds.
-fn ranged(range: Option<[f64; 3]>) -> String {
+pub(super) fn ranged(range: Option<[f64; 3]>) -> String {
     match range {
         Some([least, mean, greatest]) if least < greatest => {
             format!(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use relive_env::bsuite::BsuiteId;
 
-use super::{page, table};
+use super::{agent_pages, page, table};
 use crate::commands::rl::plot::{curves_svg, radar_svg};
 use crate::commands::rl::runs::About;
 use crate::commands::rl::sweep::plans::Plan;
@@ -39,6 +39,7 @@ pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<Option<PathBuf>> {
         (page.clone(), page::html(&all, radar.as_ref(), &curves)),
         (folder.join("scores.csv"), table::csv(&all)),
     ];
+    files.extend(agent_pages::pages(&all).into_iter().map(|(name, text)| (folder.join(name), text)));
     let pictures = radar.into_iter().chain(curves);
     files.extend(pictures.map(|picture| (folder.join(picture.name), picture.svg)));
     for (path, text) in files {
@@ -59,11 +60,15 @@ fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
 /// The curves of each environment.
 fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
     let picture = |environment: String| {
-        let name = format!("curves-{}.svg", environment.replace('/', "_"));
         let svg = curves_svg(&runs(all, |about| about.environment == environment), SMOOTH)?;
-        Ok(Picture { name, svg })
+        Ok(Picture { name: curves_name(&environment), svg })
     };
     distinct(all, |about| &about.environment).into_iter().map(picture).collect()
+}
+
+/// The file of an environment's curves.
+pub(super) fn curves_name(environment: &str) -> String {
+    format!("curves-{}.svg", environment.replace('/', "_"))
 }
 
 fn runs(all: &[Scored<'_>], belongs: impl Fn(&About) -> bool) -> Vec<(PathBuf, About)> {

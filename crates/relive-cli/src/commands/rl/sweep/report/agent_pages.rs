@@ -1,0 +1,75 @@
+//! A page of Markdown for each agent: what it is, what it came to in the runs, its curves, and its settings.
+
+use relive_agents::about;
+
+use super::page::ranged;
+use super::table::{Cell, Table};
+use super::write::{curves_name, distinct};
+use crate::commands::rl::sweep::scores::{Scored, range};
+
+/// The pages, each with the name of its file.
+pub(super) fn pages(all: &[Scored<'_>]) -> Vec<(String, String)> {
+    let agents = distinct(all, |about| &about.agent);
+    agents.into_iter().map(|agent| (format!("{agent}.md"), page(all, &agent))).collect()
+}
+
+fn page(all: &[Scored<'_>], agent: &str) -> String {
+    let runs: Vec<&Scored<'_>> = all.iter().filter(|scored| scored.plan.about.agent == agent).collect();
+    let mut text = format!("# `{agent}`\n\n");
+    if let Some(about) = about(agent) {
+        let actions = match about.actions {
+            "discrete" => "one discrete action",
+            "continuous" => "one array of numbers between bounds",
+            _ => "one discrete action, or one array of numbers",
+        };
+        text += &format!(
+            "{} ({}). It takes {actions}. Its replay: {}.\n\n",
+            about.text, about.paper, about.replay
+        );
+    }
+    text += "| Environment | Steps | Seeds | Return, last 100 episodes | Without exploring | Score |\n|---|---|---|---|---|---|\n";
+    let table = Table::of(all);
+    let Some(column) = table.agents.iter().position(|name| name == agent) else { return text };
+    for row in &table.rows {
+        let here: Vec<&Scored<'_>> =
+            runs.iter().copied().filter(|run| run.plan.about.environment == row.environment).collect();
+        if let Some(cell) = row.cells.get(column).filter(|_| !here.is_empty()) {
+            text += &line(&row.environment, &here, *cell);
+        }
+    }
+    text += "\nMeans over the seeds, with the least and the greatest behind them. Scores go from 0, a random policy's, to 1, an expert's.\n";
+    for environment in table.rows.iter().map(|row| &row.environment) {
+        if let Some(run) = runs.iter().find(|run| run.plan.about.environment == *environment) {
+            text += &section(agent, environment, run);
+        }
+    }
+    text
+}
+
+fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
+    let shown: Vec<f64> = runs.iter().filter_map(|run| run.figures.evaluator_return).collect();
+    let steps = runs.iter().map(|run| run.figures.summary.env_steps).max().unwrap_or(0);
+    format!(
+        "| {environment} | {steps} | {} | {} | {} | {} |\n",
+        runs.len(),
+        ranged(cell.episode_return),
+        ranged(range(&shown)),
+        ranged(cell.score)
+    )
+}
+
+/// The curves of an environment, the command, and the settings that are not the agent's defaults.
+fn section(agent: &str, environment: &str, run: &Scored<'_>) -> String {
+    let steps = run.plan.recipe.steps;
+    let defaults = relive_agents::from_json(agent, "{}").map(|agent| agent.settings()).unwrap_or_default();
+    let others = run.plan.recipe.settings.iter().filter(|setting| !defaults.contains(setting));
+    let others: Vec<String> = others.map(|(name, value)| format!("`{name} = {value}`")).collect();
+    let settings = match others.is_empty() {
+        true => "The settings are the defaults.".to_owned(),
+        false => format!("Settings that are not the defaults: {}.", others.join(", ")),
+    };
+    format!(
+        "\n## {environment}\n\n![Learning curves in {environment}]({})\n\n    relive rl train {agent} --env {environment} --steps {steps}\n\n{settings}\n",
+        curves_name(environment)
+    )
+}
