@@ -29,7 +29,7 @@ def agent_settings(agent: str, config: str) -> str: ...
 def reference_scores(name: str) -> tuple[float, float] | None: ...
 def train_agent(
     agent: tuple[str, str] | Any,
-    environment: str | Callable[[int], Any],
+    environment: str | Any,
     *,
     name: str,
     steps: int,
@@ -46,7 +46,7 @@ def train_agent(
 ) -> dict[str, Any]: ...
 def end_runs() -> None: ...
 def work_for_run(
-    agent: tuple[str, str] | Any, environment: str | Callable[[int], Any], address: str, number: int
+    agent: tuple[str, str] | Any, environment: str | Any, address: str, number: int
 ) -> tuple[int, int]: ...
 @final
 class FlowStream:

@@ -124,8 +124,8 @@ def test_saved_runs_belong_to_what_they_are_of(tmp_path: pathlib.Path) -> None:
         rl.DQN(SMALL, n_step=1).train("catch/0", steps=300, checkpoint_dir=tmp_path)
     result = rl.DQN(SMALL).train("catch/0", steps=300, checkpoint_dir=tmp_path)
     assert "EpisodeLog(11 episodes)" in repr(result)
-    with pytest.raises(ValueError, match="can save its state"):
-        rl.DQN(SMALL).train(Line(), steps=10, checkpoint_dir=tmp_path / "other")
+    with pytest.raises(ValueError, match="an environment that can save its state"):
+        rl.MCTS(num_simulations=2).train(Line(), steps=10, checkpoint_dir=tmp_path / "other")
     with pytest.raises(ValueError, match="is s3://bucket/run, but it must be the path of a folder"):
         rl.DQN(SMALL).train("catch/0", steps=10, checkpoint_dir="s3://bucket/run")
 

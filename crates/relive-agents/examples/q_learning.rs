@@ -179,7 +179,7 @@ impl Agent for QLearning {
 
 fn main() -> Result<()> {
     let agent: Arc<dyn Agent> = Arc::new(QLearning { step_size: 0.2 });
-    let make: MakeEnvironment = Arc::new(|seed| Ok(relive_env::make("catch/0", seed)?));
+    let make = MakeEnvironment::new(|seed| Ok(relive_env::make("catch/0", seed)?));
     for actors in [0, 2] {
         let options = RunOptions { env_steps: 9_000, seed: 1, actors, ..RunOptions::default() };
         let summary = train(&agent, &options, &make, &mut |_| {})?.summary;

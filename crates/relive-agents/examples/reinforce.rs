@@ -189,7 +189,7 @@ impl Agent for Reinforce {
 
 fn trained(env_steps: u64, actors: usize) -> Result<f64> {
     let agent: Arc<dyn Agent> = Arc::new(Reinforce { learning_rate: 1e-2, discount: 0.99 });
-    let make: MakeEnvironment = Arc::new(|seed| Ok(relive_env::make("CartPole-v1", seed)?));
+    let make = MakeEnvironment::new(|seed| Ok(relive_env::make("CartPole-v1", seed)?));
     let environment = "CartPole-v1".to_owned();
     let options = RunOptions { environment, env_steps, seed: 1, actors, ..RunOptions::default() };
     Ok(train(&agent, &options, &make, &mut |_| {})?.summary.mean_return_last_100)

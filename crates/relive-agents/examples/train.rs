@@ -1,8 +1,6 @@
 //! An agent in an environment of your choice, with settings of your choice:
 //! `cargo run --release -p relive-agents --example train -- dqn catch/0 9000 1 0 batch_size=64`.
 
-use std::sync::Arc;
-
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, train};
 
@@ -22,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let agent = relive_agents::from_json(&agent, &serde_json::Value::Object(settings).to_string())?;
     let name = environment.clone();
-    let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
+    let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
     let options = RunOptions { environment, env_steps, seed, actors, ..RunOptions::default() };
     let mut recent = Vec::new();
     let trained = train(&agent, &options, &make, &mut |report| {

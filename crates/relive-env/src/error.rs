@@ -25,6 +25,27 @@ pub enum EnvError {
     Failed(String),
 }
 
+impl EnvError {
+    /// Says which environment refused.
+    #[cold]
+    pub(crate) fn in_row(self, row: usize) -> EnvError {
+        let placed = |mismatch: Box<Mismatch>| {
+            let path = if mismatch.path.is_empty() {
+                format!("row {row}")
+            } else {
+                format!("row {row}/{}", mismatch.path)
+            };
+            Box::new(Mismatch { path, ..*mismatch })
+        };
+        match self {
+            EnvError::Action(mismatch) => EnvError::Action(placed(mismatch)),
+            EnvError::Observation(mismatch) => EnvError::Observation(placed(mismatch)),
+            EnvError::Failed(text) => EnvError::Failed(format!("row {row}: {text}")),
+            other => other,
+        }
+    }
+}
+
 /// What was expected where, and what there was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {

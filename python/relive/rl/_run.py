@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from relive import _native
-from relive.rl import _bridge
 from relive.rl._own import AgentBridge
 from relive.rl._progress import Line
 from relive.rl._settings import count
+from relive.rl._sources import expect_enough, name_of, source_of
 from relive.rl._training import Progress, TrainingResult
 from relive.rl.datasets import path_of
 from relive.rl.loggers import Logger
@@ -62,14 +62,18 @@ def run(
 ) -> TrainingResult:
     """Has an agent learn by acting in an environment.
 
-    A named environment runs in Rust, beside the interpreter. One of Gymnasium, or with dm_env's interface, is called from a
-    thread of the run; Ctrl-C then ends the run at its next step. A second Ctrl-C does not wait for that.
+    A named environment runs in Rust, beside the interpreter. One in Python is called from a thread of the run, once for a step of all its rows;
+    Ctrl-C then ends the run at its next step. A second Ctrl-C does not wait for that.
+
+    An agent acts in as many environments as it says, which are shared out among its workers. A vector of Gymnasium (``gymnasium.vector``, or
+    :class:`relive.rl.vector.ProcessVectorEnv`) is as many as it has rows, a parallel environment of PettingZoo as many as it has agents.
 
     Args:
       agent: one in Rust, such as ``rl.DQN()``, or one of your own: see ``relive.rl.contracts.Agent``.
-      env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; or a function from
-        a seed to one of these. A single environment is not closed, and serves a run of one environment without evaluations:
-        for the others there is the function.
+      env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; a vector of Gymnasium's environments; a parallel
+        environment of PettingZoo, whose agents have the same spaces and share the policy; a function from a seed to one of these; or a list of functions
+        without arguments, each of which makes one, as ``gymnasium.vector`` has it. What is given ready-made is not closed, and serves one worker without
+        evaluations: for the others there are functions.
       steps: steps in the environment, of all actors together. The run ends with the rollout that reaches the number. Not with ``data``.
       on: ``"serial"``: one thread acts and learns in turn, and the same seed gives the same run. ``"threads"``: ``actors`` threads act beside the
         one that learns. ``"processes"``: so many processes do, which begin as those of :mod:`multiprocessing` do: agent and environment are pickled,
@@ -84,7 +88,8 @@ def run(
       evaluate_every: steps from one evaluation without exploration to the next.
       evaluation_episodes: episodes of an evaluation.
       checkpoint_dir: the folder where the run is saved on its way, no bucket; it goes on from what is there, if that is of the same
-        environment, seed and settings. Without actors of their own, native environments only.
+        environment, seed and settings. Environments in Python, and those of threads and processes, begin anew then and after each checkpoint of a run in one
+        thread; all else goes on as it was.
       checkpoint_every: steps from one checkpoint to the next.
       loggers: each gets every episode and, now and then, what the learner tells: see ``relive.rl.loggers``.
       progress: a function that gets the newest episode, up to twenty times per second; ``True`` for a line on stderr,
@@ -107,8 +112,8 @@ def run(
     if evaluate_every is not None:
         evaluate_every = count("evaluate_every", evaluate_every, 1)
     native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None)
-    shares = environments == 1 and evaluate_every is None and on != "processes"
-    source = _bridge.source_of(env, shares=shares)
+    source = source_of(env)
+    expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on != "processes")
     supervisor = _supervisor(agent, env, actors) if on == "processes" else None
     line, loggers = Line.of(progress, steps), list(loggers)
     try:
@@ -116,7 +121,7 @@ def run(
             result = _native.train_agent(
                 native,
                 source,
-                name=_bridge.name_of(env),
+                name=name_of(env),
                 steps=steps,
                 seed=seed,
                 actors=actors,

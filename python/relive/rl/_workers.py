@@ -12,8 +12,8 @@ from typing import Any
 
 from relive import _native
 from relive._remote import end_with_parent, raised, told
-from relive.rl import _bridge
 from relive.rl._own import AgentBridge
+from relive.rl._sources import source_of
 
 # A worker that ends more often than this within a minute will not go well the next time, either.
 _MOST_ENDS, _WITHIN_SECONDS = 5, 60.0
@@ -123,7 +123,7 @@ def _work(agent: Any, environment: Any, address: str, number: int, pipe: Connect
     end_with_parent()
     try:
         native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent)
-        _native.work_for_run(native, _bridge.source_of(environment, shares=False), address, number)
+        _native.work_for_run(native, source_of(environment), address, number)
     except Exception as error:
         pipe.send(told(error))
         sys.exit(1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relive import _native
-from relive.rl import _bridge
+from relive.rl._sources import Source
 
 
 class ContractError(AssertionError):
@@ -38,8 +38,7 @@ def check_environment(make: Callable[[int], Any]) -> None:
     """
     if isinstance(make, str) or not callable(make) or hasattr(make, "step"):
         raise TypeError(f"make must be a function from a seed to a new environment, not {make!r}")
-    source = _bridge.source_of(make, shares=False)
-    assert not isinstance(source, str)
-    broken = _native.check_environment(source)
+    source = Source(make)
+    broken = _native.check_environment(lambda seed: source.rows(0, [seed], 0, True))
     if broken is not None:
         raise ContractError(*broken)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.rl import _bridge
 from relive.rl._settings import count
+from relive.rl._sources import with_dm_env_interface
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ def evaluate(
     """
     episodes, seed = count("episodes", episodes, 1), count("seed", seed)
     scores = _scores(reference_scores, environment)
-    made = _bridge.with_dm_env_interface(environment, seed)
+    made = with_dm_env_interface(environment, seed)
     begin = getattr(policy, "reset", lambda: None)
     returns, lengths = [], []
     for _ in range(episodes):

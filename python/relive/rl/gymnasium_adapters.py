@@ -19,7 +19,7 @@ class GymEnvironment:
     ``environment`` is the original, whose other methods are there as before; ``info`` is what the last step told besides.
 
     Args:
-      environment: the environment; vectors of environments are not supported.
+      environment: the environment, no vector of them.
       seed: for its first reset, if it is to have one.
 
     Raises:
@@ -28,11 +28,11 @@ class GymEnvironment:
 
     def __init__(self, environment: gymnasium.Env[Any, Any], *, seed: int | None = None) -> None:
         if hasattr(environment, "num_envs"):
-            raise TypeError("a vector of environments is not supported; give one environment, or a function that makes them")
+            raise TypeError("a vector of environments is no single one; relive.rl.run takes it as it is")
         self.environment = environment
         self._observations = normalised(environment.observation_space, "observation")
         self._actions = normalised(environment.action_space, "action")
-        self._first_actions = _first_actions(environment.action_space)
+        self._first_actions = first_actions(environment.action_space)
         self._seed = seed
         self._over = True
         self.info: dict[str, Any] = {}
@@ -82,12 +82,12 @@ class GymEnvironment:
         return nest.map_structure(lambda value, first: value + first if first else value, action, self._first_actions)
 
 
-def _first_actions(space: Any) -> Any:
+def first_actions(space: Any) -> Any:
     """For each leaf of a space of actions the number that its choices begin with."""
     if isinstance(getattr(space, "spaces", None), (dict, tuple)):
         if isinstance(space.spaces, dict):
-            return {key: _first_actions(part) for key, part in space.spaces.items()}
-        return tuple(_first_actions(part) for part in space.spaces)
+            return {key: first_actions(part) for key, part in space.spaces.items()}
+        return tuple(first_actions(part) for part in space.spaces)
     return int(getattr(space, "start", 0)) if type(space).__name__ == "Discrete" else 0
 
 

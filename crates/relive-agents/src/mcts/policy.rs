@@ -70,7 +70,7 @@ impl Policy for MctsPolicy {
         for (row, (observation, stream)) in observations.zip(streams.each()).enumerate() {
             let mut thought = Thought { network, params, scratch };
             let at = (observation, &mut *stream);
-            let is_found = match (&*dynamics, step.environments.get_mut(row)) {
+            let is_found = match (&*dynamics, step.environments.as_mut().and_then(|all| all.one(row))) {
                 (Some(dynamics), _) => {
                     memory.observation.clear();
                     memory.observation.extend_from_slice(observation);

@@ -13,7 +13,7 @@ use relive_rl::{Agent, Result};
 /// Trains in the environment of a name, and gives all reports beside what the run has come to.
 pub(crate) fn run(agent: &Arc<dyn Agent>, options: &RunOptions) -> Result<(Trained, Vec<Report>)> {
     let name = options.environment.clone();
-    let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
+    let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
     run_in(agent, options, &make)
 }
 

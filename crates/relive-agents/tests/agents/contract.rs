@@ -150,7 +150,7 @@ fn told(actors: usize, faulty: fn() -> Faulty) -> Vec<String> {
     let outcome = |agent: Arc<dyn Agent>| {
         let options = RunOptions { actors, ..options("faulty", STEPS, 1) };
         let taken = Arc::clone(&agent);
-        let make: MakeEnvironment = Arc::new(move |_| Ok(Box::new(faulty().for_agent(taken.as_ref()))));
+        let make = MakeEnvironment::new(move |_| Ok(Box::new(faulty().for_agent(taken.as_ref()))));
         run_in(&agent, &options, &make).unwrap_err().to_string()
     };
     all().into_iter().map(|(agent, _)| outcome(agent)).collect()
@@ -179,8 +179,9 @@ fn environments_that_no_agent_can_act_in_are_refused() {
         EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions)
     };
     for (agent, _) in all() {
-        let make: MakeEnvironment =
-            Arc::new(move |_| Ok(Box::new(Faulty { spec: spec(), ..Faulty::new(0.0, 0.0, false) })));
+        let make = MakeEnvironment::new(move |_| {
+            Ok(Box::new(Faulty { spec: spec(), ..Faulty::new(0.0, 0.0, false) }))
+        });
         let error = run_in(&agent, &options("odd", STEPS, 1), &make).unwrap_err();
         assert!(
             matches!(&error, RlError::Unsuited { got, .. } if got.contains("a number in 0..2")),
@@ -238,7 +239,7 @@ fn saves_of_what_cannot_be_saved_are_refused() {
         let checkpoints = Some(Checkpoints { folder: folder.path().to_owned(), every: 10 });
         let saved = RunOptions { checkpoints, ..options("faulty", STEPS, 1) };
         let taken = Arc::clone(&agent);
-        let make: MakeEnvironment = Arc::new(move |_| {
+        let make = MakeEnvironment::new(move |_| {
             Ok(Box::new(Faulty::new(0.0, 1.0, false).forgetful().for_agent(taken.as_ref())))
         });
         let error = run_in(&agent, &saved, &make).unwrap_err().to_string();

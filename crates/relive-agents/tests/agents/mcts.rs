@@ -78,7 +78,7 @@ fn several_steps_and_noise_are_learned_from_by_several_actors() {
 
 #[test]
 fn an_environment_that_cannot_be_restored_is_refused_before_the_run_begins() {
-    let make: MakeEnvironment = Arc::new(|_| {
+    let make = MakeEnvironment::new(|_| {
         let agent = small_mcts();
         Ok(Box::new(Faulty::new(0.0, 1.0, true).forgetful().for_agent(&agent)))
     });

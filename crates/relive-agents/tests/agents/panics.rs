@@ -63,7 +63,7 @@ fn an_environment_that_panics_ends_the_run() {
     for (agent, environments) in all() {
         let name = environments[0];
         for actors in [0, 2] {
-            let make: MakeEnvironment = Arc::new(move |seed| {
+            let make = MakeEnvironment::new(move |seed| {
                 let environment = relive_env::make(name, seed)?;
                 Ok(Box::new(Fragile { environment, steps: 0 }))
             });
@@ -145,7 +145,7 @@ fn a_listener_that_panics_ends_the_run() {
     for (agent, environments) in all() {
         let name = environments[0];
         let listening = move || {
-            let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(name, seed)?));
+            let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(name, seed)?));
             train(&agent, &endless(name, 2), &make, &mut |_| panic!("a test's listener"))
         };
         let ended = in_time(move || catch_unwind(AssertUnwindSafe(listening)).map(drop));

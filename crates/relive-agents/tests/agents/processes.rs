@@ -18,7 +18,7 @@ use crate::contract::Faulty;
 
 fn named(name: &str) -> Result<MakeEnvironment> {
     let name = name.to_owned();
-    Ok(Arc::new(move |seed| Ok(relive_env::make(&name, seed)?)))
+    Ok(MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?)))
 }
 
 fn worker(client: &Client, number: u32) -> Result<Worked> {
@@ -185,11 +185,12 @@ fn faults_of_a_worker_are_told_by_the_run_and_end_it() {
     for (agent, _) in all() {
         let taken = Arc::clone(&agent);
         let (_engine, client) = server();
-        let faulty: MakeEnvironment =
-            Arc::new(move |_| Ok(Box::new(Faulty::new(f32::NAN, 1.0, false).for_agent(taken.as_ref()))));
+        let faulty = MakeEnvironment::new(move |_| {
+            Ok(Box::new(Faulty::new(f32::NAN, 1.0, false).for_agent(taken.as_ref())))
+        });
         let processes = Some(Processes { server: Some(client.clone()) });
         let options = RunOptions { actors: 1, processes, ..options("faulty", 400, 1) };
-        let make = |_: &str| Ok(Arc::clone(&faulty));
+        let make = |_: &str| Ok(faulty.clone());
         scope(|threads| {
             let acting = threads.spawn(|| {
                 let worker = Worker { client: &client, number: 0, is_supervised: false, stop: &Stop::new() };

@@ -227,8 +227,9 @@ fn to_act_is_refused_by_those_that_do_not() {
 #[test]
 fn environments_that_they_cannot_act_in_are_refused_with_what_they_take() {
     for agent in all().iter().filter(|agent| agent.name() != "bc") {
-        let make: MakeEnvironment =
-            Arc::new(|_| Ok(Box::new(Faulty::new(0.0, 1.0, false).for_agent(&crate::common::small_dqn()))));
+        let make = MakeEnvironment::new(|_| {
+            Ok(Box::new(Faulty::new(0.0, 1.0, false).for_agent(&crate::common::small_dqn())))
+        });
         let error = run_in(agent, &offline("odd", 10, None), &make).map(drop).unwrap_err();
         assert!(matches!(error, RlError::Unsuited { .. }), "{error}");
         assert!(error.to_string().contains("one array of float32 between bounds"), "{error}");

@@ -178,18 +178,40 @@ impl Buffer {
     /// # Errors
     /// [`EnvError::Observation`] with the path of the first leaf that is not.
     pub fn check_row(&self, row: usize, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
-        let view = self.row(row);
+        let leaves = nest.flatten_with_paths().into_iter().enumerate();
+        leaves
+            .map(|(index, (path, spec))| (index, path.to_string(), spec))
+            .try_for_each(|(index, path, spec)| self.check_leaf_of(row, index, (&path, spec)))
+    }
+
+    /// Whether every value of every row is what its spec allows.
+    ///
+    /// # Errors
+    /// [`EnvError::Observation`] with row and path of the first leaf that is not.
+    pub fn check_rows(&self, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
         for (index, (path, spec)) in nest.flatten_with_paths().into_iter().enumerate() {
-            let bytes = view.leaf_bytes(index).unwrap_or_default();
-            let expected = spec.num_elements()? * spec.dtype.size_bytes().unwrap_or(0);
-            if self.places.get(index).is_none_or(|place| place.dtype != spec.dtype) || bytes.len() != expected
-            {
-                let actual = format_args!("{} bytes", bytes.len());
-                return Err(EnvError::Observation(Mismatch::boxed(&path, spec, actual)));
-            }
-            check_leaf(&path.to_string(), spec, bytes).map_err(EnvError::Observation)?;
+            let path = path.to_string();
+            (0..self.rows).try_for_each(|row| {
+                self.check_leaf_of(row, index, (&path, spec)).map_err(|error| error.in_row(row))
+            })?;
         }
         Ok(())
+    }
+
+    fn check_leaf_of(
+        &self,
+        row: usize,
+        index: usize,
+        (path, spec): (&str, &ArraySpec),
+    ) -> Result<(), EnvError> {
+        let view = self.row(row);
+        let bytes = view.leaf_bytes(index).unwrap_or_default();
+        let expected = spec.num_elements()? * spec.dtype.size_bytes().unwrap_or(0);
+        if self.places.get(index).is_none_or(|place| place.dtype != spec.dtype) || bytes.len() != expected {
+            let actual = format_args!("{} bytes", bytes.len());
+            return Err(EnvError::Observation(Mismatch::boxed(path, spec, actual)));
+        }
+        check_leaf(path, spec, bytes).map_err(EnvError::Observation)
     }
 
     pub(super) fn places(&self) -> &[Place] {

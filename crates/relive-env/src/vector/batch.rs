@@ -1,6 +1,9 @@
 //! What one does with many environments.
 
+use std::fmt;
+
 use crate::buffer::Buffer;
+use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};
 use crate::limits::MAX_ENVIRONMENTS;
 use crate::spec::EnvironmentSpec;
@@ -10,7 +13,7 @@ use crate::timestep::TimeStep;
 ///
 /// Each keeps the rules of [`Environment`](crate::Environment) on its own: whoever has ended begins anew with the next step, in which its action
 /// is not looked at, and answers FIRST. So no last observation is lost, and nobody waits for anybody.
-pub trait BatchEnvironment {
+pub trait BatchEnvironment: Send {
     /// How many there are.
     fn len(&self) -> usize;
 
@@ -40,6 +43,40 @@ pub trait BatchEnvironment {
         answers: &mut [TimeStep],
     ) -> Result<(), EnvError>;
 
+    /// The environment of a row, to look ahead in: whoever steps in it restores it to where it was. None where they are had together only.
+    fn one(&mut self, _row: usize) -> Option<&mut dyn Environment> {
+        None
+    }
+
+    /// The states of all, as [`Environment::save`] tells them; `None` if one of them cannot tell.
+    fn save(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Goes on where as many environments were when they were saved.
+    ///
+    /// # Errors
+    /// [`EnvError::State`] if the bytes are not of these, or they save nothing; some of the environments may then be restored.
+    fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        let actual = format_args!("{} bytes", state.len());
+        Err(EnvError::State(Mismatch::boxed("", "environments that can be restored", actual)))
+    }
+
+    /// Whether these are as many rows as there are environments.
+    ///
+    /// # Errors
+    /// [`EnvError::Observation`] with the number that is another.
+    fn expect_rows(&self, rows: &[usize]) -> Result<(), EnvError> {
+        let count = self.len();
+        match rows.iter().find(|rows| **rows != count) {
+            None => Ok(()),
+            Some(rows) => {
+                let expected = format_args!("{count} rows, one per environment");
+                Err(EnvError::Observation(Mismatch::boxed("", expected, rows)))
+            }
+        }
+    }
+
     /// Rows for the observations of all.
     ///
     /// # Errors
@@ -57,40 +94,17 @@ pub trait BatchEnvironment {
     }
 }
 
+impl fmt::Debug for dyn BatchEnvironment + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchEnvironment").field("len", &self.len()).field("spec", self.spec()).finish()
+    }
+}
+
 pub(super) fn checked_count(count: usize) -> Result<usize, EnvError> {
     if (1..=MAX_ENVIRONMENTS).contains(&count) {
         Ok(count)
     } else {
         let expected = format_args!("1..={MAX_ENVIRONMENTS}");
         Err(EnvError::Setting(Mismatch::boxed("number of environments", expected, count)))
-    }
-}
-
-pub(super) fn expect_rows(count: usize, rows: &[usize]) -> Result<(), EnvError> {
-    match rows.iter().find(|rows| **rows != count) {
-        None => Ok(()),
-        Some(rows) => {
-            let expected = format_args!("{count} rows, one per environment");
-            Err(EnvError::Observation(Mismatch::boxed("", expected, rows)))
-        }
-    }
-}
-
-/// Says which environment refused.
-#[cold]
-pub(super) fn in_row(row: usize, error: EnvError) -> EnvError {
-    let placed = |mismatch: Box<Mismatch>| {
-        let path = if mismatch.path.is_empty() {
-            format!("row {row}")
-        } else {
-            format!("row {row}/{}", mismatch.path)
-        };
-        Box::new(Mismatch { path, ..*mismatch })
-    };
-    match error {
-        EnvError::Action(mismatch) => EnvError::Action(placed(mismatch)),
-        EnvError::Observation(mismatch) => EnvError::Observation(placed(mismatch)),
-        EnvError::Failed(text) => EnvError::Failed(format!("row {row}: {text}")),
-        other => other,
     }
 }

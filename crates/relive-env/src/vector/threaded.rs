@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::batch::{checked_count, expect_rows};
+use super::batch::checked_count;
 use super::worker::{Work, Worker};
 use super::{BatchEnvironment, Vectorized};
 use crate::buffer::Buffer;
@@ -122,7 +122,7 @@ impl BatchEnvironment for ThreadedEnvironments {
     }
 
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError> {
-        expect_rows(self.count, &[observations.rows(), answers.len()])?;
+        self.expect_rows(&[observations.rows(), answers.len()])?;
         self.all(Work::Reset, None, observations, answers)
     }
 
@@ -132,7 +132,7 @@ impl BatchEnvironment for ThreadedEnvironments {
         observations: &mut Buffer,
         answers: &mut [TimeStep],
     ) -> Result<(), EnvError> {
-        expect_rows(self.count, &[actions.rows(), observations.rows(), answers.len()])?;
+        self.expect_rows(&[actions.rows(), observations.rows(), answers.len()])?;
         self.all(Work::Step, Some(actions), observations, answers)
     }
 }

@@ -1,7 +1,7 @@
 //! Many environments on one thread.
 
 use super::BatchEnvironment;
-use super::batch::{checked_count, expect_rows, in_row};
+use super::batch::checked_count;
 use crate::action::Action;
 use crate::buffer::Buffer;
 use crate::environment::Environment;
@@ -65,38 +65,9 @@ impl<E: Environment> Vectorized<E> {
         &self.environments
     }
 
-    /// The environments, row by row, to look ahead in. Whoever steps in one restores it to where it was.
-    pub fn environments_mut(&mut self) -> &mut [E] {
-        &mut self.environments
-    }
-
     /// The environments, to be looked after one by one.
     pub fn into_environments(self) -> Vec<E> {
         self.environments
-    }
-
-    /// The states of all, `None` if one cannot tell.
-    pub fn save(&mut self) -> Option<Vec<u8>> {
-        let states: Option<Vec<Vec<u8>>> = self.environments.iter_mut().map(Environment::save).collect();
-        let mut bytes = Vec::new();
-        let mut state = State::writer(&mut bytes);
-        states?.iter_mut().for_each(|inner| state.bytes(inner));
-        Some(bytes)
-    }
-
-    /// Goes on where as many environments were when they were saved.
-    ///
-    /// # Errors
-    /// [`EnvError::State`] if the bytes are not of these; some of the environments may then be restored.
-    pub fn restore(&mut self, bytes: &[u8]) -> Result<(), EnvError> {
-        let mut states = vec![Vec::new(); self.environments.len()];
-        let mut state = State::reader(bytes);
-        states.iter_mut().for_each(|inner| state.bytes(inner));
-        state.finish()?;
-        self.environments
-            .iter_mut()
-            .zip(states)
-            .try_for_each(|(environment, state)| environment.restore(&state))
     }
 }
 
@@ -110,11 +81,11 @@ impl<E: Environment> BatchEnvironment for Vectorized<E> {
     }
 
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError> {
-        expect_rows(self.environments.len(), &[observations.rows(), answers.len()])?;
+        self.expect_rows(&[observations.rows(), answers.len()])?;
         for (row, (environment, answer)) in self.environments.iter_mut().zip(answers).enumerate() {
             *answer = environment
                 .reset(observations.row_mut(row))
-                .map_err(|error| in_row(self.first_row + row, error))?;
+                .map_err(|error| error.in_row(self.first_row + row))?;
         }
         Ok(())
     }
@@ -125,14 +96,37 @@ impl<E: Environment> BatchEnvironment for Vectorized<E> {
         observations: &mut Buffer,
         answers: &mut [TimeStep],
     ) -> Result<(), EnvError> {
-        expect_rows(self.environments.len(), &[actions.rows(), observations.rows(), answers.len()])?;
+        self.expect_rows(&[actions.rows(), observations.rows(), answers.len()])?;
         for (row, (environment, answer)) in self.environments.iter_mut().zip(answers).enumerate() {
             let action = Action::Nest(actions.row(row));
             match environment.step(action, observations.row_mut(row)) {
                 Ok(step) => *answer = step,
-                Err(error) => return Err(in_row(self.first_row + row, error)),
+                Err(error) => return Err(error.in_row(self.first_row + row)),
             }
         }
         Ok(())
+    }
+
+    fn one(&mut self, row: usize) -> Option<&mut dyn Environment> {
+        self.environments.get_mut(row).map(|environment| environment as &mut dyn Environment)
+    }
+
+    fn save(&mut self) -> Option<Vec<u8>> {
+        let states: Option<Vec<Vec<u8>>> = self.environments.iter_mut().map(Environment::save).collect();
+        let mut bytes = Vec::new();
+        let mut state = State::writer(&mut bytes);
+        states?.iter_mut().for_each(|inner| state.bytes(inner));
+        Some(bytes)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), EnvError> {
+        let mut states = vec![Vec::new(); self.environments.len()];
+        let mut state = State::reader(bytes);
+        states.iter_mut().for_each(|inner| state.bytes(inner));
+        state.finish()?;
+        self.environments
+            .iter_mut()
+            .zip(states)
+            .try_for_each(|(environment, state)| environment.restore(&state))
     }
 }

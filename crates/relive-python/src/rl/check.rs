@@ -1,11 +1,13 @@
 //! The conformance suite of environments, for those of Python.
 
 use pyo3::prelude::*;
-use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut, conformance};
+use relive_env::{
+    Action, BatchEnvironment, Buffer, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut, conformance,
+};
 
-use super::foreign::{ForeignEnvironment, Raised};
+use super::foreign::{ForeignEnvironments, Raised};
 
-/// Tries the environments that `make` gives for seeds, as bridges; rule and detail of the first rule that is broken.
+/// Tries the environments that `make` gives for seeds, as bridges of one row; rule and detail of the first rule that is broken.
 #[pyfunction]
 pub(crate) fn check_environment(
     py: Python<'_>,
@@ -13,12 +15,12 @@ pub(crate) fn check_environment(
 ) -> PyResult<Option<(&'static str, String)>> {
     let (make, raised) = (make.clone().unbind(), Raised::default());
     let new = |seed: u64| {
-        Python::attach(|py| ForeignEnvironment::new(make.bind(py).call1((seed,))?, raised.clone()))
+        Python::attach(|py| ForeignEnvironments::new(make.bind(py).call1((seed,))?, raised.clone()))
     };
     let spec = new(0)?.spec().clone();
     let checked = py.detach(|| {
         conformance::check(|seed| Made {
-            environment: new(seed).map_err(|error| EnvError::Failed(raised.keep(error))),
+            alone: new(seed).map_err(|error| EnvError::Failed(raised.keep(error))).and_then(Alone::new),
             spec: spec.clone(),
         })
     });
@@ -29,22 +31,61 @@ pub(crate) fn check_environment(
     }
 }
 
+/// The one environment of a batch.
+struct Alone {
+    batch: ForeignEnvironments,
+    observation: Buffer,
+    action: Buffer,
+}
+
+impl Alone {
+    fn new(batch: ForeignEnvironments) -> Result<Alone, EnvError> {
+        Ok(Alone { observation: batch.observations()?, action: batch.actions()?, batch })
+    }
+
+    /// A step, or a reset without an action.
+    fn answer(
+        &mut self,
+        action: Option<Action<'_>>,
+        mut observation: ViewMut<'_>,
+    ) -> Result<TimeStep, EnvError> {
+        observation.expect_like(self.observation.view())?;
+        let mut answers = [TimeStep::restart()];
+        match action {
+            None => self.batch.reset(&mut self.observation, &mut answers)?,
+            Some(action) => {
+                self.action.set_action(0, action)?;
+                self.batch.step(&self.action, &mut self.observation, &mut answers)?;
+            }
+        }
+        observation.copy_from(self.observation.view())?;
+        let [answer] = answers;
+        Ok(answer)
+    }
+}
+
 /// An environment, or why it could not be made.
 struct Made {
-    environment: Result<ForeignEnvironment, EnvError>,
+    alone: Result<Alone, EnvError>,
     spec: EnvironmentSpec,
+}
+
+impl Made {
+    fn answer(&mut self, action: Option<Action<'_>>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
+        self.alone.as_mut().map_err(|error| error.clone())?.answer(action, observation)
+    }
 }
 
 impl Environment for Made {
     fn spec(&self) -> &EnvironmentSpec {
-        self.environment.as_ref().map_or(&self.spec, Environment::spec)
+        self.alone.as_ref().map_or(&self.spec, |alone| alone.batch.spec())
     }
 
     fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        self.environment.as_mut().map_err(|error| error.clone())?.reset(observation)
+        self.answer(None, observation)
     }
 
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        self.environment.as_mut().map_err(|error| error.clone())?.step(action, observation)
+        self.answer(Some(action), observation)
     }
 }

@@ -31,12 +31,9 @@ impl Leaves {
 
     /// Writes a value of any structure with the right leaves.
     pub(super) fn write(&self, value: &Bound<'_, PyAny>, row: &mut ViewMut<'_>) -> PyResult<()> {
-        self.write_each(&nest::leaves(value)?, row)
-    }
-
-    pub(super) fn write_each(&self, values: &[Bound<'_, PyAny>], row: &mut ViewMut<'_>) -> PyResult<()> {
+        let values = nest::leaves(value)?;
         self.expect_leaves(values.len())?;
-        for (index, ((path, spec), value)) in self.leaves.iter().zip(values).enumerate() {
+        for (index, ((path, spec), value)) in self.leaves.iter().zip(&values).enumerate() {
             let tensor = self.tensor(path, spec, value)?;
             let bytes = tensor.bytes().map_or(&[][..], |bytes| &bytes[..]);
             match row.leaf_bytes_mut(index) {
@@ -130,14 +127,6 @@ impl Leaves {
             index += 1;
             to_array(py, spec, &[], row.leaf_bytes(index - 1).unwrap_or_default())
         })
-    }
-
-    /// A row as a list of new arrays.
-    pub(super) fn read_each<'py>(&self, py: Python<'py>, row: View<'_>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let leaves = self.leaves.iter().enumerate();
-        leaves
-            .map(|(index, (_, spec))| to_array(py, spec, &[], row.leaf_bytes(index).unwrap_or_default()))
-            .collect()
     }
 }
 

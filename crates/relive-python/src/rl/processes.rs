@@ -6,7 +6,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use relive_client::blocking::Client;
-use relive_rl::plan::MakeEnvironment;
 use relive_rl::processes::{Worker, work};
 use relive_rl::run::{Begun, Stop, Watch};
 use relive_server::{Entrances, ServerOptions};
@@ -80,16 +79,12 @@ pub(crate) fn work_for_run(
 ) -> PyResult<(u64, u64)> {
     let raised = Raised::default();
     let (own, _) = agent_of(agent, &raised)?;
-    let (source, of_source) = (Arc::new(Source::of(environment)?), raised.clone());
+    let make = Source::of(environment)?.maker(raised.clone());
     let worked = py.detach(|| {
         within(true, || {
             let client = Client::connect(address)?;
             let agents = |_: &str, _: &str| Ok(Arc::clone(&own));
-            let environments = |_: &str| {
-                let (source, raised) = (Arc::clone(&source), of_source.clone());
-                let make: MakeEnvironment = Arc::new(move |seed| source.make(seed, &raised));
-                Ok(make)
-            };
+            let environments = |_: &str| Ok(make.clone());
             let worker = Worker { client: &client, number, is_supervised: false, stop: &Stop::new() };
             work(&worker, &agents, &environments)
         })

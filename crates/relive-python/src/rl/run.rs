@@ -12,7 +12,6 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, Summary, train};
 use relive_rl::{Agent, RlError, SavedPolicy};
 
@@ -85,9 +84,7 @@ pub(crate) fn train_agent<'py>(
     let alive = Alive::of(&watch.stop);
     let work = move || {
         let _alive = alive;
-        let source = Arc::new(source);
-        let environments = Arc::clone(&source);
-        let make: MakeEnvironment = Arc::new(move |seed| environments.make(seed, &run_raised));
+        let make = source.maker(run_raised);
         let trained = within(is_foreign, || {
             let trained = train(&agent, &options, &make, &mut |report| told.note(report))?;
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;

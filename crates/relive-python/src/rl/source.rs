@@ -1,17 +1,19 @@
 //! Where a run's environments come from.
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use relive_env::Environment;
-use relive_rl::RlError;
+use relive_env::{BatchEnvironment, EnvironmentSpec};
+use relive_rl::plan::{MakeEnvironment, MakeRows, Rows};
 
-use super::foreign::{ForeignEnvironment, Raised};
+use super::foreign::{ForeignEnvironments, Raised};
+use super::spec;
 
 /// Where a run's environments come from.
 pub(super) enum Source {
     /// An environment in Rust, by its name.
     Native(String),
-    /// A function of Python from seeds to bridges.
+    /// A `relive.rl._sources.Source`.
     Foreign(Py<PyAny>),
 }
 
@@ -23,21 +25,43 @@ impl Source {
         }
     }
 
-    /// The environment for a seed.
-    pub(super) fn make(&self, seed: u64, raised: &Raised) -> relive_rl::Result<Box<dyn Environment>> {
+    /// Makes its environments; what Python code raises meanwhile is kept.
+    pub(super) fn maker(self, raised: Raised) -> MakeEnvironment {
         match self {
-            Source::Native(name) => Ok(relive_env::make(name, seed)?),
-            Source::Foreign(function) => Python::attach(|py| {
-                let bridge = function.bind(py).call1((seed,))?;
-                ForeignEnvironment::new(bridge, raised.clone())
-            })
-            .map(|made| Box::new(made) as Box<dyn Environment>)
-            .map_err(|error| RlError::Foreign(raised.keep(error))),
+            Source::Native(name) => MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?)),
+            Source::Foreign(source) => MakeEnvironment::together(Foreign { source, raised }),
         }
     }
 
     /// Whether it is Python code.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self, Source::Foreign(_))
+    }
+}
+
+/// Environments of Python.
+struct Foreign {
+    source: Py<PyAny>,
+    raised: Raised,
+}
+
+impl MakeRows for Foreign {
+    fn spec(&self, seed: u64) -> relive_rl::Result<EnvironmentSpec> {
+        self.raised
+            .call(|py| spec::from_python(&self.source.bind(py).call_method1(intern!(py, "specs"), (seed,))?))
+    }
+
+    fn are_saved(&self, _seed: u64) -> relive_rl::Result<bool> {
+        Ok(false)
+    }
+
+    fn rows(&self, rows: Rows<'_>) -> relive_rl::Result<Box<dyn BatchEnvironment>> {
+        let Rows { first, seeds, resumed, is_exact } = rows;
+        let made = self.raised.call(|py| {
+            let wanted = (first, seeds.to_vec(), resumed, is_exact);
+            let bridge = self.source.bind(py).call_method1(intern!(py, "rows"), wanted)?;
+            ForeignEnvironments::new(bridge, self.raised.clone())
+        })?;
+        Ok(Box::new(made))
     }
 }

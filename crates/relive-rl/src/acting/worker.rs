@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use relive_env::{BatchEnvironment, Buffer, Environment, State, TimeStep, Vectorized};
+use relive_env::{BatchEnvironment, Buffer, State, TimeStep};
 
 use super::finite::FiniteCheck;
 use super::{Acted, Episode, Rollout};
@@ -11,7 +11,7 @@ use crate::{ActStep, Policy, Result, Weights, state};
 
 /// Environments, the policy that acts in them, and where they stand.
 pub(crate) struct RolloutWorker {
-    environments: Vectorized<Box<dyn Environment>>,
+    environments: Box<dyn BatchEnvironment>,
     policy: Box<dyn Policy>,
     store: WeightStore,
     weights: Option<Weights>,
@@ -33,6 +33,8 @@ struct Row {
     length: u64,
     episode_return: f64,
     since: Instant,
+    /// Of how many episodes from now on it is told.
+    tells: usize,
 }
 
 impl RolloutWorker {
@@ -42,7 +44,7 @@ impl RolloutWorker {
     /// The policy's extras fit no memory.
     pub(crate) fn new(
         number: u32,
-        environments: Vectorized<Box<dyn Environment>>,
+        environments: Box<dyn BatchEnvironment>,
         policy: Box<dyn Policy>,
         weights: WeightStore,
         name: &str,
@@ -51,7 +53,7 @@ impl RolloutWorker {
         let row = || {
             let mut finite = FiniteCheck::new(environments.spec());
             finite.name(name);
-            Row { finite, length: 0, episode_return: 0.0, since: Instant::now() }
+            Row { finite, length: 0, episode_return: 0.0, since: Instant::now(), tells: usize::MAX }
         };
         Ok(RolloutWorker {
             observations: environments.observations()?,
@@ -100,19 +102,23 @@ impl RolloutWorker {
         Ok(rollout)
     }
 
-    /// Plays whole episodes by the newest weights, one after the other in each environment, until there are so many.
+    /// Plays so many whole episodes by the newest weights, one after the other in each environment. Each environment has its share of them, so that
+    /// short ones are not preferred.
     ///
     /// # Errors
     /// As [`rollout`](Self::rollout).
     pub(crate) fn episodes(&mut self, count: usize) -> Result<Vec<Episode>> {
         self.is_begun = false;
         self.begin()?;
-        while self.acted.episodes.len() < count {
+        let of = self.rows.len();
+        for (number, row) in self.rows.iter_mut().enumerate() {
+            row.tells = count / of + usize::from(number < count % of);
+        }
+        while self.rows.iter().any(|row| row.tells > 0) {
             self.step()?;
         }
-        let mut episodes = self.take_acted().episodes;
-        episodes.truncate(count);
-        Ok(episodes)
+        self.rows.iter_mut().for_each(|row| row.tells = usize::MAX);
+        Ok(self.take_acted().episodes)
     }
 
     /// Takes the newest weights, and resets the environments if that was not done yet.
@@ -136,7 +142,7 @@ impl RolloutWorker {
     fn step(&mut self) -> Result<()> {
         let Self { environments, policy, observations, actions, extras, answers, rows, starts, .. } = self;
         starts.iter_mut().zip(rows).for_each(|(start, row)| *start = row.length == 0);
-        let at_hand = environments.environments_mut();
+        let at_hand: Option<&mut dyn BatchEnvironment> = Some(&mut **environments);
         policy.act(&mut ActStep { observations, starts, actions, extras, environments: at_hand })?;
         environments.step(actions, observations, answers)?;
         self.steps += 1;
@@ -151,7 +157,8 @@ impl RolloutWorker {
             self.acted.env_steps += 1;
             row.length += 1;
             row.episode_return += answer.reward;
-            if answer.last() {
+            if answer.last() && row.tells > 0 {
+                row.tells -= 1;
                 self.acted.episodes.push(row.episode(self.steps));
             }
         }
@@ -167,13 +174,17 @@ impl RolloutWorker {
         Acted { version: self.version(), ..std::mem::replace(&mut self.acted, fresh) }
     }
 
-    /// All that its future depends on beside the weights; none if an environment cannot tell its state.
-    pub(crate) fn save(&mut self) -> Option<Vec<u8>> {
-        let mut parts = [self.environments.save()?, self.policy.save()];
-        Some(state::save(|state| self.visit(state, &mut parts)))
+    /// All that its future depends on beside the weights. Environments that cannot tell their state are as if they had not begun.
+    pub(crate) fn save(&mut self) -> Vec<u8> {
+        let (environments, is_begun) = (self.environments.save(), self.is_begun);
+        self.is_begun = is_begun && environments.is_some();
+        let mut parts = [environments.unwrap_or_default(), self.policy.save()];
+        let saved = state::save(|state| self.visit(state, &mut parts));
+        self.is_begun = is_begun;
+        saved
     }
 
-    /// Goes on where a worker of the same environments and settings was saved.
+    /// Goes on where a worker of the same environments and settings was saved; environments that had not begun begin.
     ///
     /// # Errors
     /// [`State`](crate::RlError::State) if the bytes are not of such a one.
@@ -181,7 +192,9 @@ impl RolloutWorker {
         let mut parts = [Vec::new(), Vec::new()];
         state::restore("a worker", bytes, |state| self.visit(state, &mut parts))?;
         let [environments, policy] = parts;
-        self.environments.restore(&environments)?;
+        if self.is_begun {
+            self.environments.restore(&environments)?;
+        }
         self.policy.restore(&policy)
     }
 

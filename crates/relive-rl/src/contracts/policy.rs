@@ -1,6 +1,6 @@
 //! Acting in many environments at once.
 
-use relive_env::{ArraySpec, Buffer, Environment};
+use relive_env::{ArraySpec, BatchEnvironment, Buffer};
 use relive_tensor::Nest;
 
 use super::{Saveable, Weights};
@@ -17,9 +17,9 @@ pub struct ActStep<'a> {
     pub actions: &'a mut Buffer,
     /// What else the learner gets, `[rows, …]` for each leaf of [`Policy::extras`]; to be written.
     pub extras: &'a mut Buffer,
-    /// The environments themselves, row by row, for policies that look ahead: whoever steps in one restores it to where it was. None at all where
-    /// a policy acts without them, as a saved one does.
-    pub environments: &'a mut [Box<dyn Environment>],
+    /// The environments themselves, for policies that [look ahead](BatchEnvironment::one) in them. None where a policy acts without them, as a
+    /// saved one does.
+    pub environments: Option<&'a mut dyn BatchEnvironment>,
 }
 
 /// Acts for a number of environments at once, each in its row.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use relive_client::blocking::Client;
 use relive_engine::{Engine, TableHandle};
-use relive_env::{Buffer, Environment, EnvironmentSpec, Vectorized};
+use relive_env::{Buffer, EnvironmentSpec};
 use relive_flow::{Executor, ParFlow, Shard};
 use relive_random::Key;
 
-use super::{SharedLearner, Workers};
+use super::{MakeEnvironment, Rows, SharedLearner, Workers};
 use crate::acting::RolloutWorker;
 use crate::adders::Adder;
 use crate::contracts::WeightStore;
@@ -19,9 +19,6 @@ use crate::run::identity::Identity;
 use crate::run::kept::{Kept, Tell};
 use crate::run::seeds::{Who, actor_key, environment_seed, learner_key};
 use crate::{Agent, Learner, Purpose, Result, RlError, Rollout, Seat};
-
-/// Makes an environment with a seed of its own.
-pub type MakeEnvironment = Arc<dyn Fn(u64) -> Result<Box<dyn Environment>> + Send + Sync>;
 
 const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
@@ -42,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) data: Option<PathBuf>,
     /// Checkpoints before this.
     pub(crate) checkpoints: u64,
+    /// Whether the environments begin anew after each checkpoint, since they cannot tell their states.
+    pub(crate) begins_anew: bool,
     pub(crate) weights: WeightStore,
     pub(crate) kept: Kept,
     pub(crate) client: Client,
@@ -77,7 +76,7 @@ impl Crew {
     ) -> Crew {
         Crew::new(Inner {
             agent: Arc::clone(agent),
-            make: Arc::clone(make),
+            make: make.clone(),
             environment: identity.environment.clone(),
             spec,
             seed: identity.seed,
@@ -86,6 +85,7 @@ impl Crew {
             env_steps: u64::MAX,
             data: None,
             checkpoints,
+            begins_anew: false,
             weights,
             kept: Kept::default(),
             client: client.clone(),
@@ -190,14 +190,17 @@ impl Crew {
             (failed, _) => std::mem::replace(failed, Err(RlError::Stopped)).map(drop),
         })?;
         let shard = shard.clone();
-        let tell = move || shard.with(|worker| worker.as_mut().ok().and_then(RolloutWorker::save));
-        self.keep_of_worker(&name, Box::new(tell));
+        let tell = move || shard.with(|worker| worker.as_mut().ok().map(RolloutWorker::save));
+        if self.acts_in_turn() {
+            self.0.kept.keep(&name, Box::new(tell));
+        }
         Ok(())
     }
 
-    /// Saves a part of a worker with the run. Workers with threads, or in processes, are not where the run is when it is saved, and so begin anew.
-    pub(super) fn keep_of_worker(&self, name: &str, tell: Tell) {
-        if let Place::Here { actors: 0, .. } = self.0.place {
+    /// Saves with the run what belongs to episodes of a worker that are not over yet. Workers with threads, or in processes, are not where the run is
+    /// when it is saved, and so begin anew; so do environments that cannot be saved.
+    pub(super) fn keep_of_episodes(&self, name: &str, tell: Tell) {
+        if self.acts_in_turn() && !self.0.begins_anew {
             self.0.kept.keep(name, tell);
         }
     }
@@ -232,8 +235,14 @@ impl Crew {
     /// [`Unsuited`](RlError::Unsuited) if it has none.
     pub fn demonstrated(&self, episodes: usize) -> Result<Vec<RecordedEpisode>> {
         let Inner { make, environment, seed, .. } = &*self.0;
-        let mut made = make(environment_seed(environment, *seed, Who::Demonstrator))?;
-        (0..episodes).map(|_| RecordedEpisode::demonstrated(&mut made)).collect()
+        let seeds = [environment_seed(environment, *seed, Who::Demonstrator)];
+        let mut made = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
+        let unsuited = || RlError::Unsuited {
+            expected: "an environment with a demonstrator",
+            got: "environments that are had together only".to_owned(),
+        };
+        let demonstrator = made.one(0).ok_or_else(unsuited)?;
+        (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
     }
 
     /// Writes episodes into a table by an adder, with zeros for what a policy would have written beside its actions. A table that has something
@@ -319,25 +328,25 @@ impl Crew {
         (first, of): (usize, usize),
     ) -> Result<RolloutWorker> {
         let Inner { agent, make, environment, spec, seed, checkpoints, weights, .. } = &*self.0;
-        let made = rows.iter().map(|who| make(environment_seed(environment, *seed, *who)));
-        let environments = Vectorized::from_environments(made.collect::<Result<_>>()?)?;
+        let seeds: Vec<u64> = rows.iter().map(|who| environment_seed(environment, *seed, *who)).collect();
+        let is_exact = purpose == Purpose::Training;
+        let environments = make.rows(Rows { first, seeds: &seeds, resumed: *checkpoints, is_exact })?;
+        let count = environments.len();
+        if is_exact && count != rows.len() {
+            let expected = format!("{}, its share of the agent's environments", rows.len());
+            return Err(RlError::setting("the environments of a worker", count, expected));
+        }
         // A worker that is not saved with a checkpoint does not repeat what it did before.
-        let keys: Vec<Key> = rows.iter().map(|who| actor_key(*seed, *who).nth(*checkpoints)).collect();
-        let policy = agent.policy(&Seat { spec, purpose, keys: &keys, first, of })?;
+        let mut keys: Vec<Key> = rows.iter().map(|who| actor_key(*seed, *who).nth(*checkpoints)).collect();
+        let more =
+            (keys.len()..count).map(|row| actor_key(*seed, Who::Evaluator).child("row").nth(row as u64));
+        keys.extend(more.collect::<Vec<_>>());
+        let policy = agent.policy(&Seat { spec, purpose, keys: &keys, first, of: of.max(count) })?;
         RolloutWorker::new(number, environments, policy, weights.clone(), environment)
     }
 
     pub(crate) fn weights(&self) -> &WeightStore {
         &self.0.weights
-    }
-
-    /// # Errors
-    /// An environment cannot tell its state, so that the run could not be saved.
-    pub(crate) fn expect_saveable(&self) -> Result<()> {
-        self.expect_saved_states(
-            "an environment that can save its state, since there are to be checkpoints (without a thread of their own for actors, \
-             all native environments can)",
-        )
     }
 
     /// Whether the environments can [save](Environment::save) their states, as an agent needs it that looks ahead in them.
@@ -346,9 +355,10 @@ impl Crew {
     /// [`Unsuited`](RlError::Unsuited) with what was `expected` if they cannot.
     pub fn expect_saved_states(&self, expected: &'static str) -> Result<()> {
         let Inner { make, environment, seed, .. } = &*self.0;
-        let mut first = make(environment_seed(environment, *seed, Who::Actor(0)))?;
-        let unsaved = || RlError::Unsuited { expected, got: "none of its state to tell".to_owned() };
-        first.save().map(drop).ok_or_else(unsaved)
+        match make.are_saved(environment_seed(environment, *seed, Who::Actor(0)))? {
+            true => Ok(()),
+            false => Err(RlError::Unsuited { expected, got: "none of its state to tell".to_owned() }),
+        }
     }
 
     /// The states of all parts, and of the evaluator if it has one.

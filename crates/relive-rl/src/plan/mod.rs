@@ -16,6 +16,7 @@
 //! ```
 
 mod crew;
+mod environments;
 mod learn;
 mod progress;
 mod replay;
@@ -25,8 +26,9 @@ mod shared_learner;
 mod transitions;
 mod workers;
 
-pub use crew::{Crew, MakeEnvironment};
+pub use crew::Crew;
 pub(crate) use crew::{Inner, Place};
+pub use environments::{MakeEnvironment, MakeRows, Rows};
 pub use learn::{Batch, Learn, UpdatePriorities};
 pub use progress::Progress;
 pub use relive_client::SampleBatch;

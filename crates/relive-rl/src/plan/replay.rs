@@ -34,7 +34,7 @@ impl Crew {
             let name = format!("adders of worker {number}");
             let (crew, make) = (crew.clone(), Arc::clone(&make));
             let stored = Arc::new(Mutex::new(Stored { adders: Vec::new(), is_begun: false }));
-            crew.keep_of_worker(&name, {
+            crew.keep_of_episodes(&name, {
                 let stored = Arc::clone(&stored);
                 Box::new(move || Some(stored.lock().save()))
             });

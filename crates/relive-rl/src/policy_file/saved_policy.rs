@@ -103,8 +103,8 @@ impl SavedPolicy {
     pub fn act(&mut self, observation: View<'_>, mut action: ViewMut<'_>) -> Result<()> {
         self.observations.row_mut(0).copy_from(observation)?;
         let Self { policy, observations, actions, extras, .. } = self;
-        let (starts, environments) = (&[self.starts], &mut []);
-        policy.act(&mut ActStep { observations, starts, actions, extras, environments })?;
+        let starts = &[self.starts];
+        policy.act(&mut ActStep { observations, starts, actions, extras, environments: None })?;
         self.starts = false;
         Ok(action.copy_from(self.actions.row(0))?)
     }

@@ -165,7 +165,7 @@ impl Shift {
     /// Works on a thread of its own, and looks at the job meanwhile.
     fn work(self: Arc<Self>, agent: &Arc<dyn Agent>, make: &MakeEnvironment, stop: &Stop) -> Result<()> {
         let (tell, told) = channel();
-        let (shift, agent, make) = (Arc::clone(&self), Arc::clone(agent), Arc::clone(make));
+        let (shift, agent, make) = (Arc::clone(&self), Arc::clone(agent), make.clone());
         let work = move || {
             // Nobody listens any more where it was left behind.
             let _ = tell.send(shift.serve(&agent, &make));
@@ -254,7 +254,7 @@ impl Shift {
     fn stream(&self, agent: &Arc<dyn Agent>, make: &MakeEnvironment) -> Result<Stream> {
         let of = &self.job.identity;
         agent.validate()?;
-        let spec = make(environment_seed(&of.environment, of.seed, Who::Actor(0)))?.spec().clone();
+        let spec = make.spec(environment_seed(&of.environment, of.seed, Who::Actor(0)))?;
         let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
         of.expect(&own, "the server's table `job`", "run the same version of everything everywhere")?;
         let serving = &self.serving;

@@ -86,8 +86,8 @@ impl Session {
         folder: Option<&Folder>,
     ) -> Result<Session> {
         let (environment, seed) = (options.environment.clone(), options.seed);
-        let first = make(environment_seed(&environment, seed, Who::Actor(0)))?;
-        let spec = first.spec().clone();
+        let spec = make.spec(environment_seed(&environment, seed, Who::Actor(0)))?;
+        let begins_anew = begins_anew(options, make)?;
         let mut settings = agent.settings();
         settings.extend(options.data.iter().map(|data| ("data".to_owned(), data.display().to_string())));
         let identity = Identity::new((agent.name(), settings), &environment, &spec, seed);
@@ -111,7 +111,7 @@ impl Session {
         };
         let crew = Crew::new(Inner {
             agent: Arc::clone(agent),
-            make: Arc::clone(make),
+            make: make.clone(),
             environment,
             spec,
             seed,
@@ -119,14 +119,12 @@ impl Session {
             env_steps: options.env_steps,
             data: options.data.clone(),
             checkpoints,
+            begins_anew,
             weights,
             kept,
             client: client.clone(),
         });
         let plan = agent.plan(&crew)?;
-        if folder.is_some() && options.actors == 0 {
-            crew.expect_saveable()?;
-        }
         let evaluator =
             options.evaluation.map(|evaluation| Ok::<_, RlError>((evaluation, crew.evaluator()?)));
         let evaluator = evaluator.transpose()?;
@@ -262,7 +260,7 @@ impl Session {
 
     /// All that it is resumed from, beside the tables.
     pub(super) fn state(&mut self) -> Vec<u8> {
-        let evaluator = self.evaluator.as_mut().and_then(|(_, worker)| worker.save());
+        let evaluator = self.evaluator.as_mut().map(|(_, worker)| worker.save());
         let mut parts = self.crew.save(evaluator);
         state::save(|state| visit(state, &mut self.tally, &mut parts))
     }
@@ -353,11 +351,17 @@ pub(super) fn expect_run(
     make: &MakeEnvironment,
 ) -> Result<()> {
     let (environment, seed) = (options.environment.as_str(), options.seed);
-    let spec = make(environment_seed(environment, seed, Who::Actor(0)))?.spec().clone();
+    let spec = make.spec(environment_seed(environment, seed, Who::Actor(0)))?;
     let keys = [actor_key(seed, Who::Actor(0))];
     agent.policy(&Seat::alone(&spec, Purpose::Training, &keys))?;
     let identity = Identity::new((agent.name(), agent.settings()), environment, &spec, seed);
     saved_state(server, &identity, None, None).map(drop)
+}
+
+/// Whether environments of a run begin anew after each of its checkpoints, though they are where it is saved.
+pub(super) fn begins_anew(options: &RunOptions, make: &MakeEnvironment) -> Result<bool> {
+    let first = environment_seed(&options.environment, options.seed, Who::Actor(0));
+    Ok(options.checkpoints.is_some() && options.actors == 0 && !make.are_saved(first)?)
 }
 
 /// The tables of a run: its own engine if it has one, the way to them, the lease on a server, a state that is newer than that of the table `run`, and

@@ -229,7 +229,7 @@ impl Options {
         mut loggers: Loggers,
     ) -> Result<(Figures, Graph)> {
         let name = self.env.clone();
-        let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
+        let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
         let shown = Shown::new(self.length.steps());
         let mut watcher = Watcher::new(self.length.until, self.length.episodes, run.stop.clone());
         let mut unlogged = None;

@@ -1,7 +1,6 @@
 //! `relive rl worker`: acts for a run that learns elsewhere.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use clap::Args;
 use relive_rl::plan::MakeEnvironment;
@@ -37,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let client = options.reach.client(&options.join, "--join")?;
     let make = |name: &str| {
         let name = name.to_owned();
-        let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(&name, seed)?));
+        let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
         Ok(make)
     };
     let (number, is_supervised) = (options.number, options.supervised);

@@ -1,81 +1,100 @@
 //! Environments in Python, stepped from Rust.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use relive_env::{Action, Buffer, EnvError, Environment, EnvironmentSpec, StepType, TimeStep, ViewMut};
+use relive_env::{BatchEnvironment, Buffer, EnvError, EnvironmentSpec, StepType, TimeStep};
 
 use super::Raised;
+use crate::array;
 use crate::rl::leaves::Leaves;
-use crate::rl::{raise, spec};
+use crate::rl::spec;
 
-/// A `relive.rl._bridge.Bridge`, which has `specs`, `reset()` and `step(actions)`, with leaves in lists.
-pub(in crate::rl) struct ForeignEnvironment {
+/// A `relive.rl._bridge.Bridge`, which has `specs`, `rows`, `reset()` and `step(actions)`, with leaves in lists: each has a row for each
+/// environment.
+pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
+    rows: usize,
     observations: Leaves,
     actions: Leaves,
-    action: Buffer,
     raised: Raised,
 }
 
-impl ForeignEnvironment {
-    pub(in crate::rl) fn new(bridge: Bound<'_, PyAny>, raised: Raised) -> PyResult<ForeignEnvironment> {
-        let spec = spec::from_python(&bridge.getattr(intern!(bridge.py(), "specs"))?)?;
-        let action = Buffer::for_nest(&spec.actions, 1).map_err(|error| raise::raise_env(&error))?;
-        Ok(ForeignEnvironment {
+/// Step types, rewards, discounts, and leaves of the observations.
+type Answer<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>);
+
+impl ForeignEnvironments {
+    pub(in crate::rl) fn new(bridge: Bound<'_, PyAny>, raised: Raised) -> PyResult<ForeignEnvironments> {
+        let py = bridge.py();
+        let spec = spec::from_python(&bridge.getattr(intern!(py, "specs"))?)?;
+        Ok(ForeignEnvironments {
+            rows: bridge.getattr(intern!(py, "rows"))?.extract()?,
             bridge: bridge.unbind(),
             observations: Leaves::new("observation", spec.observations.clone()),
             actions: Leaves::new("action", spec.actions.clone()),
             spec,
-            action,
             raised,
         })
     }
 
-    /// Calls Python and writes the observation that it answers with.
+    /// Calls Python once, and writes what it answers with.
     fn call(
         &self,
-        observation: &mut ViewMut<'_>,
+        (observations, answers): (&mut Buffer, &mut [TimeStep]),
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Py<PyAny>>,
-    ) -> Result<TimeStep, EnvError> {
+    ) -> Result<(), EnvError> {
         Python::attach(|py| {
             let answer = call(self.bridge.bind(py))?;
-            let (step_type, reward, discount, leaves) =
-                answer.bind(py).extract::<(u8, f64, f64, Vec<Bound<'_, PyAny>>)>()?;
-            self.observations.write_each(&leaves, observation)?;
-            let step_type = match step_type {
-                0 => StepType::First,
-                1 => StepType::Mid,
-                _ => StepType::Last,
-            };
-            Ok(TimeStep { step_type, reward, discount })
+            let (step_types, rewards, discounts, leaves): Answer<'_> = answer.bind(py).extract()?;
+            let step_types = array::to_tensor(&step_types)?.to_vec::<u8>();
+            let step_types = step_types.map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let numbers = array::floats(&rewards)?.into_iter().zip(array::floats(&discounts)?);
+            for ((answer, step_type), (reward, discount)) in answers.iter_mut().zip(step_types).zip(numbers) {
+                let step_type = match step_type {
+                    0 => StepType::First,
+                    1 => StepType::Mid,
+                    _ => StepType::Last,
+                };
+                *answer = TimeStep { step_type, reward, discount };
+            }
+            self.observations.write_rows(&leaves, observations)
         })
         .map_err(|error| EnvError::Failed(self.raised.keep(error)))
     }
 }
 
-impl Environment for ForeignEnvironment {
+impl BatchEnvironment for ForeignEnvironments {
+    fn len(&self) -> usize {
+        self.rows
+    }
+
     fn spec(&self) -> &EnvironmentSpec {
         &self.spec
     }
 
-    fn reset(&mut self, mut observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        let own = Buffer::for_nest(&self.spec.observations, 1)?;
-        observation.expect_like(own.view())?;
-        self.call(&mut observation, |bridge| {
+    fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError> {
+        self.expect_rows(&[observations.rows(), answers.len()])?;
+        self.observations()?.expect_leaves_of(observations)?;
+        self.call((observations, answers), |bridge| {
             bridge.call_method0(intern!(bridge.py(), "reset")).map(Bound::unbind)
         })
     }
 
-    fn step(&mut self, action: Action<'_>, mut observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        self.action.set_action(0, action)?;
-        let values = self.action.check_row(0, &self.spec.actions);
+    fn step(
+        &mut self,
+        actions: &Buffer,
+        observations: &mut Buffer,
+        answers: &mut [TimeStep],
+    ) -> Result<(), EnvError> {
+        self.expect_rows(&[actions.rows(), observations.rows(), answers.len()])?;
+        let values = actions.check_rows(&self.spec.actions);
         values.map_err(|error| match error {
             EnvError::Observation(mismatch) => EnvError::Action(mismatch),
             error => error,
         })?;
-        self.call(&mut observation, |bridge| {
-            let leaves = self.actions.read_each(bridge.py(), self.action.view())?;
+        self.call((observations, answers), |bridge| {
+            let leaves = self.actions.read_rows(bridge.py(), actions, &[self.rows])?;
             bridge.call_method1(intern!(bridge.py(), "step"), (leaves,)).map(Bound::unbind)
         })
     }

@@ -14,5 +14,5 @@ mod rollout;
 mod weights;
 
 pub(super) use agent::ForeignAgent;
-pub(super) use environment::ForeignEnvironment;
+pub(super) use environment::ForeignEnvironments;
 pub(super) use raised::Raised;

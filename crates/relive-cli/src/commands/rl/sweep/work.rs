@@ -1,15 +1,13 @@
 //! Runs side by side, with their progress.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::scope;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use relive_env::ReferenceScores;
 use relive_env::bsuite::BsuiteId;
-use relive_env::{Environment, ReferenceScores};
-use relive_rl::RlError;
 use relive_rl::logging::Logger;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Stop, train};
@@ -137,10 +135,10 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar) -> Result<Figures> {
 
 /// Environments of a name; bsuite's log of the one that is played in is kept.
 fn environments(name: String, kept: Kept) -> MakeEnvironment {
-    Arc::new(move |seed: u64| match name.parse::<BsuiteId>() {
+    MakeEnvironment::new(move |seed| match name.parse::<BsuiteId>() {
         // The first one made is asked for its spec, the next one is played in first, and then the others are.
-        Ok(id) => Ok(Box::new(kept.watch(id, seed)?) as Box<dyn Environment>),
-        Err(_) => Ok::<_, RlError>(relive_env::make(&name, seed)?),
+        Ok(id) => Ok(Box::new(kept.watch(id, seed)?)),
+        Err(_) => Ok(relive_env::make(&name, seed)?),
     })
 }
 

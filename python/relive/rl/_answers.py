@@ -1,0 +1,101 @@
+"""What environments answer, as arrays with a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from relive import nest
+from relive.rl.specs import EnvironmentSpec
+from relive.specs import ArraySpec
+
+FIRST, MID, LAST = range(3)
+
+
+class Answers:
+    """Step types, rewards, discounts and leaves of observations of some rows; :meth:`part` is some of them, in the same memory.
+
+    Args:
+      spec: of each environment.
+      rows: how many there are.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, rows: int) -> None:
+        found = nest.flatten_with_path(spec.observations)
+        self._leaves = [(path, leaf) for path, leaf in found]
+        self._is_one = len(found) == 1 and not found[0][0]
+        self.step_types = np.zeros(rows, np.uint8)
+        self.rewards, self.discounts = np.zeros(rows), np.ones(rows)
+        self.observations = [np.zeros((rows, *(leaf.shape or ())), leaf.dtype) for _, leaf in found]
+
+    def part(self, rows: slice) -> Answers:
+        """These rows alone."""
+        part: Answers = object.__new__(Answers)
+        part._leaves, part._is_one = self._leaves, self._is_one
+        part.step_types, part.rewards, part.discounts = self.step_types[rows], self.rewards[rows], self.discounts[rows]
+        part.observations = [leaf[rows] for leaf in self.observations]
+        return part
+
+    def put(self, row: int, step_type: int, reward: Any, discount: Any) -> None:
+        """Writes all but the observation into a row; a FIRST has neither reward nor discount."""
+        self.step_types[row] = step_type
+        self.rewards[row] = 0.0 if step_type == FIRST else _number(reward, "reward")
+        self.discounts[row] = 1.0 if step_type == FIRST else _number(discount, "discount")
+
+    def see(self, row: int, observation: Any) -> None:
+        """Writes an observation into a row.
+
+        Raises:
+          TypeError: numbers of another kind than the spec's.
+          ValueError: arrays of another shape.
+        """
+        for (path, spec), place, leaf in zip(self._leaves, self.observations, self._parts(observation)):
+            array = np.asarray(leaf)
+            if array.shape != spec.shape or array.dtype != spec.dtype:
+                _check(path, spec, array, spec.shape)
+            place[row] = array
+
+    def see_all(self, observations: Any) -> None:
+        """Writes the observations of all rows, whose arrays have a row for each.
+
+        Raises:
+          TypeError: numbers of another kind than the spec's.
+          ValueError: arrays of another shape.
+        """
+        for (path, spec), place, leaf in zip(self._leaves, self.observations, self._parts(observations)):
+            array = np.asarray(leaf)
+            if array.shape != place.shape or array.dtype != spec.dtype:
+                _check(path, spec, array, place.shape)
+            place[...] = array
+
+    def _parts(self, observation: Any) -> list[Any]:
+        return [observation] if self._is_one else [_part(observation, path) for path, _ in self._leaves]
+
+
+def _check(path: nest.Path, spec: ArraySpec, array: Any, shape: Any) -> None:
+    """Whether an array may be written where one of another data type is expected, or one of another shape."""
+    are_whole = array.dtype.kind in "iub" and spec.dtype.kind in "iub"
+    is_kind = array.dtype.kind in "fiub" and (are_whole or np.can_cast(array.dtype, spec.dtype, "same_kind"))
+    if is_kind and array.shape == shape:
+        return
+    place = f" at {nest.path_text(path)!r}" if path else ""
+    text = f"observation{place}: expected {spec.dtype} {shape}, got {array.dtype} {array.shape}"
+    raise (ValueError if is_kind else TypeError)(text)
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, (int, float)):
+        return value
+    array = np.asarray(value)
+    if array.size != 1:
+        raise ValueError(f"the environment's {what} has the shape {array.shape}; supported is one number")
+    return float(array.reshape(()))
+
+
+def _part(value: Any, path: nest.Path) -> Any:
+    for element in path:
+        by_name = isinstance(element, str) and not isinstance(value, Mapping)
+        value = getattr(value, element) if by_name else value[element]
+    return value

@@ -1,0 +1,93 @@
+"""PettingZoo's parallel environments as rows of a run, one for each agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from relive import nest
+from relive.rl._answers import FIRST, LAST, MID, Answers
+from relive.rl.gymnasium_adapters import first_actions
+from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalised
+
+
+def is_parallel(value: Any) -> bool:
+    """Whether it is an environment with several agents, and no class of them."""
+    return not isinstance(value, type) and hasattr(value, "possible_agents")
+
+
+class Parallel:
+    """A parallel environment of PettingZoo, in which one policy acts for all agents.
+
+    The episode of an agent that leaves early ends there. Its row then waits, with steps that are FIRST and from which nothing is learned, until the agent is
+    there again: as a rule when the others have ended, too, and the environment begins anew.
+
+    Args:
+      environment: the environment; all its agents have the same spaces.
+      seed: for the first reset.
+
+    Raises:
+      TypeError: agents take turns, or have different spaces; a space that is not supported.
+    """
+
+    def __init__(self, environment: Any, seed: int) -> None:
+        if hasattr(environment, "agent_iter"):
+            raise TypeError(f"in {environment!r} agents take turns; pettingzoo.utils.aec_to_parallel makes a parallel environment of it, where that is possible")
+        self._environment = environment
+        self._seed: int | None = seed
+        self._agents = list(environment.possible_agents)
+        self.rows = len(self._agents)
+        self.spec = self._spec_of(self._agents[0])
+        for agent in self._agents[1:]:
+            if self._spec_of(agent) != self.spec:
+                raise TypeError(
+                    f"{self._agents[0]!r} and {agent!r} have different spaces, but one policy acts for all agents: give them the same, with a wrapper that "
+                    "pads observations and actions, for instance"
+                )
+        self._first_actions = [first for first in nest.flatten(first_actions(environment.action_space(self._agents[0])))]
+        _, self._fill_action = nest.filler(self.spec.actions)
+        # Agents that are in an episode.
+        self._present = dict.fromkeys(self._agents, False)
+
+    def _spec_of(self, agent: Any) -> EnvironmentSpec:
+        observations = normalised(self._environment.observation_space(agent), f"observation of {agent}")
+        actions = normalised(self._environment.action_space(agent), f"action of {agent}")
+        return EnvironmentSpec(observations, actions, REWARDS, DISCOUNTS)
+
+    def reset(self, answers: Answers) -> None:
+        """Begins an episode of all agents."""
+        seed, self._seed = self._seed, None
+        observations, _ = self._environment.reset(seed=seed)
+        for row, agent in enumerate(self._agents):
+            self._wait_or_begin(row, agent, observations, answers)
+        if not any(self._present.values()):
+            raise ValueError(f"{self._environment!r} began without agents: reset() gave observations of {sorted(observations)}, agents are {self._environment.agents}")
+
+    def step(self, actions: list[Any], answers: Answers) -> None:
+        """Acts once for each agent that is there; begins anew if there is none."""
+        if not any(self._present.values()):
+            self.reset(answers)
+            return
+        chosen = {agent: self._acted(actions, row) for row, agent in enumerate(self._agents) if self._present[agent]}
+        observations, rewards, terminated, truncated, _ = self._environment.step(chosen)
+        for row, agent in enumerate(self._agents):
+            if not self._present[agent]:
+                self._wait_or_begin(row, agent, observations, answers)
+                continue
+            ends = bool(terminated.get(agent)) or bool(truncated.get(agent)) or agent not in self._environment.agents
+            if agent in observations:
+                answers.see(row, as_arrays(self.spec.observations, observations[agent]))
+            elif not ends:
+                raise ValueError(f"step() of {self._environment!r} gave no observation of {agent!r}, which is among its agents still")
+            discount = 0.0 if terminated.get(agent) else 1.0
+            answers.put(row, LAST if ends else MID, rewards.get(agent, 0.0), discount)
+            self._present[agent] = not ends
+
+    def _wait_or_begin(self, row: int, agent: Any, observations: Mapping[Any, Any], answers: Answers) -> None:
+        self._present[agent] = agent in observations and agent in self._environment.agents
+        answers.put(row, FIRST, None, None)
+        if self._present[agent]:
+            answers.see(row, as_arrays(self.spec.observations, observations[agent]))
+
+    def _acted(self, actions: list[Any], row: int) -> Any:
+        return self._fill_action([leaf[row] + first if first else leaf[row] for leaf, first in zip(actions, self._first_actions)])

@@ -1,0 +1,157 @@
+"""What a user calls an environment, and the environments that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from relive.rl._bridge import Bridge, Part, Single
+from relive.rl._parallel import Parallel, is_parallel
+from relive.rl._vectors import Vector, is_vector
+from relive.rl.gymnasium_adapters import GymEnvironment
+
+_KINDS = (
+    "the name of a native one, such as 'catch/0', an environment of Gymnasium or a vector of them, one with dm_env's interface, a parallel environment of "
+    "PettingZoo, a function from a seed to one of these, or a list of functions that make one each"
+)
+
+_COUNTS = "give the agent as many, by environments= of its experience or by num_envs"
+
+
+class Source:
+    """Makes the environments of a run, for the extension."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
+        # An environment that was made to be looked at, and is acted in first.
+        self._spare: tuple[int, int, Any] | None = None
+
+    def specs(self, seed: int) -> tuple[Any, ...]:
+        """What the environments take and give, as the extension has it."""
+        made = self._made(0, seed)
+        self._spare = 0, seed, made
+        return Bridge([_part(made, [seed])]).specs
+
+    def rows(self, first: int, seeds: Sequence[int], resumed: int, is_exact: bool) -> Bridge:
+        """The environments of these seeds, each in its row; ``first`` is the number of the first.
+
+        Raises:
+          ValueError: some are had together only, and are too many; unless the number need not be exact.
+        """
+        parts: list[Part] = []
+        row = 0
+        while row < len(seeds):
+            made = self._made(first + row, seeds[row])
+            of_episodes = [_of_episodes(seed, resumed) for seed in seeds[row : row + _rows_of(made)]]
+            parts.append(_part(made, of_episodes))
+            row += parts[-1].rows
+        if is_exact and row != len(seeds):
+            raise ValueError(f"a worker of this run acts in {len(seeds)} environments, but {made!r} alone has {parts[-1].rows}: {_COUNTS}")
+        return Bridge(parts)
+
+    def _made(self, number: int, seed: int) -> Any:
+        spare, self._spare = self._spare, None
+        if spare is not None and spare[:2] == (number, seed):
+            return spare[2]
+        if _is_environment(self._environment):
+            return self._environment
+        if isinstance(self._environment, (list, tuple)):
+            return self._environment[number]()
+        return self._environment(seed)
+
+
+def source_of(environment: Any) -> str | Source:
+    """A name, or where environments come from, of what a user calls an environment.
+
+    Raises:
+      TypeError: it is none.
+    """
+    if isinstance(environment, str):
+        return environment
+    is_list = isinstance(environment, (list, tuple)) and environment and all(callable(make) and not _is_environment(make) for make in environment)
+    if not is_list and not _is_environment(environment) and not callable(environment):
+        raise TypeError(f"{environment!r} is no environment: give {_KINDS}")
+    return Source(environment)
+
+
+def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
+    """Whether an environment that is given ready-made, or a list of functions, is as many as a run acts in.
+
+    Args:
+      is_shared: whether a single worker has all environments, and nobody else needs one.
+
+    Raises:
+      TypeError: each worker needs its own.
+      ValueError: they are too many, or too few.
+    """
+    if isinstance(environment, (list, tuple)):
+        if len(environment) != count:
+            raise ValueError(f"the list has {len(environment)} functions, but the run acts in {count} environments: {_COUNTS}")
+    elif _is_environment(environment):
+        rows = _rows_of(environment)
+        if not is_shared or rows == 1 < count:
+            raise TypeError(
+                "several environments are needed, since each actor and the evaluator has its own: give a name, or a function "
+                "from a seed to an environment, instead of one environment"
+            )
+        if rows != count:
+            raise ValueError(f"{environment!r} has {rows} rows, but the run acts in {count} environments: {_COUNTS}")
+
+
+def with_dm_env_interface(environment: Any, seed: int) -> Any:
+    """The environment of a name, or what a function gives for a seed, with dm_env's interface.
+
+    Raises:
+      TypeError: it is no environment.
+    """
+    if not isinstance(source_of(environment), str) and not _is_environment(environment):
+        environment = environment[0]() if isinstance(environment, (list, tuple)) else environment(seed)
+    return _with_dm_env_interface(environment, seed)
+
+
+def name_of(environment: Any) -> str:
+    """What an environment is called in messages and in saved runs."""
+    if isinstance(environment, str):
+        return environment
+    if isinstance(environment, (list, tuple)):
+        return name_of(environment[0])
+    identifier = getattr(getattr(environment, "spec", None), "id", None)
+    if isinstance(identifier, str):
+        return identifier
+    return str(getattr(environment, "__qualname__", type(environment).__qualname__))
+
+
+def _is_environment(value: Any) -> bool:
+    return not isinstance(value, type) and any(hasattr(value, name) for name in ("observation_spec", "observation_space", "possible_agents"))
+
+
+def _rows_of(environment: Any) -> int:
+    if is_vector(environment):
+        return int(environment.num_envs)
+    return len(environment.possible_agents) if is_parallel(environment) else 1
+
+
+def _part(environment: Any, seeds: Sequence[int]) -> Part:
+    """An environment of any kind in its rows, with seeds for their first episodes."""
+    if is_vector(environment):
+        return Vector(environment, seeds)
+    if is_parallel(environment):
+        return Parallel(environment, seeds[0])
+    return Single(_with_dm_env_interface(environment, seeds[0]))
+
+
+def _with_dm_env_interface(environment: Any, seed: int) -> Any:
+    if isinstance(environment, str):
+        from relive.rl.environments import make
+
+        return make(environment, seed=seed)
+    if hasattr(environment, "observation_spec") or not hasattr(environment, "observation_space"):
+        return environment
+    return GymEnvironment(environment, seed=seed)
+
+
+def _of_episodes(seed: int, resumed: int) -> int:
+    """The seed of an environment's episodes, which are others after each checkpoint."""
+    return seed if not resumed else int(np.random.SeedSequence([seed, resumed]).generate_state(1)[0])

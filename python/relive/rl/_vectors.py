@@ -1,0 +1,116 @@
+"""Vectors of Gymnasium's environments as rows of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from relive import nest
+from relive.rl._answers import FIRST, LAST, MID, Answers
+from relive.rl.gymnasium_adapters import first_actions
+from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalised
+
+_NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
+
+
+def is_vector(value: Any) -> bool:
+    """Whether it is a vector of environments, and no class of them."""
+    return not isinstance(value, type) and hasattr(value, "single_observation_space") and hasattr(value, "num_envs")
+
+
+class Vector:
+    """A ``gymnasium.vector.VectorEnv``: it is acted in and stepped once for all its rows.
+
+    How it resets is in its metadata. With ``NEXT_STEP`` rows are those of single environments. With ``SAME_STEP`` and ``DISABLED`` all rows step
+    together, also one whose episode has ended: the first step of its next episode is made by the action that was chosen for the last observation, and
+    passed over, unless all rows have ended.
+
+    Args:
+      environment: the vector.
+      seeds: for the first reset: one for each row, or one alone, from which Gymnasium counts up.
+
+    Raises:
+      TypeError: a space that is not supported, or no word of how it resets.
+    """
+
+    def __init__(self, environment: Any, seeds: Sequence[int]) -> None:
+        self._environment = environment
+        self.rows = int(environment.num_envs)
+        observations = normalised(environment.single_observation_space, "observation")
+        self.spec = EnvironmentSpec(observations, normalised(environment.single_action_space, "action"), REWARDS, DISCOUNTS)
+        self._first_actions = [first for first in nest.flatten(first_actions(environment.single_action_space))]
+        _, self._fill_actions = nest.filler(self.spec.actions)
+        self._seed: Any = list(seeds) if len(seeds) == self.rows else seeds[0]
+        self._mode = _mode(environment)
+        self._ended = np.zeros(self.rows, np.bool_)
+        self._begun: Any = None
+
+    def reset(self, answers: Answers) -> None:
+        """Begins an episode in each row."""
+        seed, self._seed = self._seed, None
+        observations, _ = self._environment.reset(seed=seed)
+        self._begin_all(observations, answers)
+
+    def step(self, actions: list[Any], answers: Answers) -> None:
+        """Acts once in each row."""
+        ended = self._ended
+        if self._mode != _NEXT_STEP and ended.all():
+            self._begin_all(self._begun if self._mode == _SAME_STEP else self._environment.reset()[0], answers)
+            return
+        if self._mode == _DISABLED and ended.any():
+            self._reset(ended)
+        observations, rewards, terminated, truncated, infos = self._environment.step(self._acted(actions))
+        over = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
+        last = over & ~ended
+        answers.step_types[:] = np.where(ended, FIRST, np.where(last, LAST, MID))
+        answers.rewards[:] = np.where(ended, 0.0, rewards)
+        answers.discounts[:] = np.where(ended | ~np.asarray(terminated, np.bool_), 1.0, 0.0)
+        if self._mode == _DISABLED and (over & ended).any():
+            # The step that was passed over has ended an episode itself.
+            begun = self._reset(over & ended)
+            observations = nest.map_structure(lambda new, old: np.where(_beside(over & ended, new), new, old), begun, observations)
+        answers.see_all(as_arrays(self.spec.observations, observations))
+        if self._mode == _SAME_STEP and last.any():
+            self._see_last(last, infos, answers)
+            self._begun = nest.map_structure(np.array, observations) if last.all() else None
+        self._ended = last
+
+    def _begin_all(self, observations: Any, answers: Answers) -> None:
+        answers.step_types[:], answers.rewards[:], answers.discounts[:] = FIRST, 0.0, 1.0
+        answers.see_all(as_arrays(self.spec.observations, observations))
+        self._ended = np.zeros(self.rows, np.bool_)
+
+    def _reset(self, rows: Any) -> Any:
+        return self._environment.reset(options={"reset_mask": rows.copy()})[0]
+
+    def _see_last(self, last: Any, infos: Mapping[str, Any], answers: Answers) -> None:
+        """Writes the last observations of episodes, in whose place the vector has the first ones of the next."""
+        found = infos.get("final_obs")
+        for row in np.flatnonzero(last):
+            seen = nest.map_structure(lambda leaf, row=row: leaf[row], found) if isinstance(found, Mapping) else None if found is None else found[row]
+            if seen is None:
+                raise ValueError(
+                    f"{self._environment!r} resets in the step that ends an episode, but its infos have no 'final_obs' of environment {row}: nobody "
+                    "knows what was seen last"
+                )
+            answers.see(int(row), as_arrays(self.spec.observations, seen))
+
+    def _acted(self, actions: list[Any]) -> Any:
+        return self._fill_actions([leaf + first if first else leaf for leaf, first in zip(actions, self._first_actions)])
+
+
+def _beside(rows: Any, leaf: Any) -> Any:
+    return rows.reshape(-1, *[1] * (np.ndim(leaf) - 1))
+
+
+def _mode(environment: Any) -> str:
+    given = getattr(environment, "metadata", {}).get("autoreset_mode")
+    mode = getattr(given, "value", given)
+    if mode not in (_NEXT_STEP, _SAME_STEP, _DISABLED):
+        raise TypeError(
+            f"{environment!r} does not say how it resets: its metadata['autoreset_mode'] is {given!r}, but it must be one of "
+            "gymnasium.vector.AutoresetMode"
+        )
+    return str(mode)

@@ -1,0 +1,351 @@
+"""Environments that are had together: vectors of Gymnasium, lists of functions, agents of PettingZoo."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pettingzoo
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from relive import rl
+from relive.rl.vector import ProcessVectorEnv
+
+PPO = rl.PPO(num_envs=3, num_steps=16, hidden=(16,))
+
+
+def cart_pole() -> Any:
+    return gymnasium.make("CartPole-v1", max_episode_steps=20)
+
+
+class Walk(gymnasium.Env[Any, Any]):
+    """Sees how often it has begun, how many steps ago, and its last action. Its episodes have 1, 2 … ``longest`` steps in turn; those of an even length
+    terminate, the others are cut off."""
+
+    observation_space = Dict({"at": Box(0, 1000, (3,), np.float32), "begun": Discrete(1000)})
+    action_space = Discrete(4, start=2)
+
+    def __init__(self, longest: int = 5) -> None:
+        self.begun, self.steps, self.action, self.longest = 0, 0, 0, longest
+
+    def seen(self) -> Any:
+        return {"at": np.array([self.begun, self.steps, self.action], np.float32), "begun": self.begun}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.begun, self.steps, self.action = self.begun + 1, 0, 0
+        return self.seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps, self.action = self.steps + 1, int(action)
+        length = 1 + self.begun % self.longest
+        over = self.steps == length
+        return self.seen(), float(self.action), over and length % 2 == 0, over and length % 2 == 1, {}
+
+
+class Policy:
+    """Acts at random, row by row."""
+
+    def __init__(self, seat: rl.Seat, num_values: int) -> None:
+        self.rngs = [np.random.default_rng(seed) for seed in seat.seeds]
+        self.num_values = num_values
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        return np.array([rng.integers(self.num_values) for rng in self.rngs])
+
+    def load(self, weights: Any) -> None:
+        pass
+
+    def state(self) -> Any:
+        return [rng.bit_generator.state for rng in self.rngs]
+
+    def restore(self, state: Any) -> None:
+        for rng, saved in zip(self.rngs, state, strict=True):
+            rng.bit_generator.state = saved
+
+
+class Learner:
+    """Keeps what it gets."""
+
+    def __init__(self, kept: list[Any]) -> None:
+        self.kept = kept
+        self.sum = np.zeros(1)
+
+    def learn(self, batch: Any) -> None:
+        self.kept.append(batch)
+        self.sum = self.sum + (batch.rewards.sum() if isinstance(batch, rl.Rollout) else batch.data["reward"].sum())
+
+    def weights(self) -> Any:
+        return self.sum
+
+    def state(self) -> Any:
+        return self.sum
+
+    def restore(self, state: Any) -> None:
+        self.sum = state
+
+
+@dataclasses.dataclass
+class Agent:
+    experience: Any
+    kept: list[Any] = dataclasses.field(default_factory=list)
+    settings: Any = dataclasses.field(default_factory=dict)
+
+    def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Any:
+        return Policy(seat, spec.actions.num_values)
+
+    def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Any:
+        return Learner(self.kept)
+
+
+def rollouts(env: Any, *, rows: int = 3, steps: int = 240, **options: Any) -> tuple[rl.TrainingResult, list[rl.Rollout]]:
+    agent = Agent(rl.Rollouts(steps=20, environments=rows))
+    return rl.run(agent, env, steps=steps, **options), agent.kept
+
+
+def sync(mode: AutoresetMode, make: Callable[[], Any] = cart_pole, rows: int = 3) -> Callable[[int], Any]:
+    return lambda seed: SyncVectorEnv([make] * rows, autoreset_mode=mode)
+
+
+def same(one: list[rl.Rollout], other: list[rl.Rollout]) -> None:
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        for name in ("actions", "rewards", "discounts", "starts", "ends"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
+        np.testing.assert_array_equal(a.observations, b.observations)
+
+
+def check_walks(found: list[rl.Rollout]) -> None:
+    """Whether all steps are such as the environment makes."""
+    learnt = 0
+    for rollout in found:
+        at, begun = rollout.observations["at"], rollout.observations["begun"]
+        assert np.array_equal(at[..., 0], begun)
+        for time, row in zip(*np.nonzero(~rollout.starts), strict=True):
+            before, after = at[time, row], at[time + 1, row]
+            length = 1 + before[0] % 5
+            assert after.tolist() == [before[0], before[1] + 1, rollout.actions[time, row] + 2]
+            assert rollout.rewards[time, row] == after[2]
+            assert rollout.ends[time, row] == (after[1] == length)
+            assert rollout.discounts[time, row] == float(after[1] != length or length % 2 == 1)
+            learnt += 1
+        # What follows on an end only resets.
+        assert np.array_equal(rollout.starts[1:], rollout.ends[:-1])
+    assert learnt > 100
+
+
+@pytest.mark.parametrize("actors", [0, 3])
+def test_lists_and_vectors_are_single_environments(actors: int) -> None:
+    result, expected = rollouts(lambda seed: cart_pole())
+    assert any(rollout.starts.any() for rollout in expected)
+    of_list, found = rollouts([cart_pole] * 3, actors=actors)
+    same(expected, found)
+    assert np.array_equal(result.episodes.returns, of_list.episodes.returns)
+    rows = 1 if actors else 3
+    of_vectors, found = rollouts(sync(AutoresetMode.NEXT_STEP, rows=rows), actors=actors)
+    same(expected, found)
+    assert np.array_equal(result.episodes.lengths, of_vectors.episodes.lengths)
+
+
+def test_a_vector_in_processes_serves_an_agent_in_rust_and_stays_open() -> None:
+    expected = PPO.train(lambda seed: cart_pole(), steps=200)
+    vector = ProcessVectorEnv([cart_pole] * 3, workers=2)
+    try:
+        found = PPO.train(vector, steps=200)
+        assert found.policy.to_bytes() == expected.policy.to_bytes()
+        assert vector.reset(seed=1)[0].shape == (3, 4)
+    finally:
+        vector.close()
+
+
+def test_a_vector_serves_several_times_where_there_are_more_rows() -> None:
+    _, expected = rollouts(lambda seed: cart_pole(), rows=4)
+    _, found = rollouts(sync(AutoresetMode.NEXT_STEP, rows=2), rows=4)
+    same(expected, found)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
+def test_rows_that_all_end_at_once_are_single_environments_however_they_reset(mode: AutoresetMode) -> None:
+    _, expected = rollouts(lambda seed: cart_pole(), rows=1)
+    _, found = rollouts(sync(mode, rows=1), rows=1)
+    same(expected, found)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_every_step_is_one_of_the_environment_however_it_resets(mode: AutoresetMode) -> None:
+    # Rows that end at different moments.
+    makes: list[Any] = [Walk, lambda: wound(1), lambda: wound(3)]
+    _, found = rollouts(lambda seed: SyncVectorEnv(makes, autoreset_mode=mode))
+    check_walks(found)
+    _, single = rollouts(makes)
+    check_walks(single)
+    assert single[0].observations["at"][0].tolist() == found[0].observations["at"][0].tolist()
+
+
+def wound(begun: int) -> Walk:
+    walk = Walk()
+    walk.begun = begun
+    return walk
+
+
+def test_other_processes_reset_in_the_same_step_too() -> None:
+    made = []
+
+    def make(seed: int) -> Any:
+        made.append(AsyncVectorEnv([Walk] * 2, autoreset_mode=AutoresetMode.SAME_STEP))
+        return made[-1]
+
+    _, found = rollouts(make, rows=2)
+    check_walks(found)
+    # It was made once: what was looked at is acted in.
+    assert len(made) == 1
+    made[0].close()
+
+
+def test_transitions_of_vectors_end_where_episodes_do() -> None:
+    agent = Agent(rl.Transitions(batch_size=16, min_size=50, environments=2, discount=1.0))
+    rl.run(agent, lambda seed: SyncVectorEnv([Walk, lambda: wound(2)], autoreset_mode=AutoresetMode.SAME_STEP), steps=300)
+    data = [batch.data for batch in agent.kept]
+    before, after = (np.concatenate([part[name]["at"] for part in data]) for name in ("observation", "next_observation"))
+    discounts = np.concatenate([part["discount"] for part in data])
+    lengths = 1 + before[:, 0] % 5
+    assert np.array_equal(after[:, :2], before[:, :2] + [0, 1])
+    assert np.array_equal(discounts == 0, (after[:, 1] == lengths) & (lengths % 2 == 0))
+
+
+def test_evaluations_have_their_share_of_each_row() -> None:
+    agent = Agent(rl.Rollouts(steps=20, environments=3))
+    result = rl.run(agent, sync(AutoresetMode.NEXT_STEP, Walk), steps=120, evaluate_every=1_000, evaluation_episodes=7)
+    # Each row begins with episodes of two and three steps; the first of them with one more.
+    assert sorted(result.evaluation.lengths) == [2, 2, 2, 3, 3, 3, 4]
+
+
+class Without(SyncVectorEnv):
+    """Does not tell what was seen last."""
+
+    def step(self, actions: Any) -> Any:
+        observations, rewards, terminated, truncated, _ = super().step(actions)
+        return observations, rewards, terminated, truncated, {}
+
+
+class Silent(SyncVectorEnv):
+    """Does not say how it resets."""
+
+    def __init__(self, makes: Any) -> None:
+        super().__init__(makes)
+        self.metadata = {}
+
+
+@pytest.mark.parametrize(
+    ("env", "kind", "text"),
+    [
+        (SyncVectorEnv([Walk] * 2), ValueError, "has 2 rows, but the run acts in 3 environments: give the agent as many"),
+        ([Walk] * 4, ValueError, "the list has 4 functions, but the run acts in 3 environments"),
+        ([], TypeError, "is no environment: give the name"),
+        ([Walk, 3, Walk], TypeError, "is no environment: give the name"),
+        (sync(AutoresetMode.NEXT_STEP, Walk, 2), ValueError, "acts in 3 environments, but .* alone has 2"),
+        (lambda seed: Silent([Walk] * 3), TypeError, "does not say how it resets"),
+        (lambda seed: Without([Walk] * 3, autoreset_mode=AutoresetMode.SAME_STEP), ValueError, "no 'final_obs' of environment 0"),
+        ([Walk, cart_pole, Walk], ValueError, "environment 1 takes and gives something else than the first"),
+    ],
+)
+def test_what_cannot_be_a_row_is_told(env: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        rollouts(env)
+
+
+def test_a_given_vector_serves_one_worker() -> None:
+    with pytest.raises(TypeError, match="several environments are needed"):
+        rollouts(SyncVectorEnv([Walk] * 3), actors=2)
+    with pytest.raises(TypeError, match="several environments are needed"):
+        rollouts(SyncVectorEnv([Walk] * 3), evaluate_every=10)
+
+
+class Crowd(pettingzoo.ParallelEnv[str, Any, Any]):
+    """Agents that leave one after the other; the first terminates, the others are cut off. The last one joins late."""
+
+    metadata = {"name": "crowd"}
+    possible_agents = ["a", "b", "c"]
+
+    def __init__(self, spaces: dict[str, Any] | None = None) -> None:
+        self.spaces, self.begun, self.time, self.seeds = spaces or {}, 0, 0, []
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> Any:
+        return self.spaces.get(agent, Box(0, 1000, (3,), np.float32))
+
+    def action_space(self, agent: str) -> Any:
+        return Discrete(3, start=1)
+
+    def seen(self, agent: str, action: int) -> Any:
+        return np.array([self.begun * 10 + self.possible_agents.index(agent), self.time, action], np.float32)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.begun, self.time, self.agents = self.begun + 1, 0, ["a", "b"]
+        self.seeds.append(seed)
+        return {agent: self.seen(agent, 0) for agent in self.agents}, {}
+
+    def step(self, actions: dict[str, int]) -> Any:
+        assert sorted(actions) == self.agents
+        self.time += 1
+        acted = list(self.agents)
+        ends = {"a": self.time == 2, "b": self.time == 4, "c": self.time == 5}
+        seen = {agent: self.seen(agent, actions[agent]) for agent in acted}
+        self.agents = [agent for agent in acted if not ends[agent]]
+        if self.time == 3:
+            self.agents.append("c")
+            seen["c"] = self.seen("c", 0)
+        rewards = {agent: float(actions[agent]) for agent in acted}
+        return seen, rewards, {agent: ends[agent] and agent == "a" for agent in acted}, {agent: ends[agent] and agent != "a" for agent in acted}, {}
+
+
+def test_agents_of_pettingzoo_are_rows() -> None:
+    crowd = Crowd()
+    result, found = rollouts(crowd, steps=100, seed=9)
+    assert crowd.seeds[:2] == [9, None]
+    first = found[0]
+    starts, ends = first.starts[:12].T.astype(int).tolist(), first.ends[:12].T.astype(int).tolist()
+    # An episode has five steps, and one that begins anew.
+    assert starts == [[0, 0, 1, 1, 1, 1] * 2, [0, 0, 0, 0, 1, 1] * 2, [1, 1, 1, 0, 0, 1] * 2]
+    assert ends == [[0, 1, 0, 0, 0, 0] * 2, [0, 0, 0, 1, 0, 0] * 2, [0, 0, 0, 0, 1, 0] * 2]
+    for rollout in found:
+        seen = rollout.observations
+        for time, row in zip(*np.nonzero(~rollout.starts), strict=True):
+            action = rollout.actions[time, row] + 1
+            assert seen[time + 1, row].tolist() == [seen[time, row, 0], seen[time, row, 1] + 1, action]
+            assert rollout.rewards[time, row] == action and seen[time, row, 0] % 10 == row
+        assert np.array_equal(rollout.discounts == 0, rollout.ends & (np.arange(3) == 0))
+    assert sorted(set(result.episodes.lengths.tolist())) == [2, 4]
+
+
+def test_agents_of_pettingzoo_have_the_same_spaces_and_no_turns() -> None:
+    with pytest.raises(TypeError, match="'a' and 'b' have different spaces, but one policy acts for all agents"):
+        rollouts(Crowd({"b": Box(0, 1, (2,), np.float32)}))
+    turns = Crowd()
+    turns.agent_iter = lambda: iter(())  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="agents take turns; pettingzoo.utils.aec_to_parallel"):
+        rollouts(turns)
+
+
+@pytest.mark.parametrize(
+    "experience", [rl.Rollouts(steps=10, environments=2), rl.Transitions(batch_size=8, min_size=20, environments=2)]
+)
+def test_a_run_in_gymnasium_is_resumed_with_the_same_numbers(tmp_path: pathlib.Path, experience: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def run(folder: str, steps: int) -> Any:
+        return rl.run(
+            Agent(experience), sync(AutoresetMode.NEXT_STEP, rows=2), steps=steps, seed=4, checkpoint_dir=tmp_path / folder, checkpoint_every=100
+        )
+
+    whole = run("whole", 400)
+    run("parts", 200)
+    parts = run("parts", 400)
+    assert parts.policy.to_bytes() == whole.policy.to_bytes()
+    episodes = whole.episodes.returns[-len(parts.episodes) :]
+    assert len(parts.episodes) > 5 and np.array_equal(parts.episodes.returns, episodes)
+    told = [record.getMessage() for record in caplog.records if "cannot save its state" in record.getMessage()]
+    assert len(told) == 3 and "its episodes begin anew after each checkpoint" in told[0]
