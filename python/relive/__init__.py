@@ -89,7 +89,7 @@ _LAZY = {
 }
 _LAZY_MODULES = frozenset({
     "errors", "extensions", "flow", "gymnasium", "jax", "nest", "pattern_dataset", "platform", "pybind", "replay_buffer", "reverb_types",
-    "rl", "sb3", "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "trajectory_dataset",
+    "rl", "sb3", "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "torchrl", "trajectory_dataset",
 })
 
 

@@ -43,6 +43,8 @@ def train_agent(
     progress: Callable[[dict[str, Any]], object] | None,
     reports: Callable[[str, dict[str, float]], object] | None,
     supervisor: Any | None,
+    on_step: Any | None,
+    on_batch: Any | None,
 ) -> dict[str, Any]: ...
 def end_runs() -> None: ...
 def work_for_run(

@@ -105,7 +105,7 @@ impl Agent for Counting {
 }
 
 fn catch(_: &str) -> Result<MakeEnvironment> {
-    Ok(Arc::new(|seed| Ok(relive_env::make("catch/0", seed)?)))
+    Ok(MakeEnvironment::new(|seed| Ok(relive_env::make("catch/0", seed)?)))
 }
 
 fn act(address: &str, number: u32) -> std::result::Result<(), Box<dyn Error>> {

@@ -14,8 +14,10 @@ mod contracts;
 mod error;
 mod policy_file;
 mod state;
+mod times;
 
 pub use acting::{Acted, Episode, Features, Rollout};
 pub use contracts::{ActStep, Agent, Learner, Learnt, Policy, Purpose, Saveable, Seat, Weights, settings_of};
 pub use error::{Result, RlError};
 pub use policy_file::{MakeAgent, SavedPolicy};
+pub use times::{Part, Times};

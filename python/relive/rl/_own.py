@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 
 from relive import nest
-from relive._structures import Structure, packed
-from relive.batches import Batch
-from relive.replay_sample import SampleInfo
-from relive.rl import _state
+from relive.rl import _shown, _state
 from relive.rl._weights import as_array, called, flattened, nested
 from relive.rl.contracts import Learnt, Seat
 from relive.rl.experience import Rollouts, Sequences, Transitions, for_extension
-from relive.rl.rollout import Rollout
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
 
@@ -54,9 +50,7 @@ class AgentBridge:
     def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
         """The learner."""
         learner = self._agent.learner(EnvironmentSpec(*specs), seed & _SEEDS)
-        # What is stored has one power of the discount less: where an agent in Rust learns, it multiplies by that itself.
-        discount = None if self.experience["length"] is not None else self.experience.get("discount")
-        return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved, discount)
+        return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved, self.experience.get("discount"))
 
 
 class PolicyBridge:
@@ -107,29 +101,18 @@ class LearnerBridge:
         _expect_methods(learner, "a learner", "learn", "weights")
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
-        self._learner, self._discount = learner, discount
-        _, self._fill_observations = nest.filler(spec.observations)
-        _, self._fill_actions = nest.filler(spec.actions)
-        self._names: Any = None
-        self._structure: Structure | None = None
+        self._learner = learner
+        self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(discount)
 
-    def learn_rollout(self, *, observations: Any, actions: Any, extras: dict[str, Any], **answers: Any) -> Any:
+    def learn_rollout(self, **fields: Any) -> Any:
         """Learns from a rollout."""
-        rollout = Rollout(
-            observations=self._fill_observations(observations), actions=self._fill_actions(actions), extras=extras, **answers
-        )
+        rollout = self._rollouts.rollout(**fields)
         count = rollout.starts.size - int(rollout.starts.sum())
         return self._learnt(self._learner.learn(rollout), count, None)
 
     def learn_batches(self, batches: list[Any]) -> Any:
         """Learns from a batch of a table."""
-        ((info, columns, lengths, names),) = batches
-        if names is not self._names:
-            self._names, self._structure = names, None if names is None else Structure(names, is_promised=True)
-        ragged = None if lengths is None else packed(self._structure, lengths)
-        batch = Batch(SampleInfo._make(info), packed(self._structure, columns), ragged)
-        if self._discount is not None:
-            batch.data["discount"] *= self._discount
+        batch = self._batches.batch(*batches)
         return self._learnt(self._learner.learn(batch), len(batch.info.key), batch.info.key)
 
     def _learnt(self, told: Any, count: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from relive import _native
+from relive.rl._hooks import OnBatch, OnStep, hooks_of
 from relive.rl._own import AgentBridge
 from relive.rl._progress import Line
 from relive.rl._settings import count
@@ -40,6 +41,8 @@ class RunOptions(TypedDict, total=False):
     checkpoint_every: int
     loggers: Iterable[Logger]
     progress: bool | Progress | None
+    on_step: OnStep | None
+    on_batch: OnBatch | None
 
 
 def run(
@@ -59,6 +62,8 @@ def run(
     checkpoint_every: int = 10_000,
     loggers: Iterable[Logger] = (),
     progress: bool | Progress | None = None,
+    on_step: OnStep | None = None,
+    on_batch: OnBatch | None = None,
 ) -> TrainingResult:
     """Has an agent learn by acting in an environment.
 
@@ -94,13 +99,19 @@ def run(
       loggers: each gets every episode and, now and then, what the learner tells: see ``relive.rl.loggers``.
       progress: a function that gets the newest episode, up to twenty times per second; ``True`` for a line on stderr,
         which is also there by default if stderr is a terminal; ``False`` for nothing.
+      on_step: a function that gets what a worker has just done, as a :class:`relive.rl.Rollout`, before it is stored or learned from: a step in each of
+        its environments where the agent has a replay table, a whole rollout otherwise. Not in evaluations, and not with processes. With several
+        threads it is called by one at a time.
+      on_batch: a function that gets each batch that the learner has learned from, and a mapping of the figures that it tells of it. The batch is a
+        :class:`relive.Batch`, for agents without a replay table a :class:`relive.rl.Rollout`; with demonstrations a pair: the agent's own, and these. It has
+        arrays of its own. Not for A3C, whose workers learn by themselves.
 
     Raises:
       TypeError: no environment, or values of it that are not supported; the error names their path. An agent, a policy or a learner that lacks a
         method; the error names it.
       ValueError: a setting out of its range, an unknown name, actions that the agent cannot take, a checkpoint of another run, an
         observation or a reward that is NaN or infinite; arrays of a policy of another shape or data type.
-      Exception: whatever the environment, the agent, a logger or ``progress`` raises.
+      Exception: whatever the environment, the agent, a logger, ``progress`` or a hook raises.
     """
     options = {name: value for name, value in locals().items() if name not in ("agent", "env", "steps", "loggers")}
     steps = _steps(steps, learner_steps, data)
@@ -133,6 +144,7 @@ def run(
                 progress=line or (progress if callable(progress) else None),
                 reports=_told_to(loggers) if loggers else None,
                 supervisor=supervisor,
+                **hooks_of(agent, on_step, on_batch),
             )
     except Exception:
         if supervisor is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from relive.rl._curve import Curve
@@ -20,6 +20,10 @@ class TrainingResult:
 
     ``samples_per_insert`` is measured from when learning may begin. ``is_complete`` is false if the time ran out before all
     steps were made.
+
+    ``time_by_part`` says how many seconds each part of the work took, in all threads and processes together: ``act`` and ``step`` (the policy, and the
+    environments), ``add`` and ``sample`` (into the replay table and out of it, waiting included), ``learn``, ``priorities``, ``weights``, ``evaluate`` and
+    ``save``. Parts that took no time are not there.
     """
 
     policy: Policy
@@ -30,6 +34,7 @@ class TrainingResult:
     learner_steps: int
     env_steps_per_s: float
     samples_per_insert: float
+    time_by_part: Mapping[str, float]
     is_complete: bool
     _again: Callable[..., TrainingResult] | None = dataclasses.field(default=None, repr=False, compare=False)
 

@@ -1,6 +1,5 @@
 //! A run of a row.
 
-use std::sync::Arc;
 
 use crate::rows::{Measure, Row};
 use relive_rl::plan::MakeEnvironment;
@@ -18,7 +17,7 @@ pub(crate) struct Figures {
 pub(crate) fn trained(row: &Row, seed: u64) -> Result<Figures, Box<dyn std::error::Error>> {
     let agent = relive_agents::from_json(row.agent, &relive_agents::preset(row.agent, row.environment)?)?;
     let name = row.environment;
-    let make: MakeEnvironment = Arc::new(move |seed| Ok(relive_env::make(name, seed)?));
+    let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(name, seed)?));
     let evaluation = match row.measure {
         Measure::Training => None,
         Measure::Shown => Some(Evaluation { every: row.env_steps, episodes: EPISODES }),

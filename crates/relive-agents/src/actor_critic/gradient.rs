@@ -1,10 +1,13 @@
 //! Gradients that are computed where the rollouts are made, and applied in one place.
 
+use std::time::Instant;
+
 use relive_env::State;
 use relive_flow::{Async, Flow};
 use relive_rl::plan::{Batch, Crew, Learn, Progress};
 use relive_rl::processes::{Carried, Layouts};
-use relive_rl::{Acted, Learner, Learnt, Result, Saveable, Weights};
+use relive_rl::run::Seen;
+use relive_rl::{Acted, Learner, Learnt, Part, Result, RlError, Saveable, Weights};
 
 use super::minibatch::Told;
 use super::{ActorCriticLearner, Settings};
@@ -23,6 +26,10 @@ pub(crate) struct Gradient {
 impl Batch for Gradient {
     fn take_acted(&mut self) -> Vec<Acted> {
         std::mem::take(&mut self.acted)
+    }
+
+    fn seen(&self) -> Option<Seen<'_>> {
+        None
     }
 }
 
@@ -71,7 +78,12 @@ pub(crate) fn asynchronous(settings: &Settings, crew: &Crew) -> Result<Flow<Prog
     let differentiating = learner.clone();
     let gradients = crew.rollouts(settings.num_steps)?.on_each(move |rollouts, _| {
         let mut learner = differentiating.clone();
-        rollouts.try_for_each(move |rollout| learner.gradient(rollout))
+        rollouts.try_for_each(move |rollout| {
+            let since = Instant::now();
+            let mut gradient = learner.gradient(rollout)?;
+            Acted::note_time(&mut gradient.acted, Part::Learn, since);
+            Ok::<_, RlError>(gradient)
+        })
     });
     Ok(gradients.gather_async(Async::default())?.learn(crew.learner(Applied(learner))?))
 }

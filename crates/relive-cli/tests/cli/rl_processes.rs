@@ -108,6 +108,10 @@ fn the_plan_of_a_run_is_shown_while_it_works() {
     assert!(shown["env_steps"].as_u64() > Some(0) && shown["version_lag"].is_number(), "{shown}");
     let (_, stdout, _) = outcome(&["rl", "top", &server.address, "--once"]);
     assert!(stdout.starts_with("ppo in CartPole-v1: ") && stdout.contains("rounds of workers"), "{stdout}");
+    assert!(
+        shown["time_by_part"]["step"].as_f64() > Some(0.0) && stdout.contains("\ntime: "),
+        "{shown}\n{stdout}"
+    );
     driver.kill().unwrap();
     driver.wait().unwrap();
 }

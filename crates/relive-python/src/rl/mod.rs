@@ -4,6 +4,7 @@
 
 mod check;
 mod foreign;
+mod hooks;
 mod leaves;
 mod native;
 mod policy;

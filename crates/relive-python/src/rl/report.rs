@@ -105,5 +105,6 @@ pub(super) fn summary_dict<'py>(py: Python<'py>, summary: &Summary) -> PyResult<
     dict.set_item("learner_steps", summary.learner_steps)?;
     dict.set_item("env_steps_per_s", summary.env_steps_per_s)?;
     dict.set_item("samples_per_insert", summary.samples_per_insert)?;
+    dict.set_item("time_by_part", summary.time_by_part.clone())?;
     Ok(dict)
 }

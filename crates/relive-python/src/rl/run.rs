@@ -16,6 +16,7 @@ use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, Summa
 use relive_rl::{Agent, RlError, SavedPolicy};
 
 use super::foreign::{ForeignAgent, Raised};
+use super::hooks::hooks;
 use super::policy::Policy;
 use super::processes::Serving;
 use super::raise::raise;
@@ -28,7 +29,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge; `environment` a native name, or a
 /// function from seeds to bridges.
 #[pyfunction]
-#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor))]
+#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
@@ -46,6 +47,8 @@ pub(crate) fn train_agent<'py>(
     progress: Option<Bound<'py, PyAny>>,
     reports: Option<Bound<'py, PyAny>>,
     supervisor: Option<Bound<'py, PyAny>>,
+    on_step: Option<Bound<'py, PyAny>>,
+    on_batch: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let raised = Raised::default();
     let (agent, is_foreign) = agent_of(agent, &raised)?;
@@ -54,8 +57,10 @@ pub(crate) fn train_agent<'py>(
         let start = supervisor.getattr(intern!(py, "start"))?.unbind();
         Ok::<_, PyErr>(serving.begun(start, &raised, &stop))
     });
+    let looks_on = on_step.is_some() || on_batch.is_some();
     let options = RunOptions {
         environment: name,
+        hooks: hooks(on_step.map(Bound::unbind), on_batch.map(Bound::unbind), &raised),
         watch: serving.as_ref().map(Serving::watch),
         begun: begun.transpose()?,
         processes: supervisor.is_some().then(Processes::default),
@@ -79,7 +84,7 @@ pub(crate) fn train_agent<'py>(
         failed: None,
     };
     let (told, source) = (watch.told.clone(), Source::of(environment)?);
-    let (run_raised, is_foreign) = (raised.clone(), is_foreign || source.is_foreign());
+    let (run_raised, is_foreign) = (raised.clone(), is_foreign || source.is_foreign() || looks_on);
     let (done, ended) = sync_channel(1);
     let alive = Alive::of(&watch.stop);
     let work = move || {

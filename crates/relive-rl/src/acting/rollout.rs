@@ -1,10 +1,10 @@
 //! What was seen and done in a fragment of steps.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use relive_env::{Buffer, TimeStep};
 
-use crate::{Result, RlError, Weights};
+use crate::{Part, Result, RlError, Times, Weights};
 
 /// A fragment of steps in each row of a number of environments, time first: cell `time · rows + row`.
 ///
@@ -41,6 +41,17 @@ pub struct Acted {
     pub episodes: Vec<Episode>,
     /// The version of the weights that it acted by, none if there were none.
     pub version: Option<u64>,
+    /// How long it took.
+    pub times: Times,
+}
+
+impl Acted {
+    /// Counts the time since then as one that the first of these workers took for a part of its work.
+    pub fn note_time(acted: &mut [Acted], part: Part, since: Instant) {
+        if let Some(first) = acted.first_mut() {
+            first.times.add(part, since.elapsed());
+        }
+    }
 }
 
 /// An episode that has ended.

@@ -7,7 +7,8 @@ use relive_env::{BatchEnvironment, Buffer, State, TimeStep};
 use super::finite::FiniteCheck;
 use super::{Acted, Episode, Rollout};
 use crate::contracts::WeightStore;
-use crate::{ActStep, Policy, Result, Weights, state};
+use crate::times::Lap;
+use crate::{ActStep, Part, Policy, Result, Weights, state};
 
 /// Environments, the policy that acts in them, and where they stand.
 pub(crate) struct RolloutWorker {
@@ -90,9 +91,10 @@ impl RolloutWorker {
             weights: self.weights.clone(),
             acted: Vec::new(),
         };
+        let mut lap = Lap::begin();
         for time in 0..steps {
             rollout.observations.copy_rows(time * rows, &self.observations, 0, rows)?;
-            self.step()?;
+            self.step(&mut lap)?;
             rollout.actions.copy_rows(time * rows, &self.actions, 0, rows)?;
             rollout.extras.copy_rows(time * rows, &self.extras, 0, rows)?;
             rollout.answers.extend_from_slice(&self.answers);
@@ -114,8 +116,9 @@ impl RolloutWorker {
         for (number, row) in self.rows.iter_mut().enumerate() {
             row.tells = count / of + usize::from(number < count % of);
         }
+        let mut lap = Lap::begin();
         while self.rows.iter().any(|row| row.tells > 0) {
-            self.step()?;
+            self.step(&mut lap)?;
         }
         self.rows.iter_mut().for_each(|row| row.tells = usize::MAX);
         Ok(self.take_acted().episodes)
@@ -124,7 +127,9 @@ impl RolloutWorker {
     /// Takes the newest weights, and resets the environments if that was not done yet.
     fn begin(&mut self) -> Result<()> {
         if let Some(weights) = self.store.newer_than(self.version()) {
+            let mut lap = Lap::begin();
             self.policy.load(&weights)?;
+            self.acted.times.add(Part::Weights, lap.lap());
             self.weights = Some(weights);
         }
         if !self.is_begun {
@@ -139,12 +144,16 @@ impl RolloutWorker {
     }
 
     /// Acts once in each environment.
-    fn step(&mut self) -> Result<()> {
-        let Self { environments, policy, observations, actions, extras, answers, rows, starts, .. } = self;
+    fn step(&mut self, lap: &mut Lap) -> Result<()> {
+        let Self {
+            environments, policy, observations, actions, extras, answers, rows, starts, acted, ..
+        } = self;
         starts.iter_mut().zip(rows).for_each(|(start, row)| *start = row.length == 0);
         let at_hand: Option<&mut dyn BatchEnvironment> = Some(&mut **environments);
         policy.act(&mut ActStep { observations, starts, actions, extras, environments: at_hand })?;
+        acted.times.add(Part::Act, lap.lap());
         environments.step(actions, observations, answers)?;
+        acted.times.add(Part::Step, lap.lap());
         self.steps += 1;
         for (number, (row, answer)) in self.rows.iter_mut().zip(&self.answers).enumerate() {
             let observation = self.observations.row(number);

@@ -15,9 +15,11 @@ use crate::adders::Adder;
 use crate::contracts::WeightStore;
 use crate::processes::{Driver, Layouts, Serving};
 use crate::recorded::{self, RecordedEpisode};
+use crate::run::Looking;
 use crate::run::identity::Identity;
 use crate::run::kept::{Kept, Tell};
 use crate::run::seeds::{Who, actor_key, environment_seed, learner_key};
+use crate::times::SharedTimes;
 use crate::{Agent, Learner, Purpose, Result, RlError, Rollout, Seat};
 
 const LEARNER: &str = "learner";
@@ -44,6 +46,10 @@ pub(crate) struct Inner {
     pub(crate) weights: WeightStore,
     pub(crate) kept: Kept,
     pub(crate) client: Client,
+    /// What the operators in this process take, beside those of workers.
+    pub(crate) times: SharedTimes,
+    /// Who looks on.
+    pub(crate) hooks: Looking,
 }
 
 /// Where the workers of a run are, and what this process is in it.
@@ -89,6 +95,8 @@ impl Crew {
             weights,
             kept: Kept::default(),
             client: client.clone(),
+            times: SharedTimes::default(),
+            hooks: Looking::default(),
         })
     }
 
@@ -102,9 +110,7 @@ impl Crew {
 
     /// What rows of the workers look like.
     pub(super) fn layouts(&self) -> Result<Layouts> {
-        let keys = [actor_key(self.0.seed, Who::Actor(0))];
-        let seat = Seat::alone(&self.0.spec, Purpose::Training, &keys);
-        Ok(Layouts { spec: self.0.spec.clone(), extras: self.0.agent.policy(&seat)?.extras() })
+        Layouts::of(self.agent(), &self.0.spec, self.0.seed)
     }
 
     /// Everything random in the learner follows from it.
@@ -138,7 +144,7 @@ impl Crew {
             Place::Worker { .. } => WeightStore::default(),
             Place::Here { .. } | Place::Driver(_) => self.0.weights.clone(),
         };
-        let shared = SharedLearner::new(learner, weights)?;
+        let shared = SharedLearner::new(learner, weights, self.0.times.clone(), self.0.hooks.clone())?;
         let kept = shared.clone();
         self.0.kept.keep(LEARNER, Box::new(move || Some(kept.save())));
         Ok(shared)
@@ -166,10 +172,12 @@ impl Crew {
             Place::Worker { serving, .. } => Some(Arc::clone(serving)),
             Place::Here { .. } | Place::Driver(_) => None,
         };
+        let hooks = self.0.hooks.clone();
         let rollouts = turns.on_each(move |turns, shard: &Shard<Result<RolloutWorker>>| {
-            let (shard, serving) = (shard.clone(), serving.clone());
+            let (shard, serving, hooks) = (shard.clone(), serving.clone(), hooks.clone());
             let acted = turns.try_for_each(move |()| {
                 let rollout = shard.with(|worker| rollout(worker, steps))?;
+                hooks.rollout(&rollout)?;
                 serving.iter().for_each(|serving| serving.note(&rollout.acted));
                 Ok::<_, RlError>(rollout)
             });
@@ -347,6 +355,10 @@ impl Crew {
 
     pub(crate) fn weights(&self) -> &WeightStore {
         &self.0.weights
+    }
+
+    pub(crate) fn times(&self) -> &SharedTimes {
+        &self.0.times
     }
 
     /// Whether the environments can [save](Environment::save) their states, as an agent needs it that looks ahead in them.

@@ -4,17 +4,26 @@ use relive_client::SampleBatch;
 use relive_flow::Flow;
 
 use super::{Crew, Progress, SharedLearner};
-use crate::{Acted, Learner, RlError, Rollout};
+use crate::run::Seen;
+use crate::times::Lap;
+use crate::{Acted, Learner, Part, RlError, Rollout};
 
 /// What a learner is given.
 pub trait Batch: 'static {
     /// What workers have done for it, if it comes straight from them.
     fn take_acted(&mut self) -> Vec<Acted>;
+
+    /// What may be looked at of it; none of what is no experience, as a gradient.
+    fn seen(&self) -> Option<Seen<'_>>;
 }
 
 impl Batch for Rollout {
     fn take_acted(&mut self) -> Vec<Acted> {
         std::mem::take(&mut self.acted)
+    }
+
+    fn seen(&self) -> Option<Seen<'_>> {
+        Some(Seen::Rollout(self))
     }
 }
 
@@ -22,12 +31,20 @@ impl Batch for SampleBatch {
     fn take_acted(&mut self) -> Vec<Acted> {
         Vec::new()
     }
+
+    fn seen(&self) -> Option<Seen<'_>> {
+        Some(Seen::Samples(std::slice::from_ref(self)))
+    }
 }
 
 /// A batch of each of several tables, for a learner of a mixture.
 impl Batch for Vec<SampleBatch> {
     fn take_acted(&mut self) -> Vec<Acted> {
         Vec::new()
+    }
+
+    fn seen(&self) -> Option<Seen<'_>> {
+        Some(Seen::Samples(self))
     }
 }
 
@@ -41,7 +58,10 @@ impl<B: Batch> Learn<B> for Flow<B> {
     fn learn<L: Learner<Batch = B> + 'static>(self, learner: SharedLearner<L>) -> Flow<Progress> {
         let learnt = self.try_for_each(move |mut batch| {
             let acted = batch.take_acted();
-            learner.learn(batch).map(|learnt| Progress { acted, learnt: Some(learnt) })
+            let looking = learner.hooks().batch(|| batch.seen())?;
+            let learnt = learner.learn(batch)?;
+            looking.map_or(Ok(()), |looking| looking(&learnt))?;
+            Ok::<_, RlError>(Progress { acted, learnt: Some(learnt) })
         });
         learnt.named("learn")
     }
@@ -55,11 +75,13 @@ pub trait UpdatePriorities {
 
 impl UpdatePriorities for Flow<Progress> {
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress> {
-        let client = crew.client().clone();
+        let (client, times) = (crew.client().clone(), crew.times().clone());
         let updated = self.try_for_each(move |mut progress| {
             let priorities = progress.learnt.as_mut().map(|learnt| std::mem::take(&mut learnt.priorities));
             if let Some(priorities) = priorities.filter(|priorities| !priorities.is_empty()) {
+                let mut lap = Lap::begin();
                 client.mutate_priorities(table, &priorities, &[])?;
+                times.add(Part::Priorities, lap.lap());
             }
             Ok::<_, RlError>(progress)
         });

@@ -14,7 +14,8 @@ use relive_flow::{Flow, Order, Polled, Pull, Tagged, Turn};
 use super::crew::Place;
 use super::{Crew, Workers};
 use crate::adders::Adder;
-use crate::{Result, RlError, Rollout, Saveable, state};
+use crate::times::{Lap, SharedTimes};
+use crate::{Acted, Part, Result, RlError, Rollout, Saveable, state};
 
 /// Batches that are read while one is learned from, where others act.
 const BATCHES_AHEAD: usize = 1;
@@ -38,14 +39,15 @@ impl Crew {
                 let stored = Arc::clone(&stored);
                 Box::new(move || Some(stored.lock().save()))
             });
-            let written = rollouts.try_for_each(move |rollout| {
-                let mut stored = stored.lock();
+            let written = rollouts.try_for_each(move |mut rollout| {
+                let (mut stored, since) = (stored.lock(), Instant::now());
                 if stored.adders.is_empty() {
                     let adders = (0..rollout.rows).map(|_| make(crew.client()));
                     stored.adders = adders.collect::<Result<_>>()?;
                     crew.saved(&name).map_or(Ok(()), |saved| stored.restore(saved))?;
                 }
                 stored.write(&rollout)?;
+                Acted::note_time(&mut rollout.acted, Part::Add, since);
                 Ok::<_, RlError>(rollout)
             });
             written.named("store")
@@ -65,7 +67,8 @@ impl Crew {
         let in_turn = self.table_in_turn(table)?;
         let batches = self.client().batch_sampler(table, BatchOptions::new(batch_size).prefetch(0))?;
         let (waits, count) = (in_turn.is_none(), i64::try_from(batch_size).unwrap_or(i64::MAX));
-        let batches = Flow::from_pull(&name, Batches { batches, in_turn, count });
+        let times = self.times().clone();
+        let batches = Flow::from_pull(&name, Batches { batches, in_turn, count, times });
         let batches = if waits { batches.prefetch(BATCHES_AHEAD) } else { batches };
         Ok(batches.try_for_each(|batch| batch).named("batches").measured(SampleBatch::size_bytes))
     }
@@ -137,6 +140,7 @@ struct Batches {
     /// The table, where a batch must not be waited for.
     in_turn: Option<TableHandle>,
     count: i64,
+    times: SharedTimes,
 }
 
 impl Pull<Result<SampleBatch>> for Batches {
@@ -146,7 +150,10 @@ impl Pull<Result<SampleBatch>> for Batches {
             Some(_) => None,
             None => Some(SLICE),
         };
-        match self.batches.next_within(patience) {
+        let mut lap = Lap::begin();
+        let next = self.batches.next_within(patience);
+        self.times.add(Part::Sample, lap.lap());
+        match next {
             Some(Err(error)) if error.kind() == ErrorKind::Timeout => {
                 // Whoever pulls may have been told to stop meanwhile.
                 turn.wake_at(Instant::now());

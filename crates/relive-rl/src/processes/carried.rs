@@ -5,7 +5,8 @@ use std::time::Duration;
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec, State, StepType, TimeStep};
 use relive_tensor::Nest;
 
-use crate::{Acted, Episode, Result, RlError, Rollout};
+use crate::run::seeds::{Who, actor_key};
+use crate::{Acted, Agent, Episode, Purpose, Result, RlError, Rollout, Seat};
 
 /// Something that a worker makes in its process and the driver of the run learns from in another: a rollout, or what an agent makes of one there.
 ///
@@ -31,6 +32,15 @@ pub struct Layouts {
     pub spec: EnvironmentSpec,
     /// What the policy writes beside its actions.
     pub extras: Nest<ArraySpec>,
+}
+
+impl Layouts {
+    /// Those of an agent's run in such an environment.
+    pub(crate) fn of(agent: &dyn Agent, spec: &EnvironmentSpec, seed: u64) -> Result<Layouts> {
+        let keys = [actor_key(seed, Who::Actor(0))];
+        let policy = agent.policy(&Seat::alone(spec, Purpose::Training, &keys))?;
+        Ok(Layouts { spec: spec.clone(), extras: policy.extras() })
+    }
 }
 
 impl Carried for Rollout {
@@ -75,6 +85,7 @@ impl Carried for Vec<Acted> {
             state.field(&mut is_known);
             state.field(&mut version);
             acted.version = is_known.then_some(version);
+            acted.times.visit(state);
             let none = || Episode { length: 0, episode_return: 0.0, duration: Duration::ZERO, ended_at: 0 };
             state.list(&mut acted.episodes, none, visit_episode);
         });
@@ -137,7 +148,7 @@ mod tests {
     use relive_tensor::DType;
 
     use super::*;
-    use crate::state;
+    use crate::{Part, Times, state};
 
     fn layouts() -> Layouts {
         let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [2]), ArraySpec::discrete("", 3));
@@ -160,8 +171,10 @@ mod tests {
                 env_steps: 6,
                 episodes: vec![Episode { length: 4, episode_return, duration, ended_at: 4 }],
                 version: Some(9),
+                times: Times::default(),
             }],
         };
+        rollout.acted[0].times.add(Part::Step, Duration::from_millis(3));
         rollout.answers[4] = TimeStep::termination(2.0);
         rollout.observations.leaf_mut::<f32>(0).unwrap()[15] = 7.0;
         rollout
@@ -184,6 +197,7 @@ mod tests {
         assert_eq!((back.steps, back.rows, back.observations.rows()), (3, 2, 8));
         assert_eq!(back.observations.leaf::<f32>(0).unwrap()[15], 7.0);
         assert_eq!((back.answers[4], back.acted[0].episodes.len()), (TimeStep::termination(2.0), 1));
+        assert_eq!(back.acted[0].times.of(Part::Step), Duration::from_millis(3));
         assert_eq!(to_bytes(&mut back), bytes);
     }
 

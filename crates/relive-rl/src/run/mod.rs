@@ -1,5 +1,6 @@
 //! Runs: an agent's plan, pulled at until there were steps enough, with evaluations, reports and checkpoints on the way.
 
+mod hooks;
 pub(crate) mod identity;
 pub(crate) mod kept;
 mod on_server;
@@ -15,6 +16,8 @@ mod summary;
 mod tally;
 mod train;
 
+pub(crate) use hooks::Looking;
+pub use hooks::{AfterBatch, Hooks, Seen};
 pub(crate) use options::is_due;
 pub use options::{Begun, Checkpoints, Evaluation, Processes, RunOptions, Watch};
 pub use report::{EpisodeReport, LearnerReport, Report};

@@ -10,6 +10,7 @@ use super::session::{self, Session, Tables, Trained};
 use super::{Report, RunOptions};
 use crate::plan::MakeEnvironment;
 use crate::processes::{Lease, Missed, TIMES, tables, watched};
+use crate::times::Lap;
 use crate::{Agent, Result, RlError};
 
 /// Time from one state of the run in its table to the next.
@@ -87,7 +88,9 @@ fn advance(session: &mut Session, options: &RunOptions, on_report: &mut dyn FnMu
     let mut saved_at = Instant::now();
     session.run(options, on_report, &mut |session, _| {
         if saved_at.elapsed() >= SAVE_EVERY {
+            let mut lap = Lap::begin();
             session.save()?;
+            session.note_saving(lap.lap());
             saved_at = Instant::now();
         }
         Ok(())

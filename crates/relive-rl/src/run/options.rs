@@ -7,7 +7,7 @@ use std::sync::Arc;
 use relive_client::blocking::Client;
 use relive_engine::Engine;
 
-use super::Stop;
+use super::{Hooks, Stop};
 
 /// What a run is to be.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +34,8 @@ pub struct RunOptions {
     pub evaluation: Option<Evaluation>,
     /// Where the run is saved on its way, to be resumed from; nowhere unless set. A run on a server is saved there, and with the server.
     pub checkpoints: Option<Checkpoints>,
+    /// Who looks on at steps and batches; nobody unless set. They are no part of what a run is resumed with.
+    pub hooks: Hooks,
     /// Is shown the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,
     /// Is told when the plan of the run stands, and workers have something to join.

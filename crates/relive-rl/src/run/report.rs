@@ -1,6 +1,16 @@
 //! What a run tells on its way.
 
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
+
+use super::is_due;
+
+/// Learner steps from one report to the next, of a learner that is fast.
+const REPORT_EVERY: u64 = 100;
+
+/// Time after which a learner step is reported, however few there were since the last report.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 /// What a run tells on its way.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,5 +102,42 @@ impl Report {
                 values
             }
         }
+    }
+}
+
+/// When the learner is to be reported.
+#[derive(Debug)]
+pub(super) struct Pace(Instant);
+
+impl Pace {
+    pub(super) fn begin(now: Instant) -> Pace {
+        Pace(now)
+    }
+
+    /// Whether a report is due, as the learner has gone on from `before` to `steps`; then the time to the next begins.
+    pub(super) fn is_due(&mut self, before: u64, steps: u64, now: Instant) -> bool {
+        let is_due = is_due(REPORT_EVERY, before, steps) || now.duration_since(self.0) >= REPORT_AFTER;
+        if is_due {
+            self.0 = now;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fast_learners_are_reported_by_steps_and_slow_ones_by_time() {
+        let begun = Instant::now();
+        let reported = |step: Duration, steps: u32| {
+            let mut pace = Pace::begin(begun);
+            let due = |at: &u32| pace.is_due(u64::from(*at) - 1, u64::from(*at), begun + step * *at);
+            (1..=steps).filter(due).collect::<Vec<_>>()
+        };
+        assert_eq!(reported(Duration::from_millis(1), 301), [100, 200, 300]);
+        assert_eq!(reported(Duration::from_millis(400), 9), [3, 6, 9]);
+        assert_eq!(reported(Duration::from_millis(15), 150), [67, 100], "by whichever comes first");
     }
 }

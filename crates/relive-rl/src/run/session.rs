@@ -13,6 +13,7 @@ use relive_table::{Snapshot, TableConfig};
 use super::identity::Identity;
 use super::kept::Kept;
 use super::options::Begun;
+use super::report::Pace;
 use super::saved::{self, Folder};
 use super::seeds::{Who, actor_key, environment_seed};
 use super::shown::{self, Graph, Phase, Position, Showing};
@@ -21,11 +22,9 @@ use super::{Evaluation, Report, RunOptions, Stop, Summary, is_due, patience};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
 use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress, unlimited};
-use crate::processes::{Driver, Lease, Publishing, counts, tables};
-use crate::{Agent, Purpose, Result, RlError, Seat, Weights, state};
-
-/// Learner steps from one report to the next.
-const LEARNER_REPORT_EVERY: u64 = 100;
+use crate::processes::{Driver, Layouts, Lease, Publishing, counts, tables};
+use crate::times::{Lap, SharedTimes};
+use crate::{Agent, Part, Purpose, Result, RlError, Seat, Weights, state};
 
 /// Time from one writing of counters on a server to the next.
 const COUNT_EVERY: Duration = Duration::from_millis(100);
@@ -69,6 +68,7 @@ pub(super) struct Session {
     /// What workers in processes are told.
     published: Option<(Arc<Driver>, Publishing)>,
     counted: Instant,
+    pace: Pace,
     /// Where others can look at the run.
     showing: Option<Showing>,
     /// The version of the weights that was acted by last.
@@ -109,6 +109,7 @@ impl Session {
             (Some(driver), _) => Place::Driver(Arc::clone(driver)),
             (None, None) => return Err(RlError::Order { call: "a run on a server", needs: "processes" }),
         };
+        let hooks = options.hooks.of_run(|| Layouts::of(agent.as_ref(), &spec, seed))?;
         let crew = Crew::new(Inner {
             agent: Arc::clone(agent),
             make: make.clone(),
@@ -123,11 +124,11 @@ impl Session {
             weights,
             kept,
             client: client.clone(),
+            times: SharedTimes::default(),
+            hooks,
         });
         let plan = agent.plan(&crew)?;
-        let evaluator =
-            options.evaluation.map(|evaluation| Ok::<_, RlError>((evaluation, crew.evaluator()?)));
-        let evaluator = evaluator.transpose()?;
+        let evaluator = evaluator(options, &crew)?;
         let published = driver.map(|driver| {
             let lease = lease.map_or_else(|| Lease::take_own(&client), Ok)?;
             let publishing = driver.publishing(lease)?;
@@ -135,7 +136,7 @@ impl Session {
         });
         let published = published.transpose()?;
         let is_seen = options.watch.is_some() || options.processes.is_some();
-        let showing = is_seen.then(|| Showing::new(&client, &identity, &options.stop));
+        let showing = is_seen.then(|| Showing::new(&client, &identity, &options.stop, crew.times()));
         options.begun.iter().for_each(Begun::tell);
         Ok(Session {
             engine,
@@ -147,6 +148,7 @@ impl Session {
             tally,
             published,
             counted: Instant::now(),
+            pace: Pace::begin(Instant::now()),
             showing,
             acted_by: None,
             stop: options.stop.clone(),
@@ -184,6 +186,7 @@ impl Session {
         let Some(progress) = patience::next(plan, &options.stop, check)? else { return Ok(false) };
         for acted in &progress.acted {
             self.tally.note_env_steps(acted.env_steps);
+            self.tally.note_times(&acted.times);
             self.acted_by = acted.version.or(self.acted_by);
         }
         let of_workers = progress.acted.iter().map(|acted| (acted.worker, &acted.episodes));
@@ -198,7 +201,7 @@ impl Session {
         if let Some(learnt) = progress.learnt {
             let before = self.tally.learner_steps();
             self.tally.note_learnt(learnt.steps, learnt.samples);
-            if is_due(LEARNER_REPORT_EVERY, before, self.tally.learner_steps()) {
+            if self.pace.is_due(before, self.tally.learner_steps(), Instant::now()) {
                 let mut metrics = learnt.metrics;
                 #[expect(clippy::cast_precision_loss, reason = "a count for people")]
                 metrics.extend(self.version_lag().map(|lag| ("version_lag", lag as f64)));
@@ -238,8 +241,10 @@ impl Session {
 
     fn evaluate(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
         let Some((evaluation, worker)) = &mut self.evaluator else { return Ok(()) };
-        let count = usize::try_from(evaluation.episodes).unwrap_or(usize::MAX);
-        for episode in worker.episodes(count)? {
+        let (count, mut lap) = (usize::try_from(evaluation.episodes).unwrap_or(usize::MAX), Lap::begin());
+        let episodes = worker.episodes(count)?;
+        self.crew.times().add(Part::Evaluate, lap.lap());
+        for episode in episodes {
             on_report(&Report::Evaluator(self.tally.note_evaluation(&episode)));
         }
         Ok(())
@@ -251,15 +256,23 @@ impl Session {
         Some(newest.saturating_sub(self.acted_by?))
     }
 
+    /// Takes over what the operators in this process took.
+    fn take_times(&mut self) {
+        let times = self.crew.times().take();
+        self.tally.note_times(&times);
+    }
+
     /// Writes the counters into their table on a server.
     fn count(&mut self) -> Result<()> {
         self.counted = Instant::now();
+        self.take_times();
         let counters = state::save(|state| self.tally.visit(state));
         counts::put(&self.client, (&self.identity, &counters), &|| !self.stop.is_stopped())
     }
 
     /// All that it is resumed from, beside the tables.
     pub(super) fn state(&mut self) -> Vec<u8> {
+        self.take_times();
         let evaluator = self.evaluator.as_mut().map(|(_, worker)| worker.save());
         let mut parts = self.crew.save(evaluator);
         state::save(|state| visit(state, &mut self.tally, &mut parts))
@@ -270,6 +283,11 @@ impl Session {
         let state = self.state();
         self.crew.agent().check_saved()?;
         saved::put(&self.client, &self.identity, &state, &|| !self.stop.is_stopped())
+    }
+
+    /// Saving took so long.
+    pub(super) fn note_saving(&mut self, took: Duration) {
+        self.crew.times().add(Part::Save, took);
     }
 
     /// Writes a checkpoint; what it holds.
@@ -298,6 +316,7 @@ impl Session {
         let weights = self.crew.weights().newest();
         let weights =
             weights.ok_or(RlError::Order { call: "the end of a run", needs: "a plan with a learner" })?;
+        self.take_times();
         let (summary, graph) = (self.tally.summary(self.inserts()?), Graph::of(&self.plan));
         if self.engine.is_none() {
             self.count()?;
@@ -341,6 +360,11 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.engine.iter().for_each(Engine::close);
     }
+}
+
+/// Who shows what was learned, if evaluations are asked for.
+fn evaluator(options: &RunOptions, crew: &Crew) -> Result<Option<(Evaluation, RolloutWorker)>> {
+    options.evaluation.map(|evaluation| Ok((evaluation, crew.evaluator()?))).transpose()
 }
 
 /// Whether the run that a server has, if there is one, is that which is asked for, and its agent can act in the environment.

@@ -13,7 +13,8 @@ use super::identity::Identity;
 use super::saved;
 use super::tally::Tally;
 use crate::plan::Progress;
-use crate::{Result, RlError};
+use crate::times::SharedTimes;
+use crate::{Result, RlError, Times};
 
 /// The table whose one item is the newest state of the plan.
 const TABLE: &str = "plan";
@@ -51,6 +52,7 @@ pub(super) struct Showing {
     identity: Identity,
     shown: Instant,
     stop: Stop,
+    times: SharedTimes,
 }
 
 /// How it stands with a run.
@@ -81,21 +83,29 @@ pub(super) struct Position {
     pub(super) learner_steps: u64,
     /// Versions of the weights since those that were acted by last.
     pub(super) version_lag: Option<u64>,
+    /// What was heard of so far, beside what is in [`Showing`].
+    pub(super) times: Times,
 }
 
 impl Position {
     pub(super) fn of(tally: &Tally, version_lag: Option<u64>) -> Position {
-        Position { env_steps: tally.env_steps(), learner_steps: tally.learner_steps(), version_lag }
+        Position {
+            env_steps: tally.env_steps(),
+            learner_steps: tally.learner_steps(),
+            version_lag,
+            times: tally.times(),
+        }
     }
 }
 
 impl Showing {
-    pub(super) fn new(client: &Client, identity: &Identity, stop: &Stop) -> Showing {
+    pub(super) fn new(client: &Client, identity: &Identity, stop: &Stop, times: &SharedTimes) -> Showing {
         Showing {
             client: client.clone(),
             identity: identity.clone(),
             shown: Instant::now(),
             stop: stop.clone(),
+            times: times.clone(),
         }
     }
 
@@ -109,6 +119,8 @@ impl Showing {
         self.shown = Instant::now();
         let operators: Value = serde_json::from_str(&plan.to_json())
             .map_err(|error| RlError::state("the graph of a plan", error))?;
+        let mut times = position.times;
+        times.merge(&self.times.so_far());
         let state = json!({
             "agent": self.identity.agent,
             "environment": self.identity.environment,
@@ -116,6 +128,7 @@ impl Showing {
             "env_steps": position.env_steps,
             "learner_steps": position.learner_steps,
             "version_lag": position.version_lag,
+            "time_by_part": times.seconds(),
             "operators": operators,
         });
         // Who leaves has lost the server, as a rule.
@@ -125,7 +138,7 @@ impl Showing {
 }
 
 /// The state of the plan of the run on a server, a second old at most while the run goes on: a JSON object with `agent`, `environment`, `phase`
-/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last) and `operators`, as
+/// (`running`; `over`, which stays as the last that was to be seen; `left` by a driver that has failed, for the next one), `env_steps`, `learner_steps`, `version_lag` (how many versions of the weights there were since those that were acted by last), `time_by_part` (as [`Summary`](super::Summary) has it) and `operators`, as
 /// [`Monitor::to_json`] lists them. None if there is no run.
 ///
 /// # Errors

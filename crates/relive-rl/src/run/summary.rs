@@ -1,5 +1,7 @@
 //! What a run came to.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What a run came to.
@@ -18,4 +20,8 @@ pub struct Summary {
     /// How often each item was sampled, of those that came after the ones that learning waits for; without tables how often each step was
     /// learned from.
     pub samples_per_insert: f64,
+    /// Seconds that the [parts](crate::Part) of the work took, by their names, in all threads and processes together. Those of workers are there once
+    /// the run has heard of what they did.
+    #[serde(default)]
+    pub time_by_part: BTreeMap<String, f64>,
 }

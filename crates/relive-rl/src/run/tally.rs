@@ -7,7 +7,7 @@ use relive_env::State;
 
 use super::report::{EpisodeReport, LearnerReport};
 use super::summary::Summary;
-use crate::{Episode, Result, state};
+use crate::{Episode, Result, Times, state};
 
 /// Episodes that the mean return is of.
 const LAST_EPISODES: usize = 100;
@@ -25,6 +25,7 @@ pub(super) struct Tally {
     samples: u64,
     learner_walltime_s: f64,
     last_learner_step: Option<Instant>,
+    times: Times,
 }
 
 impl Tally {
@@ -40,6 +41,7 @@ impl Tally {
             samples: 0,
             learner_walltime_s: 0.0,
             last_learner_step: None,
+            times: Times::default(),
         }
     }
 
@@ -54,6 +56,15 @@ impl Tally {
     /// Actors have made so many steps.
     pub(super) fn note_env_steps(&mut self, steps: u64) {
         self.env_steps += steps;
+    }
+
+    /// Parts of the work have taken so long.
+    pub(super) fn note_times(&mut self, times: &Times) {
+        self.times.merge(times);
+    }
+
+    pub(super) fn times(&self) -> Times {
+        self.times
     }
 
     /// An episode has ended, whose steps have been counted.
@@ -116,6 +127,7 @@ impl Tally {
             learner_steps: self.learner_steps,
             env_steps_per_s: self.env_steps as f64 / self.seconds().max(f64::MIN_POSITIVE),
             samples_per_insert: if inserts == 0 { 0.0 } else { self.samples as f64 / inserts as f64 },
+            time_by_part: self.times.seconds(),
         }
     }
 
@@ -156,16 +168,19 @@ impl Tally {
         ];
         counts.into_iter().for_each(|count| state.field(count));
         state.field(&mut self.learner_walltime_s);
+        self.times.visit(state);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Part;
 
     #[test]
     fn a_saved_tally_goes_on() {
-        let mut tally = Tally::new();
+        let (mut tally, mut times) = (Tally::new(), Times::default());
+        times.add(Part::Act, Duration::from_millis(10));
         for number in 0..150_u32 {
             let episode_return = f64::from(number);
             tally.note_env_steps(3);
@@ -174,6 +189,7 @@ mod tests {
                 &Episode { length: 3, episode_return, duration: Duration::ZERO, ended_at: 3 },
             );
             tally.note_learnt(1, 4);
+            tally.note_times(&times);
         }
         let bytes = state::save(|state| tally.visit(state));
         let mut resumed = Tally::new();
@@ -181,6 +197,7 @@ mod tests {
         let (of, resumed) = (tally.summary(450), resumed.summary(450));
         assert_eq!(resumed.mean_return_last_100, 99.5);
         assert_eq!((of.episodes, of.env_steps, of.learner_steps), (150, 450, 150));
+        assert_eq!(resumed.time_by_part["act"], 1.5);
         assert_eq!(Summary { env_steps_per_s: of.env_steps_per_s, ..resumed }, of);
     }
 }

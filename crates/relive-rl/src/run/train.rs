@@ -6,6 +6,7 @@ use super::saved::Folder;
 use super::session::{Session, Tables, Trained, begins_anew};
 use super::{Report, RunOptions, is_due, on_server};
 use crate::plan::MakeEnvironment;
+use crate::times::Lap;
 use crate::{Agent, Result, RlError};
 
 /// Trains an agent by its plan, and tells of it on the way.
@@ -25,6 +26,10 @@ pub fn train(
     agent.validate()?;
     if options.processes.is_some() && options.actors == 0 {
         return Err(RlError::setting("actors", 0, "at least 1, where they are processes"));
+    }
+    if options.hooks.sees_rollouts() && options.processes.is_some() {
+        let expected = "none where the workers are processes, from which steps do not come here";
+        return Err(RlError::setting("on_step", "a function", expected));
     }
     if options.data.is_some()
         && (options.env_steps > 0 || options.actors > 0 || options.learner_steps.is_none())
@@ -70,11 +75,13 @@ fn train_here(
         let Some(folder) = folder.as_ref().filter(|folder| is_due(folder.every(), before, now)) else {
             return Ok(());
         };
+        let mut lap = Lap::begin();
         let snapshot = session.checkpoint(folder)?;
         if options.actors == 0 {
             // The run that goes on takes the same way as one that is resumed, and so gives the same numbers.
             *session = begin(Some(snapshot))?;
         }
+        session.note_saving(lap.lap());
         Ok(())
     })?;
     if let Some(folder) = folder.as_ref().filter(|_| options.stop.is_stopped()) {

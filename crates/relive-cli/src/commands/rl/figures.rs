@@ -1,6 +1,6 @@
 //! What a run came to, for people and for programs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use relive_env::ReferenceScores;
@@ -93,6 +93,15 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
+/// The parts of a run's work by the time that they took, those that took most first, as `learn 3.1 s`; nothing of those below a percent.
+pub(super) fn parts(seconds: &BTreeMap<String, f64>) -> String {
+    let least = seconds.values().sum::<f64>() / 100.0;
+    let mut parts: Vec<_> = seconds.iter().filter(|(_, seconds)| **seconds >= least).collect();
+    parts.sort_by(|one, other| other.1.total_cmp(one.1));
+    let told: Vec<_> = parts.iter().map(|(part, seconds)| format!("{part} {seconds:.1} s")).collect();
+    told.join(", ")
+}
+
 impl Figures {
     /// With the score of the newest evaluation, if there was one and it is known what others reach.
     #[must_use]
@@ -109,11 +118,15 @@ impl Figures {
             learner_steps,
             env_steps_per_s,
             samples_per_insert,
+            time_by_part,
         } = &self.summary;
         let mut text = format!(
             "{environment}: mean return {mean_return_last_100:.3} over the last 100 of {episodes} episodes; {env_steps} \
              steps ({env_steps_per_s:.0}/s), {learner_steps} learner steps, {samples_per_insert:.1} samples per insert"
         );
+        if !time_by_part.is_empty() {
+            text += &format!("; time: {}", parts(time_by_part));
+        }
         if let Some(mean) = self.evaluator_return {
             text += &format!("; {mean:.3} without exploring");
         }

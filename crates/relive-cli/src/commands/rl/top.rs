@@ -1,6 +1,6 @@
 //! `relive rl top`: the plan of a run at work, operator by operator.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use clap::Args;
 use relive_rl::run::look;
 use serde::Deserialize;
 
+use super::figures::parts;
 use super::processes::Reach;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
@@ -41,6 +42,8 @@ struct Shown {
     env_steps: u64,
     learner_steps: u64,
     version_lag: Option<u64>,
+    #[serde(default)]
+    time_by_part: BTreeMap<String, f64>,
     operators: Vec<Operator>,
 }
 
@@ -154,6 +157,9 @@ impl Before {
                 "{number:>3}  {:<44} {items:>12} {rate:>10} {size:>10} {queued:>7} {errors:>7} {waits:>8}\n",
                 named(operator)
             );
+        }
+        if !shown.time_by_part.is_empty() {
+            text += &format!("time: {}\n", parts(&shown.time_by_part));
         }
         text
     }

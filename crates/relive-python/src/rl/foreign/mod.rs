@@ -16,3 +16,4 @@ mod weights;
 pub(super) use agent::ForeignAgent;
 pub(super) use environment::ForeignEnvironments;
 pub(super) use raised::Raised;
+pub(super) use rollout::Rollouts;

@@ -10,7 +10,7 @@ use crate::array;
 use crate::rl::leaves::Leaves;
 
 /// How rollouts become arrays, time first.
-pub(super) struct Rollouts {
+pub(in crate::rl) struct Rollouts {
     observations: Leaves,
     actions: Leaves,
     extras: Leaves,
@@ -18,7 +18,7 @@ pub(super) struct Rollouts {
 }
 
 impl Rollouts {
-    pub(super) fn new(spec: &EnvironmentSpec, extras: Nest<ArraySpec>) -> Rollouts {
+    pub(in crate::rl) fn new(spec: &EnvironmentSpec, extras: Nest<ArraySpec>) -> Rollouts {
         Rollouts {
             observations: Leaves::new("observation", spec.observations.clone()),
             actions: Leaves::new("action", spec.actions.clone()),
@@ -28,7 +28,11 @@ impl Rollouts {
     }
 
     /// Keyword arguments for `_own.LearnerBridge.learn_rollout`.
-    pub(super) fn show<'py>(&self, py: Python<'py>, rollout: &Rollout) -> PyResult<Bound<'py, PyDict>> {
+    pub(in crate::rl) fn show<'py>(
+        &self,
+        py: Python<'py>,
+        rollout: &Rollout,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let (steps, rows) = (rollout.steps, rollout.rows);
         let fields = PyDict::new(py);
         let set = |name: &str, value: Bound<'py, PyAny>| {

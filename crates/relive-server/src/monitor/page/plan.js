@@ -29,10 +29,18 @@ function causes(operators) {
   return operators.filter((one) => one.waits_s != null && !one.inputs.some(waits)).map((one) => `${one.name} for ${time(one.waits_s)}`);
 }
 
+// Where the time goes: the parts that took most first, without those below a percent.
+function parts(seconds) {
+  const all = Object.entries(seconds ?? {}).sort((one, other) => other[1] - one[1]);
+  const sum = all.reduce((total, [, taken]) => total + taken, 0);
+  return all.filter(([, taken]) => taken >= sum / 100).map(([part, taken]) => `${part} ${Math.round((100 * taken) / sum)} %`).join(", ");
+}
+
 function show(section, plan, at) {
   const { operators } = plan;
   const lag = plan.version_lag == null ? "" : `, acts ${count(plan.version_lag)} versions behind`;
-  const told = `${count(plan.env_steps)} steps, ${count(plan.learner_steps)} learner steps${lag}`;
+  const spent = parts(plan.time_by_part);
+  const told = `${count(plan.env_steps)} steps, ${count(plan.learner_steps)} learner steps${lag}${spent && `; time: ${spent}`}`;
   const waiting = causes(operators);
   section.querySelector("h2").textContent = `${plan.agent} in ${plan.environment}`;
   section.querySelector("p").textContent = waiting.length ? `${told}; waits for ${waiting.join(", ")}` : told;

@@ -1,4 +1,4 @@
-"""What PyTorch's agents of one's own share: weights, states and batches. It has no networks of its own."""
+"""What agents of one's own in PyTorch share: weights, states and batches."""
 
 from __future__ import annotations
 

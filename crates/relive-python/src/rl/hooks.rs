@@ -1,0 +1,89 @@
+//! Functions of Python that look on while a run goes on.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relive_rl::processes::Layouts;
+use relive_rl::run::{AfterBatch, Hooks, Seen};
+use relive_rl::{Learnt, Rollout};
+
+use super::foreign::{Raised, Rollouts};
+use super::spec;
+use crate::batch::Presenter;
+
+/// The hooks of a run, of bridges that `relive.rl._hooks` makes: `on_step` for rollouts, `on_batch` for batches.
+pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, raised: &Raised) -> Hooks {
+    let mut hooks = Hooks::default();
+    if let Some(bridge) = on_step {
+        let (mut shown, raised) = (Shown::new(bridge), raised.clone());
+        hooks = hooks.on_rollout(move |rollout, layouts| {
+            raised.call(|py| {
+                let seen = shown.rollout(py, rollout, layouts)?;
+                shown.bridge.bind(py).call1((seen,)).map(drop)
+            })
+        });
+    }
+    if let Some(bridge) = on_batch {
+        let (mut shown, raised) = (Shown::new(bridge), raised.clone());
+        hooks = hooks.on_batch(move |seen, layouts| {
+            let (seen, bridge) = raised
+                .call(|py| Ok((shown.seen(py, seen, layouts)?.unbind(), shown.bridge.clone_ref(py))))?;
+            let raised = raised.clone();
+            let tell: AfterBatch = Box::new(move |learnt| raised.call(|py| tell(py, &bridge, seen, learnt)));
+            Ok(tell)
+        });
+    }
+    hooks
+}
+
+/// Tells a bridge what was learned from what it has seen.
+fn tell(py: Python<'_>, bridge: &Py<PyAny>, seen: Py<PyAny>, learnt: &Learnt) -> PyResult<()> {
+    let metrics = PyDict::new(py);
+    learnt.metrics.iter().try_for_each(|(name, value)| metrics.set_item(*name, *value))?;
+    bridge.bind(py).call1((seen, metrics)).map(drop)
+}
+
+/// Makes Python's objects of what is seen.
+struct Shown {
+    bridge: Py<PyAny>,
+    /// None before the first one.
+    rollouts: Option<Rollouts>,
+    batches: Presenter,
+}
+
+impl Shown {
+    fn new(bridge: Py<PyAny>) -> Shown {
+        Shown { bridge, rollouts: None, batches: Presenter::new(true) }
+    }
+
+    fn seen<'py>(
+        &mut self,
+        py: Python<'py>,
+        seen: Seen<'_>,
+        layouts: &Layouts,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match seen {
+            Seen::Rollout(rollout) => self.rollout(py, rollout, layouts),
+            Seen::Samples(batches) => {
+                let shown = batches.iter().map(|batch| self.batches.show(py, batch));
+                let shown = shown.collect::<PyResult<Vec<_>>>()?;
+                self.bridge.bind(py).call_method1(intern!(py, "batches"), (shown,))
+            }
+        }
+    }
+
+    fn rollout<'py>(
+        &mut self,
+        py: Python<'py>,
+        rollout: &Rollout,
+        layouts: &Layouts,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let bridge = self.bridge.bind(py);
+        if self.rollouts.is_none() {
+            bridge.call_method1(intern!(py, "begin"), (spec::to_python(py, &layouts.spec)?,))?;
+        }
+        let rollouts =
+            self.rollouts.get_or_insert_with(|| Rollouts::new(&layouts.spec, layouts.extras.clone()));
+        bridge.call_method(intern!(py, "rollout"), (), Some(&rollouts.show(py, rollout)?))
+    }
+}

@@ -1,0 +1,165 @@
+//! Where the time of a run goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use relive_env::State;
+
+/// A part of the work of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The policy chooses actions.
+    Act,
+    /// The environments answer.
+    Step,
+    /// Steps are written into a table; waiting for its rate limiter is a part of it.
+    Add,
+    /// A batch is sampled; where others act, waiting for it is a part of it.
+    Sample,
+    /// The learner learns; gathering the batch into rows is a part of it.
+    Learn,
+    /// New priorities are written to a table.
+    Priorities,
+    /// The learner publishes weights, and policies load them.
+    Weights,
+    /// The agent shows what it has learned.
+    Evaluate,
+    /// The run is saved.
+    Save,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Part; 9] = [
+        Part::Act,
+        Part::Step,
+        Part::Add,
+        Part::Sample,
+        Part::Learn,
+        Part::Priorities,
+        Part::Weights,
+        Part::Evaluate,
+        Part::Save,
+    ];
+
+    /// What people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Act => "act",
+            Part::Step => "step",
+            Part::Add => "add",
+            Part::Sample => "sample",
+            Part::Learn => "learn",
+            Part::Priorities => "priorities",
+            Part::Weights => "weights",
+            Part::Evaluate => "evaluate",
+            Part::Save => "save",
+        }
+    }
+}
+
+/// How long each part has taken, in all threads and processes together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Times([u64; Part::ALL.len()]);
+
+impl Times {
+    /// A part has taken so long.
+    #[inline]
+    pub fn add(&mut self, part: Part, took: Duration) {
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let sum = &mut self.0[part as usize];
+        *sum = sum.saturating_add(nanoseconds);
+    }
+
+    /// How long a part has taken.
+    #[must_use]
+    pub fn of(&self, part: Part) -> Duration {
+        Duration::from_nanos(self.0[part as usize])
+    }
+
+    /// Adds what others have taken.
+    pub fn merge(&mut self, others: &Times) {
+        self.0.iter_mut().zip(others.0).for_each(|(sum, other)| *sum = sum.saturating_add(other));
+    }
+
+    /// Seconds by the names of the parts, of those that have taken any.
+    #[must_use]
+    pub fn seconds(&self) -> BTreeMap<String, f64> {
+        let taken = Part::ALL.into_iter().filter(|part| !self.of(*part).is_zero());
+        taken.map(|part| (part.name().to_owned(), self.of(part).as_secs_f64())).collect()
+    }
+
+    pub(crate) fn visit(&mut self, state: &mut State<'_>) {
+        self.0.iter_mut().for_each(|sum| state.field(sum));
+    }
+}
+
+/// Times of the operators that run in the driver of a run. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedTimes(Arc<Mutex<Times>>);
+
+impl SharedTimes {
+    /// A part has taken so long.
+    pub(crate) fn add(&self, part: Part, took: Duration) {
+        self.0.lock().add(part, took);
+    }
+
+    /// What was taken so far.
+    pub(crate) fn so_far(&self) -> Times {
+        *self.0.lock()
+    }
+
+    /// What was taken since this was asked last.
+    pub(crate) fn take(&self) -> Times {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// Divides the time of a thread among parts without a gap: each reading of the clock ends one part and begins the next.
+#[derive(Debug)]
+pub(crate) struct Lap(Instant);
+
+impl Lap {
+    pub(crate) fn begin() -> Lap {
+        Lap(Instant::now())
+    }
+
+    /// The time since the last reading.
+    #[inline]
+    pub(crate) fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now.duration_since(std::mem::replace(&mut self.0, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state;
+
+    #[test]
+    fn parts_add_up_and_come_back() {
+        let mut times = Times::default();
+        times.add(Part::Learn, Duration::from_millis(1500));
+        let shared = SharedTimes::default();
+        shared.add(Part::Learn, Duration::from_millis(500));
+        shared.add(Part::Save, Duration::from_millis(250));
+        times.merge(&shared.take());
+        assert_eq!(shared.so_far(), Times::default(), "what was taken is not there any more");
+        let expected = BTreeMap::from([("learn".to_owned(), 2.0), ("save".to_owned(), 0.25)]);
+        assert_eq!(times.seconds(), expected);
+        let (bytes, mut back) = (state::save(|state| times.visit(state)), Times::default());
+        state::restore("times", &bytes, |state| back.visit(state)).unwrap();
+        assert_eq!(back, times);
+    }
+
+    #[test]
+    fn each_part_has_a_place_of_its_own() {
+        for (place, part) in Part::ALL.into_iter().enumerate() {
+            assert_eq!(part as usize, place, "{}", part.name());
+        }
+    }
+}

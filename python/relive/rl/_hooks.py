@@ -1,0 +1,62 @@
+"""Functions that look on while a run goes on, as the extension calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relive.batches import Batch
+from relive.rl._shown import Batches, Rollouts
+from relive.rl.rollout import Rollout
+from relive.rl.specs import EnvironmentSpec
+
+OnStep = Callable[[Rollout], object]
+"""Gets the steps that a worker has just made."""
+
+OnBatch = Callable[[Any, dict[str, float]], object]
+"""Gets what the learner has learned from, and the figures that it tells."""
+
+
+class Hook:
+    """A function that is called with rollouts or batches.
+
+    Raises:
+      TypeError: it cannot be called.
+    """
+
+    def __init__(self, name: str, function: Any, discount: float | None = None) -> None:
+        if not callable(function):
+            raise TypeError(f"{name} is {function!r}, but it must be a function")
+        self._function, self._discount = function, discount
+        self._rollouts: Rollouts | None = None
+        self._batches: list[Batches] = []
+
+    def begin(self, specs: tuple[Any, ...]) -> None:
+        """Learns what the environment takes and gives, before the first rollout."""
+        self._rollouts = Rollouts(EnvironmentSpec(*specs))
+
+    def rollout(self, **fields: Any) -> Rollout:
+        """The rollout that the function is to get."""
+        assert self._rollouts is not None, "the extension begins with begin()"
+        return self._rollouts.rollout(**fields)
+
+    def batches(self, shown: list[Any]) -> Batch | tuple[Batch, ...]:
+        """The batch that the function is to get; of several tables all of them."""
+        while len(self._batches) < len(shown):
+            self._batches.append(Batches(self._discount))
+        batches = tuple(table.batch(one) for table, one in zip(self._batches, shown, strict=False))
+        return batches[0] if len(batches) == 1 else batches
+
+    def __call__(self, *seen: Any) -> None:
+        """Calls the function."""
+        self._function(*seen)
+
+
+def hooks_of(agent: Any, on_step: OnStep | None, on_batch: OnBatch | None) -> Mapping[str, Any]:
+    """The hooks of an agent's run, as the extension takes them."""
+    settings = getattr(agent, "config", None) or getattr(agent, "experience", None)
+    discount = getattr(settings, "discount", None)
+    return {
+        "on_step": None if on_step is None else Hook("on_step", on_step),
+        "on_batch": None if on_batch is None else Hook("on_batch", on_batch, discount),
+    }

@@ -1,0 +1,209 @@
+"""DQN in PyTorch, whose network and loss are given: for those who want to change one thing of it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.nn import functional as F
+
+from relive import nest
+from relive.rl._run import run
+from relive.rl.contracts import Learnt, Seat
+from relive.rl.dqn import DQNConfig
+from relive.rl.experience import Transitions
+from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
+from relive.specs import ArraySpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from relive.rl._run import RunOptions
+    from relive.rl._training import TrainingResult
+
+Network = Callable[[EnvironmentSpec], Module]
+Loss = Callable[[Module, Module, Mapping[str, Any]], Tensor | tuple[Tensor, Tensor]]
+
+
+def double_q_loss(module: Module, target: Module, data: Mapping[str, Any], *, huber: float = 1.0) -> tuple[Tensor, Tensor]:
+    """The Huber loss of double Q-learning (van Hasselt et al., 2016) for each transition, and how wrong its value was: both ``[B]``.
+
+    Args:
+      module: gives the values ``[B, actions]`` of observations.
+      target: the same, as it was some steps ago.
+      data: ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``.
+      huber: the error from which the loss is a line.
+    """
+    following = data["next_observation"]
+    with torch.no_grad():
+        best = module(following).argmax(1, keepdim=True)
+        goal = data["reward"] + data["discount"] * target(following).gather(1, best).squeeze(1)
+    taken = module(data["observation"]).gather(1, data["action"][:, None]).squeeze(1)
+    return F.huber_loss(taken, goal, reduction="none", delta=huber), (taken - goal).detach().abs()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DQN:
+    """DQN in PyTorch: an agent for :func:`relive.rl.run`, with the settings of :class:`relive.rl.DQN` and its defaults. Batches come by priority and are
+    weighted by importance; the new priorities are the errors.
+
+    Args:
+      network: a function from an :class:`relive.rl.EnvironmentSpec` to a module, which gives the values ``[B, actions]`` for observations ``[B, …]``. They are
+        what the environment gives, but floats are float32. Unless given, layers of the sizes ``hidden`` with ReLUs between them.
+      loss: a function of the module, the target module, and a mapping of the transitions as tensors: ``observation``, ``action``, ``reward``,
+        ``discount`` and ``next_observation``, each ``[B, …]``. It gives the loss of each transition, ``[B]``, or a pair of that and new priorities, ``[B]``;
+        without these the losses are the priorities. Unless given :func:`double_q_loss`.
+
+    Raises:
+      TypeError: a setting of another type.
+      ValueError: a setting out of its range.
+    """
+
+    batch_size: int = 256
+    samples_per_insert: float = 32.0
+    n_step: int = 5
+    discount: float = 0.99
+    min_replay_size: int = 1_000
+    max_replay_size: int = 1_000_000
+    priority_exponent: float = 0.6
+    importance_sampling_exponent: float = 0.2
+    epsilon: float = 0.05
+    epsilon_alpha: float = 0.0
+    learning_rate: float = 1e-3
+    target_update_period: int = 100
+    huber_loss_parameter: float = 1.0
+    max_abs_reward: float | None = 1.0
+    max_gradient_norm: float | None = None
+    hidden: tuple[int, ...] = (50, 50)
+    network: Network | None = None
+    loss: Loss | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("network", "loss"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} is {given!r}, but it must be a function")
+        shared = [field.name for field in dataclasses.fields(self) if field.name not in ("network", "loss")]
+        checked = DQNConfig(**{name: getattr(self, name) for name in shared})
+        for name in shared:
+            object.__setattr__(self, name, getattr(checked, name))
+
+    @property
+    def experience(self) -> Transitions:
+        """What is learned from."""
+        return Transitions(
+            batch_size=self.batch_size, samples_per_insert=self.samples_per_insert, n_step=self.n_step, discount=self.discount,
+            min_size=self.min_replay_size, max_size=self.max_replay_size, priority_exponent=self.priority_exponent or None,
+        )
+
+    def policy(self, spec: EnvironmentSpec, seat: Seat) -> _Policy:
+        """Takes the best action, and now and then any."""
+        return _Policy(self._module(spec), seat, _num_actions(spec), self)
+
+    def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
+        """Learns by the loss."""
+        torch.manual_seed(seed)
+        return _Learner(self._module(spec), self)
+
+    def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
+        """Learns by acting in an environment: :func:`relive.rl.run` of this agent, which explains the options."""
+        return run(self, environment, **options)
+
+    def _module(self, spec: EnvironmentSpec) -> Module:
+        if self.network is None:
+            return _Layers(spec, self.hidden)
+        module = self.network(spec)
+        if not isinstance(module, Module):
+            raise TypeError(f"network gave {type(module).__name__}, but it must give a torch.nn.Module")
+        return module
+
+
+def _num_actions(spec: EnvironmentSpec) -> int:
+    if not isinstance(spec.actions, DiscreteArraySpec):
+        raise TypeError(f"DQN chooses one of some actions, but those of the environment are {spec.actions!r}")
+    return spec.actions.num_values
+
+
+class _Layers(Module):
+    """The values of all actions."""
+
+    def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
+        super().__init__()
+        if not isinstance(spec.observations, ArraySpec):
+            raise TypeError(f"the observations are several arrays, {spec.observations!r}: DQN needs a network= that takes them")
+        sizes = [math.prod(size or 0 for size in spec.observations.shape or ()), *hidden]
+        layers: list[Module] = []
+        for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+            layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
+        self.layers = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], _num_actions(spec)))
+
+    def forward(self, observations: Tensor) -> Any:
+        """Values ``[B, actions]`` for observations ``[B, …]``."""
+        return self.layers(observations.flatten(1).float())
+
+
+def _inputs(observations: Any) -> Any:
+    """Observations as tensors; floats are float32."""
+    return nest.map_structure(lambda leaf: leaf.float() if leaf.is_floating_point() else leaf, observations)
+
+
+class _Policy(Policy):
+    def __init__(self, module: Module, seat: Seat, num_actions: int, settings: DQN) -> None:
+        super().__init__(module)
+        self.rng, self.num_actions = seat.rng(), num_actions
+        place = np.arange(seat.first, seat.first + seat.rows) / max(seat.of - 1, 1)
+        self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if seat.explores else np.zeros(seat.rows)
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        values = self.module(_inputs(tensors(observations)))
+        if values.shape != (len(starts), self.num_actions):
+            raise ValueError(
+                f"the network gave values of the shape {tuple(values.shape)}, but for {len(starts)} observations and {self.num_actions} actions it must "
+                f"give ({len(starts)}, {self.num_actions})"
+            )
+        any_of_them = self.rng.integers(self.num_actions, size=len(starts))
+        return np.where(self.rng.random(len(starts)) < self.epsilon, any_of_them, values.argmax(1).numpy())
+
+
+class _Learner(Learner):
+    def __init__(self, module: Module, settings: DQN) -> None:
+        self.module, self.target, self.settings = module, copy.deepcopy(module), settings
+        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate)
+        self.steps = 0
+
+    def learn(self, batch: Any) -> Learnt:
+        """A step down the gradient of the loss."""
+        losses, priorities = self._losses(self._transitions(batch))
+        weights = torch.as_tensor(batch.weights(self.settings.importance_sampling_exponent))
+        loss = step(self.optimizer, (weights * losses).mean(), max_norm=self.settings.max_gradient_norm)
+        if self.steps % self.settings.target_update_period == 0:
+            update_target(self.target, self.module)
+        self.steps += 1
+        return Learnt({"loss": loss}, priorities=priorities if self.settings.priority_exponent else None)
+
+    def _transitions(self, batch: Any) -> dict[str, Any]:
+        data = dict(tensors(batch.data))
+        data["action"] = data["action"].long()
+        if self.settings.max_abs_reward is not None:
+            data["reward"] = data["reward"].clamp(-self.settings.max_abs_reward, self.settings.max_abs_reward)
+        return data | {name: _inputs(data[name]) for name in ("observation", "next_observation")}
+
+    def _losses(self, data: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        if self.settings.loss is None:
+            return double_q_loss(self.module, self.target, data, huber=self.settings.huber_loss_parameter)
+        told = self.settings.loss(self.module, self.target, data)
+        losses, priorities = told if isinstance(told, tuple) and len(told) == 2 else (told, told)
+        for name, value in (("losses", losses), ("priorities", priorities)):
+            if not isinstance(value, Tensor):
+                raise TypeError(f"loss gave {type(value).__name__}, but it must give a tensor, or a pair of them: losses and priorities")
+            if value.shape != data["reward"].shape:
+                raise ValueError(f"loss gave {name} of the shape {tuple(value.shape)}, but for each transition it must give one: {tuple(data['reward'].shape)}")
+        return losses, priorities.detach().abs()

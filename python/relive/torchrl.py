@@ -1,0 +1,212 @@
+"""Storage and sampler for torchrl's replay buffers, on a :class:`relive.ReplayBuffer`.
+
+>>> from torchrl.data import TensorDictReplayBuffer  # doctest: +SKIP
+>>> storage = relive.torchrl.Storage(100_000, prioritized=0.6)  # doctest: +SKIP
+>>> buffer = TensorDictReplayBuffer(storage=storage, sampler=relive.torchrl.Sampler(beta=0.4), batch_size=256)  # doctest: +SKIP
+
+Needs the package ``torchrl``.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.data import PrioritizedSampler, TensorStorage
+from torchrl.data.replay_buffers.storages import Storage as AnyStorage
+
+import relive
+from relive import nest
+
+__all__ = ["Sampler", "Storage"]
+
+_PARTS = "parts"
+_FILE = "replay"
+
+
+class Storage(TensorStorage):
+    """The storage of a torchrl buffer: the newest ``max_size`` transitions in a table of Relive's, compressed where that helps. It takes tensordicts, and goes
+    with a :class:`Sampler`, which draws whole batches of the table: places such as ``buffer[3]`` there are none. A transition has a key for life, which is
+    its ``"index"`` in what is sampled. New ones have the highest priority that there was.
+
+    Args:
+      max_size: transitions that are kept.
+      prioritized: the exponent α of prioritized replay; ``None``: all alike.
+      n_step, discount: transitions over several steps, as those of :class:`relive.ReplayBuffer`, whose names the columns then have.
+      seed: where the random choices begin.
+
+    Raises:
+      ValueError: a number out of its range.
+    """
+
+    def __init__(
+        self, max_size: int, *, prioritized: float | None = None, n_step: int = 1, discount: float | None = None, seed: int | None = None
+    ) -> None:
+        # Not that of the class above, which allocates tensors for all transitions.
+        AnyStorage.__init__(self, max_size)
+        self.device = torch.device("cpu")
+        self.prioritized, self._seed = prioritized, seed
+        self._window = {"n_step": n_step, "discount": discount}
+        self.replay = self._new()
+        # What the sampler has drawn: keys and transitions.
+        self._drawn: tuple[Any, Any] | None = None
+
+    def _new(self) -> relive.ReplayBuffer:
+        settings: dict[str, Any] = self._window
+        return relive.ReplayBuffer(self.max_size, prioritized=self.prioritized, seed=self._seed, **settings)
+
+    def draw(self, batch_size: int, beta: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Samples a batch, which :meth:`get` then gives; its keys and its importance weights."""
+        self.replay.beta = beta
+        batch = self.replay.sample(batch_size, to="torch")
+        count = len(nest.flatten(batch)[0])
+        weights = batch.pop("weights", torch.ones(count))
+        keys = batch.pop("keys", np.zeros(count, np.uint64))
+        index = torch.from_numpy(keys.view(np.int64))
+        self._drawn = index, TensorDict(batch, [count])
+        return index, weights
+
+    def get(self, index: Any) -> Any:
+        """The batch that was just drawn.
+
+        Raises:
+          IndexError: another one: a table has no places.
+        """
+        drawn, self._drawn = self._drawn, None
+        if drawn is None or index is not drawn[0]:
+            raise IndexError("a relive.torchrl.Storage has no places to be read from: sample() with a relive.torchrl.Sampler is the way to its transitions")
+        return drawn[1]
+
+    def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:
+        """Adds transitions; the oldest leave.
+
+        Raises:
+          TypeError: no tensordict.
+          IndexError: places that are to be written anew.
+        """
+        if not set_cursor:
+            raise IndexError("the transitions of a relive.torchrl.Storage do not change: add new ones")
+        if not isinstance(data, TensorDictBase):
+            raise TypeError(f"a relive.torchrl.Storage takes tensordicts, but it was given {type(data).__name__}")
+        steps = data.exclude("index").to("cpu").to_dict(convert_tensors=False)
+        if data.ndim:
+            self.replay.add_batch(_as_numpy(steps))
+        else:
+            self.replay.add(_as_numpy(steps))
+
+    def __len__(self) -> int:
+        return len(self.replay)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it has seen a transition: a table takes all alike."""
+        return True
+
+    def dumps(self, path: str | os.PathLike[str]) -> None:
+        """Saves the transitions in a folder."""
+        pathlib.Path(path).mkdir(parents=True, exist_ok=True)
+        self.replay.save(os.path.join(path, _FILE))
+
+    def loads(self, path: str | os.PathLike[str]) -> None:
+        """Puts saved transitions in place of these."""
+        loaded = relive.ReplayBuffer.load(os.path.join(path, _FILE), seed=self._seed)
+        self.replay.close()
+        self.replay, self._drawn = loaded, None
+
+    def state_dict(self) -> dict[str, Any]:
+        """There is none.
+
+        Raises:
+          RuntimeError: always; ``dumps`` saves the buffer.
+        """
+        raise RuntimeError("a relive.torchrl.Storage has no state_dict(): save the buffer with dumps(path), and load it with loads(path)")
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As :meth:`state_dict`."""
+        self.state_dict()
+
+    def _empty(self) -> None:
+        self.replay.close()
+        self.replay, self._drawn = self._new(), None
+
+
+class Sampler(PrioritizedSampler):
+    """Draws batches of a :class:`Storage`, by priority if that has priorities. Their importance weights are ``"priority_weight"``, over the largest of the
+    batch, where those of torchrl are over the largest of the buffer.
+
+    Args:
+      beta: the exponent β of the weights; the attribute may be changed at any time.
+    """
+
+    def __init__(self, beta: float = 0.4) -> None:
+        # Not that of the class above, which has a sum tree of its own; but torchrl gives priorities to its kind alone.
+        self.beta, self.reduction = beta, "max"
+
+    def sample(self, storage: Any, batch_size: int) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Keys of transitions and their weights.
+
+        Raises:
+          TypeError: another storage.
+          ValueError: there is nothing to sample.
+        """
+        index, weights = _ours(storage).draw(batch_size, self.beta)
+        return index, {"priority_weight": weights}
+
+    def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
+        """Sets the priorities of transitions by their keys. Those that have left are passed over."""
+        own = _ours(storage)
+        if own.prioritized is None:
+            return
+        keys = np.atleast_1d(torch.as_tensor(index).cpu().numpy()).astype(np.int64).view(np.uint64)
+        values = np.broadcast_to(torch.as_tensor(priority).detach().cpu().numpy().reshape(-1), keys.shape)
+        own.replay.update(keys, values)
+
+    def add(self, index: Any) -> None:
+        """Nothing: the storage gives new transitions their priority."""
+
+    def extend(self, index: Any) -> None:
+        """As :meth:`add`."""
+
+    def mark_update(self, index: Any, *, storage: Any = None) -> None:
+        """As :meth:`add`."""
+
+    @property
+    def default_priority(self) -> float:
+        """That of a transition that has none."""
+        return 1.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its exponent."""
+        return {"beta": self.beta}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over an exponent."""
+        self.beta = float(state_dict["beta"])
+
+    def dumps(self, path: str | os.PathLike[str]) -> None:
+        """Nothing: the storage saves what there is."""
+
+    def loads(self, path: str | os.PathLike[str]) -> None:
+        """As :meth:`dumps`."""
+
+    def _empty(self) -> None:
+        """Nothing: the storage is emptied."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(beta={self.beta})"
+
+
+def _ours(storage: Any) -> Storage:
+    if not isinstance(storage, Storage):
+        raise TypeError(f"a relive.torchrl.Sampler draws from a relive.torchrl.Storage, but the buffer has {type(storage).__name__}")
+    return storage
+
+
+def _as_numpy(steps: dict[str, Any]) -> dict[str, npt.NDArray[Any] | dict[str, Any]]:
+    """Nested tensors as nested arrays."""
+    return {name: _as_numpy(value) if isinstance(value, dict) else np.asarray(value) for name, value in steps.items()}

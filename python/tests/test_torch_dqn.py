@@ -1,0 +1,121 @@
+"""relive.rl.torch.DQN: the settings of rl.DQN, and a network and a loss of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from relive import rl
+from relive.rl import torch as rlt
+
+SMALL: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_size": 50, "hidden": (8,)}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Any:
+    """Small networks are slower with more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def network(spec: rl.EnvironmentSpec) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(50, 16), nn.Tanh(), nn.Linear(16, spec.actions.num_values))
+
+
+def conservative(module: Any, target: Any, data: Any) -> Any:
+    losses, priorities = rlt.double_q_loss(module, target, data)
+    values = module(data["observation"])
+    return losses + 0.1 * (values.logsumexp(1) - values.gather(1, data["action"][:, None]).squeeze(1)), priorities
+
+
+def flat(module: Any, target: Any, data: Any) -> Any:
+    return (module(data["observation"]).mean(1) - data["reward"]).square()
+
+
+def test_defaults_are_those_of_the_agent_in_rust() -> None:
+    native = {field.name: getattr(rl.DQNConfig(), field.name) for field in dataclasses.fields(rl.DQNConfig)}
+    own = {field.name: getattr(rlt.DQN(), field.name) for field in dataclasses.fields(rlt.DQN)}
+    assert own.pop("network") is None and own.pop("loss") is None
+    assert own == {name: native[name] for name in own}
+
+
+def test_catch_is_learned() -> None:
+    result = rlt.DQN().train("catch/0", steps=7_000, seed=1)
+    assert result.mean_return_last_100 > 0.6
+
+
+def test_the_loss_is_that_of_double_q_learning() -> None:
+    module, target = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+        target.weight.copy_(torch.tensor([[10.0, 0.0], [0.0, 0.5]]))
+    data = {
+        "observation": torch.eye(2), "action": torch.tensor([0, 1]), "reward": torch.tensor([1.0, -1.0]),
+        "discount": torch.tensor([0.5, 0.0]), "next_observation": torch.ones(2, 2),
+    }
+    losses, priorities = rlt.double_q_loss(module, target, data)
+    # The second action is best by the module; the target says 0.5 of it: goals 1.25 and -1, values 1 and 2.
+    assert losses.tolist() == pytest.approx([0.25**2 / 2, 3 - 0.5]) and priorities.tolist() == pytest.approx([0.25, 3.0])
+
+
+@pytest.mark.parametrize("loss", [conservative, flat])
+def test_network_and_loss_are_the_given_ones(loss: Any) -> None:
+    seen: list[Any] = []
+    agent = rlt.DQN(**SMALL, network=network, loss=loss)
+    result = agent.train("catch/0", steps=200, on_batch=lambda batch, _: seen.append(batch))
+    assert result.learner_steps == len(seen) > 5
+    assert result.policy(np.zeros((10, 5), np.float32)) in (0, 1, 2)
+    # All priorities are new before long.
+    assert len({float(priority) for priority in seen[-1].info.priority}) > 2
+
+
+def test_a_run_is_saved_and_resumed_with_the_same_numbers(tmp_path: pathlib.Path) -> None:
+    def run(steps: int, folder: str) -> Any:
+        agent = rlt.DQN(**SMALL, network=network, loss=conservative)
+        return agent.train("catch/0", steps=steps, seed=3, checkpoint_dir=tmp_path / folder, checkpoint_every=150)
+
+    whole = run(450, "whole")
+    run(300, "parts")
+    resumed = run(450, "parts")
+    returns = whole.episodes.returns.tolist()
+    assert resumed.episodes.returns.tolist() == returns[-len(resumed.episodes.returns) :]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "text"),
+    [
+        ({"network": 3}, TypeError, "network is 3, but it must be a function"),
+        ({"loss": "huber"}, TypeError, "loss is 'huber', but it must be a function"),
+        ({"discount": 2.0}, ValueError, "discount is 2, but it must be from 0 to 1"),
+        ({"importance_sampling_exponent": -1.0}, ValueError, "importance_sampling_exponent is -1"),
+    ],
+)
+def test_settings_are_checked(settings: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        rlt.DQN(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "kind", "text"),
+    [
+        ({"network": lambda spec: 3}, "catch/0", TypeError, "network gave int, but it must give a torch.nn.Module"),
+        (
+            {"network": lambda spec: nn.Sequential(nn.Flatten(), nn.Linear(50, 4))}, "catch/0", ValueError,
+            r"values of the shape \(1, 4\), but for 1 observations and 3 actions it must give \(1, 3\)",
+        ),
+        ({"loss": lambda *_: torch.zeros(())}, "catch/0", ValueError, r"loss gave losses of the shape \(\), but for each transition"),
+        ({"loss": lambda *_: 3}, "catch/0", TypeError, "loss gave int, but it must give a tensor, or a pair of them"),
+        ({}, "Pendulum-v1", TypeError, "DQN chooses one of some actions, but those of the environment are"),
+    ],
+)
+def test_what_does_not_fit_is_told(settings: Any, environment: str, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        rlt.DQN(**SMALL, **settings).train(environment, steps=200)

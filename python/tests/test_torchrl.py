@@ -1,0 +1,140 @@
+"""relive.torchrl: beside torchrl's own storage and sampler, in its buffers."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import torch
+from tensordict import TensorDict
+from torchrl.data import LazyTensorStorage, PrioritizedSampler, RandomSampler, ReplayBuffer, TensorDictReplayBuffer
+
+from relive.torchrl import Sampler, Storage
+
+
+def steps(count: int, first: int = 0) -> Any:
+    numbers = torch.arange(first, first + count)
+    following = {"observation": numbers[:, None] + torch.ones(3), "reward": numbers[:, None].float(), "done": numbers[:, None] % 7 == 0}
+    return TensorDict({"observation": numbers[:, None] * torch.ones(3), "action": numbers, "next": following}, [count])
+
+
+def buffer(size: int = 100, **settings: Any) -> Any:
+    return TensorDictReplayBuffer(storage=Storage(size, seed=1, **settings), sampler=Sampler(0.5), batch_size=32)
+
+
+def own(size: int = 100, *, prioritized: bool = False) -> Any:
+    sampler = PrioritizedSampler(size, alpha=1.0, beta=0.5, eps=0.0) if prioritized else RandomSampler()
+    return TensorDictReplayBuffer(storage=LazyTensorStorage(size), sampler=sampler, batch_size=32)
+
+
+def test_batches_look_as_those_of_torchrl() -> None:
+    ours, theirs = buffer(), own(prioritized=True)
+    for one in (ours, theirs):
+        one.extend(steps(50))
+        one.add(steps(1, first=50)[0])
+    batches = [one.sample() for one in (ours, theirs)]
+    looks = [{str(name): (leaf.dtype, leaf.shape) for name, leaf in batch.items(True, True)} for batch in batches]
+    assert looks[0] == looks[1] and len(ours) == len(theirs) == 51
+    batch = batches[0]
+    assert torch.equal(batch["next", "observation"], batch["observation"] + 1)
+    assert torch.equal(batch["next", "reward"][:, 0], batch["action"].float())
+    assert torch.equal(batch["next", "done"][:, 0], batch["action"] % 7 == 0)
+
+
+def test_the_oldest_leave_as_in_torchrl() -> None:
+    ours, theirs = buffer(20), own(20)
+    for first in range(0, 50, 10):
+        for one in (ours, theirs):
+            one.extend(steps(10, first))
+    seen = [{int(action) for _ in range(20) for action in one.sample()["action"]} for one in (ours, theirs)]
+    assert seen[0] == seen[1] == set(range(30, 50)) and len(ours) == len(theirs) == 20
+
+
+def test_priorities_and_weights_are_those_of_torchrl() -> None:
+    shares, weights = [], []
+    for one in (buffer(prioritized=1.0), own(prioritized=True)):
+        one.extend(steps(4))
+        # Until each has its own.
+        for _ in range(8):
+            batch = one.sample()
+            batch["td_error"] = 1.0 + batch["action"].float()
+            one.update_tensordict_priority(batch)
+        batches = [one.sample() for _ in range(200)]
+        shares.append(torch.bincount(torch.cat(batches)["action"], minlength=4) / (200 * 32))
+        # Relive's are over the largest of their batch, torchrl's over that of the buffer: the same where the batch has all of them.
+        batch = next(batch for batch in batches if len(batch["action"].unique()) == 4)
+        weights.append([float(batch["priority_weight"][batch["action"] == action][0]) for action in range(4)])
+    assert torch.allclose(shares[0], torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.03)
+    assert torch.allclose(shares[0], shares[1], atol=0.04)
+    assert weights[0] == pytest.approx([(1 + action) ** -0.5 for action in range(4)], rel=1e-3)
+    assert weights[0] == pytest.approx(weights[1], rel=1e-3)
+
+
+def test_without_priorities_all_are_alike() -> None:
+    one = buffer()
+    one.extend(steps(4))
+    batch = one.sample()
+    batch["td_error"] = batch["action"].float()
+    one.update_tensordict_priority(batch)
+    batches = torch.cat([one.sample() for _ in range(100)])
+    assert torch.allclose(torch.bincount(batches["action"]) / len(batches), torch.full((4,), 0.25), atol=0.04)
+    assert batches["priority_weight"].eq(1).all()
+
+
+def test_a_plain_buffer_gives_keys_with_its_info() -> None:
+    one = ReplayBuffer(storage=Storage(100, prioritized=1.0, seed=1), sampler=Sampler(), batch_size=8)
+    one.extend(steps(3))
+    batch, info = one.sample(return_info=True)
+    one.update_priority(info["index"][batch["action"] == 0], 0.0)
+    one.update_priority(torch.tensor([12345]), 3.0)
+    assert {int(action) for _ in range(20) for action in one.sample()["action"]} == {1, 2}
+
+
+def test_transitions_go_over_several_steps() -> None:
+    one = buffer(n_step=2, discount=0.5)
+    for number in range(4):
+        step = {"observation": [float(number)], "next_observation": [number + 1.0], "reward": [1.0], "terminated": [number == 3], "truncated": [False]}
+        one.extend(TensorDict({name: torch.tensor(value) for name, value in step.items()}, [1]))
+    batch = one.sample()
+    rewards = {(float(seen), float(reward), float(discount)) for seen, reward, discount in zip(batch["observation"], batch["reward"], batch["discount"], strict=True)}
+    assert rewards == {(0.0, 1.5, 0.25), (1.0, 1.5, 0.25), (2.0, 1.5, 0.0), (3.0, 1.0, 0.0)}
+
+
+def test_buffers_are_saved_emptied_and_loaded(tmp_path: pathlib.Path) -> None:
+    one, other = buffer(prioritized=1.0), buffer(prioritized=1.0)
+    one.extend(steps(30))
+    one.dumps(tmp_path / "buffer")
+    one.empty()
+    assert len(one) == 0
+    other.loads(tmp_path / "buffer")
+    assert len(other) == 30 and set(other.sample()["action"].tolist()) <= set(range(30))
+
+
+@pytest.mark.parametrize(
+    ("misuse", "kind", "text"),
+    [
+        (lambda one: one[3], IndexError, "has no places to be read from"),
+        (lambda one: one.__setitem__(0, steps(1)), IndexError, "do not change: add new ones"),
+        (lambda one: one.state_dict(), RuntimeError, r"save the buffer with dumps\(path\)"),
+        (lambda one: one._storage.set(range(2), [1, 2]), TypeError, "takes tensordicts, but it was given list"),
+        (lambda one: one._sampler.sample(LazyTensorStorage(3), 2), TypeError, "draws from a relive.torchrl.Storage, but the buffer has LazyTensorStorage"),
+        (lambda one: buffer().sample(), ValueError, "the buffer is empty"),
+    ],
+)
+def test_misuse_is_told(misuse: Any, kind: type[Exception], text: str) -> None:
+    one = buffer()
+    one.extend(steps(5))
+    with pytest.raises(kind, match=text):
+        misuse(one)
+
+
+def test_the_same_seed_gives_the_same_batches() -> None:
+    def actions() -> Any:
+        one = buffer()
+        one.extend(steps(50))
+        return [one.sample()["action"].tolist() for _ in range(3)]
+
+    assert np.array_equal(actions(), actions())
