@@ -64,7 +64,7 @@ class PolicyBridge:
 
     def __init__(self, policy: Any, spec: EnvironmentSpec) -> None:
         _expect_methods(policy, "a policy", "act", "load")
-        self._policy = policy
+        self._policy, self.called = policy, called(policy)
         self.extras = {name: _extra(policy, name, given) for name, given in dict(getattr(policy, "extras", {})).items()}
         self._names = sorted(self.extras)
         _, self._fill = nest.filler(spec.observations)
@@ -87,7 +87,9 @@ class PolicyBridge:
         return [as_array(leaf) for leaf in actions], extras
 
     def load(self, weights: dict[str, Any]) -> None:
-        """Takes over weights."""
+        """Takes over weights, which all policies share: nobody may write to them."""
+        for array in weights.values():
+            array.flags.writeable = False
         self._policy.load(nested(weights))
 
     def save(self) -> bytes:
@@ -107,7 +109,7 @@ class LearnerBridge:
         _expect_methods(learner, "a learner", "learn", "weights")
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
-        self._learner, self._discount = learner, discount
+        self._learner, self._discount, self.called = learner, discount, called(learner)
         _, self._fill_observations = nest.filler(spec.observations)
         _, self._fill_actions = nest.filler(spec.actions)
         self._names: Any = None
