@@ -158,6 +158,8 @@ def test_policies_get_the_weights_in_their_structure_and_share_them() -> None:
     assert len(acting) >= 2
     for policy in acting:
         assert np.array_equal(policy.loaded["group"]["half"] * 2, policy.loaded["sum"])
+        with pytest.raises(ValueError, match="read-only"):
+            policy.loaded["sum"][0] = 1.0
     # The policy of the result has the newest.
     (learner,) = (made for made in agent.made if isinstance(made, SummingLearner))
     assert np.array_equal(acting[-1].loaded["sum"], learner.sum)
@@ -281,9 +283,9 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
 @pytest.mark.parametrize(
     ("broken", "kind", "text"),
     [
-        (Broken(act=lambda *_: (np.zeros(2, np.int32), EXTRAS)), ValueError, r"action: expected int32 \(1,\), got int32 \(2,\)"),
+        (Broken(act=lambda *_: (np.zeros(2, np.int32), EXTRAS)), ValueError, r"RandomPolicy.act\(\): action: expected int32 \(1,\), got int32 \(2,\)"),
         (Broken(act=lambda *_: (np.zeros(1, np.float32), EXTRAS)), TypeError, r"action: expected int32 .*float32"),
-        (Broken(act=lambda *_: (np.full(1, 7), EXTRAS)), ValueError, "action"),
+        (Broken(act=lambda *_: (np.full(1, 7), EXTRAS)), ValueError, r"RandomPolicy.act\(\): action at `row 0`: expected a number in 0..3, got 7"),
         (Broken(act=lambda *_: np.zeros(1, np.int32)), TypeError, "RandomPolicy.act.. gave ndarray, but a policy with extras"),
         (Broken(act=lambda *_: (np.zeros(1, np.int32), {"count": EXTRAS["count"]})), ValueError, "gave the extras .'count'., but it has"),
         (Broken(learn=lambda _: 3.0), TypeError, "SummingLearner.learn.. gave float"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from relive import rl
 from relive.rl import _state
 from relive.rl import torch as rlt
 from torch import nn
@@ -67,6 +68,40 @@ def test_weights_become_the_parameters_without_a_copy() -> None:
     assert module(torch.ones(1, 2)).tolist() == [[2, 2, 2]]
     with pytest.raises(RuntimeError, match="bias"):
         rlt.load(module, {"weight": weights["weight"]})
+
+
+def test_weights_that_are_read_only_are_shared_without_a_word(recwarn: pytest.WarningsRecorder) -> None:
+    weights = {"weight": np.ones((3, 2), np.float32), "bias": np.zeros(3, np.float32)}
+    for array in weights.values():
+        array.flags.writeable = False
+    module = nn.Linear(2, 3)
+    rlt.load(module, weights)
+    assert module.bias.data_ptr() == weights["bias"].ctypes.data and not recwarn.list
+    del weights
+    assert module(torch.ones(1, 2)).tolist() == [[2, 2, 2]]
+
+
+def test_numbers_that_numpy_lacks_are_told() -> None:
+    class Half(rlt.Learner):
+        def __init__(self) -> None:
+            self.module = nn.Linear(4, 2).bfloat16()
+
+        def learn(self, batch: Any) -> None:
+            raise AssertionError("the first weights are refused")
+
+    class Agent:
+        experience = rl.Rollouts(steps=4)
+
+        def policy(self, spec: Any, seat: Any) -> Any:
+            return Doubling()
+
+        def learner(self, spec: Any, seed: int) -> Any:
+            return Half()
+
+    with pytest.raises(TypeError, match=r"Half.weights\(\) has 'weight', but numpy has no torch.bfloat16: convert the tensor first, to float32"):
+        rl.run(Agent(), "CartPole-v1", steps=10)
+    with pytest.raises(TypeError, match=r"state\['half'\] is no array of numpy: numpy has no torch.bfloat16"):
+        _state.encode({"half": torch.zeros(2, dtype=torch.bfloat16)})
 
 
 def test_a_target_follows_by_its_share_and_copies_buffers() -> None:

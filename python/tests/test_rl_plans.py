@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import pathlib
 import pickle
+import threading
 from typing import Any
 
 import gymnasium
@@ -164,6 +166,55 @@ def test_exceptions_of_environments_come_through(actors: int) -> None:
 def test_a_deadline_ends_the_run_with_what_there_is() -> None:
     result = rl.PPO(SMALL).train("CartPole-v1", steps=10**12, timeout=0.5)
     assert not result.is_complete and result.env_steps > 0
+
+
+class Hanging(Line):
+    """Hangs at its third step, until it is let go."""
+
+    def __init__(self, is_free: threading.Event) -> None:
+        super().__init__()
+        self.is_free, self.count = is_free, 0
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        if self.count == 3:
+            assert self.is_free.wait(60)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("actors", [0, 1])
+def test_a_step_that_hangs_is_told_when_the_run_is_to_end(actors: int) -> None:
+    is_free, told = threading.Event(), []
+
+    class Listening(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage())
+            if "the run is to end" in told[-1]:
+                is_free.set()
+
+    handler = Listening()
+    logging.getLogger("relive").addHandler(handler)
+    try:
+        result = rl.PPO(SMALL, num_envs=1).train(Hanging(is_free), steps=10**12, timeout=0.1, actors=actors)
+    finally:
+        logging.getLogger("relive").removeHandler(handler)
+    assert not result.is_complete
+    (found,) = (text for text in told if "the run is to end" in text)
+    assert "waits for Hanging.step(), since 5 s; a second Ctrl-C does not wait" in found
+
+
+def test_an_evaluation_is_told_once_where_a_run_is_resumed(tmp_path: pathlib.Path) -> None:
+    def run(folder: str, steps: int) -> Any:
+        return rl.PPO(SMALL).train(
+            "CartPole-v1", steps=steps, evaluate_every=200, evaluation_episodes=2, checkpoint_dir=tmp_path / folder, checkpoint_every=200
+        )
+
+    whole = run("whole", 800)
+    parts = [run("parts", steps) for steps in (400, 400, 800)]
+    assert len(parts[1].evaluation) == 0, "nothing was done since the last"
+    for name in ("returns", "env_steps"):
+        together = np.concatenate([getattr(part.evaluation, name) for part in parts])
+        np.testing.assert_array_equal(together, getattr(whole.evaluation, name))
 
 
 def test_only_agents_of_values_have_values() -> None:

@@ -197,7 +197,7 @@ def test_other_processes_reset_in_the_same_step_too() -> None:
     made = []
 
     def make(seed: int) -> Any:
-        made.append(AsyncVectorEnv([Walk] * 2, autoreset_mode=AutoresetMode.SAME_STEP))
+        made.append(AsyncVectorEnv([Walk] * 2, context="spawn", autoreset_mode=AutoresetMode.SAME_STEP))
         return made[-1]
 
     _, found = rollouts(make, rows=2)

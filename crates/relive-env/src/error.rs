@@ -26,6 +26,15 @@ pub enum EnvError {
 }
 
 impl EnvError {
+    /// What is wrong with values that were looked at as an observation's, of an action.
+    #[must_use]
+    pub fn of_action(self) -> EnvError {
+        match self {
+            EnvError::Observation(mismatch) => EnvError::Action(mismatch),
+            other => other,
+        }
+    }
+
     /// Says which environment refused.
     #[cold]
     pub(crate) fn in_row(self, row: usize) -> EnvError {

@@ -15,6 +15,8 @@ class Part(Protocol):
 
     rows: int
     spec: EnvironmentSpec
+    called: str
+    """What messages call them."""
 
     def reset(self, answers: Answers) -> None:
         """Begins an episode in each row."""
@@ -31,6 +33,7 @@ class Single:
     def __init__(self, environment: Any) -> None:
         self.spec = make_environment_spec(environment)
         self._environment = environment
+        self.called = type(getattr(environment, "environment", environment)).__qualname__
         _, self._fill_action = nest.filler(self.spec.actions)
 
     def reset(self, answers: Answers) -> None:
@@ -63,7 +66,7 @@ class Bridge:
                     f"environment {number} takes and gives something else than the first: {part.spec}, not {spec}; all environments of a run "
                     "must be alike"
                 )
-        self.rows = sum(part.rows for part in parts)
+        self.rows, self.called = sum(part.rows for part in parts), parts[0].called
         self.specs = for_extension(spec)
         self._answers = Answers(spec, self.rows)
         self._parts: list[tuple[Part, slice, Answers]] = []

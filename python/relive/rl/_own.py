@@ -58,7 +58,7 @@ class PolicyBridge:
 
     def __init__(self, policy: Any, spec: EnvironmentSpec) -> None:
         _expect_methods(policy, "a policy", "act", "load")
-        self._policy = policy
+        self._policy, self.called = policy, called(policy)
         self.extras = {name: _extra(policy, name, given) for name, given in dict(getattr(policy, "extras", {})).items()}
         self._names = sorted(self.extras)
         _, self._fill = nest.filler(spec.observations)
@@ -81,7 +81,9 @@ class PolicyBridge:
         return [as_array(leaf) for leaf in actions], extras
 
     def load(self, weights: dict[str, Any]) -> None:
-        """Takes over weights."""
+        """Takes over weights, which all policies share: nobody may write to them."""
+        for array in weights.values():
+            array.flags.writeable = False
         self._policy.load(nested(weights))
 
     def save(self) -> bytes:
@@ -101,7 +103,7 @@ class LearnerBridge:
         _expect_methods(learner, "a learner", "learn", "weights")
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
-        self._learner = learner
+        self._learner, self.called = learner, called(learner)
         self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(discount)
 
     def learn_rollout(self, **fields: Any) -> Any:

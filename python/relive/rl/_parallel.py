@@ -36,7 +36,7 @@ class Parallel:
         self._environment = environment
         self._seed: int | None = seed
         self._agents = list(environment.possible_agents)
-        self.rows = len(self._agents)
+        self.rows, self.called = len(self._agents), type(environment).__qualname__
         self.spec = self._spec_of(self._agents[0])
         for agent in self._agents[1:]:
             if self._spec_of(agent) != self.spec:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from relive.rl._weights import as_array
+
 _ARRAY, _TUPLE, _BYTES, _ITEMS = "$array", "$tuple", "$bytes", "$items"
 
 
@@ -57,7 +59,10 @@ def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
         return {_TUPLE: parts} if isinstance(value, tuple) else parts
     if isinstance(value, bytes):
         return {_BYTES: value.hex()}
-    array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    try:
+        array = as_array(value)
+    except TypeError as error:
+        raise TypeError(f"{path} is no array of numpy: {error}") from error
     if array.dtype.hasobject:
         raise TypeError(f"{path} is {value!r}; a state has numbers, strings, arrays, dicts and lists")
     arrays.append(array)

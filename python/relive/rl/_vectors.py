@@ -37,7 +37,7 @@ class Vector:
 
     def __init__(self, environment: Any, seeds: Sequence[int]) -> None:
         self._environment = environment
-        self.rows = int(environment.num_envs)
+        self.rows, self.called = int(environment.num_envs), type(environment).__qualname__
         observations = normalised(environment.single_observation_space, "observation")
         self.spec = EnvironmentSpec(observations, normalised(environment.single_action_space, "action"), REWARDS, DISCOUNTS)
         self._first_actions = [first for first in nest.flatten(first_actions(environment.single_action_space))]

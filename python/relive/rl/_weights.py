@@ -16,8 +16,16 @@ def called(value: Any) -> str:
 
 
 def as_array(value: Any) -> Any:
-    """An array of any framework as one of numpy."""
-    return np.asarray(as_numpy(value))
+    """An array of any framework as one of numpy.
+
+    Raises:
+      TypeError: numbers of a type that numpy does not have, such as PyTorch's bfloat16.
+    """
+    try:
+        return np.asarray(as_numpy(value))
+    except TypeError as error:
+        dtype = getattr(value, "dtype", type(value).__name__)
+        raise TypeError(f"numpy has no {dtype}: convert the tensor first, to float32 for instance ({error})") from error
 
 
 def flattened(weights: Any, learner: str) -> list[tuple[str, Any]]:
@@ -39,7 +47,10 @@ def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> N
                 raise TypeError(f"{learner}.weights() has the name {name!r}; names are strings without slashes")
             _add(part, f"{path}/{name}" if path else name, found, learner)
         return
-    array = as_array(value)
+    try:
+        array = as_array(value)
+    except TypeError as error:
+        raise TypeError(f"{learner}.weights() has {path!r}, but {error}") from error
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{learner}.weights() has {value!r} at {path!r}; weights are arrays of numbers in nested mappings")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

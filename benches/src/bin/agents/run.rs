@@ -1,6 +1,5 @@
 //! A run of a row.
 
-
 use crate::rows::{Measure, Row};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Evaluation, Report, RunOptions, train};

@@ -54,7 +54,9 @@ impl ThreadedEnvironments {
     fn check_layout(&self, actions: Option<&Buffer>, observations: &Buffer) -> Result<(), EnvError> {
         for share in self.workers.iter().filter_map(|worker| worker.share.as_ref()) {
             share.observations.expect_leaves_of(observations)?;
-            actions.map_or(Ok(()), |actions| share.actions.expect_leaves_of(actions)).map_err(as_action)?;
+            actions
+                .map_or(Ok(()), |actions| share.actions.expect_leaves_of(actions))
+                .map_err(EnvError::of_action)?;
         }
         Ok(())
     }
@@ -95,14 +97,6 @@ fn gather(worker: &mut Worker, observations: &mut Buffer, answers: &mut [TimeSte
     observations.copy_rows(first, &share.observations, 0, rows)?;
     answers[first..first + rows].copy_from_slice(&share.answers);
     Ok(())
-}
-
-/// Actions of another layout are wrong as actions.
-fn as_action(error: EnvError) -> EnvError {
-    match error {
-        EnvError::Observation(mismatch) => EnvError::Action(mismatch),
-        other => other,
-    }
 }
 
 impl fmt::Debug for ThreadedEnvironments {

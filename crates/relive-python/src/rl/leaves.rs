@@ -12,15 +12,21 @@ use crate::{array, buffer, nest};
 pub(super) struct Leaves {
     nest: Nest<ArraySpec>,
     leaves: Vec<(String, ArraySpec)>,
-    /// Observations, actions: for messages.
-    what: &'static str,
+    /// Observations, actions, and who gives them: for messages.
+    what: String,
 }
 
 impl Leaves {
     pub(super) fn new(what: &'static str, nest: Nest<ArraySpec>) -> Leaves {
         let paths = nest.flatten_with_paths().into_iter();
         let leaves = paths.map(|(path, leaf)| (path.to_string(), leaf.clone())).collect();
-        Leaves { nest, leaves, what }
+        Leaves { nest, leaves, what: what.to_owned() }
+    }
+
+    /// With the method that gives them in messages.
+    pub(super) fn given_by(mut self, method: &str) -> Leaves {
+        self.what = format!("{method}: {}", self.what);
+        self
     }
 
     /// With other names for the leaves in messages than their places.
@@ -104,7 +110,7 @@ impl Leaves {
     }
 
     fn expect_leaves(&self, found: usize) -> PyResult<()> {
-        let (what, expected) = (self.what, self.leaves.len());
+        let (what, expected) = (&self.what, self.leaves.len());
         if found == expected {
             return Ok(());
         }

@@ -45,7 +45,7 @@ impl Serving {
                 let (entrances, options) = (Entrances::from(listener), ServerOptions::default());
                 let served = relive_server::serve(entrances, engine, options, std::future::pending());
                 if let Err(error) = served.await {
-                    tracing::warn!(%error, "the run's tables are not served any more");
+                    tracing::warn!(target: "relive", %error, "the run's tables are not served any more");
                 }
             });
         })

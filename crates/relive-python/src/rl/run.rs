@@ -26,6 +26,9 @@ use super::source::Source;
 /// How often signals and deadlines are looked at, and progress is told of at most.
 const SLICE: Duration = Duration::from_millis(50);
 
+/// How long a call of Python code may take before it is told of.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge; `environment` a native name, or a
 /// function from seeds to bridges.
 #[pyfunction]
@@ -74,6 +77,8 @@ pub(crate) fn train_agent<'py>(
         checkpoints: checkpoints.map(|(folder, every)| Checkpoints { folder, every }),
     };
     let mut watch = Watch {
+        raised: raised.clone(),
+        silent_until: Instant::now() + SILENCE,
         stop: options.stop.clone(),
         told: Told::new(reports.is_some()),
         deadline: deadline(timeout)?,
@@ -183,6 +188,9 @@ pub(crate) fn end_runs(py: Python<'_>) {
 /// The thread that asked for a run, while it goes on.
 struct Watch<'py> {
     stop: Stop,
+    raised: Raised,
+    /// When it is told next which calls of Python code are waited for.
+    silent_until: Instant,
     told: Told,
     deadline: Option<Instant>,
     progress: Option<Bound<'py, PyAny>>,
@@ -215,6 +223,7 @@ impl Watch<'_> {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            self.tell_waits(py);
             if let Err(error) = py.check_signals() {
                 if self.failed.is_some() {
                     return Err(error);
@@ -230,6 +239,20 @@ impl Watch<'_> {
             }
             self.tell(py);
         }
+    }
+
+    /// Tells which calls of Python code have not come back for long, and hold the run up.
+    fn tell_waits(&mut self, py: Python<'_>) {
+        if Instant::now() < self.silent_until {
+            return;
+        }
+        self.silent_until = Instant::now() + SILENCE;
+        let Some(waits) = self.raised.waits(SILENCE) else { return };
+        // What tells may need the interpreter.
+        py.detach(|| match self.stop.is_stopped() {
+            true => tracing::warn!(target: "relive", "the run is to end, and waits for {waits}; a second Ctrl-C does not wait"),
+            false => tracing::info!(target: "relive", "the run waits for {waits}"),
+        });
     }
 
     fn tell(&mut self, py: Python<'_>) {

@@ -223,20 +223,19 @@ impl Session {
         on_report: &mut dyn FnMut(&Report),
         after: &mut dyn FnMut(&mut Session, [u64; 2]) -> Result<()>,
     ) -> Result<()> {
-        let mut is_shown = false;
         while !self.is_done(options) {
             let before = self.steps(options);
             if !self.advance(options, on_report)? {
                 break;
             }
             let now = self.steps(options);
-            is_shown = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
-            if is_shown {
+            if options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now)) {
                 self.evaluate(on_report)?;
             }
             after(self, [before, now])?;
         }
-        if is_shown { Ok(()) } else { self.evaluate(on_report) }
+        // There is none twice, also where a run is resumed that is over.
+        if self.tally.is_evaluated() { Ok(()) } else { self.evaluate(on_report) }
     }
 
     fn evaluate(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<()> {

@@ -21,6 +21,8 @@ pub(super) struct Tally {
     episodes: u64,
     env_steps: u64,
     evaluations: u64,
+    /// Steps in the environment and of the learner when there was the last evaluation; of none before there was one.
+    evaluated_at: [u64; 2],
     learner_steps: u64,
     samples: u64,
     learner_walltime_s: f64,
@@ -37,6 +39,7 @@ impl Tally {
             episodes: 0,
             env_steps: 0,
             evaluations: 0,
+            evaluated_at: [u64::MAX; 2],
             learner_steps: 0,
             samples: 0,
             learner_walltime_s: 0.0,
@@ -80,7 +83,13 @@ impl Tally {
     /// The evaluator has played one.
     pub(super) fn note_evaluation(&mut self, episode: &Episode) -> EpisodeReport {
         self.evaluations += 1;
+        self.evaluated_at = [self.env_steps, self.learner_steps];
         self.report(0, self.evaluations, episode)
+    }
+
+    /// Whether nothing was done since the last evaluation.
+    pub(super) fn is_evaluated(&self) -> bool {
+        self.evaluated_at == [self.env_steps, self.learner_steps]
     }
 
     /// The learner has made steps from so many samples. The time before its first one, in which it waits for experience, does not count.
@@ -167,6 +176,7 @@ impl Tally {
             &mut self.samples,
         ];
         counts.into_iter().for_each(|count| state.field(count));
+        self.evaluated_at.iter_mut().for_each(|steps| state.field(steps));
         state.field(&mut self.learner_walltime_s);
         self.times.visit(state);
     }

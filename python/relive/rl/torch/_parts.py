@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from relive.torch import to_torch as tensors
@@ -16,7 +17,22 @@ __all__ = ["Learner", "Policy", "Stateful", "load", "step", "tensors", "update_t
 def load(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
     """Has a module act by the arrays of a ``state_dict()``. They become its parameters as they are, without a copy, and are shared with other
     policies: nobody may write to them."""
-    module.load_state_dict({name: torch.from_numpy(np.asarray(array)) for name, array in weights.items()}, assign=True)
+    module.load_state_dict({name: torch.from_numpy(_Shared.of(array)) for name, array in weights.items()}, assign=True)
+
+
+class _Shared:
+    """The memory of an array that must not be written to, as PyTorch takes it: it has no tensors that are read only."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+    @classmethod
+    def of(cls, value: Any) -> npt.NDArray[Any]:
+        """The array itself, if it may be written to."""
+        array = np.asarray(value)
+        return array if array.flags.writeable else np.asarray(cls(array))
 
 
 @torch.no_grad()

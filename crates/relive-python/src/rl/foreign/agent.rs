@@ -60,7 +60,7 @@ impl ForeignAgent {
         self.raised.call(|py| {
             let arguments = (spec::to_python(py, crew.spec())?, crew.learner_key().stream().bits());
             let bridge = self.bridge.bind(py).call_method1(intern!(py, "learner"), arguments)?;
-            Ok(ForeignLearner::new(bridge, shows, self.raised.clone()))
+            ForeignLearner::new(bridge, shows, self.raised.clone())
         })
     }
 

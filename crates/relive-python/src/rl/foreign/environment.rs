@@ -16,6 +16,8 @@ pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
     rows: usize,
+    /// What messages call them.
+    name: String,
     observations: Leaves,
     actions: Leaves,
     raised: Raised,
@@ -30,6 +32,7 @@ impl ForeignEnvironments {
         let spec = spec::from_python(&bridge.getattr(intern!(py, "specs"))?)?;
         Ok(ForeignEnvironments {
             rows: bridge.getattr(intern!(py, "rows"))?.extract()?,
+            name: bridge.getattr(intern!(py, "called"))?.extract()?,
             bridge: bridge.unbind(),
             observations: Leaves::new("observation", spec.observations.clone()),
             actions: Leaves::new("action", spec.actions.clone()),
@@ -42,8 +45,10 @@ impl ForeignEnvironments {
     fn call(
         &self,
         (observations, answers): (&mut Buffer, &mut [TimeStep]),
+        method: &str,
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Py<PyAny>>,
     ) -> Result<(), EnvError> {
+        let _doing = self.raised.doing(&format!("{}.{method}()", self.name));
         Python::attach(|py| {
             let answer = call(self.bridge.bind(py))?;
             let (step_types, rewards, discounts, leaves): Answer<'_> = answer.bind(py).extract()?;
@@ -76,7 +81,7 @@ impl BatchEnvironment for ForeignEnvironments {
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError> {
         self.expect_rows(&[observations.rows(), answers.len()])?;
         self.observations()?.expect_leaves_of(observations)?;
-        self.call((observations, answers), |bridge| {
+        self.call((observations, answers), "reset", |bridge| {
             bridge.call_method0(intern!(bridge.py(), "reset")).map(Bound::unbind)
         })
     }
@@ -88,12 +93,8 @@ impl BatchEnvironment for ForeignEnvironments {
         answers: &mut [TimeStep],
     ) -> Result<(), EnvError> {
         self.expect_rows(&[actions.rows(), observations.rows(), answers.len()])?;
-        let values = actions.check_rows(&self.spec.actions);
-        values.map_err(|error| match error {
-            EnvError::Observation(mismatch) => EnvError::Action(mismatch),
-            error => error,
-        })?;
-        self.call((observations, answers), |bridge| {
+        actions.check_rows(&self.spec.actions).map_err(EnvError::of_action)?;
+        self.call((observations, answers), "step", |bridge| {
             let leaves = self.actions.read_rows(bridge.py(), actions, &[self.rows])?;
             bridge.call_method1(intern!(bridge.py(), "step"), (leaves,)).map(Bound::unbind)
         })

@@ -17,6 +17,8 @@ pub(super) struct ForeignLearner<S> {
     bridge: Py<PyAny>,
     shows: S,
     raised: Raised,
+    /// The method that learns, in messages.
+    method: String,
     /// Rises with every batch.
     version: u64,
 }
@@ -53,8 +55,10 @@ impl Shows for Presenter {
 }
 
 impl<S> ForeignLearner<S> {
-    pub(super) fn new(bridge: Bound<'_, PyAny>, shows: S, raised: Raised) -> ForeignLearner<S> {
-        ForeignLearner { bridge: bridge.unbind(), shows, raised, version: 0 }
+    pub(super) fn new(bridge: Bound<'_, PyAny>, shows: S, raised: Raised) -> PyResult<ForeignLearner<S>> {
+        let name = bridge.getattr(intern!(bridge.py(), "called"))?.extract::<String>()?;
+        let method = format!("{name}.learn()");
+        Ok(ForeignLearner { bridge: bridge.unbind(), shows, raised, method, version: 0 })
     }
 }
 
@@ -76,8 +80,9 @@ impl<S: Shows> Learner for ForeignLearner<S> {
     type Batch = S::Batch;
 
     fn learn(&mut self, batch: S::Batch) -> Result<Learnt> {
-        let answer =
-            self.raised.call(|py| self.shows.learn(self.bridge.bind(py), &batch).and_then(|a| learnt(&a)));
+        let answer = self.raised.call_named(&self.method, |py| {
+            self.shows.learn(self.bridge.bind(py), &batch).and_then(|a| learnt(&a))
+        });
         self.version += 1;
         answer
     }

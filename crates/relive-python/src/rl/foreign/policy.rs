@@ -1,8 +1,9 @@
 //! Policies in Python.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use relive_env::{ArraySpec, EnvironmentSpec};
+use relive_env::{ArraySpec, EnvError, EnvironmentSpec};
 use relive_rl::{ActStep, Policy, Result, Saveable, Weights};
 use relive_tensor::Nest;
 
@@ -19,7 +20,10 @@ pub(super) struct ForeignPolicy {
     observations: Leaves,
     actions: Leaves,
     extras: Leaves,
+    of_actions: Nest<ArraySpec>,
     of_extras: Nest<ArraySpec>,
+    /// The method that acts, in messages.
+    method: String,
     shown: Shown,
     raised: Raised,
 }
@@ -32,13 +36,16 @@ impl ForeignPolicy {
     ) -> PyResult<ForeignPolicy> {
         let py = bridge.py();
         let of_extras = bridge.getattr(intern!(py, "extras"))?;
+        let method = format!("{}.act()", bridge.getattr(intern!(py, "called"))?.extract::<String>()?);
         let of_extras = nest::to_nest(&of_extras, &mut |leaf| spec::leaf_from_python(leaf))?;
         Ok(ForeignPolicy {
             bridge: bridge.unbind(),
             observations: Leaves::new("observation", spec.observations.clone()),
-            actions: Leaves::new("action", spec.actions.clone()),
-            extras: Leaves::new("extras", of_extras.clone()),
+            actions: Leaves::new("action", spec.actions.clone()).given_by(&method),
+            extras: Leaves::new("extras", of_extras.clone()).given_by(&method),
+            of_actions: spec.actions.clone(),
             of_extras,
+            method,
             shown,
             raised,
         })
@@ -50,13 +57,15 @@ type Answer<'py> = (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>);
 
 impl Policy for ForeignPolicy {
     fn act(&mut self, step: &mut ActStep<'_>) -> Result<()> {
-        let Self { bridge, observations, actions, extras, raised, .. } = self;
-        raised.call(|py| {
+        let Self { bridge, observations, actions, extras, of_actions, method, raised, .. } = self;
+        raised.call_named(method, |py| {
             let seen = observations.read_rows(py, step.observations, &[step.starts.len()])?;
             let starts = array::from_bools(py, step.starts)?;
             let answer = bridge.bind(py).call_method1(intern!(py, "act"), (seen, starts))?;
             let (acted, told): Answer<'_> = answer.extract()?;
             actions.write_rows(&acted, step.actions)?;
+            let allowed = step.actions.check_rows(of_actions).map_err(EnvError::of_action);
+            allowed.map_err(|error| PyValueError::new_err(format!("{method}: {error}")))?;
             extras.write_rows(&told, step.extras)
         })
     }

@@ -1,6 +1,7 @@
 //! Exceptions of Python code on their way through Rust.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pyo3::intern;
@@ -8,15 +9,33 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use relive_rl::RlError;
 
-/// The first exception that Python code raised while Rust called it. Clones share it.
+/// The first exception that Python code raised while Rust called it, and the calls that have not come back yet. Clones share it.
 #[derive(Clone, Default)]
-pub(in crate::rl) struct Raised(Arc<Mutex<Option<PyErr>>>);
+pub(in crate::rl) struct Raised {
+    first: Arc<Mutex<Option<PyErr>>>,
+    calls: Arc<Mutex<Vec<(String, Instant)>>>,
+}
+
+/// A call of Python code that has not come back yet.
+pub(super) struct Doing<'a> {
+    raised: &'a Raised,
+    since: Instant,
+}
+
+impl Drop for Doing<'_> {
+    fn drop(&mut self) {
+        let mut calls = self.raised.calls.lock();
+        if let Some(place) = calls.iter().position(|(_, since)| *since == self.since) {
+            calls.swap_remove(place);
+        }
+    }
+}
 
 impl Raised {
     /// Keeps `error`; what Rust gets to see of it.
     pub(in crate::rl) fn keep(&self, error: PyErr) -> String {
         let text = error.to_string();
-        let mut kept = self.0.lock();
+        let mut kept = self.first.lock();
         if kept.is_none() {
             *kept = Some(error);
         }
@@ -25,11 +44,11 @@ impl Raised {
 
     /// What was raised, if anything was.
     pub(super) fn text(&self) -> Option<String> {
-        self.0.lock().as_ref().map(ToString::to_string)
+        self.first.lock().as_ref().map(ToString::to_string)
     }
 
     pub(in crate::rl) fn take(&self) -> Option<PyErr> {
-        self.0.lock().take()
+        self.first.lock().take()
     }
 
     /// Calls Python code; its exception is kept.
@@ -38,6 +57,32 @@ impl Raised {
         code: impl FnOnce(Python<'_>) -> PyResult<T>,
     ) -> relive_rl::Result<T> {
         Python::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
+    }
+
+    /// The same, and meanwhile the call is among those that [are waited for](Self::waits).
+    pub(in crate::rl) fn call_named<T>(
+        &self,
+        name: &str,
+        code: impl FnOnce(Python<'_>) -> PyResult<T>,
+    ) -> relive_rl::Result<T> {
+        let _doing = self.doing(name);
+        self.call(code)
+    }
+
+    /// A call of this name has begun, which ends when this is dropped.
+    pub(super) fn doing(&self, name: &str) -> Doing<'_> {
+        let since = Instant::now();
+        self.calls.lock().push((name.to_owned(), since));
+        Doing { raised: self, since }
+    }
+
+    /// Calls that have not come back for so long, for people; nothing if there is none.
+    pub(in crate::rl) fn waits(&self, least: Duration) -> Option<String> {
+        let calls = self.calls.lock();
+        let long = calls.iter().filter(|(_, since)| since.elapsed() >= least);
+        let told: Vec<String> =
+            long.map(|(name, since)| format!("{name}, since {} s", since.elapsed().as_secs())).collect();
+        (!told.is_empty()).then(|| told.join(" and "))
     }
 
     /// What a bridge of a policy or a learner is resumed with. What goes wrong is kept, and keeps the run from being saved.
