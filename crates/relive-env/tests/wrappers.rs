@@ -28,7 +28,7 @@ fn a_demonstrator_shows_through_wrappers_that_leave_actions_alone() {
         Box::new(ActionRepeat::new(sea(), 2).unwrap()),
         Box::new(DelayedReward::new(sea(), Some(2)).unwrap()),
         Box::new(FrameStacking::new(sea(), 2).unwrap()),
-        Box::new(ConcatObservation::new(ObservationActionReward::new(sea()).unwrap()).unwrap()),
+        Box::new(ConcatObservation::new(sea()).unwrap()),
         Box::new(ObservationActionReward::new(sea()).unwrap()),
         Box::new(Logged::new(sea())),
     ];
