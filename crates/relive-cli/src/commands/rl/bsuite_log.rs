@@ -1,26 +1,26 @@
 //! bsuite's log of the environment that is trained in.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use relive_env::bsuite::{self, BsuiteEnvironment, BsuiteId, LogRow, Logged};
 use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
 
 type Log = (BsuiteId, Vec<LogRow>);
 
-/// Where the log of the first environment that was played in is kept.
+/// Where the log of the environment that is trained in is kept: the first one that is made has its seed, to be asked for its spec. Those of
+/// evaluations and demonstrations have others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
-    is_taken: Arc<AtomicBool>,
+    seed: Arc<OnceLock<u64>>,
     log: Arc<Mutex<Option<Log>>>,
 }
 
 impl Kept {
-    /// An environment that may be the one that is played in first.
+    /// An environment that may be the one that is trained in.
     pub(super) fn watch(&self, id: BsuiteId, seed: u64) -> Result<Watched, EnvError> {
-        let seed = u32::try_from(seed).unwrap_or(u32::MAX);
-        let environment = Logged::new(id.load(seed)?);
-        Ok(Watched { id, environment, kept: self.clone(), is_kept: false })
+        let is_kept = *self.seed.get_or_init(|| seed) == seed;
+        let environment = Logged::new(id.load(u32::try_from(seed).unwrap_or(u32::MAX))?);
+        Ok(Watched { id, environment, kept: self.clone(), is_kept })
     }
 
     /// The file's name, and what is to be in it.
@@ -44,7 +44,6 @@ impl Environment for Watched {
     }
 
     fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        self.is_kept |= !self.kept.is_taken.swap(true, Ordering::Relaxed);
         self.environment.reset(observation)
     }
 
@@ -69,6 +68,7 @@ impl Drop for Watched {
     /// Keeps the log as it is in the end: a search goes on from where the environment is, and back.
     fn drop(&mut self) {
         if self.is_kept
+            && !self.environment.rows().is_empty()
             && let Ok(mut log) = self.kept.log.lock()
         {
             *log = Some((self.id, self.environment.rows().to_vec()));

@@ -136,7 +136,6 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar) -> Result<Figures> {
 /// Environments of a name; bsuite's log of the one that is played in is kept.
 fn environments(name: String, kept: Kept) -> MakeEnvironment {
     MakeEnvironment::new(move |seed| match name.parse::<BsuiteId>() {
-        // The first one made is asked for its spec, the next one is played in first, and then the others are.
         Ok(id) => Ok(Box::new(kept.watch(id, seed)?)),
         Err(_) => Ok(relive_env::make(&name, seed)?),
     })
