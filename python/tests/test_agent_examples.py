@@ -95,7 +95,8 @@ class Losses:
 def test_the_world_model_explains_more_as_it_learns(data: dict[str, pathlib.Path]) -> None:
     losses = Losses()
     run("world_model", 2500, data, loggers=[losses])
-    assert len(losses.values) == 2 and losses.values[1] < 0.95 * losses.values[0]
+    # What is learned is told at least once a second, so that a slow machine tells more.
+    assert len(losses.values) >= 2 and losses.values[-1] < 0.95 * losses.values[0]
 
 
 @pytest.mark.parametrize("name", sorted(SHORT.keys() - {"world_model"}))
