@@ -361,7 +361,7 @@ impl Crew {
         &self.0.times
     }
 
-    /// Whether the environments can [save](Environment::save) their states, as an agent needs it that looks ahead in them.
+    /// Whether the environments can [save](relive_env::Environment::save) their states, as an agent needs it that looks ahead in them.
     ///
     /// # Errors
     /// [`Unsuited`](RlError::Unsuited) with what was `expected` if they cannot.

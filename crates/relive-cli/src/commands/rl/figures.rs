@@ -35,13 +35,14 @@ pub(super) struct Watcher {
     max_episodes: Option<u64>,
     stop: Stop,
     last: VecDeque<f64>,
-    evaluations: (u64, Vec<f64>),
+    /// The steps in the environment and of the learner at the newest evaluation, and its returns.
+    evaluations: ((u64, u64), Vec<f64>),
     until_env_steps: Option<u64>,
 }
 
 impl Watcher {
     pub(super) fn new(until: Option<f64>, max_episodes: Option<u64>, stop: Stop) -> Watcher {
-        let (last, evaluations) = (VecDeque::new(), (0, Vec::new()));
+        let (last, evaluations) = (VecDeque::new(), ((0, 0), Vec::new()));
         Watcher { until, max_episodes, stop, last, evaluations, until_env_steps: None }
     }
 
@@ -62,8 +63,10 @@ impl Watcher {
                 }
             }
             Report::Evaluator(episode) => {
-                if self.evaluations.0 != episode.env_steps {
-                    self.evaluations = (episode.env_steps, Vec::new());
+                // A run that learns from data makes no steps in the environment.
+                let moment = (episode.env_steps, episode.learner_steps);
+                if self.evaluations.0 != moment {
+                    self.evaluations = (moment, Vec::new());
                 }
                 self.evaluations.1.push(episode.episode_return);
             }
@@ -140,5 +143,29 @@ impl Figures {
         let json = serde_json::to_string_pretty(self).map_err(|error| Failure::text(Kind::Runtime, error))?;
         std::fs::write(path, json + "\n")
             .map_err(|error| Failure::text(Kind::Runtime, format!("{flag} {}: {error}", path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_rl::run::EpisodeReport;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_evaluation_counts_alone_also_where_nobody_acts() {
+        let mut watcher = Watcher::new(None, None, Stop::new());
+        for (learner_steps, episode_return) in [(100, 1.0), (100, 2.0), (200, 5.0), (200, 7.0)] {
+            watcher.note(&Report::Evaluator(EpisodeReport {
+                actor: 0,
+                episode: 1,
+                episode_length: 9,
+                episode_return,
+                env_steps: 0,
+                learner_steps,
+                seconds: 0.0,
+            }));
+        }
+        assert_eq!(watcher.evaluator_return(), Some(6.0));
     }
 }
