@@ -42,6 +42,7 @@ fn a_suite_of_several_agents_ends_in_one_report() {
     assert!(page.starts_with("# `r2d2`\n\nQ-learning with a memory (Kapturowski et al. 2019)."), "{page}");
     assert_eq!(page.matches("\n## ").count(), 20, "{page}");
     assert!(page.contains("| catch/0 | 180 | 1 |") && page.contains("](curves-catch_0.svg)"), "{page}");
+    assert!(page.contains("    relive rl train r2d2 --env catch/0 --steps 180 --episodes 20\n"), "{page}");
     assert!(page.contains("`hidden = [8]`") && !page.contains("`discount ="), "only what is set: {page}");
     assert!(report.join("radar.svg").is_file() && report.join("curves-deep_sea_0.svg").is_file());
 }
@@ -63,8 +64,17 @@ fn agents_that_need_more_of_an_environment_than_steps_are_swept() {
 #[test]
 fn a_sweep_goes_on_from_what_is_finished() {
     let (config, out) = (small(), folder());
-    let sweep =
-        ["rl", "sweep", "dqn", "--env", "catch/0,CartPole-v1", "--seeds", "2", "--config", text(&config)];
+    let sweep = [
+        "rl",
+        "sweep",
+        "dqn,dqn",
+        "--env",
+        "catch/0,CartPole-v1,catch/0",
+        "--seeds",
+        "2",
+        "--config",
+        text(&config),
+    ];
     let sweep = [&sweep[..], &["--out", text(&out), "--steps"]].concat();
     succeeds(&[&sweep[..], &["200"]].concat());
     let runs = ["dqn-catch_0-1", "dqn-catch_0-2", "dqn-CartPole-v1-1"].map(|name| out.join(name));

@@ -43,9 +43,15 @@ pub(super) struct Recipe {
 /// All runs that are asked for: each agent, in each environment, with each seed.
 pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
     let seeds = if options.suite.is_some() { SEEDS_OF_SUITE } else { SEEDS };
-    let mut plans = Vec::new();
+    let mut plans: Vec<Plan> = Vec::new();
     for task in tasks(options)? {
         for name in &options.agents {
+            let is_there =
+                |plan: &Plan| plan.about.agent == *name && plan.about.environment == task.environment;
+            if plans.iter().any(is_there) {
+                // Named twice, it is the same.
+                continue;
+            }
             let agent = options.settings.made(name, &task.environment)?;
             can_play(agent.as_ref(), &task.environment)?;
             for seed in 1..=options.seeds.unwrap_or(seeds) {

@@ -5,6 +5,7 @@ use relive_agents::about;
 use super::page::ranged;
 use super::table::{Cell, Table};
 use super::write::{curves_name, distinct};
+use crate::commands::rl::sweep::plans::Recipe;
 use crate::commands::rl::sweep::scores::{Scored, range};
 
 /// The pages, each with the name of its file.
@@ -60,7 +61,6 @@ fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
 
 /// The curves of an environment, the command, and the settings that are not the agent's defaults.
 fn section(agent: &str, environment: &str, run: &Scored<'_>) -> String {
-    let steps = run.plan.recipe.steps;
     let defaults = relive_agents::from_json(agent, "{}").map(|agent| agent.settings()).unwrap_or_default();
     let others = run.plan.recipe.settings.iter().filter(|setting| !defaults.contains(setting));
     let others: Vec<String> = others.map(|(name, value)| format!("`{name} = {value}`")).collect();
@@ -69,7 +69,23 @@ fn section(agent: &str, environment: &str, run: &Scored<'_>) -> String {
         false => format!("Settings that are not the defaults: {}.", others.join(", ")),
     };
     format!(
-        "\n## {environment}\n\n![Learning curves in {environment}]({})\n\n    relive rl train {agent} --env {environment} --steps {steps}\n\n{settings}\n",
-        curves_name(environment)
+        "\n## {environment}\n\n![Learning curves in {environment}]({})\n\n    relive rl train {agent} --env {environment}{}\n\n{settings}\n",
+        curves_name(environment),
+        length(&run.plan.recipe)
     )
+}
+
+/// The options of `relive rl train` that make the runs as long, with the same evaluations.
+fn length(recipe: &Recipe) -> String {
+    let Recipe { steps, learner_steps, episodes, until, evaluation, settings: _ } = recipe;
+    let mut text = format!(" --steps {steps}");
+    let numbers = [("learner-steps", *learner_steps), ("episodes", *episodes)];
+    for (name, number) in numbers {
+        text += &number.map_or_else(String::new, |number| format!(" --{name} {number}"));
+    }
+    text += &until.map_or_else(String::new, |until| format!(" --until {until}"));
+    if let Some((every, episodes)) = evaluation {
+        text += &format!(" --evaluate-every {every} --evaluate-episodes {episodes}");
+    }
+    text
 }
