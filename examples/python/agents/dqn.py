@@ -42,22 +42,23 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Moves the values towards r + γ·Q′(s′, argmax Q(s′, ·))."""
+    """Moves the values towards r + γ·Q′(s′, argmax Q(s′, ·)), ever less."""
 
-    def __init__(self, module: nn.Module, learning_rate: float, tau: float) -> None:
-        self.module, self.target = module, copy.deepcopy(module)
-        self.optimizer = torch.optim.Adam(module.parameters(), learning_rate)
-        self.tau = tau
+    def __init__(self, module: nn.Module, settings: DQN) -> None:
+        self.module, self.target, self.settings = module, copy.deepcopy(module), settings
+        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate, eps=settings.adam_epsilon)
+        self.schedule = torch.optim.lr_scheduler.LinearLR(self.optimizer, 1.0, 0.0, settings.decay_steps)
 
     def learn(self, batch: Any) -> dict[str, float]:
         data = rlt.tensors(batch.data)
         with torch.no_grad():
             following = data["next_observation"].float()
             best = self.module(following).argmax(-1, keepdim=True)
-            target = data["reward"] + data["discount"] * self.target(following).gather(-1, best).squeeze(-1)
+            target = self.settings.reward_scale * data["reward"] + data["discount"] * self.target(following).gather(-1, best).squeeze(-1)
         values = self.module(data["observation"].float()).gather(-1, data["action"].long()[:, None]).squeeze(-1)
         loss = rlt.step(self.optimizer, F.smooth_l1_loss(values, target), max_norm=10.0)
-        rlt.update_target(self.target, self.module, self.tau)
+        self.schedule.step()
+        rlt.update_target(self.target, self.module, self.settings.tau)
         return {"loss": loss, "value": float(values.detach().mean())}
 
 
@@ -70,7 +71,10 @@ class DQN:
     )
     epsilon: float = 0.05
     learning_rate: float = 1e-3
-    tau: float = 0.01
+    decay_steps: int = 25_000  # of the learner; then the learning rate is 0
+    adam_epsilon: float = 1e-4
+    tau: float = 0.005
+    reward_scale: float = 0.1  # returns up to 100 would be learned by the straight part of the loss
     width: int = 128
 
     def policy(self, spec: rl.EnvironmentSpec, seat: rl.Seat) -> Policy:
@@ -78,7 +82,7 @@ class DQN:
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
         torch.manual_seed(seed)
-        return Learner(network(spec, self.width), self.learning_rate, self.tau)
+        return Learner(network(spec, self.width), self)
 
 
 if __name__ == "__main__":

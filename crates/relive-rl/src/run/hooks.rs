@@ -48,7 +48,8 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// `look` is called with each rollout of each worker and with what its rows look like, before it is stored or learned from; with several threads by one of them at a time. A run whose
+    /// `look` is called with each rollout of each worker and with what its rows look like, before it is stored or learned from; with several threads by
+    /// one of them at a time. A run whose
     /// workers are processes is refused, since their steps do not come here.
     #[must_use]
     pub fn on_rollout(self, look: impl FnMut(&Rollout, &Layouts) -> Result<()> + Send + 'static) -> Hooks {
