@@ -158,7 +158,7 @@ class Sampler(PrioritizedSampler):
         return index, {"priority_weight": weights}
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
-        """Sets the priorities of transitions by their keys. Those that have left are passed over."""
+        """Sets the priorities of transitions by their keys. Keys of transitions that have left are ignored."""
         own = _ours(storage)
         if own.prioritized is None:
             return

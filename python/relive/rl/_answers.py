@@ -23,12 +23,11 @@ class Answers:
     """
 
     def __init__(self, spec: EnvironmentSpec, rows: int) -> None:
-        found = nest.flatten_with_path(spec.observations)
-        self._leaves = [(path, leaf) for path, leaf in found]
-        self._is_one = len(found) == 1 and not found[0][0]
+        self._leaves = nest.flatten_with_path(spec.observations)
+        self._is_one = len(self._leaves) == 1 and not self._leaves[0][0]
         self.step_types = np.zeros(rows, np.uint8)
         self.rewards, self.discounts = np.zeros(rows), np.ones(rows)
-        self.observations = [np.zeros((rows, *(leaf.shape or ())), leaf.dtype) for _, leaf in found]
+        self.observations = [np.zeros((rows, *(leaf.shape or ())), leaf.dtype) for _, leaf in self._leaves]
 
     def part(self, rows: slice) -> Answers:
         """These rows alone."""
@@ -51,24 +50,18 @@ class Answers:
           TypeError: numbers of another kind than the spec's.
           ValueError: arrays of another shape.
         """
-        for (path, spec), place, leaf in zip(self._leaves, self.observations, self._parts(observation)):
-            array = np.asarray(leaf)
-            if array.shape != spec.shape or array.dtype != spec.dtype:
-                _check(path, spec, array, spec.shape)
-            place[row] = array
+        self._write(row, observation)
 
     def see_all(self, observations: Any) -> None:
-        """Writes the observations of all rows, whose arrays have a row for each.
+        """Writes the observations of all rows, whose arrays have a row for each; as :meth:`see`."""
+        self._write(slice(None), observations)
 
-        Raises:
-          TypeError: numbers of another kind than the spec's.
-          ValueError: arrays of another shape.
-        """
-        for (path, spec), place, leaf in zip(self._leaves, self.observations, self._parts(observations)):
-            array = np.asarray(leaf)
-            if array.shape != place.shape or array.dtype != spec.dtype:
-                _check(path, spec, array, place.shape)
-            place[...] = array
+    def _write(self, where: int | slice, observation: Any) -> None:
+        for (path, spec), place, leaf in zip(self._leaves, self.observations, self._parts(observation)):
+            array, shape = np.asarray(leaf), place[where].shape
+            if array.shape != shape or array.dtype != spec.dtype:
+                _check(path, spec, array, shape)
+            place[where] = array
 
     def _parts(self, observation: Any) -> list[Any]:
         return [observation] if self._is_one else [_part(observation, path) for path, _ in self._leaves]

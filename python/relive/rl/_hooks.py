@@ -1,4 +1,4 @@
-"""Functions that look on while a run goes on, as the extension calls them."""
+"""Functions that see the steps and batches of a run, as the extension calls them."""
 
 from __future__ import annotations
 

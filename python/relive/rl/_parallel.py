@@ -44,7 +44,7 @@ class Parallel:
                     f"{self._agents[0]!r} and {agent!r} have different spaces, but one policy acts for all agents: give them the same, with a wrapper that "
                     "pads observations and actions, for instance"
                 )
-        self._first_actions = [first for first in nest.flatten(first_actions(environment.action_space(self._agents[0])))]
+        self._first_actions = nest.flatten(first_actions(environment.action_space(self._agents[0])))
         _, self._fill_action = nest.filler(self.spec.actions)
         # Agents that are in an episode.
         self._present = dict.fromkeys(self._agents, False)

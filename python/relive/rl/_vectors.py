@@ -25,7 +25,7 @@ class Vector:
 
     How it resets is in its metadata. With ``NEXT_STEP`` rows are those of single environments. With ``SAME_STEP`` and ``DISABLED`` all rows step
     together, also one whose episode has ended: the first step of its next episode is made by the action that was chosen for the last observation, and
-    passed over, unless all rows have ended.
+    skipped, unless all rows have ended.
 
     Args:
       environment: the vector.
@@ -40,7 +40,7 @@ class Vector:
         self.rows, self.called = int(environment.num_envs), type(environment).__qualname__
         observations = normalised(environment.single_observation_space, "observation")
         self.spec = EnvironmentSpec(observations, normalised(environment.single_action_space, "action"), REWARDS, DISCOUNTS)
-        self._first_actions = [first for first in nest.flatten(first_actions(environment.single_action_space))]
+        self._first_actions = nest.flatten(first_actions(environment.single_action_space))
         _, self._fill_actions = nest.filler(self.spec.actions)
         self._seed: Any = list(seeds) if len(seeds) == self.rows else seeds[0]
         self._mode = _mode(environment)
@@ -68,7 +68,7 @@ class Vector:
         answers.rewards[:] = np.where(ended, 0.0, rewards)
         answers.discounts[:] = np.where(ended | ~np.asarray(terminated, np.bool_), 1.0, 0.0)
         if self._mode == _DISABLED and (over & ended).any():
-            # The step that was passed over has ended an episode itself.
+            # The step that is skipped has ended an episode itself.
             begun = self._reset(over & ended)
             observations = nest.map_structure(lambda new, old: np.where(_beside(over & ended, new), new, old), begun, observations)
         answers.see_all(as_arrays(self.spec.observations, observations))

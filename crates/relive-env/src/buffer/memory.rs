@@ -178,10 +178,8 @@ impl Buffer {
     /// # Errors
     /// [`EnvError::Observation`] with the path of the first leaf that is not.
     pub fn check_row(&self, row: usize, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
-        let leaves = nest.flatten_with_paths().into_iter().enumerate();
-        leaves
-            .map(|(index, (path, spec))| (index, path.to_string(), spec))
-            .try_for_each(|(index, path, spec)| self.check_leaf_of(row, index, (&path, spec)))
+        let mut leaves = nest.flatten_with_paths().into_iter().enumerate();
+        leaves.try_for_each(|(index, (path, spec))| self.check_leaf_of(row, index, (&path.to_string(), spec)))
     }
 
     /// Whether every value of every row is what its spec allows.

@@ -1,4 +1,4 @@
-//! Functions of Python that look on while a run goes on.
+//! Functions of Python that see the steps and batches of a run.
 
 use pyo3::intern;
 use pyo3::prelude::*;

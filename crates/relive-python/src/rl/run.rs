@@ -26,7 +26,7 @@ use super::source::Source;
 /// How often signals and deadlines are looked at, and progress is told of at most.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// How long a call of Python code may take before it is told of.
+/// Time that a call of Python code may take before the log names it.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Trains an agent and gives what the run came to. `agent` is a native name with its settings in JSON, or a bridge; `environment` a native name, or a
@@ -189,7 +189,7 @@ pub(crate) fn end_runs(py: Python<'_>) {
 struct Watch<'py> {
     stop: Stop,
     raised: Raised,
-    /// When it is told next which calls of Python code are waited for.
+    /// When the log next names the calls of Python code that the run waits for.
     silent_until: Instant,
     told: Told,
     deadline: Option<Instant>,
@@ -241,7 +241,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Tells which calls of Python code have not come back for long, and hold the run up.
+    /// Logs which calls of Python code have not come back for long, and hold the run up.
     fn tell_waits(&mut self, py: Python<'_>) {
         if Instant::now() < self.silent_until {
             return;

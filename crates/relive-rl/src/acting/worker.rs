@@ -34,7 +34,7 @@ struct Row {
     length: u64,
     episode_return: f64,
     since: Instant,
-    /// Of how many episodes from now on it is told.
+    /// How many of the next episodes are reported.
     tells: usize,
 }
 

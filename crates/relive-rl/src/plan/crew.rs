@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     pub(crate) client: Client,
     /// What the operators in this process take, beside those of workers.
     pub(crate) times: SharedTimes,
-    /// Who looks on.
+    /// Functions that see its steps and batches.
     pub(crate) hooks: Looking,
 }
 
@@ -355,6 +355,10 @@ impl Crew {
 
     pub(crate) fn weights(&self) -> &WeightStore {
         &self.0.weights
+    }
+
+    pub(crate) fn begins_anew(&self) -> bool {
+        self.0.begins_anew
     }
 
     pub(crate) fn times(&self) -> &SharedTimes {

@@ -1,4 +1,4 @@
-//! Who looks on while a run goes on.
+//! Functions that see the steps and batches of a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub type AfterBatch = Box<dyn FnOnce(&Learnt) -> Result<()>>;
 type OnRollout = Box<dyn FnMut(&Rollout, &Layouts) -> Result<()> + Send>;
 type OnBatch = Box<dyn FnMut(Seen<'_>, &Layouts) -> Result<AfterBatch> + Send>;
 
-/// Functions that look at steps and batches on their way; an error of one of them ends the run with it. Clones share them. A run without them pays a
+/// Functions that see the steps and batches of a run; an error of one of them ends the run with it. Clones share them. A run without them pays a
 /// branch for each rollout and each batch.
 ///
 /// ```
@@ -49,8 +49,7 @@ pub struct Hooks {
 
 impl Hooks {
     /// `look` is called with each rollout of each worker and with what its rows look like, before it is stored or learned from; with several threads by
-    /// one of them at a time. A run whose
-    /// workers are processes is refused, since their steps do not come here.
+    /// one of them at a time. A run whose workers are processes is refused, since their steps do not come here.
     #[must_use]
     pub fn on_rollout(self, look: impl FnMut(&Rollout, &Layouts) -> Result<()> + Send + 'static) -> Hooks {
         Hooks { on_rollout: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
@@ -66,7 +65,7 @@ impl Hooks {
         Hooks { on_batch: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
     }
 
-    /// Whether somebody looks at rollouts.
+    /// Whether there is one for rollouts.
     pub(crate) fn sees_rollouts(&self) -> bool {
         self.on_rollout.is_some()
     }
@@ -82,7 +81,7 @@ impl Hooks {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Looking {
     hooks: Hooks,
-    /// What rows of the run look like; none if nobody looks at any.
+    /// What rows of the run look like; none if there are no hooks.
     layouts: Option<Arc<Layouts>>,
 }
 

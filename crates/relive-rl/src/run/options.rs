@@ -34,7 +34,7 @@ pub struct RunOptions {
     pub evaluation: Option<Evaluation>,
     /// Where the run is saved on its way, to be resumed from; nowhere unless set. A run on a server is saved there, and with the server.
     pub checkpoints: Option<Checkpoints>,
-    /// Who looks on at steps and batches; nobody unless set. They are no part of what a run is resumed with.
+    /// Functions that see steps and batches; none unless set. What a run is resumed from has none of them.
     pub hooks: Hooks,
     /// Is shown the tables before the run begins, to serve or watch them.
     pub watch: Option<Watch>,

@@ -284,6 +284,11 @@ impl Session {
         saved::put(&self.client, &self.identity, &state, &|| !self.stop.is_stopped())
     }
 
+    /// Whether its environments begin anew after each checkpoint.
+    pub(super) fn begins_anew(&self) -> bool {
+        self.crew.begins_anew()
+    }
+
     /// Saving took so long.
     pub(super) fn note_saving(&mut self, took: Duration) {
         self.crew.times().add(Part::Save, took);
@@ -361,7 +366,7 @@ impl Drop for Session {
     }
 }
 
-/// Who shows what was learned, if evaluations are asked for.
+/// The worker that plays evaluations, if there are to be any.
 fn evaluator(options: &RunOptions, crew: &Crew) -> Result<Option<(Evaluation, RolloutWorker)>> {
     options.evaluation.map(|evaluation| Ok((evaluation, crew.evaluator()?))).transpose()
 }
@@ -382,7 +387,7 @@ pub(super) fn expect_run(
 }
 
 /// Whether environments of a run begin anew after each of its checkpoints, though they are where it is saved.
-pub(super) fn begins_anew(options: &RunOptions, make: &MakeEnvironment) -> Result<bool> {
+fn begins_anew(options: &RunOptions, make: &MakeEnvironment) -> Result<bool> {
     let first = environment_seed(&options.environment, options.seed, Who::Actor(0));
     Ok(options.checkpoints.is_some() && options.actors == 0 && !make.are_saved(first)?)
 }

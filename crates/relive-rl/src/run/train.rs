@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::saved::Folder;
-use super::session::{Session, Tables, Trained, begins_anew};
+use super::session::{Session, Tables, Trained};
 use super::{Report, RunOptions, is_due, on_server};
 use crate::plan::MakeEnvironment;
 use crate::times::Lap;
@@ -62,7 +62,7 @@ fn train_here(
     let is_resumed = snapshot.is_some();
     let begin = |snapshot| Session::begin(agent, options, make, Tables::Own(snapshot), folder.as_ref());
     let mut session = begin(snapshot)?;
-    if begins_anew(options, make)? {
+    if session.begins_anew() {
         let name = &options.environment;
         tracing::warn!(
             "{name} cannot save its state: its episodes begin anew after each checkpoint, and when the run is resumed; all else goes on as it was"

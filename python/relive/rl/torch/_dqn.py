@@ -67,22 +67,22 @@ class DQN:
       ValueError: a setting out of its range.
     """
 
-    batch_size: int = 256
-    samples_per_insert: float = 32.0
-    n_step: int = 5
-    discount: float = 0.99
-    min_replay_size: int = 1_000
-    max_replay_size: int = 1_000_000
-    priority_exponent: float = 0.6
-    importance_sampling_exponent: float = 0.2
-    epsilon: float = 0.05
-    epsilon_alpha: float = 0.0
-    learning_rate: float = 1e-3
-    target_update_period: int = 100
-    huber_loss_parameter: float = 1.0
-    max_abs_reward: float | None = 1.0
-    max_gradient_norm: float | None = None
-    hidden: tuple[int, ...] = (50, 50)
+    batch_size: int = DQNConfig.batch_size
+    samples_per_insert: float = DQNConfig.samples_per_insert
+    n_step: int = DQNConfig.n_step
+    discount: float = DQNConfig.discount
+    min_replay_size: int = DQNConfig.min_replay_size
+    max_replay_size: int = DQNConfig.max_replay_size
+    priority_exponent: float = DQNConfig.priority_exponent
+    importance_sampling_exponent: float = DQNConfig.importance_sampling_exponent
+    epsilon: float = DQNConfig.epsilon
+    epsilon_alpha: float = DQNConfig.epsilon_alpha
+    learning_rate: float = DQNConfig.learning_rate
+    target_update_period: int = DQNConfig.target_update_period
+    huber_loss_parameter: float = DQNConfig.huber_loss_parameter
+    max_abs_reward: float | None = DQNConfig.max_abs_reward
+    max_gradient_norm: float | None = DQNConfig.max_gradient_norm
+    hidden: tuple[int, ...] = DQNConfig.hidden
     network: Network | None = None
     loss: Loss | None = None
 

@@ -1,5 +1,7 @@
 //! Environments in Python, stepped from Rust.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -16,8 +18,9 @@ pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
     rows: usize,
-    /// What messages call them.
-    name: String,
+    /// The methods, in messages.
+    resets: Arc<str>,
+    steps: Arc<str>,
     observations: Leaves,
     actions: Leaves,
     raised: Raised,
@@ -30,9 +33,11 @@ impl ForeignEnvironments {
     pub(in crate::rl) fn new(bridge: Bound<'_, PyAny>, raised: Raised) -> PyResult<ForeignEnvironments> {
         let py = bridge.py();
         let spec = spec::from_python(&bridge.getattr(intern!(py, "specs"))?)?;
+        let name = bridge.getattr(intern!(py, "called"))?.extract::<String>()?;
         Ok(ForeignEnvironments {
             rows: bridge.getattr(intern!(py, "rows"))?.extract()?,
-            name: bridge.getattr(intern!(py, "called"))?.extract()?,
+            resets: format!("{name}.reset()").into(),
+            steps: format!("{name}.step()").into(),
             bridge: bridge.unbind(),
             observations: Leaves::new("observation", spec.observations.clone()),
             actions: Leaves::new("action", spec.actions.clone()),
@@ -45,10 +50,10 @@ impl ForeignEnvironments {
     fn call(
         &self,
         (observations, answers): (&mut Buffer, &mut [TimeStep]),
-        method: &str,
+        method: &Arc<str>,
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Py<PyAny>>,
     ) -> Result<(), EnvError> {
-        let _doing = self.raised.doing(&format!("{}.{method}()", self.name));
+        let _doing = self.raised.doing(method);
         Python::attach(|py| {
             let answer = call(self.bridge.bind(py))?;
             let (step_types, rewards, discounts, leaves): Answer<'_> = answer.bind(py).extract()?;
@@ -81,7 +86,7 @@ impl BatchEnvironment for ForeignEnvironments {
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError> {
         self.expect_rows(&[observations.rows(), answers.len()])?;
         self.observations()?.expect_leaves_of(observations)?;
-        self.call((observations, answers), "reset", |bridge| {
+        self.call((observations, answers), &self.resets, |bridge| {
             bridge.call_method0(intern!(bridge.py(), "reset")).map(Bound::unbind)
         })
     }
@@ -94,7 +99,7 @@ impl BatchEnvironment for ForeignEnvironments {
     ) -> Result<(), EnvError> {
         self.expect_rows(&[actions.rows(), observations.rows(), answers.len()])?;
         actions.check_rows(&self.spec.actions).map_err(EnvError::of_action)?;
-        self.call((observations, answers), "step", |bridge| {
+        self.call((observations, answers), &self.steps, |bridge| {
             let leaves = self.actions.read_rows(bridge.py(), actions, &[self.rows])?;
             bridge.call_method1(intern!(bridge.py(), "step"), (leaves,)).map(Bound::unbind)
         })

@@ -1,5 +1,7 @@
 //! Learners in Python.
 
+use std::sync::Arc;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,7 +20,7 @@ pub(super) struct ForeignLearner<S> {
     shows: S,
     raised: Raised,
     /// The method that learns, in messages.
-    method: String,
+    method: Arc<str>,
     /// Rises with every batch.
     version: u64,
 }
@@ -57,7 +59,7 @@ impl Shows for Presenter {
 impl<S> ForeignLearner<S> {
     pub(super) fn new(bridge: Bound<'_, PyAny>, shows: S, raised: Raised) -> PyResult<ForeignLearner<S>> {
         let name = bridge.getattr(intern!(bridge.py(), "called"))?.extract::<String>()?;
-        let method = format!("{name}.learn()");
+        let method = format!("{name}.learn()").into();
         Ok(ForeignLearner { bridge: bridge.unbind(), shows, raised, method, version: 0 })
     }
 }

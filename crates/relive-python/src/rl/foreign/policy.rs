@@ -1,5 +1,7 @@
 //! Policies in Python.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -23,7 +25,7 @@ pub(super) struct ForeignPolicy {
     of_actions: Nest<ArraySpec>,
     of_extras: Nest<ArraySpec>,
     /// The method that acts, in messages.
-    method: String,
+    method: Arc<str>,
     shown: Shown,
     raised: Raised,
 }
@@ -45,7 +47,7 @@ impl ForeignPolicy {
             extras: Leaves::new("extras", of_extras.clone()).given_by(&method),
             of_actions: spec.actions.clone(),
             of_extras,
-            method,
+            method: method.into(),
             shown,
             raised,
         })

@@ -13,19 +13,22 @@ use relive_rl::RlError;
 #[derive(Clone, Default)]
 pub(in crate::rl) struct Raised {
     first: Arc<Mutex<Option<PyErr>>>,
-    calls: Arc<Mutex<Vec<(String, Instant)>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
 }
+
+/// What is called, and since when.
+type Call = (Arc<str>, Instant);
 
 /// A call of Python code that has not come back yet.
 pub(super) struct Doing<'a> {
     raised: &'a Raised,
-    since: Instant,
+    call: Call,
 }
 
 impl Drop for Doing<'_> {
     fn drop(&mut self) {
         let mut calls = self.raised.calls.lock();
-        if let Some(place) = calls.iter().position(|(_, since)| *since == self.since) {
+        if let Some(place) = calls.iter().position(|call| *call == self.call) {
             calls.swap_remove(place);
         }
     }
@@ -62,7 +65,7 @@ impl Raised {
     /// The same, and meanwhile the call is among those that [are waited for](Self::waits).
     pub(in crate::rl) fn call_named<T>(
         &self,
-        name: &str,
+        name: &Arc<str>,
         code: impl FnOnce(Python<'_>) -> PyResult<T>,
     ) -> relive_rl::Result<T> {
         let _doing = self.doing(name);
@@ -70,10 +73,10 @@ impl Raised {
     }
 
     /// A call of this name has begun, which ends when this is dropped.
-    pub(super) fn doing(&self, name: &str) -> Doing<'_> {
-        let since = Instant::now();
-        self.calls.lock().push((name.to_owned(), since));
-        Doing { raised: self, since }
+    pub(super) fn doing(&self, name: &Arc<str>) -> Doing<'_> {
+        let call = (Arc::clone(name), Instant::now());
+        self.calls.lock().push(call.clone());
+        Doing { raised: self, call }
     }
 
     /// Calls that have not come back for so long, for people; nothing if there is none.

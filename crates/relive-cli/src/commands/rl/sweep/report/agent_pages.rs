@@ -4,17 +4,18 @@ use relive_agents::about;
 
 use super::page::ranged;
 use super::table::{Cell, Table};
-use super::write::{curves_name, distinct};
+use super::write::curves_name;
 use crate::commands::rl::sweep::plans::Recipe;
 use crate::commands::rl::sweep::scores::{Scored, range};
 
 /// The pages, each with the name of its file.
 pub(super) fn pages(all: &[Scored<'_>]) -> Vec<(String, String)> {
-    let agents = distinct(all, |about| &about.agent);
-    agents.into_iter().map(|agent| (format!("{agent}.md"), page(all, &agent))).collect()
+    let table = Table::of(all);
+    let agents = table.agents.iter().enumerate();
+    agents.map(|(column, agent)| (format!("{agent}.md"), page(all, &table, (column, agent)))).collect()
 }
 
-fn page(all: &[Scored<'_>], agent: &str) -> String {
+fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> String {
     let runs: Vec<&Scored<'_>> = all.iter().filter(|scored| scored.plan.about.agent == agent).collect();
     let mut text = format!("# `{agent}`\n\n");
     if let Some(about) = about(agent) {
@@ -29,8 +30,6 @@ fn page(all: &[Scored<'_>], agent: &str) -> String {
         );
     }
     text += "| Environment | Steps | Seeds | Return, last 100 episodes | Without exploring | Score |\n|---|---|---|---|---|---|\n";
-    let table = Table::of(all);
-    let Some(column) = table.agents.iter().position(|name| name == agent) else { return text };
     for row in &table.rows {
         let here: Vec<&Scored<'_>> =
             runs.iter().copied().filter(|run| run.plan.about.environment == row.environment).collect();
