@@ -99,6 +99,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-random", &[]),
     ("relive-nn", &["relive-random"]),
     ("relive-flow", &[]),
+    ("relive-gpu", &["relive-tensor"]),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     (
         "relive",
