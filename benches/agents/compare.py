@@ -12,6 +12,7 @@ second figure: steps per second of processor time.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import re
@@ -42,6 +43,8 @@ class Case:
     steps: int
     peer_steps: int
     settings: dict
+    native: bool = True
+    """Whether the command line has it; otherwise Relive's agent is the one in PyTorch."""
 
 
 CASES = [
@@ -53,11 +56,15 @@ CASES = [
          {"num_steps": 256, "minibatch_size": 64, "discount": 0.99, "gae_lambda": 0.95, "epochs": 10, "learning_rate": 3e-4}),
     Case("SAC, 256-256, batches of 256", "sac", "Pendulum-v1", 3000, 1200,
          {"batch_size": 256, "discount": 0.95, "learning_rate": 1e-3, "min_replay_size": 100}),
+    # Pong as agents see it, a learner's step for each four of its own.
+    Case("DQN in PyTorch, frames of 84 x 84 x 4", "dqn", "Pong", 6000, 6000,
+         {"batch_size": 32, "train_freq": 4, "discount": 0.99, "learning_rate": 1e-4, "min_replay_size": 1000, "max_replay_size": 20_000,
+          "target_update_period": 250, "epsilon": 0.1}, native=False),
 ]
 
 
-Found = tuple[float, float]
-"""Steps per second, and per second of processor time."""
+Found = tuple[float, ...]
+"""Steps per second, and per second of processor time; of what runs in Python, MiB as well."""
 
 
 def processor_seconds() -> float:
@@ -80,8 +87,7 @@ def ours(case: Case, binary: pathlib.Path) -> Found:
 def peer(script: str, case: Case, python: pathlib.Path, threads: int) -> Found:
     told = subprocess.run([str(python), str(HERE / script), case.agent, str(case.peer_steps), str(threads), json.dumps(case.settings)],
                           check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    wall, processor = told.split()[-2:]
-    return float(wall), float(processor)
+    return tuple(map(float, told.splitlines()[-1].split()))
 
 
 def prepared(python: pathlib.Path | None) -> pathlib.Path:
@@ -107,12 +113,18 @@ def main() -> None:
     print(machine())
     has_relive = subprocess.run([str(python), "-c", "import relive"], capture_output=True, check=False).returncode == 0
     for case in (case for case in CASES if re.search(options.only, case.name)):
-        contenders = {"Relive": lambda case=case: ours(case, options.binary)}
+        if not case.native and not has_relive:
+            print(f"left out, as the package is not installed: {case.name}")
+            continue
+        contenders = {"Relive": lambda case=case: ours(case, options.binary)} if case.native else {}
         for threads in options.threads:
             with_threads = f"{threads} thread{'s'[:threads - 1]}"
-            scripts = {"Stable-Baselines3": "sb3.py"} | ({"Relive's agent in PyTorch": "own.py"} if has_relive else {})
+            scripts = ({"Relive's agent in PyTorch": "own.py"} if has_relive else {}) | {"Stable-Baselines3": "sb3.py"}
             for name, script in scripts.items():
                 contenders[f"{name}, {with_threads}"] = lambda case=case, script=script, threads=threads: peer(script, case, python, threads)
+            if has_relive:
+                beside = dataclasses.replace(case, settings=case.settings | {"actors": 1})
+                contenders[f"the same, on=\"threads\", {with_threads}"] = lambda case=beside, threads=threads: peer("own.py", case, python, threads)
         if case.agent == "ppo":
             contenders["CleanRL, 1 thread"] = lambda case=case: peer("cleanrl_ppo.py", case, python, 1)
         measure(case, contenders, options.rounds)
@@ -124,12 +136,13 @@ def measure(case: Case, contenders: dict, rounds: int) -> None:
         for name, run in contenders.items():
             found[name].append(run())
     print(f"\n{case.name}")
-    own = [statistics.median(numbers) for numbers in zip(*found["Relive"])]
+    own = [statistics.median(numbers) for numbers in zip(*next(iter(found.values())))]
     for name, numbers in found.items():
-        wall, processor = (statistics.median(column) for column in zip(*numbers))
+        wall, processor, *mib = (statistics.median(column) for column in zip(*numbers))
         low, high = min(numbers)[0], max(numbers)[0]
-        print(f"  {name:<30} {wall:>9.0f} steps/s ({low:.0f} to {high:.0f}), {own[0] / wall:5.1f} x;"
-              f" by processor time {processor:>9.0f}, {own[1] / processor:5.1f} x", flush=True)
+        memory = f"; {mib[0]:.0f} MiB" if mib else ""
+        print(f"  {name:<34} {wall:>9.0f} steps/s ({low:.0f} to {high:.0f}), {own[0] / wall:5.2f} x;"
+              f" by processor time {processor:>9.0f}, {own[1] / processor:5.2f} x{memory}", flush=True)
 
 
 if __name__ == "__main__":

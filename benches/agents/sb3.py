@@ -1,4 +1,5 @@
-"""One run of Stable-Baselines3 with the settings of a case. Prints steps per second and per second of processor time, of the whole of `learn`."""
+"""One run of Stable-Baselines3 with the settings of a case. Prints steps per second, per second of processor time, and MiB
+that it has taken, of the whole of `learn`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import sys
 import time
 
 import torch
-from stable_baselines3 import PPO, SAC
+from frames import pong, resident_mib, tell
+from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.env_util import make_vec_env
 
@@ -25,14 +27,22 @@ def sac(settings: dict) -> BaseAlgorithm:
                policy_kwargs={"net_arch": [256, 256]}, device="cpu", seed=1)
 
 
+def dqn(settings: dict) -> BaseAlgorithm:
+    return DQN("CnnPolicy", pong(), learning_rate=settings["learning_rate"], gamma=settings["discount"], buffer_size=settings["max_replay_size"],
+               learning_starts=settings["min_replay_size"], batch_size=settings["batch_size"], train_freq=settings["train_freq"],
+               target_update_interval=settings["train_freq"] * settings["target_update_period"], exploration_initial_eps=settings["epsilon"],
+               exploration_final_eps=settings["epsilon"], device="cpu", seed=1)
+
+
 def main() -> None:
     agent, steps, threads, settings = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
     torch.set_num_threads(threads)
-    model = {"ppo": ppo, "sac": sac}[agent](settings)
+    before = resident_mib()
+    model = {"ppo": ppo, "sac": sac, "dqn": dqn}[agent](settings)
     began = time.perf_counter(), time.process_time()
     model.learn(steps)
     seconds = time.perf_counter() - began[0], time.process_time() - began[1]
-    print(*(model.num_timesteps / took for took in seconds))
+    tell(model.num_timesteps, seconds, before)
 
 
 if __name__ == "__main__":

@@ -238,6 +238,18 @@ def test_a_result_is_plotted(tmp_path: pathlib.Path) -> None:
     assert xml.etree.ElementTree.fromstring(nothing.svg).tag.endswith("svg")
 
 
+def test_several_runs_are_one_picture() -> None:
+    results = [rl.run(Agent(TRANSITIONS), "catch/0", steps=300, seed=seed, evaluate_every=100, evaluation_episodes=2) for seed in (1, 2)]
+    seeds = rl.plot({"two <seeds>": results, "one": results[0]}).svg
+    assert xml.etree.ElementTree.fromstring(seeds).tag.endswith("svg")
+    assert (seeds.count("<polyline"), seeds.count("<polygon")) == (2, 1) and "two &lt;seeds&gt;" in seeds
+    assert rl.plot(results, of="evaluation").svg.count("<polygon") == 1
+    with pytest.raises(ValueError, match="the runs of 'none' have no episodes of evaluation"):
+        rl.plot({"none": rl.run(Agent(TRANSITIONS), "catch/0", steps=30)}, of="evaluation")
+    with pytest.raises(ValueError, match="there are no runs of 'none'"):
+        rl.plot({"none": []})
+
+
 def test_environments_of_python_serve_own_agents() -> None:
     gymnasium = pytest.importorskip("gymnasium")
     agent = Agent(rl.Rollouts(steps=20, environments=2))

@@ -25,25 +25,36 @@ def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int
     if torch := sys.modules.get("torch"):
         # Networks as small as these are slower with more.
         torch.set_num_threads(1)
+    if options.checkpoint_dir and len(options.seed) > 1:
+        sys.exit("--checkpoint-dir is the folder of one run: give one --seed")
+    results = [_run(agent, options, seed, record) for seed in options.seed]
+    if options.plot:
+        rl.plot({type(agent).__name__: results}, of="evaluation").save(options.plot)
+
+
+def _run(agent: Any, options: argparse.Namespace, seed: int, record: Callable[[str, int, str], None] | None) -> rl.TrainingResult:
     with tempfile.TemporaryDirectory() as folder:
         if record is None:
             how: Any = {"steps": options.steps, "actors": options.actors}
         else:
             how = {"learner_steps": options.steps, "data": options.data or os.path.join(folder, "recorded")}
             if options.data is None:
-                record(options.environment, options.seed, how["data"])
+                record(options.environment, seed, how["data"])
         result = rl.run(
-            agent, options.environment, seed=options.seed, evaluate_every=options.steps,
+            agent, options.environment, seed=seed, evaluate_every=max(1, options.steps // options.evaluations),
             checkpoint_dir=options.checkpoint_dir, **how,
         )
     _tell(result)
+    return result
 
 
 def _parsed(agent: Any, environment: str, steps: int, *, learns_from_data: bool) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=type(agent).__doc__)
     parser.add_argument("environment", nargs="?", default=environment)
     parser.add_argument("--steps", type=int, default=steps, help="of the learner" if learns_from_data else "in the environment")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, nargs="+", default=[1], help="one run for each")
+    parser.add_argument("--evaluations", type=int, default=1, help="how often it is evaluated, the last time at the end")
+    parser.add_argument("--plot", help="an SVG file of the learning curves")
     if learns_from_data:
         parser.add_argument("--data", help="recorded episodes, as those of relive rl record; some are recorded unless given")
     else:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from relive.rl import contracts, loggers
 from relive.rl._run import run
 from relive.rl._episodes import EpisodeLog
-from relive.rl._training import TrainingResult
+from relive.rl._training import TrainingResult, plot
 from relive.rl.agents import (
     APPO,
     BC,
@@ -124,6 +124,7 @@ __all__ = [
     "make",
     "make_environment_spec",
     "minibatches",
+    "plot",
     "recorded",
     "restart",
     "run",

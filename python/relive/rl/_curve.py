@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ Floats = npt.NDArray[np.float64]
 
 _WIDTH, _HEIGHT, _MARGIN = 640, 320, 48
 _MEAN_OVER = 100
-_COLOURS = {"training": "#1f77b4", "evaluation": "#d62728"}
+_POINTS = 200
+_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 
 
 class Curve:
@@ -28,13 +30,20 @@ class Curve:
     @classmethod
     def of(cls, training: EpisodeLog, evaluation: EpisodeLog) -> Curve:
         """The returns of a run."""
+        acts = _acts(training, evaluation)
         lines = {}
         if len(training):
-            lines["training"] = training.env_steps.astype(float), _means(training.returns)
+            lines["training"] = _Line(*_trained(training, acts))
         if len(evaluation):
-            steps = np.unique(evaluation.env_steps)
-            lines["evaluation"] = steps.astype(float), np.array([evaluation.returns[evaluation.env_steps == at].mean() for at in steps])
-        return cls(_drawn(lines))
+            lines["evaluation"] = _Line(*_evaluated(evaluation, acts))
+        return cls(_drawn(lines, acts))
+
+    @classmethod
+    def of_runs(cls, runs: Mapping[str, Sequence[EpisodeLog]], *, evaluations: bool) -> Curve:
+        """The mean of the runs of each name, and a band from the lowest to the highest of them."""
+        acts = all(_acts(log, log) for logs in runs.values() for log in logs)
+        of = _evaluated if evaluations else _trained
+        return cls(_drawn({name: _band([of(log, acts) for log in logs]) for name, logs in runs.items()}, acts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes an SVG file."""
@@ -42,6 +51,36 @@ class Curve:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+
+@dataclasses.dataclass(frozen=True)
+class _Line:
+    """Values over steps; and, where they are the mean of several lines, the lowest and the highest of these."""
+
+    steps: Floats
+    values: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+
+
+def _acts(*logs: EpisodeLog) -> bool:
+    """Whether a run has acted; one that learns from recorded data has steps of the learner alone."""
+    return any(log.env_steps.any() for log in logs)
+
+
+def _trained(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
+    return _steps(log, acts).astype(float), _means(log.returns)
+
+
+def _evaluated(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
+    """The mean return of each evaluation: the episodes after as many steps."""
+    of = _steps(log, acts)
+    steps = np.unique(of)
+    return steps.astype(float), np.array([log.returns[of == at].mean() for at in steps])
+
+
+def _steps(log: EpisodeLog, acts: bool) -> npt.NDArray[np.int64]:
+    return log.env_steps if acts else log.learner_steps
 
 
 def _means(returns: Floats) -> Floats:
@@ -53,8 +92,18 @@ def _means(returns: Floats) -> Floats:
     return means
 
 
-def _drawn(lines: dict[str, tuple[Floats, Floats]]) -> str:
-    xs, ys = ([part for line in lines.values() for part in line[axis]] for axis in (0, 1))
+def _band(lines: Sequence[tuple[Floats, Floats]]) -> _Line:
+    """Several lines as one, over the steps that all of them have."""
+    if len(lines) == 1:
+        return _Line(*lines[0])
+    steps = np.linspace(max(of[0] for of, _ in lines), min(of[-1] for of, _ in lines), _POINTS)
+    values = np.array([np.interp(steps, of, at) for of, at in lines])
+    return _Line(steps, values.mean(0), values.min(0), values.max(0))
+
+
+def _drawn(lines: Mapping[str, _Line], acts: bool) -> str:
+    xs = [step for line in lines.values() for step in line.steps]
+    ys = [value for line in lines.values() for part in (line.values, line.low, line.high) if part is not None for value in part]
     across, up = _Axis([0.0, *xs], _MARGIN, _WIDTH - 16), _Axis(ys or [0.0, 1.0], _HEIGHT - _MARGIN, 16)
     parts = [f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>']
     parts += [_text(across.place(tick), _HEIGHT - _MARGIN + 18, f"{tick:g}", "middle") for tick in across.ticks()]
@@ -62,12 +111,19 @@ def _drawn(lines: dict[str, tuple[Floats, Floats]]) -> str:
         at = up.place(tick)
         parts.append(f'<line x1="{_MARGIN}" x2="{_WIDTH - 16}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
         parts.append(_text(_MARGIN - 6, at + 4, f"{tick:g}", "end"))
-    for number, (name, (steps, values)) in enumerate(lines.items()):
-        points = " ".join(f"{across.place(x):.1f},{up.place(y):.1f}" for x, y in zip(steps, values))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{_COLOURS[name]}" stroke-width="1.5"/>')
-        parts.append(_text(_MARGIN + 8, 30 + 16 * number, name, "start", _COLOURS[name]))
-    parts.append(_text(_WIDTH / 2, _HEIGHT - 8, "steps in the environment", "middle"))
+    for number, (name, line) in enumerate(lines.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        if line.low is not None and line.high is not None:
+            around = _points(across, up, line.steps, line.high) + " " + _points(across, up, line.steps[::-1], line.low[::-1])
+            parts.append(f'<polygon points="{around}" fill="{colour}" fill-opacity="0.2"/>')
+        parts.append(f'<polyline points="{_points(across, up, line.steps, line.values)}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        parts.append(_text(_MARGIN + 8, 30 + 16 * number, name, "start", colour))
+    parts.append(_text(_WIDTH / 2, _HEIGHT - 8, "steps in the environment" if acts else "steps of the learner", "middle"))
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}">{"".join(parts)}</svg>'
+
+
+def _points(across: _Axis, up: _Axis, steps: Floats, values: Floats) -> str:
+    return " ".join(f"{across.place(x):.1f},{up.place(y):.1f}" for x, y in zip(steps, values, strict=True))
 
 
 class _Axis:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from relive.rl._curve import Curve
 from relive.rl._episodes import EpisodeLog
@@ -64,3 +64,29 @@ class TrainingResult:
     def __getstate__(self) -> dict[str, Any]:
         # What a run is made of cannot be pickled, as a rule.
         return {**vars(self), "_again": None}
+
+
+Runs = TrainingResult | Sequence[TrainingResult]
+
+
+def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation"] = "training") -> Curve:
+    """The returns of several runs in one picture, which notebooks show.
+
+    Args:
+      runs: results by name, to compare agents or settings. Several results of one name, a list, are the seeds of one line: it is their mean, in a band from the
+        lowest to the highest. Without names all are one line.
+      of: which returns: of the episodes while training, a mean over a hundred, or of the evaluations.
+
+    Raises:
+      ValueError: there are no runs, or one without such episodes.
+    """
+    named = runs if isinstance(runs, Mapping) else {of: runs}
+    logs: dict[str, list[EpisodeLog]] = {}
+    for name, results in named.items():
+        several = [results] if isinstance(results, TrainingResult) else list(results)
+        logs[name] = [result.episodes if of == "training" else result.evaluation for result in several]
+        if not logs[name] or not all(map(len, logs[name])):
+            raise ValueError(f"plot: the runs of {name!r} have no episodes of {of}" if logs[name] else f"plot: there are no runs of {name!r}")
+    if not logs:
+        raise ValueError("plot: there are no runs")
+    return Curve.of_runs(logs, evaluations=of == "evaluation")
