@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::node::{Counted, Measured, Node};
 use crate::par::Taken;
 use crate::pull::{Polled, Pull, Stop, Tagged, Turn, Waits};
-use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
+use crate::sync::{self, AtomicBool, Condvar, Mutex, Ordering};
 use crate::{ErrorKind, FlowError, Result};
 
 /// A stream of items, and the graph of operators that makes them.
@@ -47,6 +47,9 @@ impl Wake for Signal {
 impl Signal {
     /// Waits until it was woken since the last time; whether it was by then.
     fn wait(&self, until: Option<Instant>) -> bool {
+        if sync::soon(|| *self.is_woken.lock()) {
+            return self.take();
+        }
         let mut is_woken = self.is_woken.lock();
         while !*is_woken {
             match until {

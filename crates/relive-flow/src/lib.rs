@@ -23,7 +23,7 @@ pub use flow::{Flow, IntoIter};
 pub use metrics::{Metrics, Timer};
 pub use monitor::{Monitor, OperatorStatus};
 pub use ops::Context;
-pub use par::{Async, Executor, OnFailure, ParFlow, Resubmit, Shard};
+pub use par::{Around, Async, Executor, OnFailure, ParFlow, Resubmit, Shard};
 pub use pull::{Polled, Pull, Source, Tagged, Turn};
 pub use ratio::Ratio;
 pub use step::Stepped;

@@ -16,6 +16,25 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
+/// Whether something becomes true soon: that other threads get their turns so many times costs less than to fall asleep and to be woken.
+#[cfg(not(relive_loom))]
+pub(crate) fn soon(mut is_true: impl FnMut() -> bool) -> bool {
+    const TURNS: usize = 200;
+    (0..TURNS).any(|_| {
+        let is_true = is_true();
+        if !is_true {
+            std::thread::yield_now();
+        }
+        is_true
+    })
+}
+
+/// A model has no soon.
+#[cfg(relive_loom)]
+pub(crate) fn soon(_: impl FnMut() -> bool) -> bool {
+    false
+}
+
 #[cfg(relive_loom)]
 mod model {
     use std::ops::{Deref, DerefMut};

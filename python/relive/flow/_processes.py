@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Literal, cast
 
 from relive import _native
 from relive._remote import end_with_parent, raised, told
@@ -39,7 +39,21 @@ class _InProcesses(ParallelIterator[Any]):
     def _then(self, operator: Operator, name: str) -> ParallelIterator[Any]:
         return _InProcesses(self._actors, [*self._operators, operator], self.name + name)
 
+    def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[Any]:
+        """As :meth:`ParallelIterator.gather_async`; items stay together on their way here as they came through the pipe."""
+        together: ParallelIterator[list[Any]] = ParallelIterator(self._messages, self.name, self._actors)
+        items = together.gather_async(batch_ms, num_async, resubmit).flatten()
+        items.name = f"{self}.gather_async()"
+        return items
+
     def _made(self, ahead: bool) -> Any:
+        return _native.FlowShards.of("items", list(map(_Items, self._remote(ahead))), True)
+
+    def _messages(self, ahead: bool) -> Any:
+        """The shards as lists of items."""
+        return _native.FlowShards.of("messages", self._remote(ahead), True)
+
+    def _remote(self, ahead: bool) -> list[_Remote]:
         for what in (*self._actors, *self._operators):
             try:
                 pickle.dumps(what)
@@ -48,28 +62,41 @@ class _InProcesses(ParallelIterator[Any]):
                     f"on='processes' sends shards and functions to other processes, which is not possible: {error}; use functions that a module "
                     "defines at its top, and no lambdas or generators"
                 ) from error
-        remote = [_Remote(shard, self._operators, number, ahead) for number, shard in enumerate(self._actors)]
-        return _native.FlowShards.of("items", remote, True)
+        return [_Remote(shard, self._operators, number, ahead) for number, shard in enumerate(self._actors)]
+
+
+class _Items:
+    """The items of a shard, one by one; it goes on behind an error."""
+
+    def __init__(self, remote: _Remote) -> None:
+        self._remote = remote
+        self._items: Iterator[Any] = iter(())
+
+    def __iter__(self) -> _Items:
+        return self
+
+    def __next__(self) -> Any:
+        for item in self._items:
+            return item
+        self._items = iter(next(self._remote))
+        return next(self._items)
 
 
 class _Remote:
-    """The items of a shard that is a process, which begins when they are asked for."""
+    """The items of a shard that is a process, which begins when they are asked for: lists of those that have travelled together."""
 
     def __init__(self, shard: Any, operators: list[Operator], number: int, ahead: bool) -> None:
         self._work = shard, operators
         self._number = number
         self._credit = _AHEAD if ahead else 1
         self._process: Any = None
-        # Items that were taken and not asked for anew.
+        # Items that were given and not asked for anew.
         self._owed = 0
-        self._items: Iterator[Any] = iter(())
 
     def __iter__(self) -> _Remote:
         return self
 
-    def __next__(self) -> Any:
-        for item in self._items:
-            return item
+    def __next__(self) -> list[Any]:
         if self._process is None:
             self._begin()
         elif self._owed:
@@ -81,8 +108,8 @@ class _Remote:
         if kind == "error":
             self._owed = 0
             raise raised(content, f"in the process of shard {self._number}")
-        self._owed, self._items = len(content), iter(content)
-        return next(self._items)
+        self._owed = len(content)
+        return cast("list[Any]", content)
 
     def _begin(self) -> None:
         context = multiprocessing.get_context("spawn")

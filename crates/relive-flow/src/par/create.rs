@@ -84,7 +84,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
             let state: Arc<dyn Fn() -> S + Send + Sync> = Arc::new(move || state(number));
             Plan { shard: Shard::new(number, state()), state, make: Arc::clone(&make) }
         });
-        Self { plans: plans.collect(), executor: executor.clone(), on_failure: OnFailure::default() }
+        let (plans, executor) = (plans.collect(), executor.clone());
+        Self { plans, executor, around: None, on_failure: OnFailure::default() }
     }
 }
 

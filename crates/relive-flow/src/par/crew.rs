@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::parflow::ParFlow;
+use super::parflow::{Around, ParFlow};
 use super::runner::{Executor, OnFailure, Runner, ShardFlow};
 use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
@@ -21,6 +21,7 @@ pub(crate) enum Taken {
 /// The shards of an operator, which start with the first pull.
 pub(super) struct Crew<T> {
     executor: Executor,
+    around: Option<Around>,
     on_failure: OnFailure,
     /// The operators of the shards, …
     pub(super) nodes: Arc<ShardNodes>,
@@ -34,7 +35,7 @@ pub(super) struct Crew<T> {
 
 impl<T: Send + 'static> Crew<T> {
     pub(super) fn of<S: Send + 'static>(par: ParFlow<T, S>) -> Self {
-        let ParFlow { plans, executor, on_failure } = par;
+        let ParFlow { plans, executor, around, on_failure } = par;
         let (nodes, metrics) = (ShardNodes::new(plans.len()), Metrics::default());
         let shards = plans.into_iter().enumerate().map(|(place, plan)| {
             let (nodes, metrics) = (Arc::clone(&nodes), metrics.clone());
@@ -45,13 +46,14 @@ impl<T: Send + 'static> Crew<T> {
             ShardFlow::of(plan, on_failure, begun)
         });
         let waiting = shards.collect();
-        Self { executor, on_failure, nodes, metrics, waiting, runners: Vec::new(), places: Vec::new() }
+        let (runners, places) = (Vec::new(), Vec::new());
+        Self { executor, around, on_failure, nodes, metrics, waiting, runners, places }
     }
 
     /// Starts the shards, if they are not, to be pulled like this, and asks each for so many items.
     pub(super) fn start(&mut self, ahead: usize, taken: Taken) -> Result<()> {
         for shard in std::mem::take(&mut self.waiting) {
-            let mut runner = Runner::start(&self.executor, shard.taken(taken))?;
+            let mut runner = Runner::start(&self.executor, self.around.clone(), shard.taken(taken))?;
             runner.ask(ahead);
             self.places.push(self.runners.len());
             self.runners.push(runner);

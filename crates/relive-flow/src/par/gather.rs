@@ -264,8 +264,11 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Each shard as a flow of its own, which works up to `depth` items ahead.
     #[must_use]
     pub fn into_flows(self, depth: usize) -> Vec<Flow<T>> {
-        let ParFlow { plans, executor, on_failure } = self;
-        let alone = |plan| ParFlow { plans: vec![plan], executor: executor.clone(), on_failure };
+        let ParFlow { plans, executor, around, on_failure } = self;
+        let alone = |plan| {
+            let (executor, around) = (executor.clone(), around.clone());
+            ParFlow { plans: vec![plan], executor, around, on_failure }
+        };
         let mode = Async { depth, resubmit: Resubmit::Before };
         let flow = |shard: ParFlow<T, S>| {
             shard.gathered(("gather_async", true), |crew| GatherAsync::new(crew, mode, Taken::InTurn))

@@ -10,7 +10,7 @@ mod worker;
 
 pub(crate) use crew::Taken;
 pub use gather::{Async, Resubmit};
-pub use parflow::{ParFlow, Shard};
+pub use parflow::{Around, ParFlow, Shard};
 pub(crate) use runner::ShardFlow;
 pub use runner::{Executor, OnFailure};
 pub(crate) use worker::Worker;

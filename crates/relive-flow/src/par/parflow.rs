@@ -60,8 +60,12 @@ impl<S> Shard<S> {
 pub struct ParFlow<T, S = ()> {
     pub(super) plans: Vec<Plan<T, S>>,
     pub(super) executor: Executor,
+    pub(super) around: Option<Around>,
     pub(super) on_failure: OnFailure,
 }
+
+/// A function that calls the one that it gets, once, and holds something meanwhile.
+pub type Around = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
 /// How a shard is made, and made anew if it fails.
 pub(super) struct Plan<T, S> {
@@ -86,7 +90,12 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
             let make: Make<U, S> = Arc::new(move |shard| operators(make(shard), shard));
             Plan { shard, state, make }
         });
-        ParFlow { plans: plans.collect(), executor: self.executor, on_failure: self.on_failure }
+        ParFlow {
+            plans: plans.collect(),
+            executor: self.executor,
+            around: self.around,
+            on_failure: self.on_failure,
+        }
     }
 
     /// What `function` makes of each item. Each shard has a copy of the function.
@@ -170,6 +179,14 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     #[must_use]
     pub fn on_failure(self, on_failure: OnFailure) -> Self {
         Self { on_failure, ..self }
+    }
+
+    /// Has threads of shards make what was asked for inside this function, as many items at once as there are to make: a lock that each of them needs, such as an
+    /// interpreter's, is then taken once. A shard that waits, is made or ends is outside of it. Operators that follow [`repartition`](Self::repartition) are
+    /// not inside.
+    #[must_use]
+    pub fn around(self, around: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
+        Self { around: Some(Arc::new(around)), ..self }
     }
 
     /// The shards, for messages to them.

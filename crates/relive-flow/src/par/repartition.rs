@@ -283,7 +283,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
                 let node = Node::new("repartition(0)", Vec::new());
                 Flow::refused(node, Metrics::default(), "there must be at least one new shard")
             });
-            return ParFlow { plans: vec![plan(0, refused)], executor, on_failure: OnFailure::default() };
+            let plans = vec![plan(0, refused)];
+            return ParFlow { plans, executor, around: None, on_failure: OnFailure::default() };
         }
         let next = vec![0; self.plans.len()];
         let old = Crew::of(self);
@@ -298,6 +299,6 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
             let make: Make<T, ()> = Arc::new(move |shard| of_shard(place.flow(), shard.source()));
             plan(number, make)
         });
-        ParFlow { plans: plans.collect(), executor, on_failure: OnFailure::default() }
+        ParFlow { plans: plans.collect(), executor, around: None, on_failure: OnFailure::default() }
     }
 }

@@ -3,7 +3,7 @@
 use std::task::Poll;
 
 use super::crew::Taken;
-use super::parflow::Plan;
+use super::parflow::{Around, Plan};
 use super::worker::Worker;
 use crate::checkpoint::Checkpoint;
 use crate::error::Place;
@@ -143,10 +143,10 @@ pub(super) enum Runner<T> {
 }
 
 impl<T: Send + 'static> Runner<T> {
-    pub(super) fn start(executor: &Executor, flow: ShardFlow<T>) -> Result<Self> {
+    pub(super) fn start(executor: &Executor, around: Option<Around>, flow: ShardFlow<T>) -> Result<Self> {
         Ok(match executor {
             Executor::Serial => Runner::Here { flow, wanted: 0 },
-            Executor::Threads => Runner::Thread(Worker::start(flow)?),
+            Executor::Threads => Runner::Thread(Worker::start(flow, around)?),
         })
     }
 

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use super::parflow::Around;
 use super::runner::ShardFlow;
-use crate::pull::{Polled, Tagged, Turn};
+use crate::pull::{Polled, Stop, Tagged, Turn};
 use crate::sync::{self, AtomicBool, Condvar, JoinHandle, Mutex, Ordering};
-use crate::{ErrorKind, FlowError, Result};
+use crate::{ErrorKind, Flow, FlowError, Result};
 
 /// The thread of a shard, seen from whoever pulls.
 pub(crate) struct Worker<T> {
@@ -35,15 +36,25 @@ struct Desk<T> {
     stream: Option<Waker>,
 }
 
+/// How it ends that a thread makes what was asked for.
+enum Made<T> {
+    /// Nothing more is wanted.
+    All,
+    /// There was an error, or the end.
+    Ended(Option<Result<Tagged<T>>>),
+    /// The stream waits for something.
+    Waits,
+}
+
 impl<T: Send + 'static> Worker<T> {
-    pub(crate) fn start(flow: ShardFlow<T>) -> Result<Self> {
+    pub(crate) fn start(flow: ShardFlow<T>, around: Option<Around>) -> Result<Self> {
         let desk = Desk { wanted: 0, made: VecDeque::new(), puller: None, stream: None };
         let shared =
             Shared { desk: Mutex::new(desk), changed: Condvar::new(), stops: AtomicBool::new(false) };
         let shared = Arc::new(shared);
         let of_thread = Arc::clone(&shared);
         let name = flow.name().to_owned();
-        let thread = sync::spawn(&name, move || of_thread.run(flow));
+        let thread = sync::spawn(&name, move || of_thread.run(flow, around.as_ref()));
         let thread = thread.map_err(|error| {
             FlowError::new(ErrorKind::Operator, format!("a thread for a shard cannot be started: {error}"))
         })?;
@@ -74,13 +85,17 @@ impl<T: Send + 'static> Worker<T> {
 
 impl<T: Send + 'static> Shared<T> {
     /// The thread: makes what is asked for until the stream ends, or nobody wants it any more.
-    fn run(&self, mut flow: ShardFlow<T>) {
+    fn run(&self, mut flow: ShardFlow<T>, around: Option<&Around>) {
         while self.is_wanted() {
             let register = |waker: &Waker| self.desk.lock().stream = Some(waker.clone());
             let item = match flow.flow() {
-                Ok(Some(stream)) => match stream.next_unless(&self.stops, register) {
-                    Some(item) => item,
-                    None => return,
+                Ok(Some(stream)) => match self.make(stream, around) {
+                    Made::All => continue,
+                    Made::Ended(item) => item,
+                    Made::Waits => match stream.next_unless(&self.stops, register) {
+                        Some(item) => item,
+                        None => return,
+                    },
                 },
                 Ok(None) => None,
                 Err(error) => Some(Err(error)),
@@ -90,23 +105,50 @@ impl<T: Send + 'static> Shared<T> {
                 self.hand_over(item);
             }
             if flow.is_over() {
-                return self.hand_over(None);
+                self.hand_over(None);
+                return;
             }
         }
     }
 
-    /// Puts an item, or the end, where the puller finds it.
-    fn hand_over(&self, item: Option<Result<Tagged<T>>>) {
+    /// Makes items and hands them over until no more are wanted, or something else comes than an item. No lock is held meanwhile, and nothing is dropped: what is
+    /// around may be a lock that other threads wait for.
+    fn make(&self, stream: &mut Flow<T>, around: Option<&Around>) -> Made<T> {
+        let mut made = Made::All;
+        let mut make = || {
+            made = loop {
+                match stream.poll_to(Stop::Never).0 {
+                    Poll::Ready(item @ Some(Ok(_))) => {
+                        if !self.hand_over(item) || self.stops.load(Ordering::Relaxed) {
+                            break Made::All;
+                        }
+                    }
+                    Poll::Ready(ended) => break Made::Ended(ended),
+                    Poll::Pending => break Made::Waits,
+                }
+            };
+        };
+        match around {
+            Some(around) => around(&mut make),
+            None => make(),
+        }
+        made
+    }
+
+    /// Puts an item, or the end, where the puller finds it; whether more are wanted.
+    fn hand_over(&self, item: Option<Result<Tagged<T>>>) -> bool {
         let mut desk = self.desk.lock();
         desk.made.push_back(item);
         desk.wanted = desk.wanted.saturating_sub(1);
-        let puller = desk.puller.take();
+        let (puller, is_wanted) = (desk.puller.take(), desk.wanted > 0);
         drop(desk);
         puller.into_iter().for_each(Waker::wake);
+        is_wanted
     }
 
     /// Waits until an item is wanted; false if none will be.
     fn is_wanted(&self) -> bool {
+        sync::soon(|| self.desk.lock().wanted > 0);
         let mut desk = self.desk.lock();
         while desk.wanted == 0 && !self.stops.load(Ordering::Relaxed) {
             self.changed.wait(&mut desk);

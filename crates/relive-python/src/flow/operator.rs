@@ -61,6 +61,11 @@ impl<'py> FromPyObject<'_, 'py> for Operator {
 }
 
 impl Operator {
+    /// Whether a thread of its own works for it.
+    pub(super) fn has_a_thread(&self) -> bool {
+        matches!(self, Operator::Prefetch(_))
+    }
+
     /// The operator over a flow.
     pub(super) fn over(&self, flow: Flow<Item>) -> Flow<Item> {
         match self {

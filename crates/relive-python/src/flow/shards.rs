@@ -43,7 +43,9 @@ impl Shards {
                 None => Flow::from_iter(&name, std::iter::empty()),
             }
         };
-        Shards::new(ParFlow::from_flows(&executor, count, |_| (), move |shard| flow(shard.number())))
+        let shards = ParFlow::from_flows(&executor, count, |_| (), move |shard| flow(shard.number()));
+        // Threads that take the interpreter for each item would hand it to each other all the time.
+        Shards::new(shards.around(|make| Python::attach(|_| make())))
     }
 
     fn then(&self, operator: Operator) -> PyResult<Shards> {
@@ -91,6 +93,6 @@ impl Shards {
 
     /// Each shard as a flow.
     fn streams(&self, depth: usize) -> PyResult<Vec<Stream>> {
-        Ok(self.taken()?.into_flows(depth).into_iter().map(Stream::new).collect())
+        Ok(self.taken()?.into_flows(depth).into_iter().map(|flow| Stream::of_graph(flow, false)).collect())
     }
 }

@@ -22,12 +22,21 @@ pub(crate) struct Stream {
     flow: Mutex<Option<Flow<Item>>>,
     /// It is not pulled at any more once it has ended.
     is_over: AtomicBool,
+    /// Whether a pull may hold the interpreter: no other thread has a lock of this graph while it waits for the interpreter.
+    is_apart: bool,
     monitor: Monitor,
 }
 
 impl Stream {
+    /// A flow whose graph nobody else pulls.
     pub(super) fn new(flow: Flow<Item>) -> Stream {
-        Stream { monitor: flow.monitor(), flow: Mutex::new(Some(flow)), is_over: AtomicBool::new(false) }
+        Stream::of_graph(flow, true)
+    }
+
+    /// A flow with a part that another thread may pull, or that is a thread whose end is waited for, unless the graph `is_apart`.
+    pub(super) fn of_graph(flow: Flow<Item>, is_apart: bool) -> Stream {
+        let monitor = flow.monitor();
+        Stream { monitor, flow: Mutex::new(Some(flow)), is_over: AtomicBool::new(false), is_apart }
     }
 
     /// The flow, which is this one no more.
@@ -37,6 +46,22 @@ impl Stream {
                 "this iterator is part of another one already, or another thread pulls at it; duplicate() makes several of one",
             )
         })
+    }
+
+    /// An item that is there, or that this very thread makes: neither the interpreter is let go of for it, nor is anything waited for.
+    fn ready(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if !self.is_apart {
+            return Ok(None);
+        }
+        let mut flow = self.taken()?;
+        let stepped = flow.step();
+        *self.flow.lock() = Some(flow);
+        match stepped.map_err(|error| raise(py, &error))? {
+            Stepped::Item(item) => return Ok(Some(item.0)),
+            Stepped::End => self.is_over.store(true, Ordering::Relaxed),
+            Stepped::Waiting | Stepped::Stopped => {}
+        }
+        Ok(None)
     }
 
     /// Pulls at the flow without the interpreter, which functions of the graph may take in other threads.
@@ -61,11 +86,17 @@ impl Stream {
 
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands it over by value")]
     fn then(&self, operator: Operator) -> PyResult<Stream> {
-        Ok(Stream::new(operator.over(self.taken()?)))
+        let is_apart = self.is_apart && !operator.has_a_thread();
+        Ok(Stream::of_graph(operator.over(self.taken()?), is_apart))
     }
 
     /// The next item, in a tuple; none at the end.
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<(Py<PyAny>,)>> {
+        if !self.is_over.load(Ordering::Relaxed)
+            && let Some(item) = self.ready(py)?
+        {
+            return Ok(Some((item,)));
+        }
         if self.is_over.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -115,7 +146,8 @@ impl Stream {
     }
 
     fn copies(&self, count: usize, max_lead: usize) -> PyResult<Vec<Stream>> {
-        Ok(self.taken()?.copies(count, max_lead).into_iter().map(Stream::new).collect())
+        let copies = self.taken()?.copies(count, max_lead).into_iter();
+        Ok(copies.map(|copy| Stream::of_graph(copy, false)).collect())
     }
 
     /// Several flows as one; with weights, of which none takes all that are there, or in turn, or as they come.
@@ -126,6 +158,7 @@ impl Stream {
         is_deterministic: bool,
         weights: Option<Vec<Option<f64>>>,
     ) -> PyResult<Stream> {
+        let is_apart = streams.iter().all(|stream| stream.is_apart);
         let flows = streams.iter().map(|stream| stream.taken()).collect::<PyResult<Vec<_>>>()?;
         let order = match weights {
             Some(weights) => {
@@ -135,7 +168,7 @@ impl Stream {
             None if is_deterministic => Order::RoundRobin,
             None => Order::Ready,
         };
-        Ok(Stream::new(Flow::union(flows, order)))
+        Ok(Stream::of_graph(Flow::union(flows, order), is_apart))
     }
 
     /// Two flows that keep step.
@@ -147,7 +180,9 @@ impl Stream {
         min_inserted: u64,
     ) -> PyResult<Stream> {
         let ratio = Ratio::exact(samples_per_insert, min_inserted);
-        Ok(Stream::new(Flow::in_ratio(inserts.taken()?, samples.taken()?, ratio)))
+        let is_apart = inserts.is_apart && samples.is_apart;
+        let flow = Flow::in_ratio(inserts.taken()?, samples.taken()?, ratio);
+        Ok(Stream::of_graph(flow, is_apart))
     }
 
     /// Ends it: its shards, too.
