@@ -1,11 +1,11 @@
 //! Memory that Rust fills and numpy then owns, and that comes back for the next batch when numpy lets go of it.
 #![expect(unsafe_code, reason = "numpy's C interface takes pointers; each block says why it is sound")]
 
-use numpy::npyffi::{self, NPY_ARRAY_CARRAY, PY_ARRAY_API};
+use numpy::npyffi::{self, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, PY_ARRAY_API};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use relive_batch::{ALIGNMENT, BatchError, BatchMemory, ColumnMemory};
-use relive_tensor::DType;
+use relive_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
 use crate::array::descr_of;
@@ -76,36 +76,73 @@ impl<'py> Shared<'py> {
 
     /// The bytes from `offset` on as a writable array, which must lie in the block. No other array may have them.
     pub(crate) fn array(&self, offset: usize, dtype: DType, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
-        let py = self.owner.py();
         let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
         let end = size.and_then(|size| offset.checked_add(size));
         assert!(end.is_some_and(|end| end <= self.len), "the array lies in its block");
         assert_eq!(offset % ALIGNMENT, 0, "the array begins with a line");
-        let descr = descr_of(py, dtype)?;
-        let mut shape: SmallVec<[npyffi::npy_intp; 8]> = dims.iter().map(|&dim| dim.cast_signed()).collect();
-        let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
         // SAFETY: from `data` + `offset` on there are as many bytes as `dims` and the dtype need (asserted), aligned to 64. They
         // live in a Vec inside `owner` (whose move leaves them in place, and, unlike a box's, claims nothing about them) or in
-        // the batch that it keeps, which are never touched while `owner` lives and which the array keeps alive as its base;
-        // nothing else has a reference to them. NewFromDescr steals the reference to the descriptor, SetBaseObject the one to the owner.
-        unsafe {
-            let array = PY_ARRAY_API.PyArray_NewFromDescr(
-                py,
-                npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
-                descr.into_ptr().cast(),
-                rank,
-                shape.as_mut_ptr(),
-                std::ptr::null_mut(),
-                self.data.add(offset).cast(),
-                NPY_ARRAY_CARRAY,
-                std::ptr::null_mut(),
-            );
-            let array = Bound::from_owned_ptr_or_err(py, array)?;
-            let owner = self.owner.clone().into_ptr();
-            if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner) < 0 {
-                return Err(PyErr::fetch(py));
-            }
-            Ok(array)
+        // the batch that it keeps, which are never touched while `owner` lives; nothing else has a reference to them.
+        unsafe { array_over(self.data.add(offset), dtype, dims, NPY_ARRAY_CARRAY, self.owner.as_any()) }
+    }
+}
+
+/// A tensor that arrays look at.
+#[pyclass(frozen, module = "relive._native")]
+struct Seen(Tensor);
+
+/// A tensor of numbers as an array that nobody may write to, where it is; none for strings, and where its elements do not lie as numpy wants them.
+pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let dims: SmallVec<[usize; 8]> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
+    let seen = Bound::new(py, Seen(tensor.clone()))?;
+    match seen.get().0.bytes() {
+        // Of complex numbers numpy aligns the parts, which no type is wider than.
+        Some(bytes) if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) => {
+            // SAFETY: a tensor has as many bytes as its shape and dtype need. They are behind a reference count of the tensor in `seen`, are never
+            // written to, and the array may not be written to either.
+            let array = unsafe {
+                array_over(bytes.as_ptr().cast_mut(), tensor.dtype(), &dims, NPY_ARRAY_CARRAY_RO, seen.as_any())
+            };
+            array.map(Some)
         }
+        _ => Ok(None),
+    }
+}
+
+/// An array of memory that `owner` keeps.
+///
+/// # Safety
+/// From `data` on there are as many bytes as `dims` and the dtype need, aligned for it. They live where they are while `owner` does; if the flags have them
+/// written to, nothing else has a reference to them, and otherwise nobody writes to them.
+unsafe fn array_over<'py>(
+    data: *mut u8,
+    dtype: DType,
+    dims: &[usize],
+    flags: i32,
+    owner: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = owner.py();
+    let descr = descr_of(py, dtype)?;
+    let mut shape: SmallVec<[npyffi::npy_intp; 8]> = dims.iter().map(|&dim| dim.cast_signed()).collect();
+    let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
+    // SAFETY: the memory is as the caller promises, and the array keeps its owner as its base. NewFromDescr steals the reference to the descriptor,
+    // SetBaseObject the one to the owner.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            rank,
+            shape.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data.cast(),
+            flags,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.clone().into_ptr()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(array)
     }
 }

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use relive_rl::Weights;
 use relive_tensor::Tensor;
 
-use crate::array;
+use crate::{array, buffer};
 
 /// What Python's bridge gives of weights, as Rust has them: one copy.
 pub(super) fn from_python(version: u64, parts: &Bound<'_, PyAny>) -> PyResult<Weights> {
@@ -37,7 +37,8 @@ impl Shown {
         }
         let arrays = PyDict::new(py);
         for (name, tensor) in weights.parts() {
-            arrays.set_item(name, array::from_tensor(py, tensor)?)?;
+            let seen = buffer::read_only(py, tensor)?;
+            arrays.set_item(name, seen.map_or_else(|| array::from_tensor(py, tensor), Ok)?)?;
         }
         let arrays = arrays.unbind();
         let old = self.0.lock().replace((weights.clone(), arrays.clone_ref(py)));
