@@ -66,7 +66,7 @@ class Learner(rlt.Learner):
         torch.manual_seed(seed)
         self.settings, self.rng = settings, np.random.default_rng(seed)
         self.module = ActorCritic(spec, settings.width)
-        self.optimizer = torch.optim.Adam(self.module.parameters(), settings.learning_rate, eps=1e-5)
+        self.optimizer = torch.optim.Adam(self.module.parameters(), settings.learning_rate, eps=1e-5, fused=True)
 
     def learn(self, rollout: rl.Rollout) -> rl.Learnt:
         with torch.no_grad():

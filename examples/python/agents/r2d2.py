@@ -72,7 +72,7 @@ class Learner(rlt.Learner):
         torch.manual_seed(seed)
         self.settings, self.module = settings, QMemory(spec, settings.width)
         self.target, self.steps = copy.deepcopy(self.module), 0
-        self.optimizer = torch.optim.Adam(self.module.parameters(), settings.learning_rate, eps=1e-3)
+        self.optimizer = torch.optim.Adam(self.module.parameters(), settings.learning_rate, eps=1e-3, fused=True)
 
     def learn(self, batch: Any) -> rl.Learnt:
         data, lengths = rlt.tensors(batch.data), torch.as_tensor(batch.lengths["reward"].astype(np.int64))

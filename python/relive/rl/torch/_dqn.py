@@ -176,7 +176,7 @@ class _Policy(Policy):
 class _Learner(Learner):
     def __init__(self, module: Module, settings: DQN) -> None:
         self.module, self.target, self.settings = module, copy.deepcopy(module), settings
-        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate)
+        self.optimizer = torch.optim.Adam(module.parameters(), settings.learning_rate, fused=True)
         self.steps = 0
 
     def learn(self, batch: Any) -> Learnt:
