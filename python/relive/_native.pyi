@@ -6,6 +6,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from relive.rl._reports import Reports
 from relive.security import ClientTls
 
 __version__: str
@@ -41,7 +42,7 @@ def train_agent(
     evaluation: tuple[int, int] | None,
     checkpoints: tuple[str, int] | None,
     progress: Callable[[dict[str, Any]], object] | None,
-    reports: Callable[[str, dict[str, float]], object] | None,
+    reports: Reports | None,
     supervisor: Any | None,
     on_step: Any | None,
     on_batch: Any | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import pickle
 import subprocess
@@ -31,6 +32,35 @@ def mean_return(policy: rl.Policy, environment: rl.Environment, episodes: int = 
             step = environment.step(policy(step.observation))
             total += step.reward
     return total / episodes
+
+
+def test_logs_of_a_run_that_broke_down_and_goes_on_have_each_episode_once(tmp_path: pathlib.Path) -> None:
+    class Broken(Exception):
+        pass
+
+    def run(folder: pathlib.Path, breaks_after: int | None) -> tuple[list[Any], str]:
+        seen = 0
+
+        def count(_: rl.Rollout) -> None:
+            nonlocal seen
+            seen += 1
+            if breaks_after is not None and seen > breaks_after:
+                raise Broken
+
+        told = [rl.loggers.JSONL(folder / "log.jsonl"), rl.loggers.CSV(folder)]
+        options: Any = {"checkpoint_dir": folder / "run", "checkpoint_every": 200, "evaluate_every": 150, "evaluation_episodes": 2}
+        rl.DQN(SMALL).train("catch/0", steps=800, loggers=told, on_step=count, **options)
+        lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+        episodes = [line["env_steps"] for line in lines if line["label"] != "learner"]
+        return episodes, "".join(line.rpartition(",")[0] for line in (folder / "actor.csv").read_text().splitlines())
+
+    whole = run(tmp_path / "whole", None)
+    for breaks_after in (350, 150, 290):
+        with pytest.raises(Broken):
+            run(tmp_path / "parts", breaks_after)
+    assert run(tmp_path / "parts", None) == whole
+    # One that is over tells nothing again, and nothing is lost of what it told.
+    assert run(tmp_path / "parts", None) == whole
 
 
 def test_catch_is_learned_and_kept(tmp_path: pathlib.Path) -> None:

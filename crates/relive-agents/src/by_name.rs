@@ -24,10 +24,21 @@ pub struct About {
     pub text: &'static str,
 }
 
+/// What the tables of those hold that do not act.
+const RECORDED: &str = "recorded transitions";
+
+impl About {
+    /// Whether it acts; otherwise it learns from recorded episodes alone.
+    #[must_use]
+    pub fn acts(&self) -> bool {
+        self.replay != RECORDED
+    }
+}
+
 /// Everything that goes by an agent's name, from one list: its name, its settings, its paper, its actions, what its tables hold, and how it
 /// learns.
 macro_rules! agents {
-    ($($name:literal, $config:ty, $paper:literal, $actions:literal, $replay:literal, $text:literal;)*) => {
+    ($($name:literal, $config:ty, $paper:literal, $actions:literal, $replay:expr, $text:literal;)*) => {
         /// The names of all agents.
         pub const NAMES: &[&str] = &[$($name),*];
 
@@ -81,17 +92,17 @@ agents! {
     "a3c", crate::A3cConfig, "Mnih et al. 2016", "any", "none", "Asynchronous advantage actor-critic: each worker computes gradients";
     "apex", crate::ApexConfig, "Horgan et al. 2018", "discrete", "transitions, prioritised", "DQN of many actors that differ in how much they explore";
     "appo", crate::AppoConfig, "Schulman et al. 2017, Espeholt et al. 2018", "any", "none", "PPO whose workers run ahead";
-    "bc", crate::BcConfig, "Pomerleau 1991", "any", "recorded transitions", "Behavioural cloning: imitates what was recorded";
-    "bcq", crate::BcqConfig, "Fujimoto et al. 2019b", "discrete", "recorded transitions", "Q-learning from what was recorded, among actions that are likely there";
-    "cql", crate::CqlConfig, "Kumar et al. 2020", "continuous", "recorded transitions", "Conservative Q-learning from what was recorded";
-    "crr", crate::CrrConfig, "Wang et al. 2020", "continuous", "recorded transitions", "Critic-regularised regression on what was recorded";
+    "bc", crate::BcConfig, "Pomerleau 1991", "any", RECORDED, "Behavioural cloning: imitates what was recorded";
+    "bcq", crate::BcqConfig, "Fujimoto et al. 2019b", "discrete", RECORDED, "Q-learning from what was recorded, among actions that are likely there";
+    "cql", crate::CqlConfig, "Kumar et al. 2020", "continuous", RECORDED, "Conservative Q-learning from what was recorded";
+    "crr", crate::CrrConfig, "Wang et al. 2020", "continuous", RECORDED, "Critic-regularised regression on what was recorded";
     "d4pg", crate::D4pgConfig, "Barth-Maron et al. 2018", "continuous", "transitions", "DDPG with a distribution of returns";
     "ddpg", crate::DdpgConfig, "Lillicrap et al. 2016", "continuous", "transitions", "Deep deterministic policy gradient";
     "dmpo", crate::DmpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "MPO with a distribution of returns";
     "dqfd", crate::DqfdConfig, "Hester et al. 2018", "discrete", "transitions and demonstrations", "DQN from demonstrations beside what it sees itself";
     "dqn", crate::DqnConfig, "Mnih et al. 2015, van Hasselt et al. 2016", "discrete", "transitions, prioritised", "Deep Q-network: double Q-learning over several steps";
     "impala", crate::ImpalaConfig, "Espeholt et al. 2018", "any", "none", "Actor-critic with a memory whose workers run ahead, corrected by V-trace";
-    "iql", crate::IqlConfig, "Kostrikov et al. 2022", "continuous", "recorded transitions", "Implicit Q-learning from what was recorded";
+    "iql", crate::IqlConfig, "Kostrikov et al. 2022", "continuous", RECORDED, "Implicit Q-learning from what was recorded";
     "mcts", crate::MctsConfig, "Silver et al. 2018", "discrete", "transitions", "Search in the environment or a learned model, guided by a network";
     "mpo", crate::MpoConfig, "Abdolmaleki et al. 2018", "continuous", "transitions", "Maximum a posteriori policy optimisation";
     "ppo", crate::PpoConfig, "Schulman et al. 2017", "any", "none", "Proximal policy optimisation";
@@ -100,7 +111,7 @@ agents! {
     "rainbow", crate::RainbowConfig, "Hessel et al. 2018", "discrete", "transitions, prioritised", "DQN with a distribution of returns, noisy networks and a duelling head";
     "sac", crate::SacConfig, "Haarnoja et al. 2018", "continuous", "transitions", "Soft actor-critic";
     "td3", crate::Td3Config, "Fujimoto et al. 2018", "continuous", "transitions", "Twin delayed DDPG";
-    "td3-bc", crate::Td3BcConfig, "Fujimoto and Gu 2021", "continuous", "recorded transitions", "TD3 beside imitation, from what was recorded";
+    "td3-bc", crate::Td3BcConfig, "Fujimoto and Gu 2021", "continuous", RECORDED, "TD3 beside imitation, from what was recorded";
 }
 
 /// The default settings with those that are given in their place.
@@ -151,5 +162,8 @@ mod tests {
         let error = from_json("sarsa", "{}").map(drop).unwrap_err().to_string();
         assert!(error.contains("sarsa") && NAMES.iter().all(|name| error.contains(name)), "{error}");
         assert!(preset("sarsa", "").is_err() && about("sarsa").is_none());
+        let still: Vec<_> =
+            NAMES.iter().filter(|name| about(name).is_some_and(|about| !about.acts())).collect();
+        assert_eq!(still, [&"bc", &"bcq", &"cql", &"crr", &"iql", &"td3-bc"]);
     }
 }

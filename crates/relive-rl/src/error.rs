@@ -56,9 +56,14 @@ pub enum RlError {
         /// What there is.
         got: String,
     },
-    /// An observation, a reward or a discount that nothing can be learned from.
+    /// An environment that is to show how it is done, and cannot.
     #[error(
-        "{environment}, step {step} of episode {episode}: the {place} is {value}; an agent learns from finite numbers only: mend the \
+        "the environment has no demonstrator; give recorded episodes (relive rl record), or take an environment that has one, such as deep_sea/0"
+    )]
+    NoDemonstrator,
+    /// An observation, a reward or a discount that nothing can be learned from: it is not finite, or beyond float32.
+    #[error(
+        "{environment}, step {step} of episode {episode}: the {place} is {value:?}; an agent learns from finite numbers of float32 only: mend the \
          environment, or wrap it so that it gives others"
     )]
     NotFinite {
@@ -99,6 +104,14 @@ pub enum RlError {
         path: String,
         /// The array.
         array: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Recorded episodes that are not there, are damaged, or are not of the environment.
+    #[error("{path}: {reason}")]
+    Recording {
+        /// The folder, or the file.
+        path: String,
         /// What is wrong with it.
         reason: String,
     },
@@ -199,6 +212,11 @@ impl RlError {
 
     pub(crate) fn file(path: &std::path::Path, error: std::io::Error) -> RlError {
         RlError::File { path: path.display().to_string(), error }
+    }
+
+    /// Recorded episodes that nothing can be learned from.
+    pub(crate) fn recording(path: &std::path::Path, reason: impl std::fmt::Display) -> RlError {
+        RlError::Recording { path: path.display().to_string(), reason: reason.to_string() }
     }
 
     /// A setting out of its range.

@@ -12,6 +12,7 @@ from relive import _native
 from relive.rl._hooks import OnBatch, OnStep, hooks_of
 from relive.rl._own import AgentBridge
 from relive.rl._progress import Line
+from relive.rl._reports import Reports
 from relive.rl._settings import count
 from relive.rl._sources import expect_enough, name_of, source_of
 from relive.rl._training import Progress, TrainingResult
@@ -92,7 +93,7 @@ def run(
       timeout: seconds after which the run ends early, with what it has by then.
       evaluate_every: steps from one evaluation without exploration to the next.
       evaluation_episodes: episodes of an evaluation.
-      checkpoint_dir: the folder where the run is saved on its way, no bucket; it goes on from what is there, if that is of the same
+      checkpoint_dir: the folder where the run is saved on its way and at its end, no bucket; it goes on from what is there, if that is of the same
         environment, seed and settings. Environments in Python, and those of threads and processes, begin anew then and after each checkpoint of a run in one
         thread; all else goes on as it was.
       checkpoint_every: steps from one checkpoint to the next.
@@ -142,7 +143,7 @@ def run(
                 evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
                 checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
                 progress=line or (progress if callable(progress) else None),
-                reports=_told_to(loggers) if loggers else None,
+                reports=Reports(loggers) if loggers else None,
                 supervisor=supervisor,
                 **hooks_of(agent, on_step, on_batch),
             )
@@ -203,11 +204,3 @@ def _supervisor(agent: Any, env: Any, actors: int) -> Any:
     from relive.rl._workers import Supervisor
 
     return Supervisor(agent, env, actors)
-
-
-def _told_to(loggers: list[Logger]) -> Any:
-    def tell(label: str, values: dict[str, float]) -> None:
-        for logger in loggers:
-            logger.write(label, values)
-
-    return tell

@@ -2,6 +2,9 @@
 
 A logger gets ``write(label, values)`` with each episode of an actor (``"actor"``) and of an evaluation (``"evaluator"``), and with what the
 learner tells every hundred steps (``"learner"``); ``close()`` at the end. Any object with these two methods is one.
+
+A logger whose files go with the checkpoints of a run has two more methods, as :class:`JSONL` and :class:`CSV` have: ``mark()`` flushes its files and gives the bytes of
+each by its name, and ``cut_back(sizes)`` cuts them back to these when a run is resumed, which then tells again what came after its last checkpoint.
 """
 
 from __future__ import annotations
@@ -31,13 +34,22 @@ class JSONL:
     """A line of JSON for each, in a file that is appended to; ``null`` for numbers that are not finite."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = _opened(pathlib.Path(path))
+        self._path = pathlib.Path(path)
+        self._file = _opened(self._path)
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Writes a line."""
         # JSON has no NaN.
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._file.write(json.dumps({"label": label, **finite}) + "\n")
+
+    def mark(self) -> dict[str, int]:
+        """The bytes of the file."""
+        return {self._path.name: _flushed(self._file)}
+
+    def cut_back(self, sizes: Mapping[str, int]) -> None:
+        """Cuts the file back."""
+        _shorten(self._path, sizes.get(self._path.name))
 
     def close(self) -> None:
         """Closes the file."""
@@ -63,6 +75,18 @@ class CSV:
         if file.tell() == 0:
             writer.writeheader()
         return file, writer
+
+    def mark(self) -> dict[str, int]:
+        """The bytes of the files, also of those that are not there yet."""
+        for file, _ in self._files.values():
+            _flushed(file)
+        paths = [self._folder / f"{label}.csv" for label in ("actor", "evaluator", "learner")]
+        return {path.name: path.stat().st_size if path.exists() else 0 for path in paths}
+
+    def cut_back(self, sizes: Mapping[str, int]) -> None:
+        """Cuts the files back."""
+        for name, size in sizes.items():
+            _shorten(self._folder / name, size)
 
     def close(self) -> None:
         """Closes the files."""
@@ -124,3 +148,16 @@ class MLflow:
 def _opened(path: pathlib.Path) -> TextIO:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.open("a", newline="", encoding="utf-8")
+
+
+def _flushed(file: TextIO) -> int:
+    """The bytes of a file, which are safe on disk."""
+    file.flush()
+    os.fsync(file.fileno())
+    return os.fstat(file.fileno()).st_size
+
+
+def _shorten(path: pathlib.Path, size: int | None) -> None:
+    """Makes a file as short as that; one that is shorter already stays as it is, and so does one that nothing is known of."""
+    if size is not None and path.exists() and path.stat().st_size > size:
+        os.truncate(path, size)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, A3cConfig, SacConfig};
+use relive_agents::{A2cConfig, A3cConfig, ImpalaConfig, SacConfig};
 use relive_env::{Action, ArraySpec, Buffer, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, MakeEnvironment, Progress};
@@ -297,4 +297,27 @@ fn a_saved_policy_acts_as_the_one_that_was_trained() {
             }
         }
     }
+}
+
+#[test]
+fn a_run_that_is_too_short_for_a_batch_or_for_its_workers_is_refused() {
+    let impala = |batch_size| -> Arc<dyn Agent> {
+        let small =
+            ImpalaConfig { sequence_length: 10, num_envs: 4, hidden: vec![8], ..ImpalaConfig::default() };
+        Arc::new(ImpalaConfig { batch_size, ..small })
+    };
+    let steps = |batch_size, actors, env_steps| {
+        let options = RunOptions { actors, ..options("catch/0", env_steps, 1) };
+        run(&impala(batch_size), &options).map(|(trained, _)| trained.summary.env_steps)
+    };
+    assert!(steps(8, 0, 80).unwrap() < 2 * 80, "the batch that reaches the number");
+    let error = steps(9, 0, 80).unwrap_err().to_string();
+    let told = "the number of steps of a batch is 120, but it must be at most the steps of the run, 80: a batch has 12 fragments (batch_size 9)";
+    assert!(error.starts_with(told), "{error}");
+    assert!(steps(1, 8, 80).is_ok());
+    let error = steps(1, 9, 80).unwrap_err().to_string();
+    assert!(
+        error.starts_with("actors is 9, but it must be fewer: a fragment of each is 90 steps"),
+        "{error}"
+    );
 }

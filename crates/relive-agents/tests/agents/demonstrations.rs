@@ -51,7 +51,7 @@ fn episodes_come_back_as_they_were() {
 fn what_is_no_recording_of_the_environment_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let told = |environment| read(folder.path(), environment).unwrap_err().to_string();
-    assert!(told("catch/0").contains("no checkpoint"), "{}", told("catch/0"));
+    assert!(told("catch/0").contains("no checkpoint of recorded episodes"), "{}", told("catch/0"));
     recorded_in(folder.path(), "catch/0", &played("catch/0", 1));
     let error = told("Pendulum-v1");
     assert!(error.contains("episode 0") && error.contains(&folder.path().display().to_string()), "{error}");

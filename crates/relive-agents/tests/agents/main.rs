@@ -13,6 +13,8 @@ mod dqn;
 #[cfg(test)]
 mod learning;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod mcts;
 #[cfg(test)]
 mod offline;

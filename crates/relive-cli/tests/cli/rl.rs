@@ -60,13 +60,13 @@ fn plans_are_trained_by_one_thread_or_several_to_the_same_numbers() {
     let trained = |agent: &str, actors: &str| {
         let folder = folder();
         let [json_file, policy] = ["json", "safetensors"].map(|extension| folder.with_extension(extension));
-        let (env, steps) = (["--env", "Pendulum-v1"], ["--steps", "600", "--actors", actors]);
+        let (env, steps) = (["--env", "Pendulum-v1"], ["--steps", "1000", "--actors", actors]);
         let files = ["--json", text(&json_file), "--policy", text(&policy)];
         let set = ["--set", "hidden=[8]", "--set", "num_envs=4", "--set", "num_steps=16"];
         let stdout = succeeds(&[&["rl", "train", agent], &env[..], &steps, &files, &set].concat());
         assert!(stdout.starts_with("Pendulum-v1: mean return "), "{stdout}");
         let figures = json(&json_file);
-        assert!(figures["env_steps"].as_u64() >= Some(600) && figures["learner_steps"].as_u64() > Some(0));
+        assert!(figures["env_steps"].as_u64() >= Some(1_000) && figures["learner_steps"].as_u64() > Some(0));
         (figures["mean_return_last_100"].clone(), std::fs::read(policy).unwrap())
     };
     for agent in ["ppo", "a2c"] {
@@ -105,6 +105,9 @@ fn what_cannot_be_trained_is_told() {
         (&["--env", "catch/0", "--config", "nowhere.toml"], "nowhere.toml"),
         (&["--env", "catch/0", "--policy", "/nowhere/p"], "--policy /nowhere/p: there is no folder /nowhere"),
         (&["--env", "catch/0", "--json", "/"], "--json /: it is a folder"),
+        // A folder in which nobody makes a file, found out before anything is learned.
+        (&["--env", "catch/0", "--steps", "1000000000", "--policy", "/proc/p"], "--policy"),
+        (&["--env", "catch/0", "--steps", "1000000000", "--json", "/proc/p"], "--json /proc/p"),
         (&[], "--env"),
     ] {
         let (code, _, stderr) = outcome(&[&["rl", "train", "dqn"], more].concat());
@@ -132,7 +135,8 @@ fn killed_and_resumed(what: &[&str]) {
         let [json, policy, folder] = &paths;
         let more =
             ["--json", json, "--policy", policy, "--checkpoint-dir", folder, "--checkpoint-every", "1000"];
-        [&["rl", "train"], what, &more[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        let logs = ["--log-dir", &format!("{folder}/log"), "--logs", "jsonl,csv", "--evaluate-every", "3000"];
+        [&["rl", "train"], what, &more[..], &logs].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let (whole, killed) = (folder(), folder());
     for (folder, times) in [(&whole, 0), (&killed, 2)] {
@@ -155,6 +159,33 @@ fn killed_and_resumed(what: &[&str]) {
     }
     let [a, b] = [&whole, &killed].map(|folder| std::fs::read(folder.with_extension("safetensors")).unwrap());
     assert!(a == b, "the trained policies differ");
+    for name in ["actor.jsonl", "evaluator.jsonl", "learner.jsonl"] {
+        let [a, b] = [&whole, &killed].map(|folder| without_times(&folder.join("log").join(name)));
+        assert!(a == b, "{name}: {} lines, {} of the run that was killed", a.len(), b.len());
+    }
+    let [a, b] = [&whole, &killed].map(|folder| lines(&folder.join("log/actor.csv")));
+    let without_seconds = |lines: &[String]| {
+        lines.iter().map(|line| line.rsplit_once(',').unwrap().0.to_owned()).collect::<Vec<_>>()
+    };
+    assert!(without_seconds(&a) == without_seconds(&b), "actor.csv");
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// The lines of a log, without what depends on the machine's speed: times, and reports that are made because a second has passed.
+fn without_times(path: &Path) -> Vec<Value> {
+    let lines = lines(path).into_iter().map(|line| {
+        let mut line: Value = serde_json::from_str(&line).unwrap();
+        for time in ["seconds", "learner_walltime_s"] {
+            line.as_object_mut().unwrap().remove(time);
+        }
+        line
+    });
+    let is_exact =
+        |line: &Value| line["episode"].is_number() || line["learner_steps"].as_f64().unwrap() % 100.0 == 0.0;
+    lines.filter(is_exact).collect()
 }
 
 /// The newest checkpoint in a folder: their names rise.
@@ -318,11 +349,12 @@ fn a_saved_run_is_resumed_only_by_the_same() {
         let args = ["rl", "train", "dqn", "--env", environment, "--steps", steps, "--config", text(&config)];
         outcome(&[&args[..], &["--checkpoint-dir", text(&saved), "--checkpoint-every", "100"]].concat())
     };
-    let (code, _, stderr) = run("catch/0", "200");
+    // Its end is no moment of a checkpoint, and saved nevertheless.
+    let (code, _, stderr) = run("catch/0", "250");
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let (code, _, stderr) = run("catch/0", "300");
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(stderr.contains(&format!("resumed from {} at step 200", text(&saved))), "{stderr}");
+    assert!(stderr.contains(&format!("resumed from {} at step 250", text(&saved))), "{stderr}");
     let (code, _, stderr) = run("catch/1", "300");
     assert_eq!(code, Some(2), "{stderr}");
     for expected in [text(&saved), "environment is catch/0 there, catch/1 was asked for", "--checkpoint-dir"]
@@ -369,6 +401,128 @@ fn a_policy_of_another_environment_is_refused() {
     assert!(stderr.contains(told), "{stderr}");
 }
 
+/// Three episodes of deep_sea's demonstrator in a folder.
+pub(crate) fn shown() -> PathBuf {
+    let data = folder();
+    let record = ["rl", "record", "--env", "deep_sea/0", "--out", text(&data), "--episodes", "3"];
+    succeeds(&[&record[..], &["--policy", "demonstrator"]].concat());
+    data
+}
+
+#[test]
+fn what_is_learned_from_data_is_drawn_by_the_steps_of_the_learner() {
+    let (data, log, curve) = (shown(), folder(), file(".svg", ""));
+    let bc = ["rl", "train", "bc", "--env", "deep_sea/0", "--data", text(&data), "--learner-steps", "60"];
+    let evaluate = ["--evaluate-every", "20", "--evaluate-episodes", "2"];
+    let told = succeeds(&[&bc[..], &evaluate, &["--log-dir", text(&log), "--plot", text(&curve)]].concat());
+    assert!(told.starts_with("deep_sea/0: 60 learner steps from data;"), "{told}");
+    assert!(!told.contains("episodes") && !told.contains("insert"), "it had none: {told}");
+    let across = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let again = folder().with_extension("svg");
+    for more in [&[][..], &["--of", "evaluator"]] {
+        succeeds(&[&["rl", "plot", text(&log), "--out", text(&again)], more].concat());
+        for drawn in [across(&curve), across(&again)] {
+            assert!(drawn.contains("steps of the learner") && drawn.contains("without exploring"), "{drawn}");
+        }
+        // The picture is not of one place: the line goes from the left to the right.
+        let line = across(&again);
+        let points = line
+            .split("points=\"")
+            .filter_map(|rest| rest.split('"').next())
+            .max_by_key(|points| points.len());
+        let places = points.unwrap().split_whitespace().filter_map(|point| point.split(',').next());
+        assert!(places.collect::<std::collections::BTreeSet<_>>().len() > 100, "{line}");
+    }
+    let (code, _, stderr) = outcome(&["rl", "plot", text(&log), "--of", "actor", "--out", text(&again)]);
+    assert!(code == Some(1) && stderr.contains("or it learns from data; --of evaluator"), "{stderr}");
+}
+
+#[test]
+fn a_run_without_the_end_of_an_episode_says_so() {
+    let told =
+        succeeds(&["rl", "train", "ppo", "--env", "MountainCar-v0", "--steps", "9", "--set", "num_steps=1"]);
+    assert!(told.starts_with("MountainCar-v0: no episode has come to its end; "), "{told}");
+}
+
+#[test]
+fn who_does_not_act_and_who_shows_nothing_is_told_what_to_do() {
+    for actors in ["0", "2"] {
+        let (code, _, stderr) = outcome(&["rl", "train", "bc", "--env", "catch/0", "--actors", actors]);
+        assert!(code == Some(2), "{stderr}");
+        assert!(stderr.contains("bc: it learns from recorded episodes alone; give --data PATH"), "{stderr}");
+    }
+    let out = folder();
+    let record = ["rl", "record", "--env", "CartPole-v1", "--policy", "demonstrator", "--out", text(&out)];
+    let (code, _, stderr) = outcome(&record);
+    assert!(code == Some(2), "{stderr}");
+    let told = "--policy demonstrator: CartPole-v1 has no demonstrator; give random, or the file of a trained policy";
+    assert!(stderr.contains(told), "{stderr}");
+    let (code, _, stderr) = outcome(&["rl", "record", "--env", "catch/0", "--out", "/proc/shown"]);
+    assert!(code == Some(2) && stderr.contains("--out /proc/shown"), "{stderr}");
+}
+
+#[test]
+fn a_folder_of_another_agent_is_told_also_where_its_tables_are_others() {
+    let (config, saved) = (small(), folder());
+    let checkpoints = ["--env", "catch/0", "--steps", "100", "--checkpoint-dir", text(&saved)];
+    succeeds(&[&["rl", "train", "dqn", "--config", text(&config)], &checkpoints[..]].concat());
+    let (code, _, stderr) = outcome(&[&["rl", "train", "ppo"], &checkpoints[..]].concat());
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("is another one: agent is dqn there, ppo was asked for"), "{stderr}");
+    let data = shown();
+    let resumed = ["--env", "deep_sea/0", "--steps", "100", "--checkpoint-dir", text(&data)];
+    let (code, _, stderr) = outcome(&[&["rl", "train", "ppo"], &resumed[..]].concat());
+    assert!(
+        code == Some(2) && stderr.contains("has the tables episodes, but it must be a new one"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_recording_that_is_ended_by_a_signal_has_the_episodes_until_then() {
+    let out = folder();
+    let record = ["rl", "record", "--env", "CartPole-v1", "--episodes", "1000000000", "--out", text(&out)];
+    let child = command(&record).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !out.is_dir() {
+        std::thread::yield_now();
+    }
+    // The folder is there just before signals are caught, and the first episode is over.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    let (told, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("SIGTERM") && told.contains(" episodes, "), "{told}{stderr}");
+    let bc = ["rl", "train", "bc", "--env", "CartPole-v1", "--data", text(&out), "--learner-steps", "5"];
+    succeeds(&bc);
+}
+
+#[test]
+fn the_log_of_a_run_that_ended_is_not_begun_anew() {
+    let (log, saved, other) = (folder(), folder(), folder());
+    let train = [
+        "rl",
+        "train",
+        "ppo",
+        "--env",
+        "catch/0",
+        "--steps",
+        "50",
+        "--set",
+        "num_steps=5",
+        "--log-dir",
+        text(&log),
+    ];
+    succeeds(&[&train[..], &["--checkpoint-dir", text(&saved)]].concat());
+    let told = || lines(&log.join("actor.jsonl")).len();
+    let before = told();
+    // The same run with other checkpoints is another one, which begins anew.
+    let (code, _, stderr) = outcome(&[&train[..], &["--checkpoint-dir", text(&other)]].concat());
+    assert!(code == Some(2) && stderr.contains("--log-dir: there is a run in"), "{stderr}");
+    assert_eq!(told(), before);
+}
+
 #[test]
 fn recorded_episodes_are_learned_from_and_shown() {
     let data = folder();
@@ -401,8 +555,19 @@ fn recorded_episodes_are_learned_from_and_shown() {
     assert_eq!((&offline["env_steps"], &offline["learner_steps"]), (&0.into(), &20.into()));
     let (code, _, stderr) = outcome(&[&train[..], &["--data", text(&data)]].concat());
     assert!(code == Some(2) && stderr.contains("--learner-steps"), "{stderr}");
-    let (code, _, stderr) = outcome(&[&train[..], &["--data", "/nowhere", "--learner-steps", "1"]].concat());
-    assert!(code.is_some_and(|code| code > 0) && stderr.contains("/nowhere"), "{stderr}");
+    for (more, expected) in [
+        (&["--data", "/nowhere"][..], "--data: /nowhere: there is no such folder"),
+        (&["--data", text(&data), "--steps", "9"], "'--data <PATH>' cannot be used with '--steps <N>'"),
+        (&["--data", text(&data), "--episodes", "9"], "cannot be used with '--episodes <N>'"),
+        (&["--data", text(&data), "--actors", "1"], "--data does not go with --actors"),
+        (
+            &["--data", text(&data), "--log-dir", "nowhere", "--plot", "x.svg"],
+            "--plot needs --evaluate-every beside --data",
+        ),
+    ] {
+        let (code, _, stderr) = outcome(&[&train[..], &["--learner-steps", "1"], more].concat());
+        assert!(code == Some(2) && stderr.contains(expected), "{stderr}");
+    }
 
     let shown = format!("demonstrations.folder={}", text(&data));
     let dqfd = ["rl", "train", "dqfd", "--env", "deep_sea/0", "--steps", "100", "--config", text(&config)];

@@ -1,10 +1,11 @@
 //! Agents × tasks × seeds, and their report.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::SystemTime;
 
-use crate::rl::{folder, json, small, succeeds, text};
-use crate::support::outcome;
+use crate::rl::{folder, json, shown, small, succeeds, text};
+use crate::support::{command, outcome, signal};
 
 fn changed(path: &Path) -> SystemTime {
     std::fs::metadata(path).unwrap().modified().unwrap()
@@ -110,7 +111,8 @@ fn a_run_without_an_episode_is_not_in_the_report() {
     let (settings, lengths) = (["--set", "hidden=[8]"], ["--seeds", "1", "--steps", "30"]);
     let sweep = ["rl", "sweep", "dqn", "--env", "MountainCar-v0,catch/0", "--out", text(&out)];
     let told = succeeds(&[&sweep[..], &settings, &lengths].concat());
-    assert!(told.contains("of 0 episodes"), "{told}");
+    assert!(told.contains("dqn in MountainCar-v0, seed 1: no episode has come to its end"), "{told}");
+    assert!(told.contains("report.html of 1 of 2 runs"), "{told}");
     assert_eq!(read(&out.join("report/scores.csv")).lines().count(), 2, "the head and catch/0");
 }
 
@@ -124,11 +126,100 @@ fn what_cannot_be_swept_is_told_before_anything_runs() {
         (&["dqn", "--suite", "bsuite", "--env", "catch/0"], "cannot be used with"),
         (&["dqn", "--env", "catch/0", "--scale", "0.5"], "cannot be used with"),
         (&["dqn", "--suite", "bsuite", "--scale", "0"], "above 0"),
-        (&["dqn", "--suite", "continuous"], "one discrete action"),
+        (
+            &["dqn", "--suite", "continuous"],
+            "dqn in Pendulum-v1, seed 1: this agent takes one discrete action",
+        ),
+        (&["dqn,ppo", "--env", "catch/0", "--set", "epochs=3"], "dqn in catch/0: --set epochs=3: "),
+        (&["dqn,dqfd", "--env", "deep_sea/0,CartPole-v1"], "dqfd in CartPole-v1, seed 1: "),
+        (&["dqn,bc", "--env", "catch/0"], "bc: it learns from recorded episodes alone; give --data PATH"),
+        (
+            &["bc", "--env", "catch/0", "--data", "/nowhere", "--learner-steps", "9"],
+            "--data needs --evaluate-every",
+        ),
+        (
+            &[
+                "bc",
+                "--env",
+                "catch/0",
+                "--data",
+                "/nowhere",
+                "--learner-steps",
+                "9",
+                "--evaluate-every",
+                "3",
+            ],
+            "bc in catch/0, seed 1: --data: /nowhere: there is no such folder",
+        ),
+        (
+            &["impala", "--env", "catch/0", "--steps", "10", "--set", "batch_size=90"],
+            "impala in catch/0, seed 1: the number of steps of a batch is 900, but it must be at most the steps of the run, 10",
+        ),
+        (&["impala", "--env", "catch/0", "--out", "/proc/runs"], "--out /proc/runs"),
     ] {
-        let (code, _, stderr) = outcome(&[&["rl", "sweep"], args, &["--out", text(&out)]].concat());
+        let (code, _, stderr) = {
+            let to = if args.contains(&"--out") { &[][..] } else { &["--out", text(&out)] };
+            outcome(&[&["rl", "sweep"], args, to].concat())
+        };
         assert_eq!(code, Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(expected), "{args:?}: {stderr}");
     }
     assert!(!out.exists());
+}
+
+#[test]
+fn agents_that_learn_from_data_are_swept() {
+    let (data, out) = (shown(), folder());
+    let sweep = ["rl", "sweep", "bc,bcq", "--env", "deep_sea/0", "--seeds", "2", "--out", text(&out)];
+    let lengths = ["--learner-steps", "60", "--evaluate-every", "20", "--evaluate-episodes", "2"];
+    let told = succeeds(&[&sweep[..], &["--data", text(&data)], &lengths].concat());
+    assert_eq!(told.lines().count(), 5, "four runs and the report: {told}");
+    assert!(told.contains("bc in deep_sea/0, seed 2: 60 learner steps from data"), "{told}");
+    let report = out.join("report");
+    let page = read(&report.join("bc.md"));
+    assert!(
+        page.contains("| Environment | Learner steps |") && page.contains("| deep_sea/0 | 60 | 2 | – | "),
+        "{page}"
+    );
+    let command = format!(
+        "    relive rl train bc --env deep_sea/0 --data {} --learner-steps 60 --evaluate-every 20",
+        text(&data)
+    );
+    assert!(page.contains(&command), "{page}");
+    let curves = read(&report.join("curves-deep_sea_0.svg"));
+    assert!(curves.contains("steps of the learner") && !report.join("radar.svg").exists(), "{curves}");
+    let table = read(&report.join("scores.csv"));
+    assert!(table.lines().nth(1).is_some_and(|line| line.starts_with("bc,deep_sea/0,1,,,")), "{table}");
+}
+
+#[test]
+fn a_sweep_has_its_folder_for_itself_and_ends_in_order() {
+    let (config, out) = (small(), folder());
+    let sweep =
+        ["rl", "sweep", "dqn", "--env", "catch/0,bandit/0", "--seeds", "1", "--config", text(&config)];
+    let endless = [&sweep[..], &["--out", text(&out), "--steps", "1000000000000"]].concat();
+    let child = command(&endless).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !out.join("dqn-catch_0-1/actor.jsonl").is_file() {
+        std::thread::yield_now();
+    }
+    let (code, _, stderr) = outcome(&endless);
+    assert_eq!(code, Some(2), "{stderr}");
+    let told = format!("--out: another sweep is at work in {} (process {})", text(&out), child.id());
+    assert!(stderr.contains(&told), "{stderr}");
+    signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    let [told, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert_eq!(
+        (output.status.code(), told.as_str()),
+        (Some(0), "no report: none of 2 runs is finished with an episode at its end\n")
+    );
+    assert!(stderr.contains("the same command goes on with what is not finished"), "{stderr}");
+    // What was begun is not finished, and the folder is free again.
+    let shorter =
+        [&sweep[..], &["--out", text(&out), "--steps", "1000000000000", "--episodes", "3"]].concat();
+    let (code, _, stderr) = outcome(&shorter);
+    assert!(
+        code == Some(2) && stderr.contains("another run in") && stderr.contains("--episodes"),
+        "{stderr}"
+    );
 }

@@ -6,6 +6,7 @@ mod check;
 mod foreign;
 mod hooks;
 mod leaves;
+mod log_files;
 mod native;
 mod policy;
 mod processes;

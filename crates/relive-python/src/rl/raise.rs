@@ -21,9 +21,11 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
         RlError::DamagedPolicy { .. } => error::raise_kind(py, ErrorKind::DataLoss, failed.to_string()),
         RlError::Setting { .. }
         | RlError::Unsuited { .. }
+        | RlError::NoDemonstrator
         | RlError::NotFinite { .. }
         | RlError::OtherRun { .. }
         | RlError::Dataset { .. }
+        | RlError::Recording { .. }
         | RlError::Policy { .. }
         | RlError::Tables(_) => PyValueError::new_err(failed.to_string()),
         _ => PyRuntimeError::new_err(failed.to_string()),

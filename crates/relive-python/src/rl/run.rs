@@ -12,11 +12,13 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use relive_rl::logging::Loggers;
 use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, Summary, train};
 use relive_rl::{Agent, RlError, SavedPolicy};
 
 use super::foreign::{ForeignAgent, Raised};
 use super::hooks::hooks;
+use super::log_files::{Asked, Event, Files, Outcome};
 use super::policy::Policy;
 use super::processes::Serving;
 use super::raise::raise;
@@ -55,6 +57,11 @@ pub(crate) fn train_agent<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let raised = Raised::default();
     let (agent, is_foreign) = agent_of(agent, &raised)?;
+    let (tell, events) = sync_channel(1);
+    let mut loggers = Loggers::new();
+    if reports.is_some() {
+        loggers.add(Files::new(tell.clone()));
+    }
     let (stop, serving) = (Stop::new(), supervisor.is_some().then(Serving::start).transpose()?);
     let begun = serving.as_ref().zip(supervisor.as_ref()).map(|(serving, supervisor)| {
         let start = supervisor.getattr(intern!(py, "start"))?.unbind();
@@ -63,6 +70,7 @@ pub(crate) fn train_agent<'py>(
     let looks_on = on_step.is_some() || on_batch.is_some();
     let options = RunOptions {
         environment: name,
+        loggers,
         hooks: hooks(on_step.map(Bound::unbind), on_batch.map(Bound::unbind), &raised),
         watch: serving.as_ref().map(Serving::watch),
         begun: begun.transpose()?,
@@ -90,7 +98,6 @@ pub(crate) fn train_agent<'py>(
     };
     let (told, source) = (watch.told.clone(), Source::of(environment)?);
     let (run_raised, is_foreign) = (raised.clone(), is_foreign || source.is_foreign() || looks_on);
-    let (done, ended) = sync_channel(1);
     let alive = Alive::of(&watch.stop);
     let work = move || {
         let _alive = alive;
@@ -101,10 +108,10 @@ pub(crate) fn train_agent<'py>(
             Ok::<_, RlError>((trained.summary, policy))
         });
         // Nobody listens after a second Ctrl-C.
-        let _ = done.send(trained);
+        let _ = tell.send(Event::Ended(Box::new(trained)));
     };
     std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
-    let ended = watch.wait(py, ended)?;
+    let ended = watch.wait(py, events)?;
     if let Some(error) = watch.failed.take() {
         return Err(error);
     }
@@ -206,17 +213,21 @@ struct Watch<'py> {
 
 impl Watch<'_> {
     /// Waits for the run to end. Ctrl-C ends it; a second one does not wait for that.
-    fn wait<T: Send>(&mut self, py: Python<'_>, mut ended: Receiver<T>) -> PyResult<T> {
+    fn wait(&mut self, py: Python<'_>, mut events: Receiver<Event>) -> PyResult<Outcome> {
         loop {
             let waited;
-            (ended, waited) = py.detach(move || {
-                let waited = ended.recv_timeout(SLICE);
-                (ended, waited)
+            (events, waited) = py.detach(move || {
+                let waited = events.recv_timeout(SLICE);
+                (events, waited)
             });
             match waited {
-                Ok(outcome) => {
+                Ok(Event::Ended(outcome)) => {
                     self.tell(py);
-                    return Ok(outcome);
+                    return Ok(*outcome);
+                }
+                Ok(Event::Asked(asked)) => {
+                    self.answer(py, asked);
+                    continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(PyRuntimeError::new_err("the thread of the run ended with a panic"));
@@ -266,6 +277,16 @@ impl Watch<'_> {
         self.shown = episode.episode;
         if let Err(error) = episode_dict(py, &episode).and_then(|dict| progress.call1((dict,))) {
             self.end(error);
+        }
+    }
+
+    /// Answers what the run asks of the loggers' files, which have then all that it has told.
+    fn answer(&mut self, py: Python<'_>, asked: Asked) {
+        self.tell(py);
+        let (Some(reports), None) = (&self.reports, &self.failed) else { return asked.refuse() };
+        match asked.answer(reports) {
+            Ok(()) => {}
+            Err(error) => self.end(error),
         }
     }
 

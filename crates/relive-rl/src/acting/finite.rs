@@ -5,7 +5,7 @@ use relive_tensor::DType;
 
 use crate::{Result, RlError};
 
-/// Looks at what an environment gives for numbers that are not finite: one of them in a batch is in all parameters of a network for good.
+/// Looks at what an environment gives for numbers that are not finite, or beyond float32: one of them in a batch is in all parameters of a network for good.
 pub(crate) struct FiniteCheck {
     environment: String,
     /// With their paths.
@@ -36,7 +36,7 @@ impl FiniteCheck {
     pub(crate) fn next(&mut self, step: TimeStep, observation: View<'_>) -> Result<()> {
         self.step += 1;
         for (what, value) in [("reward", step.reward), ("discount", step.discount)] {
-            if !value.is_finite() {
+            if !is_learnable(value) {
                 return Err(self.refused(what.to_owned(), value));
             }
         }
@@ -64,12 +64,18 @@ impl FiniteCheck {
     }
 }
 
-/// The first that is not finite. There is none as a rule, and whether there is one is found without branches.
+/// The first that nothing can be learned from. There is none as a rule, and whether there is one is found without branches.
 fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)> {
-    if !values.iter().fold(false, |is_found, value| is_found | !number(value).is_finite()) {
+    if !values.iter().fold(false, |is_found, value| is_found | !is_learnable(number(value))) {
         return None;
     }
-    values.iter().map(number).enumerate().find(|(_, value)| !value.is_finite())
+    values.iter().map(number).enumerate().find(|(_, value)| !is_learnable(*value))
+}
+
+/// Whether a number is finite as float32, which networks take.
+#[expect(clippy::cast_possible_truncation, reason = "whether it can be cast is asked")]
+pub(crate) fn is_learnable(value: f64) -> bool {
+    (value as f32).is_finite()
 }
 
 /// The index of an element of a leaf, as in `[2, 0]`.

@@ -6,5 +6,6 @@ mod rollout;
 mod worker;
 
 pub use features::Features;
+pub(crate) use finite::{FiniteCheck, is_learnable};
 pub use rollout::{Acted, Episode, Rollout};
 pub(crate) use worker::RolloutWorker;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::Logger;
 use super::logger::Files;
+use super::{Logger, Mark};
 use crate::Result;
 use crate::run::Report;
 
@@ -31,5 +31,17 @@ impl Logger for JsonLinesLogger {
 
     fn flush(&mut self) -> Result<()> {
         self.0.flush()
+    }
+
+    fn kind(&self) -> Option<&'static str> {
+        Some(self.0.kind())
+    }
+
+    fn mark(&mut self) -> Result<Mark> {
+        self.0.mark()
+    }
+
+    fn cut_back(&mut self, mark: &Mark) -> Result<()> {
+        self.0.cut_back(mark)
     }
 }

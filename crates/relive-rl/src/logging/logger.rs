@@ -1,12 +1,17 @@
 //! The contract of a logger.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::run::Report;
+use parking_lot::Mutex;
+
+use super::Mark;
+use crate::run::{LABELS, Report};
 use crate::{Result, RlError};
 
 /// Time after which what was told must be in the files.
@@ -25,11 +30,35 @@ pub trait Logger: Send {
     /// # Errors
     /// They cannot be written.
     fn flush(&mut self) -> Result<()>;
+
+    /// What kind of files it writes, as in `csv`; none unless it says so, and then nothing is cut back.
+    fn kind(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// How far its files go with all reports until now, which must be safe on disk. It is kept with a run's checkpoint.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    fn mark(&mut self) -> Result<Mark> {
+        self.flush().map(|()| Mark::default())
+    }
+
+    /// Cuts its files back to a mark, before it has written anything: the run goes on from where it was then.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    fn cut_back(&mut self, _mark: &Mark) -> Result<()> {
+        Ok(())
+    }
 }
 
-/// Several loggers as one, flushed about every second.
+/// Several loggers as one, flushed about every second. Cheap to clone; clones share them.
+#[derive(Clone, Default)]
+pub struct Loggers(Arc<Mutex<All>>);
+
 #[derive(Default)]
-pub struct Loggers {
+struct All {
     loggers: Vec<Box<dyn Logger>>,
     flushed: Option<Instant>,
 }
@@ -43,23 +72,55 @@ impl Loggers {
 
     /// Adds one.
     pub fn add(&mut self, logger: impl Logger + 'static) {
-        self.loggers.push(Box::new(logger));
+        self.0.lock().loggers.push(Box::new(logger));
+    }
+
+    /// Removes what their files have, as of a run that was killed before it was saved once.
+    ///
+    /// # Errors
+    /// They cannot be removed.
+    pub fn begin_anew(&self) -> Result<()> {
+        self.cut_back(Vec::new())
+    }
+
+    /// The marks of those that have files.
+    pub(crate) fn marks(&self) -> Result<Vec<Mark>> {
+        let mut all = self.0.lock();
+        let with_files = all.loggers.iter_mut().filter(|logger| logger.kind().is_some());
+        with_files.map(|logger| logger.mark()).collect()
+    }
+
+    /// Cuts the files of each back to its mark, the first of its kind that is left; those of one without a mark have nothing that was told before it.
+    pub(crate) fn cut_back(&self, mut marks: Vec<Mark>) -> Result<()> {
+        for logger in &mut self.0.lock().loggers {
+            let Some(kind) = logger.kind() else { continue };
+            let found = marks.iter().position(|mark| mark.kind == kind);
+            logger.cut_back(&found.map(|index| marks.remove(index)).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Loggers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loggers").field("loggers", &self.0.lock().loggers.len()).finish()
     }
 }
 
 impl Logger for Loggers {
     fn write(&mut self, report: &Report) -> Result<()> {
-        self.loggers.iter_mut().try_for_each(|logger| logger.write(report))?;
-        let flushed = self.flushed.get_or_insert_with(Instant::now);
+        let mut all = self.0.lock();
+        all.loggers.iter_mut().try_for_each(|logger| logger.write(report))?;
+        let flushed = all.flushed.get_or_insert_with(Instant::now);
         if flushed.elapsed() < FLUSH_EVERY {
             return Ok(());
         }
         *flushed = Instant::now();
-        self.flush()
+        all.loggers.iter_mut().try_for_each(|logger| logger.flush())
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.loggers.iter_mut().try_for_each(|logger| logger.flush())
+        self.0.lock().loggers.iter_mut().try_for_each(|logger| logger.flush())
     }
 }
 
@@ -101,6 +162,26 @@ impl Files {
     pub(super) fn flush(&mut self) -> Result<()> {
         let mut files = self.files.values_mut();
         files.try_for_each(|(path, file)| file.flush().map_err(|error| RlError::file(path, error)))
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        self.suffix
+    }
+
+    pub(super) fn mark(&mut self) -> Result<Mark> {
+        self.flush()?;
+        Mark::of(self.suffix, &self.folder, &|name| self.is_own(name))
+    }
+
+    pub(super) fn cut_back(&mut self, mark: &Mark) -> Result<()> {
+        self.files.clear();
+        mark.cut_back(&self.folder, &|name| self.is_own(name))
+    }
+
+    /// Whether it writes files of this name: there may be others in the folder.
+    fn is_own(&self, name: &str) -> bool {
+        let label = name.strip_suffix(self.suffix).and_then(|name| name.strip_suffix('.'));
+        label.is_some_and(|label| LABELS.contains(&label))
     }
 }
 

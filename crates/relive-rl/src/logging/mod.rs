@@ -3,11 +3,13 @@
 mod csv;
 mod json_lines;
 mod logger;
+mod mark;
 mod tensorboard;
 mod terminal;
 
 pub use csv::CsvLogger;
 pub use json_lines::JsonLinesLogger;
 pub use logger::{Logger, Loggers};
+pub use mark::Mark;
 pub use tensorboard::TensorBoardLogger;
 pub use terminal::TerminalLogger;

@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::Logger;
+use super::{Logger, Mark};
 use crate::run::Report;
 use crate::{Result, RlError};
 
@@ -34,6 +34,10 @@ impl TensorBoardLogger {
         let mut logger = TensorBoardLogger { path, file: BufWriter::new(file) };
         logger.record(&event(now, 0, 3, b"brain.Event:2"))?;
         Ok(logger)
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
     }
 
     fn record(&mut self, data: &[u8]) -> Result<()> {
@@ -61,6 +65,26 @@ impl Logger for TensorBoardLogger {
     fn flush(&mut self) -> Result<()> {
         self.file.flush().map_err(|error| RlError::file(&self.path, error))
     }
+
+    fn kind(&self) -> Option<&'static str> {
+        Some("events")
+    }
+
+    fn mark(&mut self) -> Result<Mark> {
+        self.flush()?;
+        Mark::of("events", self.folder(), &is_own)
+    }
+
+    /// Its own file has nothing in it yet: the files before it are cut back.
+    fn cut_back(&mut self, mark: &Mark) -> Result<()> {
+        let own = self.path.file_name();
+        mark.cut_back(self.folder(), &|name| is_own(name) && Some(name.as_ref()) != own)
+    }
+}
+
+/// Whether a file of this name is written by such a logger.
+fn is_own(name: &str) -> bool {
+    name.starts_with("events.out.tfevents.") && name.ends_with(".relive")
 }
 
 const VARINT: u8 = 0;

@@ -213,8 +213,13 @@ impl Crew {
         }
     }
 
+    /// From now on a part is saved with the run as it is now.
+    pub(crate) fn keep(&self, name: &str, state: Vec<u8>) {
+        self.0.kept.keep(name, Box::new(move || Some(state.clone())));
+    }
+
     /// The state that the part of a name had, if it was saved.
-    pub(super) fn saved(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
         self.0.kept.saved(name)
     }
 
@@ -240,16 +245,13 @@ impl Crew {
     /// So many episodes of the environment's own demonstrator.
     ///
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited) if it has none.
+    /// [`NoDemonstrator`](RlError::NoDemonstrator).
     pub fn demonstrated(&self, episodes: usize) -> Result<Vec<RecordedEpisode>> {
         let Inner { make, environment, seed, .. } = &*self.0;
         let seeds = [environment_seed(environment, *seed, Who::Demonstrator)];
         let mut made = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
-        let unsuited = || RlError::Unsuited {
-            expected: "an environment with a demonstrator",
-            got: "environments that are had together only".to_owned(),
-        };
-        let demonstrator = made.one(0).ok_or_else(unsuited)?;
+        // Environments that are had together only cannot be asked one by one.
+        let demonstrator = made.one(0).ok_or(RlError::NoDemonstrator)?;
         (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
     }
 
@@ -380,7 +382,7 @@ impl Crew {
     /// The states of all parts, and of the evaluator if it has one.
     pub(crate) fn save(&self, evaluator: Option<Vec<u8>>) -> Vec<u8> {
         if let Some(state) = evaluator {
-            self.0.kept.keep(EVALUATOR, Box::new(move || Some(state.clone())));
+            self.keep(EVALUATOR, state);
         }
         self.0.kept.save()
     }

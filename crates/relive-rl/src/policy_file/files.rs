@@ -1,7 +1,7 @@
 //! Files that are there whole or not at all.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{Result, RlError};
 
@@ -11,14 +11,29 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     written(path, &|place| std::fs::write(place, bytes)).map_err(|error| RlError::file(path, error))
 }
 
-fn written(path: &Path, write: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+/// Whether [`write_whole`] could write there now.
+pub(super) fn expect_writable(path: &Path) -> Result<()> {
+    // What is no file may be a pipe, which would wait for its reader.
+    let (_, Some(partial)) = place(path) else { return Ok(()) };
+    let opened = std::fs::File::create(&partial).and_then(|_| std::fs::remove_file(&partial));
+    opened.map_err(|error| RlError::file(path, error))
+}
+
+/// Where a path leads to, and the file beside it that is written at first; none where that is no file.
+fn place(path: &Path) -> (PathBuf, Option<PathBuf>) {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
-        return write(&path);
+        return (path, None);
     }
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
-    let moved = write(partial.as_ref()).and_then(|()| std::fs::rename(&partial, &path));
+    (path, Some(partial.into()))
+}
+
+fn written(path: &Path, write: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let (path, partial) = place(path);
+    let Some(partial) = partial else { return write(&path) };
+    let moved = write(&partial).and_then(|()| std::fs::rename(&partial, &path));
     if moved.is_err() {
         // A disk that is full has no room for what nobody reads. It may not even be there.
         let _ = std::fs::remove_file(&partial);

@@ -150,6 +150,14 @@ impl SavedPolicy {
         SavedPolicy::new(agent.as_ref(), described, weights)
     }
 
+    /// Whether a policy could be [saved](Self::save) there now: a run may be long.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn expect_place(path: impl AsRef<Path>) -> Result<()> {
+        files::expect_writable(path.as_ref())
+    }
+
     /// Saves it as a file, which is there whole or not at all. What is no file, as a device or a pipe, is written to as it is.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use relive_tensor::{DType, Nest};
 use super::RecordedEpisode;
 use super::npz::{Array, Npz};
 use crate::Result;
+use crate::acting::is_learnable;
 
 /// How far an action may lie beyond its bounds, as a share of its range: as far as rounding goes. It is clipped then.
 const ROUNDING: f64 = 0.01;
@@ -41,7 +42,8 @@ struct Leaf {
 /// row that ends otherwise than by a terminal is left out, as D4RL does it, since nobody knows where it led.
 ///
 /// # Errors
-/// [`Dataset`](crate::RlError::Dataset) with file and array: one is missing, their lengths differ, a number is not finite, or rows are not of the environment.
+/// [`Dataset`](crate::RlError::Dataset) with file and array: one is missing, their lengths differ, a number is not finite or beyond float32, a terminal or
+/// a timeout is neither 0 nor 1, or rows are not of the environment. [`Recording`](crate::RlError::Recording): it is no such file.
 pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let arrays = Arrays::read(Npz::open(path)?, spec)?;
     let mut episodes = Vec::new();
@@ -102,13 +104,23 @@ impl Arrays {
         for (name, array) in of_leaves.chain([("rewards", &self.rewards)]) {
             let count: usize = array.shape.iter().product();
             let odd = matches!(array.dtype, DType::Float32 | DType::Float64)
-                .then(|| (0..count).find(|index| !array.number(*index).is_finite()))
+                .then(|| (0..count).find(|index| !is_learnable(array.number(*index))))
                 .flatten();
             if let Some(odd) = odd {
                 let (row, value) = (odd / (count / self.rows.max(1)).max(1), array.number(odd));
-                return Err(self
-                    .npz
-                    .refused(name, format!("row {row} has {value}, from which nothing can be learned")));
+                let reason = "an agent learns from finite numbers of float32 only";
+                return Err(self.npz.refused(name, format!("row {row} has {value:?}; {reason}")));
+            }
+        }
+        let ends = [("terminals", Some(&self.terminals)), ("timeouts", self.timeouts.as_ref())];
+        for (name, array) in ends.into_iter().filter_map(|(name, array)| Some((name, array?))) {
+            let is_odd = |row: &usize| ![0.0, 1.0].contains(&array.number(*row));
+            if let Some(row) = (0..self.rows).find(is_odd) {
+                let reason = format!(
+                    "row {row} has {}, but an episode ends there (1) or goes on (0)",
+                    array.number(row)
+                );
+                return Err(self.npz.refused(name, reason));
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use relive_env::{Action, Buffer, Environment, EnvironmentSpec, TimeStep, View, ViewMut};
 
+use crate::acting::FiniteCheck;
 use crate::adders::Adder;
 use crate::{Result, RlError};
 
@@ -50,7 +51,7 @@ impl RecordedEpisode {
     /// An episode of the environment's own demonstrator.
     ///
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited) if it has none; otherwise as [`play`](Self::play).
+    /// [`NoDemonstrator`](RlError::NoDemonstrator); otherwise as [`play`](Self::play).
     pub fn demonstrated(environment: &mut dyn Environment) -> Result<RecordedEpisode> {
         RecordedEpisode::play(environment, |environment, _, action| {
             RecordedEpisode::demonstrate(environment, action)
@@ -64,11 +65,7 @@ impl RecordedEpisode {
     pub fn demonstrate(environment: &dyn Environment, action: ViewMut<'_>) -> Result<()> {
         match environment.demonstrate(action)? {
             true => Ok(()),
-            false => Err(RlError::Unsuited {
-                expected: "demonstrations: give a folder of recorded episodes (relive rl record), or an environment with a demonstrator, \
-                           such as deep_sea/0",
-                got: "no demonstrator".to_owned(),
-            }),
+            false => Err(RlError::NoDemonstrator),
         }
     }
 
@@ -89,6 +86,13 @@ impl RecordedEpisode {
     #[must_use]
     pub fn episode_return(&self) -> f64 {
         self.answers.iter().map(|answer| answer.reward).sum()
+    }
+
+    /// Whether all its numbers can be learned from.
+    pub(super) fn check(&self, check: &mut FiniteCheck) -> Result<()> {
+        check.first(self.observations.row(0))?;
+        let mut answers = self.answers.iter().enumerate();
+        answers.try_for_each(|(step, answer)| check.next(*answer, self.observations.row(step + 1)))
     }
 
     /// Whether it can be one of an environment.

@@ -1,8 +1,9 @@
 //! Recorded episodes on disk: a checkpoint with a table of them.
 
+use std::fmt::Display;
 use std::path::Path;
 
-use relive_checkpoint::{LoadOptions, Store};
+use relive_checkpoint::{ErrorKind, LoadOptions, Store};
 use relive_client::blocking::Client;
 use relive_engine::Engine;
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep, View};
@@ -10,24 +11,23 @@ use relive_table::{CheckpointProgress, SelectorKind, TableConfig};
 use relive_tensor::{Tensor, Trajectory};
 
 use super::{RecordedEpisode, dataset};
+use crate::acting::FiniteCheck;
 use crate::adders::{EpisodeAdder, step_spec};
 use crate::{Result, RlError};
 
 /// The table that episodes are in.
 pub const TABLE: &str = "episodes";
 
-/// What is read, in messages.
-const WHAT: &str = "a folder of recorded episodes";
-
 /// Writes episodes of an environment as a checkpoint in a folder, which is made if it is not there.
 ///
 /// # Errors
-/// The folder cannot be written; episodes of several environments.
+/// The folder cannot be written; episodes of several environments. [`Recording`](RlError::Recording): a number is not finite, or beyond float32.
 pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
-    let location = folder.to_str().ok_or_else(|| RlError::setting(WHAT, folder.display(), "UTF-8"))?;
+    let location = folder.to_str().ok_or_else(|| RlError::recording(folder, "its name is not UTF-8"))?;
     let (sampler, size) = (SelectorKind::Fifo, episodes.len().max(1) as u64);
     let engine = Engine::builder().table(TableConfig::new(TABLE).sampler(sampler).max_size(size)).build()?;
     let client = Client::in_process(engine.clone())?;
+    expect_numbers(folder, spec, episodes)?;
     for episode in episodes {
         episode.expect(spec)?;
         // One adder for each, since each has a length of its own.
@@ -47,43 +47,74 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
 /// `next_observations` a row that ends otherwise than by a terminal is left out, since nobody knows where it led.
 ///
 /// # Errors
-/// There is no such checkpoint, it has no table `episodes`, or the episodes are not of the environment. [`Dataset`](RlError::Dataset), with file and
-/// array: one is missing, lengths differ, a number is not finite, or rows are not of the environment.
+/// [`Recording`](RlError::Recording): there is no such checkpoint or it is damaged, it has no table `episodes`, the episodes are not of the environment, or a number
+/// is not finite or beyond float32. [`Dataset`](RlError::Dataset), with file and array: one is missing, lengths differ, a number is as little to be learned from, a
+/// terminal or a timeout is neither 0 nor 1, or rows are not of the environment.
 pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
+    let refused = |reason: &dyn Display| RlError::recording(folder, reason);
+    if !folder.exists() {
+        return Err(refused(
+            &"there is no such folder of recorded episodes (relive rl record), and no such file",
+        ));
+    }
     if folder.is_file() {
         return dataset::load(folder, spec);
     }
-    let refused = |reason: String| RlError::state(WHAT, format!("{}: {reason}", folder.display()));
-    let location = folder.to_str().ok_or_else(|| RlError::setting(WHAT, folder.display(), "UTF-8"))?;
-    let loaded = relive_checkpoint::load(location, &LoadOptions::new())?;
+    let location = folder.to_str().ok_or_else(|| refused(&"its name is not UTF-8"))?;
+    let loaded =
+        relive_checkpoint::load(location, &LoadOptions::new()).map_err(|error| match error.kind() {
+            ErrorKind::Location => refused(&"there is no checkpoint of recorded episodes in it"),
+            _ => refused(&error),
+        })?;
     let table = loaded.snapshot.tables.iter().find(|table| table.config.name == TABLE);
-    let table = table.ok_or_else(|| refused(format!("it has no table `{TABLE}`")))?;
+    let table = table.ok_or_else(|| refused(&format_args!("it has no table `{TABLE}`")))?;
     let episode = |(number, trajectory): (usize, &Trajectory)| {
-        decoded(trajectory, spec).map_err(|error| refused(format!("episode {number}: {error}")))
+        decoded(trajectory, spec).map_err(|reason| refused(&format_args!("episode {number}: {reason}")))
     };
-    table.items.iter().map(|item| &item.data.trajectory).enumerate().map(episode).collect()
+    let trajectories = table.items.iter().map(|item| &item.data.trajectory);
+    let episodes = trajectories.enumerate().map(episode).collect::<Result<Vec<_>>>()?;
+    expect_numbers(folder, spec, &episodes)?;
+    Ok(episodes)
 }
 
+/// Whether all numbers can be learned from.
+fn expect_numbers(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
+    let mut check = FiniteCheck::new(spec);
+    let mut all = episodes.iter();
+    all.try_for_each(|episode| episode.check(&mut check)).map_err(|error| match error {
+        RlError::NotFinite { episode, step, place, value, .. } => {
+            let reason = "an agent learns from finite numbers of float32 only";
+            // As in a list, from 0 on.
+            let number = episode.saturating_sub(1);
+            let told = format!("episode {number}, step {step}: the {place} is {value:?}; {reason}");
+            RlError::recording(folder, told)
+        }
+        error => error,
+    })
+}
+
+/// Why an episode cannot be read.
+type Decoded<T> = std::result::Result<T, String>;
+
 /// An episode by the columns of its item, which come in the order of their names: action, discount, observation, reward.
-fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Result<RecordedEpisode> {
-    let columns = trajectory.decode().map_err(|error| RlError::state(WHAT, error))?;
+fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedEpisode> {
+    let told = |error: &dyn Display| error.to_string();
+    let columns = trajectory.decode().map_err(|error| told(&error))?;
     let expected = step_spec(spec, None).len();
     if columns.len() != expected {
-        let reason = format!("it has {} columns, the environment's steps have {expected}", columns.len());
-        return Err(RlError::state(WHAT, reason));
+        return Err(format!("it has {} columns, the environment's steps have {expected}", columns.len()));
     }
     let rows = columns.first().and_then(|column| column.shape().dims().first().copied()).unwrap_or(0);
     let steps = usize::try_from(rows).unwrap_or(0).saturating_sub(1);
     let (actions, observations) = (spec.actions.len(), spec.observations.len());
-    let numbers = |column: usize| -> Result<Vec<f32>> {
-        columns[column].to_vec::<f32>().map_err(|error| RlError::state(WHAT, error))
-    };
+    let numbers = |column: usize| columns[column].to_vec::<f32>().map_err(|error| told(&error));
     let (discounts, rewards) = (numbers(actions)?, numbers(actions + 1 + observations)?);
     if steps == 0 || discounts.len() != steps + 1 || rewards.len() != steps + 1 {
-        return Err(RlError::state(WHAT, format!("it has {rows} rows; an episode has at least 2")));
+        return Err(format!("it has {rows} rows; an episode has at least 2"));
     }
-    let mut of_actions = Buffer::for_nest(&spec.actions, steps)?;
-    let mut of_observations = Buffer::for_nest(&spec.observations, steps + 1)?;
+    let mut of_actions = Buffer::for_nest(&spec.actions, steps).map_err(|error| told(&error))?;
+    let mut of_observations =
+        Buffer::for_nest(&spec.observations, steps + 1).map_err(|error| told(&error))?;
     for (leaf, of_leaf) in spec.actions.leaves().enumerate() {
         fill(&columns[leaf], of_leaf, &mut of_actions, leaf)?;
     }
@@ -102,16 +133,16 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Result<RecordedEp
 }
 
 /// Copies the first rows of a column into a leaf of the environment.
-fn fill(column: &Tensor, spec: &ArraySpec, buffer: &mut Buffer, leaf: usize) -> Result<()> {
+fn fill(column: &Tensor, spec: &ArraySpec, buffer: &mut Buffer, leaf: usize) -> Decoded<()> {
     let dims = column.shape().dims();
     if column.dtype() != spec.dtype || dims.get(1..) != Some(spec.shape.dims()) {
         let got = format!("{} of {dims:?} for all steps", column.dtype().numpy_name());
-        return Err(RlError::state(WHAT, format!("it has {got} where the environment has {spec} for each")));
+        return Err(format!("it has {got} where the environment has {spec} for each"));
     }
     let place = buffer.leaf_bytes_mut(leaf).unwrap_or_default();
     let bytes = column.bytes().map_or(&[][..], |bytes| bytes);
     let first = bytes.get(..place.len());
-    let first = first.ok_or_else(|| RlError::state(WHAT, "its columns differ in their number of rows"))?;
+    let first = first.ok_or("its columns differ in their number of rows")?;
     place.copy_from_slice(first);
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use relive_client::blocking::Client;
 use relive_table::TableConfig;
 
-use super::session::{self, Session, Tables, Trained};
-use super::{Report, RunOptions};
+use super::RunOptions;
+use super::session::{self, Session, Tables, Tell, Trained};
 use crate::plan::MakeEnvironment;
 use crate::processes::{Lease, Missed, TIMES, tables, watched};
 use crate::times::Lap;
@@ -33,7 +33,7 @@ pub(super) fn train(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
     make: &MakeEnvironment,
-    on_report: &mut dyn FnMut(&Report),
+    tell: Tell<'_>,
 ) -> Result<Trained> {
     if options.checkpoints.is_some() {
         let expected =
@@ -48,7 +48,7 @@ pub(super) fn train(
     })?;
     let mut run = OnServer { server, agent, options, make, kept: None };
     loop {
-        match run.attempt(on_report) {
+        match run.attempt(tell) {
             Err(error) if tables::is_loss(&error) => come_back(server, &wanted, options, &error)?,
             ended => return ended,
         }
@@ -66,12 +66,12 @@ struct OnServer<'a> {
 
 impl OnServer<'_> {
     /// Learns until there are steps enough, or the server is lost.
-    fn attempt(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<Trained> {
+    fn attempt(&mut self, tell: Tell<'_>) -> Result<Trained> {
         let OnServer { server, agent, options, make, .. } = *self;
         let lease = watched(server, Missed::Server, || Lease::take(server, TIMES, &options.stop))?;
         let tables = Tables::Server { client: server.clone(), lease, state: self.kept.clone() };
         let mut session = Session::begin(agent, options, make, tables, None)?;
-        match advance(&mut session, options, on_report) {
+        match advance(&mut session, options, tell) {
             Ok(()) => session.end(),
             Err(error) => {
                 self.kept = Some(session.state());
@@ -82,11 +82,11 @@ impl OnServer<'_> {
     }
 }
 
-fn advance(session: &mut Session, options: &RunOptions, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
+fn advance(session: &mut Session, options: &RunOptions, tell: Tell<'_>) -> Result<()> {
     // From the beginning, so that a checkpoint of the server is one of a run, and everybody knows of what.
     session.save()?;
     let mut saved_at = Instant::now();
-    session.run(options, on_report, &mut |session, _| {
+    session.run(options, tell, &mut |session, _| {
         if saved_at.elapsed() >= SAVE_EVERY {
             let mut lap = Lap::begin();
             session.save()?;
@@ -95,6 +95,7 @@ fn advance(session: &mut Session, options: &RunOptions, on_report: &mut dyn FnMu
         }
         Ok(())
     })?;
+    session.evaluate_at_end(tell)?;
     session.save()
 }
 

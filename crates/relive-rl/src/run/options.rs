@@ -7,7 +7,10 @@ use std::sync::Arc;
 use relive_client::blocking::Client;
 use relive_engine::Engine;
 
+use super::saved::Folder;
 use super::{Hooks, Stop};
+use crate::Result;
+use crate::logging::Loggers;
 
 /// What a run is to be.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +37,10 @@ pub struct RunOptions {
     pub evaluation: Option<Evaluation>,
     /// Where the run is saved on its way, to be resumed from; nowhere unless set. A run on a server is saved there, and with the server.
     pub checkpoints: Option<Checkpoints>,
+    /// Where all that the run tells is written down; nowhere unless set. With [`checkpoints`](Self::checkpoints) their files must be those of this run alone: when it
+    /// is resumed, they are cut back to where they were at the checkpoint, so that what it tells again is there once. A run that begins anew appends to them; see
+    /// [`Loggers::begin_anew`].
+    pub loggers: Loggers,
     /// Functions that see steps and batches; none unless set. What a run is resumed from has none of them.
     pub hooks: Hooks,
     /// Is shown the tables before the run begins, to serve or watch them.
@@ -111,6 +118,16 @@ pub struct Checkpoints {
     pub folder: PathBuf,
     /// Steps in the environment from one to the next, rounded up to the end of a rollout.
     pub every: u64,
+}
+
+impl Checkpoints {
+    /// Whether there is one, which a run goes on from.
+    ///
+    /// # Errors
+    /// The folder is none where runs are saved; it cannot be read, or another run is at work there.
+    pub fn are_there(&self) -> Result<bool> {
+        if self.folder.exists() { Folder::open(self)?.has_one() } else { Ok(false) }
+    }
 }
 
 /// Whether what is done every so many steps is to be done now, as they have gone from `before` to `now`.

@@ -12,6 +12,12 @@ const REPORT_EVERY: u64 = 100;
 /// Time after which a learner step is reported, however few there were since the last report.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
+/// All labels of reports.
+pub(crate) const LABELS: [&str; 3] = [ACTOR, EVALUATOR, LEARNER];
+const ACTOR: &str = "actor";
+const EVALUATOR: &str = "evaluator";
+const LEARNER: &str = "learner";
+
 /// What a run tells on its way.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
@@ -62,9 +68,9 @@ impl Report {
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
-            Report::Actor(_) => "actor",
-            Report::Evaluator(_) => "evaluator",
-            Report::Learner(_) => "learner",
+            Report::Actor(_) => ACTOR,
+            Report::Evaluator(_) => EVALUATOR,
+            Report::Learner(_) => LEARNER,
         }
     }
 
@@ -74,6 +80,15 @@ impl Report {
         match self {
             Report::Actor(episode) | Report::Evaluator(episode) => episode.env_steps,
             Report::Learner(learner) => learner.env_steps,
+        }
+    }
+
+    /// The steps of the learner that it was made at.
+    #[must_use]
+    pub fn learner_steps(&self) -> u64 {
+        match self {
+            Report::Actor(episode) | Report::Evaluator(episode) => episode.learner_steps,
+            Report::Learner(learner) => learner.learner_steps,
         }
     }
 

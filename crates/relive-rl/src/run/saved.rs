@@ -95,13 +95,17 @@ pub(crate) fn get_from(client: &Client, table: &str) -> Result<Option<(Identity,
     }
     let samples = client.with_timeout(PATIENCE).sample(table, 1)?;
     let Some(sample) = samples.first() else { return Ok(None) };
-    let columns = sample.columns()?;
-    let [identity, state] = columns.as_slice() else {
+    read(&sample.columns()?).map(Some)
+}
+
+/// What an item is of, and its state.
+fn read(columns: &[Tensor]) -> Result<(Identity, Vec<u8>)> {
+    let [identity, state] = columns else {
         let reason = format_args!("it has {} columns, not 2; it is of another version", columns.len());
         return Err(RlError::state("a run", reason));
     };
     let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state("a run", error));
-    Ok(Some((Identity::from_bytes(&bytes(identity)?)?, bytes(state)?)))
+    Ok((Identity::from_bytes(&bytes(identity)?)?, bytes(state)?))
 }
 
 /// The folder with a run's checkpoints.
@@ -127,22 +131,34 @@ impl Folder {
         Ok(Folder { path, store: Store::open(location)?.keep(KEPT), every: options.every })
     }
 
-    /// Whether what is saved there may be gone on from.
+    /// Whether a checkpoint that was read there may be gone on from, before its tables are held against those of the agent.
     ///
     /// # Errors
-    /// [`OtherRun`](RlError::OtherRun).
-    pub(crate) fn expect(&self, saved: &Identity, asked: &Identity) -> Result<()> {
-        saved.expect(asked, &self.path, ADVICE)
+    /// [`OtherRun`](RlError::OtherRun); it is none of a run.
+    pub(crate) fn expect_run(&self, snapshot: &Snapshot, asked: &Identity) -> Result<()> {
+        let of_run = snapshot.tables.iter().find(|table| table.config.name == TABLE);
+        let Some(item) = of_run.and_then(|table| table.items.first()) else {
+            let tables: Vec<&str> = snapshot.tables.iter().map(|table| table.config.name.as_str()).collect();
+            let got = format!("{}, whose checkpoint has the tables {}", self.path, tables.join(", "));
+            return Err(RlError::setting(WHAT, got, "a new one, or one with the checkpoints of a run"));
+        };
+        let columns = item.data.trajectory.decode().map_err(|error| RlError::state("a run", error))?;
+        read(&columns)?.0.expect(asked, &self.path, ADVICE)
     }
 
     /// Says that the run goes on from there.
-    pub(crate) fn announce(&self, env_steps: u64) {
-        tracing::info!("resumed from {} at step {env_steps}", self.path);
+    pub(crate) fn announce(&self, steps: u64) {
+        tracing::info!("resumed from {} at step {steps}", self.path);
     }
 
     /// Steps in the environment from one checkpoint to the next.
     pub(crate) fn every(&self) -> u64 {
         self.every
+    }
+
+    /// Whether there is a checkpoint.
+    pub(crate) fn has_one(&self) -> Result<bool> {
+        Ok(self.store.latest()?.is_some())
     }
 
     /// The newest checkpoint.

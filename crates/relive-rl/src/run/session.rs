@@ -21,6 +21,7 @@ use super::tally::Tally;
 use super::{Evaluation, Report, RunOptions, Stop, Summary, is_due, patience};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
+use crate::logging::{Loggers, Mark};
 use crate::plan::{Crew, Inner, MakeEnvironment, Place, Progress, unlimited};
 use crate::processes::{Driver, Layouts, Lease, Publishing, counts, tables};
 use crate::times::{Lap, SharedTimes};
@@ -34,6 +35,10 @@ const PLACE: &str = "the server's table `run`";
 const ADVICE: &str =
     "ask for the same, use another server, or drop the tables of that run (relive table drop)";
 
+/// The part of a saved run that says how far the files of its loggers went.
+const LOGS: &str = "logs";
+const WHAT: &str = "a run's logs";
+
 /// What a run has come to.
 #[derive(Debug)]
 pub struct Trained {
@@ -46,6 +51,9 @@ pub struct Trained {
     /// The graph of the plan, as it was in the end.
     pub graph: Graph,
 }
+
+/// Gets all that a run tells; an error ends it.
+pub(super) type Tell<'a> = &'a mut dyn FnMut(&Report) -> Result<()>;
 
 /// Where the tables of a run are.
 pub(super) enum Tables {
@@ -91,9 +99,12 @@ impl Session {
         let mut settings = agent.settings();
         settings.extend(options.data.iter().map(|data| ("data".to_owned(), data.display().to_string())));
         let identity = Identity::new((agent.name(), settings), &environment, &spec, seed);
+        if let (Tables::Own(Some(snapshot)), Some(folder)) = (&tables, folder) {
+            folder.expect_run(snapshot, &identity)?;
+        }
         let (engine, client, lease, newer, checkpoints) = opened(agent, options, tables)?;
         // Before anything is changed in tables that may be of another run.
-        let state = saved_state(&client, &identity, folder, newer)?;
+        let state = saved_state(&client, &identity, newer)?;
         let weights = WeightStore::default();
         let driver = options.processes.as_ref().map(|_| {
             let of = (options.actors, checkpoints);
@@ -155,13 +166,21 @@ impl Session {
         })
     }
 
-    /// Steps that were made in the environment.
-    pub(super) fn env_steps(&self) -> u64 {
-        self.tally.env_steps()
+    /// How far the run has come: it differs wherever there is something to save.
+    pub(super) fn position(&self) -> [u64; 4] {
+        self.tally.position()
+    }
+
+    /// How far the files of its loggers went where it was resumed from; none for a run that was not saved, or without its loggers.
+    pub(super) fn marks(&self) -> Result<Option<Vec<Mark>>> {
+        let saved = self.crew.saved(LOGS);
+        let marks =
+            saved.map(|bytes| serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error)));
+        marks.transpose()
     }
 
     /// Steps that evaluations and checkpoints are counted by: those in the environment, or of the learner where there are to be none.
-    fn steps(&self, options: &RunOptions) -> u64 {
+    pub(super) fn steps(&self, options: &RunOptions) -> u64 {
         if options.env_steps == 0 { self.tally.learner_steps() } else { self.tally.env_steps() }
     }
 
@@ -175,7 +194,7 @@ impl Session {
     }
 
     /// Pulls at the plan once; whether the run goes on.
-    fn advance(&mut self, options: &RunOptions, on_report: &mut dyn FnMut(&Report)) -> Result<bool> {
+    fn advance(&mut self, options: &RunOptions, tell: Tell<'_>) -> Result<bool> {
         let lag = self.version_lag();
         let Session { plan, published, showing, tally, .. } = self;
         let (monitor, position) = (plan.monitor(), Position::of(tally, lag));
@@ -196,7 +215,7 @@ impl Session {
         episodes.sort_by_key(|(_, episode)| episode.ended_at);
         for (worker, episode) in episodes {
             let worker = usize::try_from(worker).unwrap_or(usize::MAX);
-            on_report(&Report::Actor(self.tally.note_episode(worker, episode)));
+            tell(&Report::Actor(self.tally.note_episode(worker, episode)))?;
         }
         if let Some(learnt) = progress.learnt {
             let before = self.tally.learner_steps();
@@ -205,7 +224,7 @@ impl Session {
                 let mut metrics = learnt.metrics;
                 #[expect(clippy::cast_precision_loss, reason = "a count for people")]
                 metrics.extend(self.version_lag().map(|lag| ("version_lag", lag as f64)));
-                on_report(&Report::Learner(self.tally.learner_report(metrics)));
+                tell(&Report::Learner(self.tally.learner_report(metrics)))?;
             }
         }
         if self.engine.is_none() && !progress.acted.is_empty() && self.counted.elapsed() >= COUNT_EVERY {
@@ -215,36 +234,41 @@ impl Session {
         Ok(true)
     }
 
-    /// Pulls at the plan until all steps are made, or the run is to stop, with evaluations on the way and one at the end. After each pull
+    /// Pulls at the plan until all steps are made, or the run is to stop, with evaluations on the way. After each pull
     /// `after` gets the session, and the [steps](Self::steps) before it and now.
     pub(super) fn run(
         &mut self,
         options: &RunOptions,
-        on_report: &mut dyn FnMut(&Report),
+        tell: Tell<'_>,
         after: &mut dyn FnMut(&mut Session, [u64; 2]) -> Result<()>,
     ) -> Result<()> {
         while !self.is_done(options) {
             let before = self.steps(options);
-            if !self.advance(options, on_report)? {
+            if !self.advance(options, tell)? {
                 break;
             }
             let now = self.steps(options);
             if options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now)) {
-                self.evaluate(on_report)?;
+                self.evaluate(tell)?;
             }
             after(self, [before, now])?;
         }
-        // There is none twice, also where a run is resumed that is over.
-        if self.tally.is_evaluated() { Ok(()) } else { self.evaluate(on_report) }
+        Ok(())
     }
 
-    fn evaluate(&mut self, on_report: &mut dyn FnMut(&Report)) -> Result<()> {
+    /// The evaluation at the end, unless there was one just before. It is no part of a saved run: one that goes on from there takes the way of a run that did
+    /// not end.
+    pub(super) fn evaluate_at_end(&mut self, tell: Tell<'_>) -> Result<()> {
+        if self.tally.is_evaluated() { Ok(()) } else { self.evaluate(tell) }
+    }
+
+    fn evaluate(&mut self, tell: Tell<'_>) -> Result<()> {
         let Some((evaluation, worker)) = &mut self.evaluator else { return Ok(()) };
         let (count, mut lap) = (usize::try_from(evaluation.episodes).unwrap_or(usize::MAX), Lap::begin());
         let episodes = worker.episodes(count)?;
         self.crew.times().add(Part::Evaluate, lap.lap());
         for episode in episodes {
-            on_report(&Report::Evaluator(self.tally.note_evaluation(&episode)));
+            tell(&Report::Evaluator(self.tally.note_evaluation(&episode)))?;
         }
         Ok(())
     }
@@ -294,8 +318,10 @@ impl Session {
         self.crew.times().add(Part::Save, took);
     }
 
-    /// Writes a checkpoint; what it holds.
-    pub(super) fn checkpoint(&mut self, folder: &Folder) -> Result<Snapshot> {
+    /// Writes a checkpoint; what it holds. What was told until then is in the files of the loggers.
+    pub(super) fn checkpoint(&mut self, folder: &Folder, loggers: &Loggers) -> Result<Snapshot> {
+        let marks = serde_json::to_vec(&loggers.marks()?).map_err(|error| RlError::state(WHAT, error))?;
+        self.crew.keep(LOGS, marks);
         self.save()?;
         let own = self.engine.as_ref();
         folder.save(own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?)
@@ -383,7 +409,7 @@ pub(super) fn expect_run(
     let keys = [actor_key(seed, Who::Actor(0))];
     agent.policy(&Seat::alone(&spec, Purpose::Training, &keys))?;
     let identity = Identity::new((agent.name(), agent.settings()), environment, &spec, seed);
-    saved_state(server, &identity, None, None).map(drop)
+    saved_state(server, &identity, None).map(drop)
 }
 
 /// Whether environments of a run begin anew after each of its checkpoints, though they are where it is saved.
@@ -434,17 +460,9 @@ fn engine(
 }
 
 /// The state that a run goes on from, if there is one: `newer`, or what is in the table `run`.
-fn saved_state(
-    client: &Client,
-    identity: &Identity,
-    folder: Option<&Folder>,
-    newer: Option<Vec<u8>>,
-) -> Result<Option<Vec<u8>>> {
+fn saved_state(client: &Client, identity: &Identity, newer: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     let Some((saved, bytes)) = saved::get(client)? else { return Ok(newer) };
-    match folder {
-        Some(folder) => folder.expect(&saved, identity)?,
-        None => saved.expect(identity, PLACE, ADVICE)?,
-    }
+    saved.expect(identity, PLACE, ADVICE)?;
     Ok(Some(newer.unwrap_or(bytes)))
 }
 

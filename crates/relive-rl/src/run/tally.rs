@@ -56,6 +56,11 @@ impl Tally {
         self.learner_steps
     }
 
+    /// All that it counts.
+    pub(super) fn position(&self) -> [u64; 4] {
+        [self.env_steps, self.learner_steps, self.episodes, self.evaluations]
+    }
+
     /// Actors have made so many steps.
     pub(super) fn note_env_steps(&mut self, steps: u64) {
         self.env_steps += steps;
@@ -130,7 +135,8 @@ impl Tally {
     pub(super) fn summary(&self, inserts: u64) -> Summary {
         let returns = &self.last_returns;
         Summary {
-            mean_return_last_100: returns.iter().sum::<f64>() / returns.len().max(1) as f64,
+            // Without episodes the sum is −0, which is nobody's return.
+            mean_return_last_100: (0.0 + returns.iter().sum::<f64>()) / returns.len().max(1) as f64,
             episodes: self.episodes,
             env_steps: self.env_steps,
             learner_steps: self.learner_steps,

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::saved::Folder;
-use super::session::{Session, Tables, Trained};
+use super::session::{Session, Tables, Tell, Trained};
 use super::{Report, RunOptions, is_due, on_server};
+use crate::logging::Logger;
 use crate::plan::MakeEnvironment;
 use crate::times::Lap;
 use crate::{Agent, Result, RlError};
@@ -16,13 +17,41 @@ use crate::{Agent, Result, RlError};
 /// wherever they are.
 ///
 /// # Errors
-/// Settings out of range, an environment that the agent cannot act in, or the first error of the plan.
+/// Settings out of range, an environment that the agent cannot act in, a log or a checkpoint that cannot be written, or the first error of the plan.
 pub fn train(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
     make: &MakeEnvironment,
     on_report: &mut dyn FnMut(&Report),
 ) -> Result<Trained> {
+    validate(agent.as_ref(), options)?;
+    let mut loggers = options.loggers.clone();
+    let mut tell = |report: &Report| {
+        on_report(report);
+        // A run without its log is not what was asked for.
+        loggers.write(report)
+    };
+    let trained = match options.processes.as_ref().and_then(|processes| processes.server.as_ref()) {
+        Some(server) => on_server::train(server, agent, options, make, &mut tell),
+        None => train_here(agent, options, make, &mut tell),
+    }?;
+    loggers.flush().map(|()| trained)
+}
+
+/// Whether an agent can be trained so, as far as that is known before the first step: all that a run does until then is done, recorded episodes included, in
+/// one process, and nothing is saved.
+///
+/// # Errors
+/// Those of [`train`] before its first step.
+pub fn check(agent: &Arc<dyn Agent>, options: &RunOptions, make: &MakeEnvironment) -> Result<()> {
+    validate(agent.as_ref(), options)?;
+    let alone =
+        RunOptions { processes: None, checkpoints: None, watch: None, begun: None, ..options.clone() };
+    Session::begin(agent, &alone, make, Tables::Own(None), None).map(drop)
+}
+
+/// Whether settings and options are within their ranges, and go together.
+fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
     agent.validate()?;
     if options.processes.is_some() && options.actors == 0 {
         return Err(RlError::setting("actors", 0, "at least 1, where they are processes"));
@@ -31,23 +60,32 @@ pub fn train(
         let expected = "none where the workers are processes, from which steps do not come here";
         return Err(RlError::setting("on_step", "a function", expected));
     }
-    if options.data.is_some()
-        && (options.env_steps > 0 || options.actors > 0 || options.learner_steps.is_none())
-    {
-        let got = format!("{} env_steps, {} actors", options.env_steps, options.actors);
-        let expected = "none of both, with learner_steps, where a run learns from data";
-        return Err(RlError::setting("what a run is to do", got, expected));
+    let Some(data) = &options.data else { return Ok(()) };
+    if options.actors > 0 {
+        return Err(RlError::setting(
+            "actors",
+            options.actors,
+            "0 where a run learns from data: nobody acts",
+        ));
     }
-    if let Some(data) = options.data.as_ref().filter(|_| agent.tables().is_ok_and(|tables| tables.is_empty()))
-    {
+    if options.env_steps > 0 {
+        let expected =
+            "0 where a run learns from data: it makes learner_steps, and no steps in the environment";
+        return Err(RlError::setting("env_steps", options.env_steps, expected));
+    }
+    if options.learner_steps.is_none() {
+        return Err(RlError::setting(
+            "learner_steps",
+            "not set",
+            "set where a run learns from data, which it ends by",
+        ));
+    }
+    if agent.tables()?.is_empty() {
         let expected =
             "none for an agent without a replay table, which learns only from what it has just done";
         return Err(RlError::setting("data", data.display(), expected));
     }
-    match options.processes.as_ref().and_then(|processes| processes.server.as_ref()) {
-        Some(server) => on_server::train(server, agent, options, make, on_report),
-        None => train_here(agent, options, make, on_report),
-    }
+    Ok(())
 }
 
 /// A run whose tables are in this process.
@@ -55,28 +93,27 @@ fn train_here(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
     make: &MakeEnvironment,
-    on_report: &mut dyn FnMut(&Report),
+    tell: Tell<'_>,
 ) -> Result<Trained> {
     let folder = options.checkpoints.as_ref().map(Folder::open).transpose()?;
     let snapshot = folder.as_ref().map_or(Ok(None), Folder::load)?;
     let is_resumed = snapshot.is_some();
     let begin = |snapshot| Session::begin(agent, options, make, Tables::Own(snapshot), folder.as_ref());
     let mut session = begin(snapshot)?;
-    if session.begins_anew() {
-        let name = &options.environment;
-        tracing::warn!(
-            "{name} cannot save its state: its episodes begin anew after each checkpoint, and when the run is resumed; all else goes on as it was"
-        );
-    }
-    if let Some(folder) = folder.as_ref().filter(|_| is_resumed) {
-        folder.announce(session.env_steps());
-    }
-    session.run(options, on_report, &mut |session, [before, now]| {
-        let Some(folder) = folder.as_ref().filter(|folder| is_due(folder.every(), before, now)) else {
+    let Some(folder) = &folder else {
+        session.run(options, tell, &mut |_, _| Ok(()))?;
+        session.evaluate_at_end(tell)?;
+        return session.end();
+    };
+    begin_saved(&session, options, is_resumed.then_some(folder))?;
+    let mut saved = is_resumed.then(|| session.position());
+    session.run(options, tell, &mut |session, [before, now]| {
+        if !is_due(folder.every(), before, now) {
             return Ok(());
-        };
+        }
         let mut lap = Lap::begin();
-        let snapshot = session.checkpoint(folder)?;
+        let snapshot = session.checkpoint(folder, &options.loggers)?;
+        saved = Some(session.position());
         if options.actors == 0 {
             // The run that goes on takes the same way as one that is resumed, and so gives the same numbers.
             *session = begin(Some(snapshot))?;
@@ -84,9 +121,23 @@ fn train_here(
         session.note_saving(lap.lap());
         Ok(())
     })?;
-    if let Some(folder) = folder.as_ref().filter(|_| options.stop.is_stopped()) {
-        // Nothing of what was done until then is lost.
-        session.checkpoint(folder)?;
+    if saved != Some(session.position()) {
+        // A run of more steps goes on from its end, and nothing is lost of one that was stopped.
+        session.checkpoint(folder, &options.loggers)?;
     }
+    session.evaluate_at_end(tell)?;
     session.end()
+}
+
+/// Says how a run that is saved begins; where it was resumed from a folder, its logs go back to where it is.
+fn begin_saved(session: &Session, options: &RunOptions, resumed: Option<&Folder>) -> Result<()> {
+    if session.begins_anew() {
+        let name = &options.environment;
+        tracing::warn!(
+            "{name} cannot save its state: its episodes begin anew after each checkpoint, and when the run is resumed; all else goes on as it was"
+        );
+    }
+    let Some(folder) = resumed else { return Ok(()) };
+    folder.announce(session.steps(options));
+    session.marks()?.map_or(Ok(()), |marks| options.loggers.cut_back(marks))
 }

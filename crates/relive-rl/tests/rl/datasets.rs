@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Crc;
 use relive_env::{EnvironmentSpec, StepType};
+use relive_rl::RlError;
 use relive_rl::recorded::{self, RecordedEpisode};
 
 fn spec(environment: &str) -> EnvironmentSpec {
@@ -48,10 +49,18 @@ fn what_is_told_to_come_next_is_learned_from() {
 
 /// An array of float32 in numpy's format.
 fn array(shape: &str, values: &[f32]) -> Vec<u8> {
-    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    typed("<f4", shape, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+}
+
+/// One of float64.
+fn doubles(shape: &str, values: &[f64]) -> Vec<u8> {
+    typed("<f8", shape, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+}
+
+fn typed(code: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
+    let head = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': {shape}, }}\n");
     let length = u16::try_from(head.len()).unwrap().to_le_bytes();
-    [b"\x93NUMPY\x01\x00", &length[..], head.as_bytes(), &bytes].concat()
+    [b"\x93NUMPY\x01\x00", &length[..], head.as_bytes(), bytes].concat()
 }
 
 fn small(value: usize) -> [u8; 4] {
@@ -129,6 +138,20 @@ fn what_cannot_be_learned_from_is_told_with_file_and_array() {
             Some(array("(1,)", &[1.0])),
             Some("array `timeouts`: it has 1 rows, and `rewards` has 2"),
         ),
+        (
+            "terminals",
+            Some(array("(2,)", &[0.0, 0.5])),
+            Some("array `terminals`: row 1 has 0.5, but an episode ends there (1) or goes on (0)"),
+        ),
+        ("timeouts", Some(array("(2,)", &[2.0, 0.0])), Some("array `timeouts`: row 0 has 2, but")),
+        (
+            "observations",
+            Some(doubles("(2, 3)", &[0.5, 0.5, 0.5, 0.5, 1e300, 0.5])),
+            Some(
+                "array `observations`: row 1 has 1e300; an agent learns from finite numbers of float32 only",
+            ),
+        ),
+        ("rewards", Some(doubles("(2,)", &[-1e39, 0.0])), Some("array `rewards`: row 0 has -1e39;")),
         ("rewards", Some(b"numbers".to_vec()), Some("array `rewards`: it is no array of numpy")),
     ];
     for (number, (name, with, expected)) in cases.into_iter().enumerate() {
@@ -165,5 +188,44 @@ fn damaged_files_are_refused_and_never_read_beyond_their_end() {
     assert!(changed * 2 > whole.len(), "{changed} of {}", whole.len());
     for length in 0..whole.len() {
         assert!(refused(&whole[..length], "short"), "{length}");
+    }
+}
+
+/// An episode of a pendulum in which the first number that is seen after its first step is another one.
+fn swung(seen: f32) -> RecordedEpisode {
+    let mut environment = relive_env::make("Pendulum-v1", 1).unwrap();
+    let mut episode = RecordedEpisode::play(&mut environment, |_, _, _| Ok(())).unwrap();
+    episode.observations.row_mut(1).leaf_mut::<f32>(0).unwrap()[0] = seen;
+    episode
+}
+
+#[test]
+fn folders_that_cannot_be_learned_from_are_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = |name: &str| folder.path().join(name);
+    let spec = spec("Pendulum-v1");
+    let episodes = [swung(0.5), swung(f32::INFINITY)];
+    let error = recorded::save(&there("odd"), &spec, &episodes).unwrap_err().to_string();
+    let told = "odd: episode 1, step 1: the observation at [0] is inf; an agent learns from finite numbers of float32 only";
+    assert!(error.ends_with(told) && !there("odd").exists(), "{error}");
+
+    recorded::save(&there("whole"), &spec, &episodes[..1]).unwrap();
+    assert_eq!(recorded::load(&there("whole"), &spec).unwrap().len(), 1);
+    std::fs::create_dir(there("empty")).unwrap();
+    let of_another = relive_env::make("CartPole-v1", 1).unwrap().spec().clone();
+    for (name, spec, expected) in [
+        ("nowhere", &spec, "there is no such folder of recorded episodes"),
+        ("empty", &spec, "there is no checkpoint of recorded episodes in it"),
+        (
+            "whole",
+            &of_another,
+            "episode 0: it has float32 of [201, 1] for all steps where the environment has",
+        ),
+    ] {
+        let error = recorded::load(&there(name), spec).unwrap_err();
+        assert!(matches!(error, RlError::Recording { .. }), "{error}");
+        let (error, place) = (error.to_string(), there(name).display().to_string());
+        assert!(error.starts_with(&format!("{place}: ")) && error.contains(expected), "{error}");
+        assert_eq!(error.matches(&place).count(), 1, "{error}");
     }
 }

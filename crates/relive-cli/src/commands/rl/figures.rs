@@ -113,6 +113,19 @@ impl Figures {
         Figures { normalized_score: score.map(|(reached, scores)| scores.normalized(reached)), ..self }
     }
 
+    /// Whether the run has learned without acting: it has no episodes but those of evaluations.
+    pub(super) fn is_from_data(&self) -> bool {
+        self.summary.env_steps == 0 && self.summary.learner_steps > 0
+    }
+
+    /// The mean return that it has come to; none if no episode has come to its end.
+    pub(super) fn episode_return(&self) -> Option<f64> {
+        if self.is_from_data() {
+            return self.evaluator_return;
+        }
+        (self.summary.episodes > 0).then_some(self.summary.mean_return_last_100)
+    }
+
     pub(super) fn told(&self, environment: &str) -> String {
         let Summary {
             mean_return_last_100,
@@ -123,10 +136,17 @@ impl Figures {
             samples_per_insert,
             time_by_part,
         } = &self.summary;
-        let mut text = format!(
-            "{environment}: mean return {mean_return_last_100:.3} over the last 100 of {episodes} episodes; {env_steps} \
-             steps ({env_steps_per_s:.0}/s), {learner_steps} learner steps, {samples_per_insert:.1} samples per insert"
-        );
+        let reached = match episodes {
+            0 => "no episode has come to its end".to_owned(),
+            _ => format!("mean return {mean_return_last_100:.3} over the last 100 of {episodes} episodes"),
+        };
+        let mut text = match self.is_from_data() {
+            true => format!("{environment}: {learner_steps} learner steps from data"),
+            false => format!(
+                "{environment}: {reached}; {env_steps} steps ({env_steps_per_s:.0}/s), {learner_steps} learner steps, \
+                 {samples_per_insert:.1} samples per insert"
+            ),
+        };
         if !time_by_part.is_empty() {
             text += &format!("; time: {}", parts(time_by_part));
         }

@@ -6,6 +6,7 @@ mod board;
 mod bsuite_log;
 mod figures;
 mod options;
+mod places;
 mod plot;
 mod processes;
 mod reach;

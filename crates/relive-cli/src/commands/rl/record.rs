@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use relive_env::{ActionNoise, ArraySpec, Environment, EnvironmentSpec, RandomPolicy};
 use relive_rl::recorded::{self, RecordedEpisode};
+use relive_rl::run::Stop;
 use relive_rl::{RlError, SavedPolicy};
 use relive_tensor::Nest;
 
-use crate::failure::{Failure, Result};
+use super::places;
+use crate::failure::{Failure, Kind, Result};
 use crate::output;
+use crate::signals;
 
 /// Options of `relive rl record`.
 #[derive(Debug, Args)]
@@ -87,12 +90,28 @@ pub(crate) fn run(options: &Options) -> Result {
     let mut actors = actors.collect::<Result<Vec<_>>>()?;
     let mut noise = ActionNoise::new(&environment.spec().actions, options.noise, options.seed)
         .map_err(|error| Failure::from(RlError::from(error)).of("--noise"))?;
-    let count = actors.len().max(1) as u64;
-    let episodes = (0..options.episodes).map(|number| {
-        let turn = usize::try_from(number % count).unwrap_or(0);
-        played(&mut environment, &mut actors[turn], &mut noise)
-    });
-    let episodes = episodes.collect::<std::result::Result<Vec<_>, RlError>>()?;
+    places::expect_folder("--out", &options.out)?;
+    let stop = Stop::new();
+    let on_signal = stop.clone();
+    signals::stop_in_order(move || on_signal.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    let mut episodes = Vec::new();
+    for (number, turn) in (0..options.episodes).zip((0..actors.len()).cycle()) {
+        match played(&mut environment, &mut actors[turn], &mut noise, &stop) {
+            Err(RlError::Stopped) => break,
+            Err(RlError::NoDemonstrator) => {
+                let text = "has no demonstrator; give random, or the file of a trained policy";
+                return Err(Failure::usage(format!("--policy demonstrator: {} {text}", options.env)));
+            }
+            Err(error) => return Err(Failure::from(error).of(&format!("episode {}", number + 1))),
+            Ok(episode) => episodes.push(episode),
+        }
+    }
+    if episodes.is_empty() {
+        return Err(Failure::text(
+            Kind::Runtime,
+            "ended before the end of the first episode: nothing is recorded",
+        ));
+    }
     recorded::save(&options.out, environment.spec(), &episodes)
         .map_err(|error| Failure::from(error).of("--out"))?;
     let steps: usize = episodes.iter().map(|episode| episode.answers.len()).sum();
@@ -107,11 +126,15 @@ fn played(
     environment: &mut dyn Environment,
     actor: &mut Actor,
     noise: &mut ActionNoise,
+    stop: &Stop,
 ) -> relive_rl::Result<RecordedEpisode> {
     if let Actor::Trained(policy) = actor {
         policy.begin_episode();
     }
     RecordedEpisode::play(environment, |environment, observation, mut action| {
+        if stop.is_stopped() {
+            return Err(RlError::Stopped);
+        }
         match actor {
             Actor::Random(policy) => return Ok(policy.act(action)?),
             Actor::Demonstrator => RecordedEpisode::demonstrate(environment, action.reborrow())?,

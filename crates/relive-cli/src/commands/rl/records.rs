@@ -34,6 +34,19 @@ impl Records {
         self.json.as_deref()
     }
 
+    /// Whether there is something to draw curves of.
+    pub(super) fn has_json_lines(&self) -> bool {
+        self.logs.contains(&LogFormat::Jsonl)
+    }
+
+    /// Whether the run in its folder has come to an end.
+    pub(super) fn is_ended(&self) -> Result<bool> {
+        match &self.log_dir {
+            Some(folder) if folder.join(runs::ABOUT).is_file() => Ok(runs::ended(folder)?.is_some()),
+            _ => Ok(false),
+        }
+    }
+
     /// Notes what the run is; what it tells goes to the loggers.
     ///
     /// `may_go_on`: it may be one that was begun before.

@@ -1,28 +1,69 @@
 //! How a run goes, on stderr if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use relive_rl::run::Report;
+use relive_rl::run::{Report, RunOptions};
 
 use super::figures::Watcher;
 
+/// Steps that a run goes by: those in the environment, or of the learner where there are to be none.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Steps {
+    Environment(u64),
+    Learner(u64),
+}
+
+impl Steps {
+    pub(super) fn of(run: &RunOptions) -> Steps {
+        match run.env_steps {
+            0 => Steps::Learner(run.learner_steps.unwrap_or(0)),
+            steps => Steps::Environment(steps),
+        }
+    }
+
+    /// How many there are to be.
+    pub(super) fn length(self) -> u64 {
+        match self {
+            Steps::Environment(steps) | Steps::Learner(steps) => steps,
+        }
+    }
+
+    /// How many there were at a report, at most so many.
+    pub(super) fn at(self, report: &Report) -> u64 {
+        match self {
+            Steps::Environment(steps) => report.env_steps().min(steps),
+            Steps::Learner(steps) => report.learner_steps().min(steps),
+        }
+    }
+}
+
 /// A bar with a line of figures.
-pub(super) struct Shown(ProgressBar);
+pub(super) struct Shown {
+    bar: ProgressBar,
+    steps: Steps,
+}
 
 impl Shown {
-    pub(super) fn new(steps: u64) -> Shown {
+    pub(super) fn new(run: &RunOptions) -> Shown {
+        let steps = Steps::of(run);
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}")
             .expect("the template is well-formed");
-        Shown(ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr()).with_style(style))
+        let bar = ProgressBar::with_draw_target(Some(steps.length()), ProgressDrawTarget::stderr());
+        Shown { bar: bar.with_style(style), steps }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "rates for people")]
     pub(super) fn note(&self, report: &Report, watcher: &Watcher) {
-        let Report::Actor(episode) = report else { return };
-        let rate = episode.env_steps as f64 / episode.seconds.max(f64::MIN_POSITIVE);
+        self.bar.set_position(self.steps.at(report));
         let shown = watcher.evaluator_return();
+        let Report::Actor(episode) = report else {
+            if let (Steps::Learner(_), Some(mean)) = (self.steps, shown) {
+                self.bar.set_message(format!("{} learner steps, return {mean:.2}", report.learner_steps()));
+            }
+            return;
+        };
+        let rate = episode.env_steps as f64 / episode.seconds.max(f64::MIN_POSITIVE);
         let shown = shown.map_or_else(String::new, |mean| format!(" ({mean:.2} without exploring)"));
-        self.0.set_position(episode.env_steps);
-        self.0.set_message(format!(
+        self.bar.set_message(format!(
             "episode {}: return {:.2}{shown}, {rate:.0} steps/s, {} learner steps",
             episode.episode,
             watcher.mean(),
@@ -31,6 +72,6 @@ impl Shown {
     }
 
     pub(super) fn finish(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use relive_agents::about;
 use relive_env::{EnvError, Environment, ReferenceScores};
-use relive_rl::logging::{Logger, Loggers};
+use relive_rl::logging::Loggers;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, Graph, Report, RunOptions, Stop, train};
 use relive_rl::{Agent, Purpose, RlError, Seat};
@@ -14,6 +15,7 @@ use relive_rl::{Agent, Purpose, RlError, Seat};
 use super::agent::{AgentOptions, save_policy};
 use super::board::Board;
 use super::figures::{Figures, Watcher};
+use super::places;
 use super::plot;
 use super::processes::Executor;
 use super::records::Records;
@@ -40,9 +42,8 @@ pub(crate) struct Options {
     executor: Executor,
     #[command(flatten)]
     length: Length,
-    /// A folder of recorded episodes (relive rl record) to learn from instead of acting; needs --learner-steps
-    #[arg(long, value_name = "DIR", requires = "learner_steps")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    data: Data,
     #[command(flatten)]
     evaluate: Evaluate,
     /// Mean returns of a random policy and of an expert, by which evaluations are scored from 0 to 100; those of native environments are known, but for
@@ -91,6 +92,42 @@ impl Length {
     }
 }
 
+/// What is learned from instead of acting.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Data {
+    /// A folder of recorded episodes (relive rl record), or a file of D4RL's layout (.npz), to learn from instead of acting; needs --learner-steps
+    #[arg(
+        long = "data",
+        value_name = "PATH",
+        requires = "learner_steps",
+        conflicts_with_all = ["steps", "episodes", "until"]
+    )]
+    pub(super) path: Option<PathBuf>,
+}
+
+impl Data {
+    /// Whether there is some, if the agent learns from nothing else.
+    pub(super) fn expect(&self, agent: &str) -> Result {
+        let needs_it = about(agent).is_some_and(|about| !about.acts());
+        if !needs_it || self.path.is_some() {
+            return Ok(());
+        }
+        let text = "it learns from recorded episodes alone; give --data PATH (relive rl record makes some) and --learner-steps N";
+        Err(Failure::usage(format!("{agent}: {text}")))
+    }
+
+    /// Names the option if the error is of what it leads to.
+    pub(super) fn told(&self, error: RlError) -> Failure {
+        let given = self.path.as_ref().map(|path| path.display().to_string());
+        let is_of_data = match error.cause() {
+            RlError::Recording { path, .. } | RlError::Dataset { path, .. } => Some(path) == given.as_ref(),
+            _ => false,
+        };
+        let failure = Failure::from(error);
+        if is_of_data { failure.of("--data") } else { failure }
+    }
+}
+
 /// When the agent shows what it has learned.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Evaluate {
@@ -125,6 +162,7 @@ struct Saved {
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
     options.executor.validate()?;
+    options.expect_together()?;
     options.expect_places()?;
     if options.executor.has_server() && options.saved.checkpoint_dir.is_some() {
         let text = "--checkpoint-dir does not go with --server: a run there is saved with the server (relive serve --checkpoint-dir)";
@@ -137,24 +175,23 @@ pub(crate) fn run(options: &Options) -> Result {
     agent.policy(&Seat::alone(environment.spec(), Purpose::Evaluation, &[]))?;
     let board = options.executor.board(options.http)?;
     let (mut run, about) = (options.run(board.as_ref())?, options.about());
-    let is_resumed = options.saved.checkpoint_dir.is_some() || run.processes.is_some();
     let workers = options.executor.supervisor(board.as_ref())?;
     run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
     run.begun = workers.as_ref().map(Supervisor::begun);
     let stop = run.stop.clone();
     signals::stop_in_order(move || stop.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
     // Files appear when the run can be ended already.
-    let loggers = options.records.begin(&about, is_resumed)?;
-    let trained = options.train(&agent, &run, loggers);
+    run.loggers = options.loggers(&about, &run)?;
+    let trained = options.train(&agent, &run);
     let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
     // A worker that cannot go on ends the run, which then tells what it has.
     let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
     let figures = figures.scored(options.reference_scores.or_else(|| ReferenceScores::of(&options.env)));
     options.records.end(&about, &figures)?;
+    output::line(&figures.told(&options.env))?;
     if let Some((folder, file)) = options.records.folder().zip(options.plot.as_deref()) {
         plot::curves(&[folder.to_owned()], file).map_err(|failure| failure.of("--plot"))?;
     }
-    output::line(&figures.told(&options.env))?;
     match (options.graph, &graph) {
         (None, _) => {}
         (Some(GraphFormat::Text), graph) => output::line(graph.text.trim_end())?,
@@ -176,26 +213,58 @@ enum GraphFormat {
 }
 
 impl Options {
+    /// Whether options go together that say what is learned from, and what is drawn of it.
+    fn expect_together(&self) -> Result {
+        self.data.expect(self.agent.name())?;
+        if self.data.path.is_some() && self.executor.actors() > 0 {
+            let text =
+                "--data does not go with --actors: a run that learns from recorded episodes does not act";
+            return Err(Failure::usage(text));
+        }
+        let Some(plot) = &self.plot else { return Ok(()) };
+        plot::expect_picture(plot).map_err(|failure| failure.of("--plot"))?;
+        if !self.records.has_json_lines() {
+            return Err(Failure::usage("--plot needs jsonl among --logs"));
+        }
+        if self.data.path.is_some() && self.evaluate.options().is_none() {
+            let text = "--plot needs --evaluate-every beside --data: a run that does not act has no episodes of its own";
+            return Err(Failure::usage(text));
+        }
+        Ok(())
+    }
+
     /// Whether the files that are written in the end have a place: a run may be long.
     fn expect_places(&self) -> Result {
-        let files = [
-            ("--policy", self.saved.policy.as_deref()),
-            ("--json", self.records.json()),
-            ("--plot", self.plot.as_deref()),
-        ];
+        let policy = self.saved.policy.as_deref();
+        let files = [("--policy", policy), ("--json", self.records.json()), ("--plot", self.plot.as_deref())];
         let made = [self.records.folder(), self.saved.checkpoint_dir.as_deref()];
         let made: Vec<&Path> = made.into_iter().flatten().collect();
         let mut given = files.into_iter().filter_map(|(option, path)| Some((option, path?)));
-        given.try_for_each(|(option, path)| expect_place(option, path, &made))
+        given.try_for_each(|(option, path)| places::expect_file(option, path, &made))?;
+        policy.map_or(Ok(()), |path| places::expect_policy("--policy", path))
     }
 
     /// Names the option if the error is of its folder.
-    fn of_checkpoints(&self, error: RlError) -> Failure {
+    fn told(&self, error: RlError) -> Failure {
         let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
         let is_there =
             matches!((&error, folder), (RlError::File { path, .. }, Some(folder)) if *path == folder);
-        let failure = Failure::from(error);
+        let failure = self.data.told(error);
         if is_there { failure.of("--checkpoint-dir") } else { failure }
+    }
+
+    /// Where the run is written down. It may be one that has told something before: that of a server, or of checkpoints. One that was killed before its first
+    /// checkpoint begins anew, and so do its logs.
+    fn loggers(&self, about: &About, run: &RunOptions) -> Result<Loggers> {
+        let Some(checkpoints) = &run.checkpoints else {
+            return self.records.begin(about, self.executor.has_server());
+        };
+        let are_there = checkpoints.are_there().map_err(|error| self.told(error))?;
+        let loggers = self.records.begin(about, are_there || !self.records.is_ended()?)?;
+        if !are_there {
+            loggers.begin_anew()?;
+        }
+        Ok(loggers)
     }
 
     fn about(&self) -> About {
@@ -208,9 +277,9 @@ impl Options {
         Ok(RunOptions {
             environment: self.env.clone(),
             // Who learns from data makes no steps in the environment.
-            env_steps: if self.data.is_some() { 0 } else { self.length.steps() },
+            env_steps: if self.data.path.is_some() { 0 } else { self.length.steps() },
             learner_steps: self.length.learner_steps,
-            data: self.data.clone(),
+            data: self.data.path.clone(),
             seed: self.seed,
             actors: self.executor.actors(),
             processes: self.executor.processes()?,
@@ -222,48 +291,22 @@ impl Options {
         })
     }
 
-    fn train(
-        &self,
-        agent: &Arc<dyn Agent>,
-        run: &RunOptions,
-        mut loggers: Loggers,
-    ) -> Result<(Figures, Graph)> {
+    fn train(&self, agent: &Arc<dyn Agent>, run: &RunOptions) -> Result<(Figures, Graph)> {
         let name = self.env.clone();
         let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
-        let shown = Shown::new(self.length.steps());
+        let shown = Shown::new(run);
         let mut watcher = Watcher::new(self.length.until, self.length.episodes, run.stop.clone());
-        let mut unlogged = None;
         let trained = train(agent, run, &make, &mut |report: &Report| {
             watcher.note(report);
             shown.note(report, &watcher);
-            if let Err(error) = loggers.write(report) {
-                // A run without its log is not what was asked for.
-                unlogged.get_or_insert(error);
-                run.stop.stop();
-            }
         });
         shown.finish();
-        let trained = trained.map_err(|error| self.of_checkpoints(error))?;
-        unlogged.map_or(Ok(()), Err)?;
-        loggers.flush()?;
+        let trained = trained.map_err(|error| self.told(error))?;
         if let Some(path) = &self.saved.policy {
             save_policy(agent.as_ref(), &trained, path)?;
         }
         Ok((watcher.figures(trained.summary), trained.graph))
     }
-}
-
-/// Whether a file can be at a path, as far as that is known before it is written. The run makes some folders itself.
-fn expect_place(option: &str, path: &Path, made: &[&Path]) -> Result {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let text = match folder {
-        _ if path.is_dir() => "it is a folder; give the name of a file".to_owned(),
-        Some(folder) if !folder.is_dir() && !made.iter().any(|made| made.starts_with(folder)) => {
-            format!("there is no folder {}", folder.display())
-        }
-        _ => return Ok(()),
-    };
-    Err(Failure::usage(format!("{option} {}: {text}", path.display())))
 }
 
 /// A return that another one can reach.
@@ -291,7 +334,9 @@ impl From<RlError> for Failure {
             RlError::Setting { .. }
                 | RlError::OtherRun { .. }
                 | RlError::Unsuited { .. }
+                | RlError::NoDemonstrator
                 | RlError::Dataset { .. }
+                | RlError::Recording { .. }
         );
         let kind = if is_usage { Kind::Usage } else { Kind::Runtime };
         Self::text(kind, error)

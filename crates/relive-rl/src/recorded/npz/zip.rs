@@ -41,13 +41,10 @@ struct Entry {
 
 impl Archive {
     pub(super) fn open(path: &Path) -> Result<Archive> {
-        let mut file = File::open(path).map_err(|error| RlError::file(path, error))?;
-        let refused = |reason: String| RlError::Dataset {
-            path: path.display().to_string(),
-            array: "all".to_owned(),
-            reason,
-        };
-        let size_bytes = file.metadata().map_err(|error| RlError::file(path, error))?.len();
+        let refused = |reason: String| RlError::recording(path, reason);
+        let unread = |error: std::io::Error| RlError::recording(path, error);
+        let mut file = File::open(path).map_err(unread)?;
+        let size_bytes = file.metadata().map_err(unread)?.len();
         if size_bytes > MAX_BYTES {
             return Err(refused("it has more than 4 GiB; save it as several files".to_owned()));
         }

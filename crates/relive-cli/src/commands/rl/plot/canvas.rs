@@ -40,14 +40,36 @@ pub(super) trait Drawing {
         B::ErrorType: 'static;
 }
 
+/// The kinds of pictures.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Svg,
+    Png,
+}
+
+impl Format {
+    fn of(path: &Path) -> Result<Format> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("svg") => Ok(Format::Svg),
+            Some("png") => Ok(Format::Png),
+            _ => Err(Failure::usage(format!("{}: pictures are .png or .svg", path.display()))),
+        }
+    }
+}
+
+/// Whether a picture can have this name: a run may be long, and it is drawn at its end.
+pub(crate) fn expect_picture(path: &Path) -> Result {
+    Format::of(path).map(drop)
+}
+
 /// Draws into a file, of the kind that its name says.
 pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
+    let format = Format::of(path)?;
     register()?;
     let failed = |error: &dyn Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
-    let bytes = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("svg") => svg(drawing),
-        Some("png") => png(drawing),
-        _ => return Err(Failure::usage(format!("{}: pictures are .png or .svg", path.display()))),
+    let bytes = match format {
+        Format::Svg => svg(drawing),
+        Format::Png => png(drawing),
     };
     std::fs::write(path, bytes.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
 }

@@ -54,51 +54,87 @@ struct Line {
     episode_return: Option<f64>,
 }
 
-/// The curves of runs, those of one kind together.
-pub(super) fn groups(runs: &[(PathBuf, About)], who: Who, axis: Axis, smooth: usize) -> Result<Vec<Group>> {
+/// What is drawn of runs, as far as it is said.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// Those of actors unless it is said, or of the evaluator where not all runs have acted.
+    pub(super) who: Option<Who>,
+    /// Steps in the environment unless it is said, or of the learner where a run has made none there, since it learns from data.
+    pub(super) axis: Option<Axis>,
+    /// Episodes that each point is the mean of.
+    pub(super) smooth: usize,
+}
+
+impl Wanted {
+    /// What nobody has said anything of.
+    pub(super) fn smoothed(smooth: usize) -> Wanted {
+        Wanted { who: None, axis: None, smooth }
+    }
+}
+
+/// The curves of runs, those of one kind together; whose they are, and against what.
+pub(super) fn groups(runs: &[(PathBuf, About)], wanted: Wanted) -> Result<(Vec<Group>, Who, Axis)> {
+    let all_have = |who: Who| runs.iter().all(|(folder, _)| folder.join(who.file()).is_file());
+    let is_shown = || !all_have(Who::Actor) && all_have(Who::Evaluator);
+    let who = wanted.who.unwrap_or_else(|| if is_shown() { Who::Evaluator } else { Who::Actor });
+    let logs = runs.iter().map(|(folder, _)| read(folder, who)).collect::<Result<Vec<_>>>()?;
+    let has_acted = |lines: &Vec<Line>| lines.iter().any(|line| line.env_steps > 0.0);
+    let axis = match wanted.axis {
+        Some(axis) => axis,
+        None if logs.iter().all(has_acted) => Axis::Steps,
+        None => Axis::LearnerSteps,
+    };
+    let name = names(runs);
+    let mut kinds: Vec<(String, Vec<Curve>)> = Vec::new();
+    for ((_, about), lines) in runs.iter().zip(&logs) {
+        let (name, curve) = (name(about), smoothed(lines, axis, wanted.smooth));
+        match kinds.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, curves)) => curves.push(curve),
+            None => kinds.push((name, vec![curve])),
+        }
+    }
+    Ok((kinds.into_iter().map(|(name, curves)| together(name, &curves)).collect(), who, axis))
+}
+
+/// Names the kinds of runs by what they differ in, beside their seeds.
+fn names(runs: &[(PathBuf, About)]) -> impl Fn(&About) -> String {
     let differ = |part: fn(&About) -> String| {
         let first = runs.first().map(|(_, about)| part(about));
         runs.iter().any(|(_, about)| Some(part(about)) != first)
     };
     let (agents, actors) = (differ(|about| about.agent.clone()), differ(|about| about.actors.to_string()));
     let environments = differ(|about| about.environment.clone());
-    let mut kinds: Vec<(String, Vec<Curve>)> = Vec::new();
-    for (folder, about) in runs {
-        let mut name = match (agents, environments) {
+    move |about| {
+        let name = match (agents, environments) {
             (true, true) => format!("{} in {}", about.agent, about.environment),
             (true, false) => about.agent.clone(),
             (false, _) => about.environment.clone(),
         };
-        if actors {
-            name += &match about.actors {
-                0 => ", one thread".to_owned(),
-                1 => ", 1 actor".to_owned(),
-                actors => format!(", {actors} actors"),
-            };
-        }
-        let curve = smoothed(&read(folder, who)?, axis, smooth);
-        match kinds.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, curves)) => curves.push(curve),
-            None => kinds.push((name, vec![curve])),
+        match about.actors {
+            _ if !actors => name,
+            0 => name + ", one thread",
+            1 => name + ", 1 actor",
+            actors => format!("{name}, {actors} actors"),
         }
     }
-    Ok(kinds.into_iter().map(|(name, curves)| together(name, &curves)).collect())
+}
+
+impl Who {
+    /// The log of their episodes.
+    fn file(self) -> &'static str {
+        match self {
+            Who::Actor => "actor.jsonl",
+            Who::Evaluator => "evaluator.jsonl",
+        }
+    }
 }
 
 fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
-    let path = folder.join(match who {
-        Who::Actor => "actor.jsonl",
-        Who::Evaluator => "evaluator.jsonl",
-    });
+    let path = folder.join(who.file());
     let unread =
         |error: &dyn std::fmt::Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| match (error.kind(), who) {
-        (ErrorKind::NotFound, Who::Actor) => {
-            unread(&"there are no such logs of this run; --logs jsonl writes them")
-        }
-        (ErrorKind::NotFound, Who::Evaluator) => {
-            unread(&"there are no evaluations of this run; --evaluate-every makes some, which --logs jsonl writes down")
-        }
+    let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => unread(&missing(folder, who)),
         _ => unread(&error),
     })?;
     let mut lines: Vec<Line> = Vec::new();
@@ -108,13 +144,26 @@ fn read(folder: &Path, who: Who) -> Result<Vec<Line>> {
             Err(_) if number + 1 == text.lines().count() => break,
             line => line.map_err(|error| unread(&format_args!("line {}: {error}", number + 1)))?,
         };
-        // A run that was resumed tells again what came after its last checkpoint.
-        while lines.last().is_some_and(|last| last.env_steps > line.env_steps) {
+        // A run on a server that was resumed may tell again what came after its last state.
+        let moment = |line: &Line| [line.env_steps, line.learner_steps];
+        while lines.last().is_some_and(|last| moment(last) > moment(&line)) {
             lines.pop();
         }
         lines.push(line);
     }
     Ok(lines)
+}
+
+/// Why a run has no such log.
+fn missing(folder: &Path, who: Who) -> &'static str {
+    let has_others = ["learner.jsonl", Who::Actor.file(), Who::Evaluator.file()];
+    match (has_others.iter().any(|name| folder.join(name).is_file()), who) {
+        (false, _) => "this run has no such logs; --logs jsonl writes them",
+        (true, Who::Actor) => {
+            "no episode of this run has come to its end, or it learns from data; --of evaluator draws its evaluations, if it has any"
+        }
+        (true, Who::Evaluator) => "there are no evaluations of this run; --evaluate-every makes some",
+    }
 }
 
 /// Means over the newest episodes.

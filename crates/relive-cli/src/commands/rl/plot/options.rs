@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::curve::{Axis, Who};
+use super::curve::{Axis, Wanted, Who};
 use super::{canvas, pictures, radar};
 use crate::commands::rl::runs;
 use crate::failure::Result;
 use crate::output;
+
+/// Episodes that a point is the mean of, unless it is said.
+const SMOOTH: u16 = 20;
 
 /// Options of `relive rl plot`.
 #[derive(Debug, Args)]
@@ -22,14 +25,14 @@ pub(crate) struct Options {
     /// What to draw
     #[arg(long, value_enum, default_value_t = Picture::Curves)]
     picture: Picture,
-    /// What learning is shown against
-    #[arg(long, value_enum, default_value_t = Axis::Steps)]
-    x: Axis,
-    /// Whose episodes are shown: while exploring, or without
-    #[arg(long, value_enum, default_value_t = Who::Actor)]
-    of: Who,
+    /// What learning is shown against [default: steps, or learner-steps where runs learn from data]
+    #[arg(long, value_enum)]
+    x: Option<Axis>,
+    /// Whose episodes are shown: while exploring, or without [default: actor, or evaluator where runs learn from data]
+    #[arg(long, value_enum)]
+    of: Option<Who>,
     /// Episodes that each point is the mean of
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = SMOOTH, value_parser = clap::value_parser!(u16).range(1..))]
     smooth: u16,
 }
 
@@ -46,9 +49,9 @@ enum Picture {
 pub(crate) fn run(options: &Options) -> Result {
     match options.picture {
         Picture::Curves => {
-            let runs = runs::find(&options.runs)?;
-            let curves = pictures::curves(&runs, (options.of, options.x), usize::from(options.smooth))?;
-            canvas::draw(&options.out, &curves)?;
+            let smooth = usize::from(options.smooth);
+            let wanted = Wanted { who: options.of, axis: options.x, smooth };
+            canvas::draw(&options.out, &pictures::curves(&runs::find(&options.runs)?, wanted)?)?;
         }
         Picture::Radar => canvas::draw(&options.out, &radar::Radar::of(&runs::find(&options.runs)?)?)?,
     }
@@ -58,5 +61,5 @@ pub(crate) fn run(options: &Options) -> Result {
 
 /// Draws the learning curves of runs.
 pub(crate) fn curves(folders: &[PathBuf], out: &Path) -> Result {
-    canvas::draw(out, &pictures::curves(&runs::find(folders)?, (Who::Actor, Axis::Steps), 20)?)
+    canvas::draw(out, &pictures::curves(&runs::find(folders)?, Wanted::smoothed(usize::from(SMOOTH)))?)
 }

@@ -3,22 +3,23 @@
 use std::path::PathBuf;
 
 use super::canvas;
-use super::curve::{self, Axis, Who};
+use super::curve::{self, Wanted};
 use super::curves::Curves;
 use super::radar::Radar;
 use crate::commands::rl::runs::About;
 use crate::failure::Result;
 
-/// The learning curves of runs, each point the mean of so many episodes.
-pub(super) fn curves(runs: &[(PathBuf, About)], (who, axis): (Who, Axis), smooth: usize) -> Result<Curves> {
+/// The learning curves of runs.
+pub(super) fn curves(runs: &[(PathBuf, About)], wanted: Wanted) -> Result<Curves> {
     let first = runs.first().map(|(_, about)| &about.environment);
     let only = first.filter(|first| runs.iter().all(|(_, about)| about.environment == **first));
-    Ok(Curves { groups: curve::groups(runs, who, axis, smooth)?, axis, who, environment: only.cloned() })
+    let (groups, who, axis) = curve::groups(runs, wanted)?;
+    Ok(Curves { groups, axis, who, environment: only.cloned() })
 }
 
-/// The learning curves of runs as SVG.
+/// The learning curves of runs as SVG, each point the mean of so many episodes.
 pub(crate) fn curves_svg(runs: &[(PathBuf, About)], smooth: usize) -> Result<String> {
-    canvas::text(&curves(runs, (Who::Actor, Axis::Steps), smooth)?)
+    canvas::text(&curves(runs, Wanted::smoothed(smooth))?)
 }
 
 /// bsuite's radar of runs as SVG.

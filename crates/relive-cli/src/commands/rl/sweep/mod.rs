@@ -1,5 +1,6 @@
 //! `relive rl sweep`: agents × tasks × seeds, and one report of them all.
 
+mod lock;
 mod options;
 mod plans;
 mod report;

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::lock::Lock;
 use super::suite::Suite;
 use super::{plans, report, work};
 use crate::commands::rl::agent::{SettingOptions, agents};
+use crate::commands::rl::places;
 use crate::commands::rl::runs::LogFormat;
-use crate::commands::rl::train::{Evaluate, Length};
-use crate::failure::Result;
+use crate::commands::rl::train::{Data, Evaluate, Length};
+use crate::failure::{Failure, Result};
 use crate::output;
 
 /// Options of `relive rl sweep`.
@@ -42,6 +44,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(super) length: Length,
     #[command(flatten)]
+    pub(super) data: Data,
+    #[command(flatten)]
     pub(super) evaluate: Evaluate,
     /// How what the runs tell is written down; the report needs jsonl
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["jsonl"])]
@@ -50,17 +54,41 @@ pub(crate) struct Options {
 
 /// Trains, prints a line for each run, and writes the report.
 pub(crate) fn run(options: &Options) -> Result {
+    options.expect_together()?;
     let plans = plans::of(options)?;
+    plans::check(options, &plans)?;
+    places::expect_folder("--out", &options.out)?;
+    let _lock = Lock::take(&options.out)?;
     let begun = plans.iter().map(plans::Plan::begun).collect::<Result<Vec<_>>>()?;
     let outcome = work::all(options, &plans, &begun);
-    // Also of what there is, if some runs failed.
-    if options.logs.contains(&LogFormat::Jsonl) {
-        let written = report::write(&options.out, &plans)?;
-        if let Some(path) = written {
-            output::line(&format!("report: {}", path.display()))?;
-        }
-    }
+    // Also of what there is, if some runs failed or were not made.
+    let told = match options.logs.contains(&LogFormat::Jsonl) {
+        true => report::write(&options.out, &plans)?,
+        false => "no report: it needs jsonl among --logs".to_owned(),
+    };
+    output::line(&told)?;
     outcome
+}
+
+impl Options {
+    /// Whether options go together that say what is learned from.
+    fn expect_together(&self) -> Result {
+        self.agents.iter().try_for_each(|agent| self.data.expect(agent))?;
+        if self.data.path.is_none() {
+            return Ok(());
+        }
+        if self.suite.is_some() {
+            return Err(Failure::usage(
+                "--data does not go with --suite: it is of one environment; give --env",
+            ));
+        }
+        if self.evaluate.options().is_none() {
+            let text =
+                "--data needs --evaluate-every: runs that do not act have no episodes of their own to report";
+            return Err(Failure::usage(text));
+        }
+        Ok(())
+    }
 }
 
 /// A share of a task.

@@ -4,13 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use relive_env::bsuite::BsuiteId;
-use relive_rl::{Agent, Purpose, RlError, Seat};
+use relive_rl::plan::MakeEnvironment;
+use relive_rl::run::{Evaluation, RunOptions};
+use relive_rl::{Agent, RlError};
 use serde::{Deserialize, Serialize};
 
 use super::options::Options;
 use super::suite::Task;
 use crate::commands::rl::figures::Figures;
 use crate::commands::rl::runs::{self, About};
+use crate::commands::rl::shown::Steps;
 use crate::failure::{Failure, Kind, Result};
 
 /// Seeds unless told, and of each task of a suite.
@@ -32,7 +35,11 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Recipe {
     pub(super) settings: Vec<(String, String)>,
+    /// Steps in the environment; none for a run that learns from data.
     pub(super) steps: u64,
+    /// What it learns from instead of acting.
+    #[serde(default)]
+    pub(super) data: Option<PathBuf>,
     pub(super) learner_steps: Option<u64>,
     pub(super) episodes: Option<u64>,
     pub(super) until: Option<f64>,
@@ -52,8 +59,8 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
                 // Named twice, it is the same.
                 continue;
             }
-            let agent = options.settings.made(name, &task.environment)?;
-            can_play(agent.as_ref(), &task.environment)?;
+            let cell = format!("{name} in {}", task.environment);
+            let agent = options.settings.made(name, &task.environment).map_err(|error| error.of(&cell))?;
             for seed in 1..=options.seeds.unwrap_or(seeds) {
                 let (name, environment) = ((*name).to_owned(), task.environment.clone());
                 let about = About { agent: name, environment, seed, actors: 0 };
@@ -64,6 +71,17 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
         }
     }
     Ok(plans)
+}
+
+/// Whether all runs can be made, as far as that is known before hours are spent on those ahead: the first seed stands for the others.
+pub(super) fn check(options: &Options, plans: &[Plan]) -> Result {
+    for plan in plans.iter().filter(|plan| plan.about.seed == 1) {
+        let name = plan.about.environment.clone();
+        let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
+        let told = |error| options.data.told(error).of(&plan.title());
+        relive_rl::run::check(&plan.agent, &plan.run(), &make).map_err(told)?;
+    }
+    Ok(())
 }
 
 fn tasks(options: &Options) -> Result<Vec<Task>> {
@@ -80,16 +98,9 @@ fn tasks(options: &Options) -> Result<Vec<Task>> {
             names.push(name.clone());
         }
     }
-    let task = |environment| Task { environment, steps: options.length.steps(), episodes: None };
+    let steps = options.length.steps();
+    let task = |environment| Task { environment, steps, episodes: None };
     Ok(names.into_iter().map(task).collect())
-}
-
-/// Before hours are spent on the runs ahead of it.
-fn can_play(agent: &dyn Agent, environment: &str) -> Result {
-    agent.validate()?;
-    let environment = relive_env::make(environment, 1).map_err(RlError::from)?;
-    agent.policy(&Seat::alone(environment.spec(), Purpose::Evaluation, &[]))?;
-    Ok(())
 }
 
 fn folder_name(about: &About) -> String {
@@ -102,7 +113,8 @@ impl Recipe {
         let length = &options.length;
         Recipe {
             settings: agent.settings(),
-            steps: length.steps.unwrap_or(task.steps),
+            steps: if options.data.path.is_some() { 0 } else { length.steps.unwrap_or(task.steps) },
+            data: options.data.path.clone(),
             learner_steps: length.learner_steps,
             episodes: length.episodes.or(task.episodes),
             until: length.until,
@@ -114,6 +126,7 @@ impl Recipe {
     fn differs(&self, other: &Recipe) -> Vec<String> {
         let pairs = [
             ("--steps", self.steps != other.steps),
+            ("--data", self.data != other.data),
             ("--learner-steps", self.learner_steps != other.learner_steps),
             ("--episodes", self.episodes != other.episodes),
             ("--until", self.until != other.until),
@@ -126,6 +139,25 @@ impl Recipe {
 }
 
 impl Plan {
+    /// The run, without what watches it.
+    pub(super) fn run(&self) -> RunOptions {
+        let Plan { about, recipe, .. } = self;
+        RunOptions {
+            environment: about.environment.clone(),
+            env_steps: recipe.steps,
+            learner_steps: recipe.learner_steps,
+            data: recipe.data.clone(),
+            seed: about.seed,
+            evaluation: recipe.evaluation.map(|(every, episodes)| Evaluation { every, episodes }),
+            ..RunOptions::default()
+        }
+    }
+
+    /// The steps that it goes by.
+    pub(super) fn steps(&self) -> Steps {
+        Steps::of(&self.run())
+    }
+
     /// What the run came to, if it is finished; none if it was not begun, or was ended on its way.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub(super) struct Scored<'a> {
 pub(super) fn of(plans: &[Plan]) -> Result<Vec<Scored<'_>>> {
     let mut all = Vec::new();
     for plan in plans {
-        if let Some(figures) = plan.begun()?.filter(|figures| figures.summary.episodes > 0) {
+        if let Some(figures) = plan.begun()?.filter(|figures| figures.episode_return().is_some()) {
             let score = score(plan, &figures)?;
             all.push(Scored { plan, figures, score });
         }
@@ -29,11 +29,13 @@ pub(super) fn of(plans: &[Plan]) -> Result<Vec<Scored<'_>>> {
 
 fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
     match plan.about.environment.parse::<BsuiteId>() {
+        // bsuite scores how something is learned by acting.
+        Ok(_) if figures.is_from_data() => Ok(None),
         Ok(id) => by_bsuite(plan, id).map(Some),
         Err(_) => {
-            let reached = figures.evaluator_return.unwrap_or(figures.summary.mean_return_last_100);
-            let score = |scores: ReferenceScores| scores.normalized(reached) / 100.0;
-            Ok(ReferenceScores::of(&plan.about.environment).map(score))
+            let reached = figures.evaluator_return.or(figures.episode_return());
+            let scores = ReferenceScores::of(&plan.about.environment).zip(reached);
+            Ok(scores.map(|(scores, reached)| scores.normalized(reached) / 100.0))
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Runs side by side, with their progress.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::scope;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 use relive_env::ReferenceScores;
 use relive_env::bsuite::BsuiteId;
-use relive_rl::logging::Logger;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Report, RunOptions, Stop, train};
 
@@ -19,22 +20,26 @@ use crate::commands::rl::figures::{Figures, Watcher};
 use crate::commands::rl::runs;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
+use crate::signals;
 
-/// Makes all runs that are not finished, some at a time, and prints a line for each.
+/// Makes all runs that are not finished, some at a time, and prints a line for each. The first SIGINT or SIGTERM ends those that are at work, which are not
+/// finished then, and begins no others.
 ///
 /// `finished`: what those came to that are.
 ///
 /// # Errors
-/// Those of the first run that failed, when all others are made.
+/// Those of the first run that failed, when all others are made; those of the others are told on stderr.
 pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>]) -> Result {
     let jobs =
         options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let bar = bar(plans);
+    let (bar, ending) = (bar(plans), Ending::default());
+    let on_signal = ending.clone();
+    signals::stop_in_order(move || on_signal.end()).map_err(|error| Failure::text(Kind::Runtime, error))?;
     let mut open = Vec::new();
     for (plan, figures) in plans.iter().zip(finished) {
         match figures {
             Some(figures) => {
-                bar.inc(plan.recipe.steps);
+                bar.inc(plan.steps().length());
                 let line = figures.told(&format!("{} (finished before)", plan.title()));
                 bar.suspend(|| output::line(&line))?;
             }
@@ -42,13 +47,13 @@ pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>
         }
     }
     // The longest first, so that no processor waits for one that began last.
-    open.sort_by_key(|plan| std::cmp::Reverse(plan.recipe.steps));
+    open.sort_by_key(|plan| std::cmp::Reverse(plan.steps().length()));
     let (next, (tell, told)) = (AtomicUsize::new(0), channel());
     let left = open.len();
-    scope(|threads| {
+    let outcome = scope(|threads| {
         for _ in 0..jobs.min(left) {
-            let (open, next, bar, tell) = (&open, &next, &bar, tell.clone());
-            threads.spawn(move || work(options, open, next, bar, &tell));
+            let (open, next, bar, ending, tell) = (&open, &next, &bar, &ending, tell.clone());
+            threads.spawn(move || work(options, open, next, (bar, ending), &tell));
         }
         drop(tell);
         let (mut ended, mut failed) = (0, None);
@@ -56,18 +61,52 @@ pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>
             ended += 1;
             bar.set_message(message(ended, left));
             let line = outcome.and_then(|text: String| bar.suspend(|| Ok(output::line(&text)?)));
-            failed = failed.or(line.err());
+            match (line, &failed) {
+                (Ok(()), _) => {}
+                (Err(failure), None) => failed = Some(failure),
+                (Err(failure), Some(_)) => bar.suspend(|| output::complain(&failure.told())),
+            }
         }
         bar.finish_and_clear();
         failed.map_or(Ok(()), Err)
-    })
+    });
+    if ending.has_begun() {
+        output::complain("the sweep was ended early; the same command goes on with what is not finished");
+    }
+    outcome
+}
+
+/// Ends all runs of a sweep.
+#[derive(Debug, Clone, Default)]
+struct Ending {
+    all: Stop,
+    at_work: Arc<Mutex<Vec<Stop>>>,
+}
+
+impl Ending {
+    fn end(&self) {
+        self.all.stop();
+        self.at_work.lock().iter().for_each(Stop::stop);
+    }
+
+    fn has_begun(&self) -> bool {
+        self.all.is_stopped()
+    }
+
+    /// A run is at work from now on.
+    fn join(&self, run: &Stop) {
+        self.at_work.lock().push(run.clone());
+        if self.has_begun() {
+            run.stop();
+        }
+    }
 }
 
 /// A bar of the steps of all runs.
 fn bar(plans: &[Plan]) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {elapsed} so far, {eta} left")
         .expect("the template is well-formed");
-    let steps = plans.iter().map(|plan| plan.recipe.steps).sum();
+    let steps = plans.iter().map(|plan| plan.steps().length()).sum();
     let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr()).with_style(style);
     bar.set_message(message(0, plans.len()));
     bar
@@ -81,56 +120,48 @@ fn work(
     options: &Options,
     plans: &[&Plan],
     next: &AtomicUsize,
-    bar: &ProgressBar,
+    (bar, ending): (&ProgressBar, &Ending),
     tell: &Sender<Result<String>>,
 ) {
-    while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let outcome = one(options, plan, bar);
-        let outcome = outcome.map(|figures| figures.told(&plan.title()));
-        let _ = tell.send(outcome.map_err(|failure| failure.of(&plan.title())));
+    while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !ending.has_begun()) {
+        let outcome = match one(options, plan, bar, ending) {
+            Ok(Some(figures)) => Ok(figures.told(&plan.title())),
+            Ok(None) => continue,
+            Err(failure) => Err(failure.of(&plan.title())),
+        };
+        let _ = tell.send(outcome);
     }
 }
 
-fn one(options: &Options, plan: &Plan, bar: &ProgressBar) -> Result<Figures> {
+/// Makes a run; none if it was ended before it was over.
+fn one(options: &Options, plan: &Plan, bar: &ProgressBar, ending: &Ending) -> Result<Option<Figures>> {
     let Plan { about, agent, folder, recipe } = plan;
     plan.clear()?;
-    let mut loggers = runs::begin(folder, about, &options.logs)?;
-    let run = RunOptions {
-        environment: about.environment.clone(),
-        env_steps: recipe.steps,
-        learner_steps: recipe.learner_steps,
-        seed: about.seed,
-        stop: Stop::new(),
-        evaluation: options.evaluate.options(),
-        ..RunOptions::default()
-    };
+    let loggers = runs::begin(folder, about, &options.logs)?;
+    let run = RunOptions { stop: Stop::new(), loggers, ..plan.run() };
+    ending.join(&run.stop);
     let mut watcher = Watcher::new(recipe.until, recipe.episodes, run.stop.clone());
-    let (kept, mut unlogged, mut shown) = (Kept::default(), None, 0);
+    let (kept, mut shown) = (Kept::default(), 0);
     let make = environments(about.environment.clone(), kept.clone());
+    let steps = plan.steps();
     let trained = train(agent, &run, &make, &mut |report: &Report| {
         watcher.note(report);
-        if let Report::Actor(episode) = report {
-            let steps = episode.env_steps.min(recipe.steps);
-            bar.inc(steps.saturating_sub(shown));
-            shown = steps;
-        }
-        if let Err(error) = loggers.write(report) {
-            unlogged.get_or_insert(error);
-            run.stop.stop();
-        }
+        bar.inc(steps.at(report).saturating_sub(shown));
+        shown = shown.max(steps.at(report));
     });
+    if ending.has_begun() {
+        return Ok(None);
+    }
     // A run that ends earlier has nothing more to come.
-    bar.inc(recipe.steps.saturating_sub(shown));
-    let trained = trained?;
-    unlogged.map_or(Ok(()), Err)?;
-    loggers.flush()?;
+    bar.inc(steps.length().saturating_sub(shown));
+    let trained = trained.map_err(|error| options.data.told(error))?;
     if let Some((name, text)) = kept.csv() {
         write(&folder.join(name), &text)?;
     }
     let figures = watcher.figures(trained.summary).scored(ReferenceScores::of(&about.environment));
     // In the end: from now on the run counts as finished.
     runs::end(folder, about, &figures)?;
-    Ok(figures)
+    Ok(Some(figures))
 }
 
 /// Environments of a name; bsuite's log of the one that is played in is kept.

@@ -29,7 +29,11 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> St
             about.text, about.paper, about.replay
         );
     }
-    text += "| Environment | Steps | Seeds | Return, last 100 episodes | Without exploring | Score |\n|---|---|---|---|---|---|\n";
+    let from_data = runs.iter().any(|run| run.figures.is_from_data());
+    let steps = if from_data { "Learner steps" } else { "Steps" };
+    text += &format!(
+        "| Environment | {steps} | Seeds | Return, last 100 episodes | Without exploring | Score |\n|---|---|---|---|---|---|\n"
+    );
     for row in &table.rows {
         let here: Vec<&Scored<'_>> =
             runs.iter().copied().filter(|run| run.plan.about.environment == row.environment).collect();
@@ -48,11 +52,17 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> St
 
 fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
     let shown: Vec<f64> = runs.iter().filter_map(|run| run.figures.evaluator_return).collect();
-    let steps = runs.iter().map(|run| run.figures.summary.env_steps).max().unwrap_or(0);
+    let steps = |run: &&Scored<'_>| match run.figures.is_from_data() {
+        true => run.figures.summary.learner_steps,
+        false => run.figures.summary.env_steps,
+    };
+    let steps = runs.iter().map(steps).max().unwrap_or(0);
+    // Who does not act has no episodes but those without exploring.
+    let acted = runs.iter().any(|run| !run.figures.is_from_data());
     format!(
         "| {environment} | {steps} | {} | {} | {} | {} |\n",
         runs.len(),
-        ranged(cell.episode_return),
+        ranged(cell.episode_return.filter(|_| acted)),
         ranged(range(&shown)),
         ranged(cell.score)
     )
@@ -76,8 +86,11 @@ fn section(agent: &str, environment: &str, run: &Scored<'_>) -> String {
 
 /// The options of `relive rl train` that make the runs as long, with the same evaluations.
 fn length(recipe: &Recipe) -> String {
-    let Recipe { steps, learner_steps, episodes, until, evaluation, settings: _ } = recipe;
-    let mut text = format!(" --steps {steps}");
+    let Recipe { steps, data, learner_steps, episodes, until, evaluation, settings: _ } = recipe;
+    let mut text = match data {
+        Some(data) => format!(" --data {}", data.display()),
+        None => format!(" --steps {steps}"),
+    };
     let numbers = [("learner-steps", *learner_steps), ("episodes", *episodes)];
     for (name, number) in numbers {
         text += &number.map_or_else(String::new, |number| format!(" --{name} {number}"));

@@ -12,7 +12,7 @@ const STYLE: &str = "body{font-family:sans-serif;max-width:75em;margin:2em auto;
 const ABOUT_SCORES: &str = "Scores are from 0 to 1, means over seeds, with the least and the greatest behind them. Environments of bsuite are scored by \
     bsuite's rules, as far as the runs go; of an experiment there is only what was run here. Others are scored by where their mean return lies \
     between a random policy's (0) and an expert's (1), and have none where these are not known. Returns are means over the last 100 episodes, \
-    exploration included.";
+    exploration included; of runs that learn from data they are those of the last evaluation.";
 
 /// The whole page.
 pub(super) fn html(all: &[Scored<'_>], radar: Option<&Picture>, curves: &[Picture]) -> String {

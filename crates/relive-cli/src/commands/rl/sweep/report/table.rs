@@ -52,7 +52,7 @@ fn cell(all: &[Scored<'_>], agent: &str, environment: &str) -> Cell {
         all.iter().filter(about)
     };
     let scores: Vec<f64> = runs().filter_map(|scored| scored.score).collect();
-    let returns: Vec<f64> = runs().map(|scored| scored.figures.summary.mean_return_last_100).collect();
+    let returns: Vec<f64> = runs().filter_map(|scored| scored.figures.episode_return()).collect();
     Cell { score: range(&scores), episode_return: range(&returns) }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn csv(all: &[Scored<'_>]) -> String {
             about.environment,
             about.seed,
             number(*score),
-            summary.mean_return_last_100,
+            number((summary.episodes > 0).then_some(summary.mean_return_last_100)),
             number(figures.evaluator_return),
             summary.episodes,
             summary.env_steps,

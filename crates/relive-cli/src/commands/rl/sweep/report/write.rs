@@ -22,11 +22,12 @@ pub(super) struct Picture {
     pub(super) svg: String,
 }
 
-/// Writes the report of the runs that are finished; where its page is, if there are any.
-pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<Option<PathBuf>> {
+/// Writes the report of the runs that are finished; what there is to say of it.
+pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
     let all = scores::of(plans)?;
+    let (told, runs) = (all.len(), plans.len());
     if all.is_empty() {
-        return Ok(None);
+        return Ok(format!("no report: none of {runs} runs is finished with an episode at its end"));
     }
     let folder = out.join(FOLDER);
     let failed = |path: &Path, error: std::io::Error| {
@@ -45,12 +46,19 @@ pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<Option<PathBuf>> {
     for (path, text) in files {
         std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
     }
-    Ok(Some(page))
+    let of = if told == runs {
+        String::new()
+    } else {
+        format!(" of {told} of {runs} runs; the others have no episode to tell of, or are not finished")
+    };
+    Ok(format!("report: {}{of}", page.display()))
 }
 
-/// The radar of those in environments of bsuite, if there are any.
+/// The radar of those in environments of bsuite, if there are any that acted.
 fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
-    let of_bsuite = runs(all, |about| about.environment.parse::<BsuiteId>().is_ok());
+    let of_bsuite = runs(all, |scored| {
+        scored.plan.about.environment.parse::<BsuiteId>().is_ok() && !scored.figures.is_from_data()
+    });
     if of_bsuite.is_empty() {
         return Ok(None);
     }
@@ -60,7 +68,7 @@ fn radar(all: &[Scored<'_>]) -> Result<Option<Picture>> {
 /// The curves of each environment.
 fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
     let picture = |environment: String| {
-        let svg = curves_svg(&runs(all, |about| about.environment == environment), SMOOTH)?;
+        let svg = curves_svg(&runs(all, |scored| scored.plan.about.environment == environment), SMOOTH)?;
         Ok(Picture { name: curves_name(&environment), svg })
     };
     distinct(all, |about| &about.environment).into_iter().map(picture).collect()
@@ -71,8 +79,8 @@ pub(super) fn curves_name(environment: &str) -> String {
     format!("curves-{}.svg", environment.replace('/', "_"))
 }
 
-fn runs(all: &[Scored<'_>], belongs: impl Fn(&About) -> bool) -> Vec<(PathBuf, About)> {
-    let plans = all.iter().map(|scored| scored.plan).filter(|plan| belongs(&plan.about));
+fn runs(all: &[Scored<'_>], belongs: impl Fn(&Scored<'_>) -> bool) -> Vec<(PathBuf, About)> {
+    let plans = all.iter().filter(|scored| belongs(scored)).map(|scored| scored.plan);
     plans.map(|plan| (plan.folder.clone(), plan.about.clone())).collect()
 }
 

@@ -1,0 +1,79 @@
+//! How far log files went when a run was saved, and back to there.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, RlError};
+
+/// How far the files of a logger went at a moment. What a run told after its newest checkpoint it tells again when it is resumed: the files are then
+/// cut back to their mark.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// What kind of files, as in `csv`.
+    pub kind: String,
+    /// Bytes of each, by its name in the folder.
+    pub files: BTreeMap<String, u64>,
+}
+
+impl Mark {
+    /// The files of a folder as they are now, safe on disk. `is_own` tells by their names which are the logger's.
+    pub(super) fn of(kind: &str, folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<Mark> {
+        let mut files = BTreeMap::new();
+        for name in names(folder, is_own)? {
+            let path = folder.join(&name);
+            let length = File::open(&path).and_then(|file| {
+                file.sync_data()?;
+                Ok(file.metadata()?.len())
+            });
+            files.insert(name, length.map_err(|error| RlError::file(&path, error))?);
+        }
+        Ok(Mark { kind: kind.to_owned(), files })
+    }
+
+    /// Cuts the files of a folder back to where they were, and removes those that were not there.
+    pub(super) fn cut_back(&self, folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<()> {
+        for name in names(folder, is_own)? {
+            let path = folder.join(&name);
+            let cut = match self.files.get(&name) {
+                Some(length) => shorten(&path, *length),
+                None => std::fs::remove_file(&path),
+            };
+            cut.map_err(|error| RlError::file(&path, error))?;
+        }
+        for name in self.files.keys().filter(|name| !folder.join(name).is_file()) {
+            tracing::warn!(
+                "{} is gone: what the run told before is not in the log",
+                folder.join(name).display()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Makes a file as short as that. One that is shorter already stays as it is: zeros are no log.
+fn shorten(path: &Path, length: u64) -> std::io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let there = file.metadata()?.len();
+    if there < length {
+        let place = path.display();
+        tracing::warn!(
+            "{place} has {there} bytes, of {length} when the run was saved: a part of the log is lost"
+        );
+        return Ok(());
+    }
+    file.set_len(length)
+}
+
+/// The logger's files in a folder.
+fn names(folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
+    let unread = |error| RlError::file(folder, error);
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unread)? {
+        let name = entry.map_err(unread)?.file_name();
+        names.extend(name.into_string().ok().filter(|name| is_own(name)));
+    }
+    Ok(names)
+}
