@@ -111,12 +111,14 @@ def main() -> None:
     options = parser.parse_args()
     python = prepared(options.python)
     print(machine())
+    if not options.binary.exists():
+        print(f"left out, as there is no {options.binary}: agents in Rust")
     has_relive = subprocess.run([str(python), "-c", "import relive"], capture_output=True, check=False).returncode == 0
     for case in (case for case in CASES if re.search(options.only, case.name)):
         if not case.native and not has_relive:
             print(f"left out, as the package is not installed: {case.name}")
             continue
-        contenders = {"Relive": lambda case=case: ours(case, options.binary)} if case.native else {}
+        contenders = {"Relive": lambda case=case: ours(case, options.binary)} if case.native and options.binary.exists() else {}
         for threads in options.threads:
             with_threads = f"{threads} thread{'s'[:threads - 1]}"
             scripts = ({"Relive's agent in PyTorch": "own.py"} if has_relive else {}) | {"Stable-Baselines3": "sb3.py"}

@@ -59,6 +59,8 @@ def main() -> None:
     made = {"ppo": ppo, "sac": sac, "dqn": dqn}[agent](settings)
     where = environment(agent)
     on = {"on": "threads", "actors": settings["actors"]} if "actors" in settings else {}
+    # What PyTorch imports with the first optimiser, which others have behind them when they are made.
+    rl.run(made, where, steps=1, progress=False)
     before = resident_mib()
     began = time.perf_counter(), time.process_time()
     result = rl.run(made, where, steps=steps, progress=False, **on)

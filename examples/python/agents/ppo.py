@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.distributions import Categorical, Distribution, Independent, Normal
+from torch.nn import functional as F
 
 from relive import rl
 from relive.rl import torch as rlt
@@ -30,7 +31,9 @@ class ActorCritic(nn.Module):
 
     def distribution(self, observations: torch.Tensor) -> Distribution:
         outputs = self.policy(observations)
-        return Categorical(logits=outputs) if self.choices else Independent(Normal(outputs, self.log_std.exp()), 1)
+        if self.choices:
+            return Categorical(logits=outputs, validate_args=False)
+        return Independent(Normal(outputs, self.log_std.exp(), validate_args=False), 1, validate_args=False)
 
     def values(self, observations: torch.Tensor) -> torch.Tensor:
         return self.value(observations).squeeze(-1)
@@ -89,11 +92,10 @@ class Learner(rlt.Learner):
         distribution = self.module.distribution(observations.float())
         ratio = (distribution.log_prob(drawn) - log_prob).exp()
         clipped = ratio.clamp(1 - self.settings.clip, 1 + self.settings.clip)
-        loss = (
-            -torch.min(ratio * advantages, clipped * advantages).mean()
-            + self.settings.value_cost * (self.module.values(observations.float()) - returns).square().mean()
-            - self.settings.entropy_cost * distribution.entropy().mean()
-        )
+        values = self.module.values(observations.float())
+        loss = self.settings.value_cost * F.mse_loss(values, returns) - torch.min(ratio * advantages, clipped * advantages).mean()
+        if self.settings.entropy_cost:
+            loss = loss - self.settings.entropy_cost * distribution.entropy().mean()
         return rlt.step(self.optimizer, loss, max_norm=0.5)
 
 

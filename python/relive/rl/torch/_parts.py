@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -130,14 +130,13 @@ class Learner(Stateful):
 
 
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
-    """A step of an optimiser down the gradient of a loss; the loss. With ``max_norm`` the gradient is scaled down to that norm."""
+    """A step of an optimiser down the gradient of a loss; the loss. No other parameters get gradients, whatever modules the loss goes through. With ``max_norm`` the
+    gradient is scaled down to that norm."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]
     if max_norm is not None:
-        torch.nn.utils.clip_grad_norm_(_parameters(optimizer), max_norm)
+        # All parameters with one call; by default that is done on GPUs alone.
+        torch.nn.utils.clip_grad_norm_(parameters, max_norm, foreach=True)
     optimizer.step()
     return float(loss.detach())
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
-    return (parameter for group in optimizer.param_groups for parameter in group["params"])
