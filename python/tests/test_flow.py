@@ -393,3 +393,17 @@ def test_many_shards_of_which_one_is_slow_do_not_starve(on: Any) -> None:
     seen = items.take(310)
     gate.set()
     assert collections.Counter([*seen, *items]) == {"fast": 310, "slow": 1}
+
+
+def test_a_function_that_raises_stop_iteration_ends_nothing() -> None:
+    def ends(number: int) -> int:
+        if number == 1:
+            raise StopIteration("mine")
+        return number
+
+    for numbers in (flow.from_range(4, num_shards=1).for_each(ends).gather_async(), flow.LocalIterator.of(range(4)).for_each(ends)):
+        assert next(numbers) == 0
+        with pytest.raises(RuntimeError, match="a function raised StopIteration") as caught:
+            next(numbers)
+        assert isinstance(caught.value.__cause__, StopIteration)
+        assert list(numbers) == [2, 3]

@@ -300,7 +300,9 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
         (Broken(act=lambda *_: (np.full(1, 7), EXTRAS)), ValueError, r"RandomPolicy.act\(\): action at `row 0`: expected a number in 0..3, got 7"),
         (Broken(act=lambda *_: np.zeros(1, np.int32)), TypeError, "RandomPolicy.act.. gave ndarray, but a policy with extras"),
         (Broken(act=lambda *_: (np.zeros(1, np.int32), {"count": EXTRAS["count"]})), ValueError, "gave the extras .'count'., but it has"),
+        (Broken(act=lambda *_: (None, EXTRAS)), TypeError, "RandomPolicy.act.. gave None for the actions"),
         (Broken(learn=lambda _: 3.0), TypeError, "SummingLearner.learn.. gave float"),
+        (Broken(learn=lambda _: {"loss": "much"}), TypeError, "SummingLearner.learn.. gave 'much' for 'loss', but it must be a number"),
         (Broken(learn=lambda _: rl.Learnt(priorities=[1.0])), ValueError, "a rollout has none"),
         (
             Broken(learn=lambda _: rl.Learnt(priorities=[1.0]), experience=TRANSITIONS), ValueError,

@@ -76,9 +76,17 @@ class PolicyBridge:
             answer, told = answer
             if sorted(told) != self._names:
                 raise ValueError(f"{called(self._policy)}.act() gave the extras {sorted(told)}, but it has {self._names}")
-            extras = [as_array(told[name]) for name in self._names]
+            extras = [self._array(f"extras[{name!r}]", told[name]) for name in self._names]
         actions = [answer] if self._is_one else nest.flatten(answer)
-        return [as_array(leaf) for leaf in actions], extras
+        return [self._array("the actions", leaf) for leaf in actions], extras
+
+    def _array(self, what: str, value: Any) -> Any:
+        if value is None:
+            raise TypeError(f"{called(self._policy)}.act() gave None for {what}: it returns an array with a row for each observation")
+        try:
+            return as_array(value)
+        except TypeError as error:
+            raise TypeError(f"{called(self._policy)}.act(): {what}: {error}") from error
 
     def load(self, weights: dict[str, Any]) -> None:
         """Takes over weights, which all policies share: nobody may write to them."""
@@ -109,8 +117,7 @@ class LearnerBridge:
     def learn_rollout(self, **fields: Any) -> Any:
         """Learns from a rollout."""
         rollout = self._rollouts.rollout(**fields)
-        count = rollout.starts.size - int(rollout.starts.sum())
-        return self._learnt(self._learner.learn(rollout), count, None)
+        return self._learnt(self._learner.learn(rollout), rollout.env_steps, None)
 
     def learn_batches(self, batches: list[Any]) -> Any:
         """Learns from a batch of a table."""
@@ -125,7 +132,7 @@ class LearnerBridge:
                     "rl.Learnt, or None"
                 )
             told = Learnt({} if told is None else told)
-        metrics = {str(name): float(value) for name, value in told.metrics.items()}
+        metrics = {str(name): self._number(name, value) for name, value in told.metrics.items()}
         priorities = None
         if told.priorities is not None:
             if keys is None:
@@ -137,6 +144,12 @@ class LearnerBridge:
                 )
             priorities = keys, priorities
         return told.steps, count if told.samples is None else told.samples, metrics, priorities
+
+    def _number(self, name: Any, value: Any) -> float:
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{called(self._learner)}.learn() gave {value!r} for {name!r}, but it must be a number: {error}") from error
 
     def weights(self) -> list[tuple[str, Any]]:
         """What policies act by: arrays by their paths."""

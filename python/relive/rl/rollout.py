@@ -38,6 +38,11 @@ class Rollout:
     ends: npt.NDArray[np.bool_]
     """``[T, N]``: the last steps of episodes."""
 
+    @property
+    def env_steps(self) -> int:
+        """Steps in the environments: all but those that only reset. What a schedule over the run counts."""
+        return int(self.starts.size - self.starts.sum())
+
     def advantages(self, values: Any, *, discount: float = 0.99, gae_lambda: float = 0.95) -> tuple[Floats, Floats]:
         """Advantages and returns ``[T, N]`` by generalized advantage estimation (Schulman et al., 2016, equation 16).
 

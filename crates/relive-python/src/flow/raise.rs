@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyTimeoutError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use relive_flow::{ErrorKind, FlowError};
@@ -31,6 +31,12 @@ pub(super) fn raise(py: Python<'_>, error: &FlowError) -> PyErr {
     if let Some(Failed(raised)) = cause {
         // Python 3.10 has no notes.
         let _ = raised.value(py).call_method1(intern!(py, "add_note"), (error.to_string(),));
+        if raised.is_instance_of::<PyStopIteration>(py) {
+            // As it is, it would end whoever pulls, and what is left would be lost; Python's generators do the same.
+            let told = PyRuntimeError::new_err(format!("{error}: a function raised StopIteration"));
+            told.set_cause(py, Some(raised.clone_ref(py)));
+            return told;
+        }
         return raised.clone_ref(py);
     }
     let text = error.to_string();
