@@ -10,6 +10,7 @@ mod protocol;
 mod schema;
 mod store;
 mod sync;
+mod writers;
 
 pub use collect::{
     Batch, BatchColumn, BatchPlan, Cast, CollectOptions, Collector, ColumnPlan, Convert, MAX_WINDOWS,
@@ -23,3 +24,4 @@ pub use store::{
     Candidate, Change, Changed, Choose, Inserted, MAX_READERS, MAX_WRITERS, Pinned, PinnedRow, Reader,
     Removal, Reweigh, Shard, State, Status, Store, StoreOptions, Writing,
 };
+pub use writers::{Request, Scan, Writer};

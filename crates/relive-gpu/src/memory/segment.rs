@@ -276,6 +276,18 @@ impl Segment {
     }
 }
 
+/// Writes to a row that the caller has for itself, at an address out of [`Segment::row`] with room for the bytes.
+pub(crate) fn write(start: *mut u8, bytes: &[u8]) {
+    // SAFETY: by the caller's promise the bytes lie in a mapped row that nobody else touches.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
+}
+
+/// Reads from a row that nobody writes to, at an address out of [`Segment::row`].
+pub(crate) fn read(start: *const u8, bytes: &mut [u8]) {
+    // SAFETY: by the caller's promise the bytes lie in a mapped row that nobody writes to.
+    unsafe { std::ptr::copy_nonoverlapping(start, bytes.as_mut_ptr(), bytes.len()) };
+}
+
 /// What may be seen in shared memory as it is.
 ///
 /// # Safety

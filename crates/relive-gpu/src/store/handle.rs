@@ -21,6 +21,7 @@ use crate::memory::segment::{Ready, Segment};
 use crate::metrics::{Eviction, Metrics, MetricsSnapshot};
 use crate::protocol::pin::{RowState, Stamp};
 use crate::schema::Schema;
+use crate::writers::Writers;
 
 /// How long a wait for a row goes on before it is looked whether a reader has died, which wakes nobody.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
@@ -43,6 +44,7 @@ pub(crate) struct Inner {
     pub(crate) state: Mutex<Controller>,
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) writers: Mutex<Writers>,
     _names: Vec<Name>,
 }
 
@@ -144,6 +146,7 @@ impl Store {
             shard: Shard::new(options.rank, options.ranks, options.capacity)?,
             state: Mutex::new(Controller::new(&options.removal, options.capacity, options.seed)),
             reader: Reader::new(Arc::clone(&segment), Arc::clone(&metrics))?,
+            writers: Mutex::new(Writers::new(segment.slots().len())),
             options,
             segment,
             metrics,

@@ -18,5 +18,5 @@ pub use handle::{Change, Changed, Reweigh, State, Status, Store};
 pub use options::{Candidate, Choose, MAX_READERS, MAX_WRITERS, Removal, StoreOptions};
 pub use reader::{Pinned, PinnedRow, Reader};
 pub use shard::Shard;
-pub(crate) use writing::check_column;
 pub use writing::{Inserted, Writing};
+pub(crate) use writing::{check_column, check_length, check_weight};

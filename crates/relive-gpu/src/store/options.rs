@@ -51,7 +51,7 @@ pub enum Removal {
     Random,
     /// A trajectory goes once it was pinned this often; from then on nobody can pin it. If there is none, the oldest.
     MaxTimesSampled(u64),
-    /// The caller's choice. It is called without locks, and may use the store. Takes time in proportion to the capacity.
+    /// The caller's choice. It may use the store, but must not serve its writers. Takes time in proportion to the capacity.
     Callback(Choose),
 }
 
