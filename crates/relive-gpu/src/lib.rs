@@ -1,6 +1,7 @@
 #![doc = include_str!("../docs/lib.md")]
 
 mod bytes;
+mod checkpoint;
 mod collect;
 mod error;
 mod kill;
@@ -12,6 +13,7 @@ mod store;
 mod sync;
 mod writers;
 
+pub use checkpoint::{Checkpoint, Saved};
 pub use collect::{
     Batch, BatchColumn, BatchPlan, Cast, CollectOptions, Collector, ColumnPlan, Convert, MAX_WINDOWS,
     OUTPUT_ALIGNMENT, Pad, RowPlan, Span, Window, span,
