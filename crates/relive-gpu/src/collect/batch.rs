@@ -63,8 +63,11 @@ impl Ring {
         let rows = narrow(plan.rows);
         let mut free = Vec::with_capacity(count);
         for _ in 0..count {
+            let bytes = Mapping::private(plan.bytes, "a batch")?;
+            bytes.advise_huge();
+            bytes.touch(1, "a batch")?;
             free.push(Memory {
-                bytes: Mapping::private(plan.bytes, "a batch")?,
+                bytes,
                 rows: Vec::with_capacity(rows),
                 plans: Vec::with_capacity(rows),
                 valid: vec![0; rows * plan.columns.len()],

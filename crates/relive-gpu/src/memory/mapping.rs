@@ -63,7 +63,7 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
-    /// Memory of this process alone, all zeros, at a multiple of 2 MiB and in huge pages if there are any.
+    /// Memory of this process alone, all zeros, at a multiple of 2 MiB.
     pub(crate) fn private(len: u64, what: &str) -> Result<Self> {
         let len = narrow(len).next_multiple_of(narrow(PAGE));
         let spare = len + narrow(HUGE_PAGE);
@@ -74,10 +74,7 @@ impl Mapping {
         let reserved = reserved
             .map_err(|error| Error::system(format_args!("get {len} bytes for {what}"), error.into()))?;
         let (start, len) = Self::trim(reserved.cast(), spare, len);
-        let mapping = Self { start, len };
-        mapping.advise_huge();
-        mapping.touch(1, what)?;
-        Ok(mapping)
+        Ok(Self { start, len })
     }
 
     /// Gives back what lies around the first `len` bytes that begin at a multiple of 2 MiB.

@@ -36,6 +36,17 @@ const COLUMN_IDENTITY_AT: u64 = 16;
 /// More of a segment is never read as its header.
 const MAX_HEADER_BYTES: u64 = 32 << 20;
 
+/// Who can attach to a new segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach<'a> {
+    /// Whoever knows the name.
+    Named(&'a str),
+    /// Whoever gets the descriptor.
+    Descriptor,
+    /// Nobody but this process.
+    Process,
+}
+
 /// How memory is made ready.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
@@ -50,23 +61,28 @@ pub(crate) struct Segment {
     map: Mapping,
     /// Of columns in files.
     files: Vec<Option<Mapping>>,
-    file: File,
+    /// `None` for memory of this process alone.
+    file: Option<File>,
     what: String,
 }
 
 impl Segment {
-    /// Makes a segment; with a name, others can attach by it. Its names go when the second value is dropped.
-    pub(crate) fn create(header: Header, name: Option<&str>, ready: Ready) -> Result<(Self, Vec<Name>)> {
+    /// Makes a segment. Its names go when the second value is dropped.
+    pub(crate) fn create(header: Header, reach: Reach<'_>, ready: Ready) -> Result<(Self, Vec<Name>)> {
         let bytes = header.layout.segment_bytes;
-        let (file, name, what) = match name {
-            None => (files::anonymous(bytes)?, None, "the anonymous segment".to_owned()),
-            Some(name) => {
+        let (file, name, what) = match reach {
+            Reach::Process => (None, None, "the private segment".to_owned()),
+            Reach::Descriptor => (Some(files::anonymous(bytes)?), None, "the anonymous segment".to_owned()),
+            Reach::Named(name) => {
                 let path = files::shared_memory(name)?;
                 let (file, guard) = files::create(&path, bytes, IDENTITY_AT)?;
-                (file, Some(guard), format!("the segment {name:?}"))
+                (Some(file), Some(guard), format!("the segment {name:?}"))
             }
         };
-        let map = Mapping::new(&file, bytes, &what)?;
+        let map = match &file {
+            Some(file) => Mapping::new(file, bytes, &what)?,
+            None => Mapping::private(bytes, &what)?,
+        };
         if ready.huge_pages {
             map.advise_huge();
         }
@@ -80,10 +96,12 @@ impl Segment {
 
     /// Writes the header, its first bytes last.
     fn publish(&self) -> Result<()> {
-        let (fixed, schema) = self.header.encode();
-        files::write_at(&self.file, &schema, SCHEMA_AT, &self.what)?;
-        files::write_at(&self.file, &fixed[8..], 8, &self.what)?;
-        files::write_at(&self.file, &fixed[..8], 0, &self.what)?;
+        if let Some(file) = &self.file {
+            let (fixed, schema) = self.header.encode();
+            files::write_at(file, &schema, SCHEMA_AT, &self.what)?;
+            files::write_at(file, &fixed[8..], 8, &self.what)?;
+            files::write_at(file, &fixed[..8], 0, &self.what)?;
+        }
         self.word(IDENTITY_AT).store(Identity::current()?.word(), Ordering::Release);
         self.word(STATE_AT).store(IN_USE, Ordering::Release);
         Ok(())
@@ -118,7 +136,7 @@ impl Segment {
         }
         let map = Mapping::new(&file, bytes, &what)?;
         let files = open_columns(&header)?;
-        let segment = Self { header, map, files, file, what };
+        let segment = Self { header, map, files, file: Some(file), what };
         segment.check_owner()?;
         Ok(segment)
     }
@@ -180,8 +198,8 @@ impl Segment {
         self.header.shape.capacity
     }
 
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     pub(crate) fn states(&self) -> &[AtomicU64] {
