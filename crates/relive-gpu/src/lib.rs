@@ -1,5 +1,7 @@
 #![doc = include_str!("../docs/lib.md")]
 
+pub mod select;
+
 mod error;
 
 pub use error::{Error, ErrorKind, Result};

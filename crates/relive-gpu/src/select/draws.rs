@@ -1,0 +1,106 @@
+//! Draws with replacement: places in the whole mass, and the indices there.
+
+use std::ops::Range;
+use std::thread;
+
+use super::philox::Numbers;
+use super::sums::Measure;
+use super::weights::Weights;
+
+/// From this many draws on they are sorted before they are looked up, so that neighbours share cache lines.
+const SORTED_FROM: usize = 1 << 12;
+
+/// Fewer draws than this are not worth another thread.
+const DRAWS_PER_THREAD: usize = 1 << 12;
+
+/// An index that was drawn, and as which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Draw {
+    /// Which of the draws it is, from 0.
+    pub(crate) position: u64,
+    pub(crate) index: u64,
+    /// Its mass in units of the grid.
+    pub(crate) units: u64,
+}
+
+/// Where the draws of a selection are in a mass of `total`, which is positive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    pub(crate) numbers: Numbers,
+    pub(crate) count: u64,
+    pub(crate) total: u64,
+    pub(crate) stratified: bool,
+}
+
+impl Places {
+    #[inline(always)]
+    pub(crate) fn of(&self, position: u64) -> u64 {
+        if !self.stratified {
+            return self.numbers.below(position, self.total);
+        }
+        let [begin, end] = [self.stratum(position), self.stratum(position + 1)];
+        begin + self.numbers.below(position, end - begin)
+    }
+
+    /// Where the part `position` of `count` equal ones begins: total · position / count, rounded down, in 64 bits.
+    fn stratum(&self, position: u64) -> u64 {
+        let (whole, rest) = (self.total / self.count, self.total % self.count);
+        position * whole + position * rest / self.count
+    }
+}
+
+/// The draws that are in `own`, this rank's part of the whole mass, in the order of their positions.
+pub(crate) fn draw(weights: &Weights, measure: Measure, places: &Places, own: Range<u64>) -> Vec<Draw> {
+    let mut found = Vec::new();
+    for position in 0..places.count {
+        let place = places.of(position);
+        if own.contains(&place) {
+            found.push((place - own.start, position));
+        }
+    }
+    if found.len() >= SORTED_FROM {
+        found.sort_unstable();
+    }
+    let mut draws = look_up(weights, measure, &found);
+    if found.len() >= SORTED_FROM {
+        draws.sort_unstable();
+    }
+    draws
+}
+
+fn look_up(weights: &Weights, measure: Measure, places: &[(u64, u64)]) -> Vec<Draw> {
+    let starts = weights.sums(measure).starts();
+    let threads = weights.threads().min(places.len().div_ceil(DRAWS_PER_THREAD)).max(1);
+    if threads == 1 {
+        return look_up_part(weights, measure, &starts, places);
+    }
+    let parts = places.chunks(places.len().div_ceil(threads));
+    let starts = &starts;
+    thread::scope(|scope| {
+        let parts: Vec<_> =
+            parts.map(|part| scope.spawn(move || look_up_part(weights, measure, starts, part))).collect();
+        let finished = parts.into_iter().map(|part| part.join());
+        finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+fn look_up_part(weights: &Weights, measure: Measure, starts: &[u64], places: &[(u64, u64)]) -> Vec<Draw> {
+    let mut draws = Vec::with_capacity(places.len());
+    let (grid, masses) = (weights.grid(), weights.masses());
+    let first = weights.config().first;
+    let sums = weights.sums(measure);
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (place, position) in places {
+                let local = match measure {
+                    Measure::Units => sums.find(starts, masses, |mass| grid.units(mass), *place),
+                    Measure::Count => sums.find(starts, masses, |mass| u64::from(mass > 0.0), *place),
+                };
+                let units = grid.units(masses[local]);
+                draws.push(Draw { position: *position, index: first + local as u64, units });
+            }
+        },
+    );
+    draws
+}

@@ -1,0 +1,172 @@
+//! Selections of each index once: the k smallest keys, of equal ones the lower index.
+
+use std::thread;
+
+use super::philox::Numbers;
+use super::race;
+use super::selection::Pool;
+use super::sums::TILE;
+
+/// Which number of an index is its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum KeyKind {
+    /// The weight, larger ones first.
+    Largest = 0,
+    /// The number of insertion.
+    Oldest = 1,
+    /// The number of insertion, larger ones first.
+    Newest = 2,
+    /// The time of arrival in a [race](super::race).
+    Race = 3,
+}
+
+/// An index with its key. Candidates are ordered by key, then by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Candidate {
+    pub(crate) key: u64,
+    pub(crate) index: u64,
+}
+
+/// Keeps the k smallest of the candidates that it is offered, in ascending order of their indices.
+#[derive(Debug)]
+pub(crate) struct Smallest {
+    count: usize,
+    kept: Vec<Candidate>,
+    ceiling: u64,
+}
+
+impl Smallest {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { count, kept: Vec::new(), ceiling: u64::MAX }
+    }
+
+    /// Keys above this are not among the smallest, as far as is known.
+    #[inline(always)]
+    pub(crate) fn ceiling(&self) -> u64 {
+        self.ceiling
+    }
+
+    #[inline(always)]
+    pub(crate) fn offer(&mut self, key: u64, index: u64) {
+        if key <= self.ceiling {
+            self.keep(Candidate { key, index });
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, candidate: Candidate) {
+        self.kept.push(candidate);
+        // Sorting out at twice the number costs a constant per candidate.
+        if self.kept.len() >= 2 * self.count.max(64) {
+            self.reduce();
+        }
+    }
+
+    fn reduce(&mut self) {
+        if self.kept.len() > self.count {
+            // Whoever comes later has a higher index, and so loses to an equal key.
+            self.kept.select_nth_unstable(self.count - 1);
+            self.kept.truncate(self.count);
+            self.ceiling = self.kept[self.count - 1].key.saturating_sub(1);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Candidate> {
+        self.reduce();
+        self.kept
+    }
+}
+
+/// The `count` smallest candidates of this rank, in order.
+pub(crate) fn smallest(kind: KeyKind, pool: &Pool<'_>, numbers: &Numbers, count: usize) -> Vec<Candidate> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let masses = pool.weights.masses();
+    let threads = pool.weights.threads();
+    let per_thread = masses.len().div_ceil(TILE).div_ceil(threads) * TILE;
+    let starts = (0..masses.len()).step_by(per_thread);
+    let parts = starts.map(|start| start..masses.len().min(start + per_thread));
+    let mut found: Vec<Candidate> = thread::scope(|scope| {
+        let scans: Vec<_> = parts
+            .map(|part| {
+                scope.spawn(move || {
+                    let mut smallest = Smallest::new(count);
+                    scan(kind, pool, numbers, part, &mut smallest);
+                    smallest.finish()
+                })
+            })
+            .collect();
+        let finished = scans.into_iter().map(|scan| scan.join());
+        finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    first(&mut found, count);
+    found
+}
+
+/// Sorts, and keeps the first `count`.
+pub(crate) fn first(candidates: &mut Vec<Candidate>, count: usize) {
+    if candidates.len() > count && count > 0 {
+        candidates.select_nth_unstable(count - 1);
+        candidates.truncate(count);
+    }
+    candidates.sort_unstable();
+}
+
+fn scan(
+    kind: KeyKind,
+    pool: &Pool<'_>,
+    numbers: &Numbers,
+    part: std::ops::Range<usize>,
+    smallest: &mut Smallest,
+) {
+    let first = pool.weights.config().first + part.start as u64;
+    let weights = &pool.weights.weights()[part.clone()];
+    match kind {
+        KeyKind::Largest => scan_largest(first, weights, smallest),
+        KeyKind::Oldest => scan_inserted(first, weights, &pool.inserted[part], |number| number, smallest),
+        KeyKind::Newest => scan_inserted(first, weights, &pool.inserted[part], |number| !number, smallest),
+        KeyKind::Race => {
+            let masses = &pool.weights.masses()[part];
+            pulp::Arch::new().dispatch(
+                #[inline(always)]
+                || race::scan(numbers, first, masses, smallest),
+            );
+        }
+    }
+}
+
+/// Positive f32 are in the order of their bits.
+pub(crate) fn largest_key(weight: f32) -> u64 {
+    u64::from(!weight.to_bits())
+}
+
+fn scan_largest(first: u64, weights: &[f32], smallest: &mut Smallest) {
+    for (tile, weights) in weights.chunks(TILE).enumerate() {
+        let largest =
+            weights.iter().fold(0.0f32, |largest, weight| if *weight > largest { *weight } else { largest });
+        if largest_key(largest) > smallest.ceiling() {
+            continue;
+        }
+        for (index, weight) in (first + (tile * TILE) as u64..).zip(weights) {
+            if *weight > 0.0 {
+                smallest.offer(largest_key(*weight), index);
+            }
+        }
+    }
+}
+
+fn scan_inserted(
+    first: u64,
+    weights: &[f32],
+    inserted: &[u64],
+    key: impl Fn(u64) -> u64,
+    smallest: &mut Smallest,
+) {
+    for ((index, weight), number) in (first..).zip(weights).zip(inserted) {
+        if *weight > 0.0 {
+            smallest.offer(key(*number), index);
+        }
+    }
+}
