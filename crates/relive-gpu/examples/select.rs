@@ -4,13 +4,13 @@
 
 #![expect(clippy::print_stdout, reason = "its rows are the result")]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use relive_gpu::Result;
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
 
-/// The best of so many runs is reported: others disturb, nobody helps.
-const RUNS: usize = 7;
+/// The best of the runs in this time is reported: others disturb, nobody helps.
+const TIME: Duration = Duration::from_millis(1_500);
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
@@ -42,7 +42,7 @@ fn measure(weights: &mut Weights, inserted: &[u64], exponent: f32, count: u64) -
     let changed: Vec<u64> = (0..count).map(|number| mixed(number + 77) % indices).collect();
     let mut round: u8 = 0;
     let seconds = best(|| {
-        round += 1;
+        round = round.wrapping_add(1);
         let values: Vec<f32> =
             changed.iter().map(|index| f32::from((index.to_le_bytes()[1]) ^ round)).collect();
         weights.update(&changed, &values)
@@ -53,7 +53,8 @@ fn measure(weights: &mut Weights, inserted: &[u64], exponent: f32, count: u64) -
 
 fn best<T>(mut work: impl FnMut() -> Result<T>) -> Result<f64> {
     let mut least = f64::INFINITY;
-    for _ in 0..RUNS {
+    let begin = Instant::now();
+    while begin.elapsed() < TIME {
         let start = Instant::now();
         let result = work()?;
         least = least.min(start.elapsed().as_secs_f64());

@@ -4,11 +4,15 @@ use std::ops::Range;
 use std::thread;
 
 use super::philox::Numbers;
-use super::sums::Measure;
+use super::radix;
+use super::sums::{Counted, Measure, Share, Sums};
 use super::weights::Weights;
 
 /// From this many draws on they are sorted before they are looked up, so that neighbours share cache lines.
 const SORTED_FROM: usize = 1 << 12;
+
+/// Places are sorted by this many bits.
+const SORTED_BITS: u32 = 22;
 
 /// Fewer draws than this are not worth another thread.
 const DRAWS_PER_THREAD: usize = 1 << 12;
@@ -58,12 +62,16 @@ pub(crate) fn draw(weights: &Weights, measure: Measure, places: &Places, own: Ra
             found.push((place - own.start, position));
         }
     }
-    if found.len() >= SORTED_FROM {
-        found.sort_unstable();
+    if found.len() < SORTED_FROM {
+        return look_up(weights, measure, &found);
     }
-    let mut draws = look_up(weights, measure, &found);
-    if found.len() >= SORTED_FROM {
-        draws.sort_unstable();
+    // Neighbours need no exact order: bits for more parts than there are tiles are enough.
+    let shift = (u64::BITS - (own.end - own.start).leading_zeros()).saturating_sub(SORTED_BITS);
+    let order = radix::order(&found.iter().map(|(place, _)| place >> shift).collect::<Vec<u64>>());
+    let sorted: Vec<(u64, u64)> = order.iter().map(|position| found[*position as usize]).collect();
+    let mut draws = vec![Draw { position: 0, index: 0, units: 0 }; found.len()];
+    for (draw, position) in look_up(weights, measure, &sorted).into_iter().zip(order) {
+        draws[position as usize] = draw;
     }
     draws
 }
@@ -85,22 +93,39 @@ fn look_up(weights: &Weights, measure: Measure, places: &[(u64, u64)]) -> Vec<Dr
 }
 
 fn look_up_part(weights: &Weights, measure: Measure, starts: &[u64], places: &[(u64, u64)]) -> Vec<Draw> {
-    let mut draws = Vec::with_capacity(places.len());
-    let (grid, masses) = (weights.grid(), weights.masses());
-    let first = weights.config().first;
     let sums = weights.sums(measure);
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (place, position) in places {
-                let local = match measure {
-                    Measure::Units => sums.find(starts, masses, |mass| grid.units(mass), *place),
-                    Measure::Count => sums.find(starts, masses, |mass| u64::from(mass > 0.0), *place),
-                };
-                let units = grid.units(masses[local]);
-                draws.push(Draw { position: *position, index: first + local as u64, units });
-            }
-        },
-    );
-    draws
+    let arch = pulp::Arch::new();
+    match measure {
+        Measure::Units => arch.dispatch(Search { weights, sums, starts, places, share: *weights.grid() }),
+        Measure::Count => arch.dispatch(Search { weights, sums, starts, places, share: Counted }),
+    }
+}
+
+/// Searches compiled for the widest vectors there are.
+struct Search<'a, S> {
+    weights: &'a Weights,
+    sums: &'a Sums,
+    starts: &'a [u64],
+    places: &'a [(u64, u64)],
+    share: S,
+}
+
+impl<S: Share> pulp::NullaryFnOnce for Search<'_, S> {
+    type Output = Vec<Draw>;
+
+    #[inline(always)]
+    fn call(self) -> Vec<Draw> {
+        let (grid, masses) = (self.weights.grid(), self.weights.masses());
+        let first = self.weights.config().first;
+        let mut draws = Vec::with_capacity(self.places.len());
+        for (place, position) in self.places {
+            let local = self.sums.find(self.starts, masses, self.share, *place);
+            draws.push(Draw {
+                position: *position,
+                index: first + local as u64,
+                units: grid.units(masses[local]),
+            });
+        }
+        draws
+    }
 }

@@ -123,17 +123,35 @@ fn scan(
 ) {
     let first = pool.weights.config().first + part.start as u64;
     let weights = &pool.weights.weights()[part.clone()];
+    let arch = pulp::Arch::new();
     match kind {
-        KeyKind::Largest => scan_largest(first, weights, smallest),
-        KeyKind::Oldest => scan_inserted(first, weights, &pool.inserted[part], |number| number, smallest),
-        KeyKind::Newest => scan_inserted(first, weights, &pool.inserted[part], |number| !number, smallest),
-        KeyKind::Race => {
-            let masses = &pool.weights.masses()[part];
-            pulp::Arch::new().dispatch(
-                #[inline(always)]
-                || race::scan(numbers, first, masses, smallest),
-            );
+        KeyKind::Largest => arch.dispatch(Largest { first, weights, smallest }),
+        KeyKind::Oldest => {
+            arch.dispatch(Inserted::<false> { first, weights, inserted: &pool.inserted[part], smallest });
         }
+        KeyKind::Newest => {
+            arch.dispatch(Inserted::<true> { first, weights, inserted: &pool.inserted[part], smallest });
+        }
+        KeyKind::Race => {
+            arch.dispatch(Race { numbers, first, masses: &pool.weights.masses()[part], smallest });
+        }
+    }
+}
+
+/// A scan compiled for the widest vectors there are. (Closures are not inlined into what is compiled for them.)
+struct Race<'a> {
+    numbers: &'a Numbers,
+    first: u64,
+    masses: &'a [f32],
+    smallest: &'a mut Smallest,
+}
+
+impl pulp::NullaryFnOnce for Race<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        race::scan(self.numbers, self.first, self.masses, self.smallest);
     }
 }
 
@@ -142,31 +160,71 @@ pub(crate) fn largest_key(weight: f32) -> u64 {
     u64::from(!weight.to_bits())
 }
 
-fn scan_largest(first: u64, weights: &[f32], smallest: &mut Smallest) {
-    for (tile, weights) in weights.chunks(TILE).enumerate() {
-        let largest =
-            weights.iter().fold(0.0f32, |largest, weight| if *weight > largest { *weight } else { largest });
-        if largest_key(largest) > smallest.ceiling() {
-            continue;
-        }
-        for (index, weight) in (first + (tile * TILE) as u64..).zip(weights) {
-            if *weight > 0.0 {
-                smallest.offer(largest_key(*weight), index);
+/// A scan for the largest weights, which passes over tiles whose largest one is too small.
+struct Largest<'a> {
+    first: u64,
+    weights: &'a [f32],
+    smallest: &'a mut Smallest,
+}
+
+impl pulp::NullaryFnOnce for Largest<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (tile, weights) in self.weights.chunks(TILE).enumerate() {
+            // As whole numbers, whose largest is found with vectors.
+            let mut largest = 0;
+            for weight in weights {
+                largest = weight.to_bits().cast_signed().max(largest);
+            }
+            if largest_key(f32::from_bits(largest.cast_unsigned())) > self.smallest.ceiling() {
+                continue;
+            }
+            for (index, weight) in (self.first + (tile * TILE) as u64..).zip(weights) {
+                if *weight > 0.0 {
+                    self.smallest.offer(largest_key(*weight), index);
+                }
             }
         }
     }
 }
 
-fn scan_inserted(
+/// A scan for the first or last numbers of insertion.
+struct Inserted<'a, const NEWEST: bool> {
     first: u64,
-    weights: &[f32],
-    inserted: &[u64],
-    key: impl Fn(u64) -> u64,
-    smallest: &mut Smallest,
-) {
-    for ((index, weight), number) in (first..).zip(weights).zip(inserted) {
-        if *weight > 0.0 {
-            smallest.offer(key(*number), index);
+    weights: &'a [f32],
+    inserted: &'a [u64],
+    smallest: &'a mut Smallest,
+}
+
+impl<const NEWEST: bool> pulp::NullaryFnOnce for Inserted<'_, NEWEST> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        const RUN: usize = 64;
+        let runs = self.weights.chunks(RUN).zip(self.inserted.chunks(RUN));
+        for (run, (weights, inserted)) in runs.enumerate() {
+            let ceiling = self.smallest.ceiling();
+            let mut near = false;
+            for (weight, number) in weights.iter().zip(inserted) {
+                near |= (inserted_key::<NEWEST>(*number) <= ceiling) & (*weight > 0.0);
+            }
+            if !near {
+                continue;
+            }
+            let first = self.first + (run * RUN) as u64;
+            for ((index, weight), number) in (first..).zip(weights).zip(inserted) {
+                if *weight > 0.0 {
+                    self.smallest.offer(inserted_key::<NEWEST>(*number), index);
+                }
+            }
         }
     }
+}
+
+#[inline(always)]
+pub(crate) fn inserted_key<const NEWEST: bool>(number: u64) -> u64 {
+    if NEWEST { !number } else { number }
 }

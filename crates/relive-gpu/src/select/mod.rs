@@ -7,6 +7,7 @@ mod keys;
 mod math;
 mod philox;
 pub mod race;
+mod radix;
 mod ranks;
 mod selection;
 mod selector;

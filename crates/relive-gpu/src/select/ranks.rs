@@ -88,6 +88,12 @@ impl Summary {
         }
     }
 
+    /// Whether it tells of these weights as they are now.
+    pub(crate) fn is_of(&self, weights: &Weights) -> bool {
+        let now = Self::new(self.asked, weights, Vec::new());
+        (&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable)
+    }
+
     /// The bytes to gather on all ranks: 104, and 16 for each candidate of selections without replacement.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -203,7 +209,9 @@ pub(crate) fn assemble(parts: &[Part]) -> Result<(Asked, Whole, Vec<Draw>)> {
         }
     }
     let mut draws: Vec<Draw> = parts.iter().flat_map(|part| &part.draws).copied().collect();
-    draws.sort_unstable();
+    if parts.len() > 1 {
+        draws.sort_unstable_by_key(|draw| draw.position);
+    }
     let complete = draws.len() as u64 == first.asked.count
         && draws.iter().zip(0..).all(|(draw, position)| draw.position == position);
     if !complete {

@@ -5,6 +5,7 @@ use super::draws::{self, Draw, Places};
 use super::keys::{self, Candidate};
 use super::math;
 use super::philox::{MAX_STEP, Numbers};
+use super::radix;
 use super::ranks::{self, Asked, Part, Summary, Whole};
 use super::selection::{Order, Plan, Pool, Selected, Selection};
 use super::sums::Measure;
@@ -99,7 +100,7 @@ impl Selector {
         let own = summaries.get(rank).ok_or_else(|| {
             Error::invalid(format!("this is rank {rank}, and there are {} summaries", summaries.len()))
         })?;
-        if Summary::new(asked, pool.weights, own.candidates.clone()) != *own {
+        if !own.is_of(pool.weights) {
             return Err(Error::invalid(format!(
                 "the summary of rank {rank} is not of the weights it selects from: they must not change in between"
             )));
@@ -127,7 +128,8 @@ impl Selector {
             return Err(Error::invalid(format!("the parts are not of the selection {selection:?}")));
         }
         if order == Order::ByIndex {
-            draws.sort_by_key(|draw| draw.index);
+            let order = radix::order(&draws.iter().map(|draw| draw.index).collect::<Vec<u64>>());
+            draws = order.iter().map(|position| draws[*position as usize]).collect();
         }
         Ok(finish(selection, whole, &draws))
     }

@@ -1,5 +1,7 @@
 //! Sums over tiles and over tiles of tiles, and the search for the index at a place in the whole mass.
 
+use super::grid::Grid;
+
 /// Indices of a tile. A tile of weights is 1 KiB: one load of eight numbers for each lane of a GPU's warp.
 pub(crate) const TILE: usize = 256;
 
@@ -13,6 +15,41 @@ pub(crate) enum Measure {
     Units,
     /// 1 for each index with a positive mass.
     Count,
+}
+
+/// What one value contributes to the mass that is searched.
+pub(crate) trait Share<T = f32>: Copy {
+    /// The contribution of `value`.
+    fn of(self, value: T) -> u64;
+}
+
+impl Share for Grid {
+    #[inline(always)]
+    fn of(self, mass: f32) -> u64 {
+        self.units(mass)
+    }
+}
+
+/// 1 for each index with a positive mass.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted;
+
+impl Share for Counted {
+    #[inline(always)]
+    fn of(self, mass: f32) -> u64 {
+        u64::from(mass > 0.0)
+    }
+}
+
+/// A sum is what it is.
+#[derive(Clone, Copy)]
+struct Summed;
+
+impl Share<u64> for Summed {
+    #[inline(always)]
+    fn of(self, sum: u64) -> u64 {
+        sum
+    }
 }
 
 /// The sums of one measure.
@@ -55,41 +92,39 @@ impl Sums {
 
     /// The index whose share of the mass contains `place`, which is below the total.
     #[inline(always)]
-    pub(crate) fn find(
-        &self,
-        starts: &[u64],
-        masses: &[f32],
-        measure: impl Fn(f32) -> u64,
-        place: u64,
-    ) -> usize {
+    pub(crate) fn find(&self, starts: &[u64], masses: &[f32], share: impl Share, place: u64) -> usize {
         // Several super-tiles begin at one place if some of them are empty: the last of these has the mass.
         let super_tile = starts.partition_point(|start| *start <= place) - 1;
         let mut rest = place - starts[super_tile];
         let first_tile = super_tile * TILES_PER_SUPER;
         let tiles = &self.tiles[first_tile..self.tiles.len().min(first_tile + TILES_PER_SUPER)];
-        let tile = first_tile + find_in(tiles, |sum| *sum, &mut rest);
+        let tile = first_tile + find_in(tiles, Summed, &mut rest);
         let first = tile * TILE;
         let masses = &masses[first..masses.len().min(first + TILE)];
-        first + find_in(masses, |mass| measure(*mass), &mut rest)
+        first + find_in(masses, share, &mut rest)
     }
 }
 
-/// The position whose share contains `rest`, which becomes what is left of it there. Runs of 16 are added up before one of them
+/// The position whose share contains `rest`, which becomes what is left of it there. Runs of 32 are added up before one of them
 /// is looked at more closely, so that most of the work is sums over vectors.
 #[inline(always)]
-fn find_in<T>(values: &[T], measure: impl Fn(&T) -> u64, rest: &mut u64) -> usize {
-    const RUN: usize = 16;
+fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
+    const RUN: usize = 32;
     let mut first = 0;
-    for run in values.chunks(RUN) {
-        let sum: u64 = run.iter().map(&measure).sum();
+    let (runs, _) = values.as_chunks::<RUN>();
+    for run in runs {
+        let mut sum = 0;
+        for value in run {
+            sum += share.of(*value);
+        }
         if *rest < sum {
             break;
         }
         *rest -= sum;
-        first += run.len();
+        first += RUN;
     }
     for value in &values[first..] {
-        let share = measure(value);
+        let share = share.of(*value);
         if *rest < share {
             break;
         }
@@ -106,14 +141,14 @@ mod tests {
     #[test]
     fn every_place_is_found_where_a_walk_finds_it() {
         let masses: Vec<f32> = (0..70_000u32).map(|index| f32::from(u8::from(index % 977 == 3))).collect();
-        let measure = |mass: f32| u64::from(mass > 0.0);
+        let measure = |mass| Counted.of(mass);
         let sums = Sums::of_tiles(
             masses.chunks(TILE).map(|tile| tile.iter().map(|mass| measure(*mass)).sum()).collect(),
         );
         let starts = sums.starts();
         let walk = masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0);
         for (place, (index, _)) in walk.enumerate() {
-            assert_eq!(sums.find(&starts, &masses, measure, place as u64), index);
+            assert_eq!(sums.find(&starts, &masses, Counted, place as u64), index);
         }
     }
 
@@ -124,7 +159,7 @@ mod tests {
         masses[last] = 1.0;
         let mut sums = Sums::of_tiles(vec![0; masses.len() / TILE]);
         sums.replace(last / TILE, 0, 1);
-        assert_eq!(sums.find(&sums.starts(), &masses, |mass| u64::from(mass > 0.0), 0), last);
+        assert_eq!(sums.find(&sums.starts(), &masses, Counted, 0), last);
         sums.replace(last / TILE, 1, 0);
         assert_eq!(sums, Sums::of_tiles(vec![0; masses.len() / TILE]));
     }
