@@ -35,7 +35,7 @@ fn measure(weights: &mut Weights, inserted: &[u64], exponent: f32, count: u64) -
     let drawn = [Selection::Uniform, Selection::Weighted, Selection::Stratified, prioritized];
     let once = [Selection::TopK, Selection::Fifo, Selection::Lifo, Selection::WithoutReplacement];
     for selection in drawn.into_iter().chain(once) {
-        let pool = Pool { weights, inserted };
+        let pool = Pool::with_inserted(weights, inserted);
         let seconds = best(|| selector.select(&pool, selection, count, Order::ByIndex))?;
         row(&format!("{selection:?}, exponent {exponent}"), indices, count, seconds);
     }

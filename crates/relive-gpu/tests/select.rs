@@ -49,7 +49,7 @@ fn select_in_ranks(
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let owned: Vec<_> = starts.zip(ends.iter().copied()).map(|(start, end)| start..end).collect();
     let ranks: Vec<Weights> = owned.iter().map(|range| weights_of(all, exponent, range.clone())).collect();
-    let pool = |rank: usize| Pool { weights: &ranks[rank], inserted: &inserted[owned[rank].clone()] };
+    let pool = |rank: usize| Pool::with_inserted(&ranks[rank], &inserted[owned[rank].clone()]);
     let mut summaries = Vec::new();
     for rank in 0..ranks.len() {
         let summary = selector.summary(&pool(rank), selection, count)?;
@@ -91,7 +91,7 @@ proptest! {
         let selectable = all.iter().filter(|weight| **weight > 0.0).count() as u64;
         let mut selector = Selector::new(seed);
         let single = weights_of(&all, exponent, 0..all.len());
-        let pool = Pool { weights: &single, inserted: &inserted };
+        let pool = Pool::with_inserted(&single, &inserted);
         prop_assume!(selectable > 0);
         for _ in 0..step {
             selector.select(&pool, Selection::Uniform, 1, Order::AsDrawn).unwrap();
@@ -143,7 +143,7 @@ proptest! {
         let count = count.min(selectable.len() as u64);
         let inserted: Vec<u64> = (0..all.len() as u64).map(|index| if index == 5 { 0 } else { index * 31 % 257 }).collect();
         let weights = weights_of(&all, 1.0, 0..all.len());
-        let pool = Pool { weights: &weights, inserted: &inserted };
+        let pool = Pool::with_inserted(&weights, &inserted);
         for selection in [Selection::TopK, Selection::Fifo, Selection::Lifo] {
             let mut sorted = selectable.clone();
             match selection {

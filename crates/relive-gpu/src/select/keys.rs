@@ -4,8 +4,8 @@ use std::thread;
 
 use super::philox::Numbers;
 use super::race;
-use super::selection::Pool;
 use super::sums::TILE;
+use super::weights::Weights;
 
 /// Which number of an index is its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) enum KeyKind {
 pub(crate) struct Candidate {
     pub(crate) key: u64,
     pub(crate) index: u64,
+    /// The mass of the index in units of the grid, known once it is selected.
+    pub(crate) units: u64,
 }
 
 /// Keeps the k smallest of the candidates that it is offered, in ascending order of their indices.
@@ -50,7 +52,7 @@ impl Smallest {
     #[inline(always)]
     pub(crate) fn offer(&mut self, key: u64, index: u64) {
         if key <= self.ceiling {
-            self.keep(Candidate { key, index });
+            self.keep(Candidate { key, index, units: 0 });
         }
     }
 
@@ -78,14 +80,26 @@ impl Smallest {
     }
 }
 
+/// Weights, and numbers of insertion where the kind asks for them.
+#[derive(Clone, Copy)]
+pub(crate) struct Scanned<'a> {
+    pub(crate) weights: &'a Weights,
+    pub(crate) inserted: &'a [u64],
+}
+
 /// The `count` smallest candidates of this rank, in order.
-pub(crate) fn smallest(kind: KeyKind, pool: &Pool<'_>, numbers: &Numbers, count: usize) -> Vec<Candidate> {
+pub(crate) fn smallest(
+    kind: KeyKind,
+    scanned: Scanned<'_>,
+    numbers: &Numbers,
+    count: usize,
+) -> Vec<Candidate> {
     if count == 0 {
         return Vec::new();
     }
-    let masses = pool.weights.masses();
-    let threads = pool.weights.threads();
-    let per_thread = masses.len().div_ceil(TILE).div_ceil(threads) * TILE;
+    let Scanned { weights, .. } = scanned;
+    let (masses, grid) = (weights.masses(), weights.grid());
+    let per_thread = masses.len().div_ceil(TILE).div_ceil(weights.threads()) * TILE;
     let starts = (0..masses.len()).step_by(per_thread);
     let parts = starts.map(|start| start..masses.len().min(start + per_thread));
     let mut found: Vec<Candidate> = thread::scope(|scope| {
@@ -93,7 +107,7 @@ pub(crate) fn smallest(kind: KeyKind, pool: &Pool<'_>, numbers: &Numbers, count:
             .map(|part| {
                 scope.spawn(move || {
                     let mut smallest = Smallest::new(count);
-                    scan(kind, pool, numbers, part, &mut smallest);
+                    scan(kind, scanned, numbers, part, &mut smallest);
                     smallest.finish()
                 })
             })
@@ -102,6 +116,11 @@ pub(crate) fn smallest(kind: KeyKind, pool: &Pool<'_>, numbers: &Numbers, count:
         finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     first(&mut found, count);
+    for candidate in &mut found {
+        #[expect(clippy::cast_possible_truncation, reason = "an index of this rank, which is in memory")]
+        let local = (candidate.index - weights.config().first) as usize;
+        candidate.units = grid.units(masses[local]);
+    }
     found
 }
 
@@ -116,24 +135,24 @@ pub(crate) fn first(candidates: &mut Vec<Candidate>, count: usize) {
 
 fn scan(
     kind: KeyKind,
-    pool: &Pool<'_>,
+    scanned: Scanned<'_>,
     numbers: &Numbers,
     part: std::ops::Range<usize>,
     smallest: &mut Smallest,
 ) {
-    let first = pool.weights.config().first + part.start as u64;
-    let weights = &pool.weights.weights()[part.clone()];
+    let first = scanned.weights.config().first + part.start as u64;
+    let weights = &scanned.weights.weights()[part.clone()];
     let arch = pulp::Arch::new();
     match kind {
         KeyKind::Largest => arch.dispatch(Largest { first, weights, smallest }),
         KeyKind::Oldest => {
-            arch.dispatch(Inserted::<false> { first, weights, inserted: &pool.inserted[part], smallest });
+            arch.dispatch(Inserted::<false> { first, weights, inserted: &scanned.inserted[part], smallest });
         }
         KeyKind::Newest => {
-            arch.dispatch(Inserted::<true> { first, weights, inserted: &pool.inserted[part], smallest });
+            arch.dispatch(Inserted::<true> { first, weights, inserted: &scanned.inserted[part], smallest });
         }
         KeyKind::Race => {
-            arch.dispatch(Race { numbers, first, masses: &pool.weights.masses()[part], smallest });
+            arch.dispatch(Race { numbers, first, masses: &scanned.weights.masses()[part], smallest });
         }
     }
 }

@@ -74,6 +74,15 @@ impl Numbers {
         Self { key: [low_word(seed), high_word(seed)], step }
     }
 
+    /// The seed.
+    pub(crate) fn seed(&self) -> u64 {
+        u64::from(self.key[0]) | u64::from(self.key[1]) << 32
+    }
+
+    pub(crate) fn step(&self) -> u64 {
+        self.step
+    }
+
     #[inline(always)]
     pub(crate) fn block(&self, stream: Stream, position: u64) -> [u32; 4] {
         let last = high_word(self.step) | (stream as u32) << 24;

@@ -9,7 +9,8 @@ use std::ops::Range;
 use super::bytes::{Reader, Writer};
 use super::draws::Draw;
 use super::keys::Candidate;
-use super::weights::{Weights, WeightsConfig};
+use super::pool::Rank;
+use super::weights::WeightsConfig;
 use crate::{Error, ErrorKind, Result};
 
 const SUMMARY: [u8; 8] = *b"RLSUMM01";
@@ -61,9 +62,9 @@ impl Asked {
     }
 }
 
-pub(crate) fn grid_code(weights: &Weights) -> u64 {
-    u64::from(weights.grid().exponent().cast_unsigned()) << 32
-        | u64::from(weights.config().exponent.to_bits())
+pub(crate) fn grid_code(rank: &dyn Rank) -> u64 {
+    let exponent = u64::from(rank.config().exponent.to_bits());
+    u64::from(rank.grid().exponent().cast_unsigned()) << 32 | exponent
 }
 
 /// What a rank tells the others before a selection.
@@ -77,31 +78,26 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn new(asked: Asked, weights: &Weights, candidates: Vec<Candidate>) -> Self {
-        let WeightsConfig { first, capacity, .. } = *weights.config();
-        Self {
-            asked,
-            indices: first..first + capacity,
-            units: weights.units.total(),
-            selectable: weights.selectable(),
-            candidates,
-        }
+    pub(crate) fn new(asked: Asked, rank: &dyn Rank, candidates: Vec<Candidate>) -> Result<Self> {
+        let WeightsConfig { first, capacity, .. } = *rank.config();
+        let Whole { units, selectable } = rank.whole()?;
+        Ok(Self { asked, indices: first..first + capacity, units, selectable, candidates })
     }
 
     /// Whether it tells of these weights as they are now.
-    pub(crate) fn is_of(&self, weights: &Weights) -> bool {
-        let now = Self::new(self.asked, weights, Vec::new());
-        (&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable)
+    pub(crate) fn is_of(&self, rank: &dyn Rank) -> Result<bool> {
+        let now = Self::new(self.asked, rank, Vec::new())?;
+        Ok((&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable))
     }
 
-    /// The bytes to gather on all ranks: 104, and 16 for each candidate of selections without replacement.
+    /// The bytes to gather on all ranks: 104, and 24 for each candidate of selections without replacement.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(SUMMARY)
             .u64s(self.asked.numbers().into_iter())
             .u64s([self.indices.start, self.indices.end, self.units, self.selectable].into_iter())
             .u64(self.candidates.len() as u64)
-            .u64s(self.candidates.iter().flat_map(|candidate| [candidate.key, candidate.index]))
+            .u64s(self.candidates.iter().flat_map(|found| [found.key, found.index, found.units]))
             .finish()
     }
 
@@ -114,8 +110,9 @@ impl Summary {
         let asked = Asked::read(&mut reader)?;
         let indices = reader.u64()?..reader.u64()?;
         let [units, selectable] = [reader.u64()?, reader.u64()?];
-        let count = reader.count(16)?;
-        let candidates = (0..count).map(|_| Ok(Candidate { key: reader.u64()?, index: reader.u64()? }));
+        let count = reader.count(24)?;
+        let candidates = (0..count)
+            .map(|_| Ok(Candidate { key: reader.u64()?, index: reader.u64()?, units: reader.u64()? }));
         let candidates = candidates.collect::<Result<_>>()?;
         reader.finish()?;
         Ok(Self { asked, indices, units, selectable, candidates })

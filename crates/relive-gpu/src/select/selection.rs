@@ -2,7 +2,6 @@
 
 use super::keys::KeyKind;
 use super::sums::Measure;
-use super::weights::Weights;
 use crate::{Error, Result};
 
 /// How indices are selected. Only indices with a positive weight ever are.
@@ -85,35 +84,6 @@ impl Selection {
 
 /// The largest β.
 pub const MAX_BETA: f32 = 16.0;
-
-/// What is selected from: the weights and, for FIFO and LIFO, when each index was inserted.
-#[derive(Clone, Copy, Debug)]
-pub struct Pool<'a> {
-    /// The weights of this rank's indices.
-    pub weights: &'a Weights,
-    /// Numbers of insertion by index within the rank: later ones are larger, across all ranks. May be empty for the other
-    /// kinds of selection.
-    pub inserted: &'a [u64],
-}
-
-impl<'a> Pool<'a> {
-    /// For selections that do not ask when an index was inserted.
-    #[must_use]
-    pub fn new(weights: &'a Weights) -> Self {
-        Self { weights, inserted: &[] }
-    }
-
-    pub(crate) fn check(&self, plan: Plan) -> Result<()> {
-        let asked = matches!(plan, Plan::Smallest(KeyKind::Oldest | KeyKind::Newest));
-        let (there, wanted) = (self.inserted.len(), self.weights.weights().len());
-        if asked && there != wanted {
-            return Err(Error::invalid(format!(
-                "FIFO and LIFO need the number of insertion of each of the {wanted} indices; {there} were given"
-            )));
-        }
-        Ok(())
-    }
-}
 
 /// In which order the selected indices are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! The entry point: selections, one after another, from a seed.
 
 use super::bytes::{Reader, Writer};
-use super::draws::{self, Draw, Places};
+use super::draws::{Draw, Places};
 use super::keys::{self, Candidate};
 use super::math;
 use super::philox::{MAX_STEP, Numbers};
+use super::pool::Pool;
 use super::radix;
 use super::ranks::{self, Asked, Part, Summary, Whole};
-use super::selection::{Order, Plan, Pool, Selected, Selection};
+use super::selection::{Order, Plan, Selected, Selection};
 use super::sums::Measure;
 use crate::{Error, ErrorKind, Result};
 
@@ -76,9 +77,9 @@ impl Selector {
         let asked = self.asked(pool, selection, count)?;
         let candidates = match selection.plan() {
             Plan::Draws { .. } => Vec::new(),
-            Plan::Smallest(kind) => keys::smallest(kind, pool, &self.numbers(), capped(count, pool)),
+            Plan::Smallest(kind) => pool.0.smallest(kind, &self.numbers(), count)?,
         };
-        Ok(Summary::new(asked, pool.weights, candidates))
+        Summary::new(asked, &*pool.0, candidates)
     }
 
     /// The draws that hit indices of this rank. `summaries` are those of all ranks for this selection, by rank. On success the
@@ -100,7 +101,7 @@ impl Selector {
         let own = summaries.get(rank).ok_or_else(|| {
             Error::invalid(format!("this is rank {rank}, and there are {} summaries", summaries.len()))
         })?;
-        if !own.is_of(pool.weights) {
+        if !own.is_of(&*pool.0)? {
             return Err(Error::invalid(format!(
                 "the summary of rank {rank} is not of the weights it selects from: they must not change in between"
             )));
@@ -110,9 +111,9 @@ impl Selector {
             Plan::Draws { measure, stratified } => {
                 let (own, total) = own_mass(summaries, rank, measure);
                 let places = Places { numbers: self.numbers(), count, total, stratified };
-                draws::draw(pool.weights, measure, &places, own)
+                pool.0.draw(measure, &places, own)?
             }
-            Plan::Smallest(_) => own_candidates(pool, summaries, rank, count),
+            Plan::Smallest(_) => own_candidates(summaries, rank, count),
         };
         self.step += 1;
         Ok(Part { asked, whole, draws })
@@ -160,29 +161,24 @@ impl Selector {
 
     fn asked(&self, pool: &Pool<'_>, selection: Selection, count: u64) -> Result<Asked> {
         selection.check()?;
-        pool.check(selection.plan())?;
+        if let Plan::Smallest(kind) = selection.plan() {
+            pool.check(kind)?;
+        }
         if count > MAX_COUNT {
             return Err(Error::invalid(format!("{count} indices in one selection: at most {MAX_COUNT}")));
         }
         if self.step >= MAX_STEP {
             return Err(Error::invalid(format!("step {MAX_STEP} is the last one: take another seed")));
         }
-        let weights = pool.weights;
         Ok(Asked {
             seed: self.seed,
             step: self.step,
             selection: selection.code(),
             count,
-            grid: ranks::grid_code(weights),
-            total_capacity: weights.config().total_capacity,
+            grid: ranks::grid_code(&*pool.0),
+            total_capacity: pool.0.config().total_capacity,
         })
     }
-}
-
-/// No rank contributes more candidates than it has indices.
-fn capped(count: u64, pool: &Pool<'_>) -> usize {
-    let capacity = pool.weights.weights().len();
-    usize::try_from(count).unwrap_or(capacity).min(capacity)
 }
 
 fn enough(selection: Selection, count: u64, whole: Whole) -> Result<()> {
@@ -213,20 +209,14 @@ fn own_mass(summaries: &[Summary], rank: usize, measure: Measure) -> (std::ops::
 }
 
 /// Those of this rank's candidates that are among the first of all.
-fn own_candidates(pool: &Pool<'_>, summaries: &[Summary], rank: usize, count: u64) -> Vec<Draw> {
+fn own_candidates(summaries: &[Summary], rank: usize, count: u64) -> Vec<Draw> {
     let mut all: Vec<Candidate> = summaries.iter().flat_map(|summary| &summary.candidates).copied().collect();
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     keys::first(&mut all, count);
     all.truncate(count);
     let own = &summaries[rank].indices;
-    let (masses, grid) = (pool.weights.masses(), pool.weights.grid());
     let mine = (0..).zip(all).filter(|(_, candidate)| own.contains(&candidate.index));
-    let local = |index: u64| usize::try_from(index - own.start).unwrap_or(usize::MAX);
-    mine.map(|(position, Candidate { index, .. })| {
-        let units = masses.get(local(index)).map_or(0, |mass| grid.units(*mass));
-        Draw { position, index, units }
-    })
-    .collect()
+    mine.map(|(position, Candidate { index, units, .. })| Draw { position, index, units }).collect()
 }
 
 #[expect(

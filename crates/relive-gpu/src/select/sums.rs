@@ -105,11 +105,11 @@ impl Sums {
     }
 }
 
-/// The position whose share contains `rest`, which becomes what is left of it there. Runs of 32 are added up before one of them
+/// The position whose share contains `rest`, which becomes what is left of it there. Runs of 16 are added up before one of them
 /// is looked at more closely, so that most of the work is sums over vectors.
 #[inline(always)]
 fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
-    const RUN: usize = 32;
+    const RUN: usize = 16;
     let mut first = 0;
     let (runs, _) = values.as_chunks::<RUN>();
     for run in runs {
