@@ -255,7 +255,7 @@ struct Keys {
     u64 histogram;
     // For collecting: keys up to this one, and of this one indices up to that.
     u64 limit_key, limit_index;
-    u64 out_keys, out_indices, out_count, room;
+    u64 out_keys, out_indices, out_units, out_count, room;
 };
 
 // False for what is not selectable.
@@ -308,6 +308,7 @@ KERNEL select_collect(Keys p) {
         if (position < p.room) {
             ((u64 *)p.out_keys)[position] = key;
             ((u64 *)p.out_indices)[position] = index;
+            ((u64 *)p.out_units)[position] = units_of(((const float *)p.arrays.masses)[local], p.arrays.scale);
         }
     }
 }

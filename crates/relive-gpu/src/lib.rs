@@ -1,5 +1,6 @@
 #![doc = include_str!("../docs/lib.md")]
 
+pub mod cuda;
 pub mod select;
 
 mod error;

@@ -41,7 +41,7 @@ impl WeightsConfig {
         Self { capacity, total_capacity: capacity, first: 0, max_weight: 65_536.0, exponent: 1.0, threads: 0 }
     }
 
-    fn grid(&self) -> Result<Grid> {
+    pub(crate) fn grid(&self) -> Result<Grid> {
         let end = self.first.checked_add(self.capacity);
         if self.capacity == 0 || end.is_none_or(|end| end > self.total_capacity) {
             let Self { capacity, total_capacity, first, .. } = self;
@@ -152,16 +152,7 @@ impl Weights {
     /// # Errors
     /// The lists differ in length, an index is not of this rank, or a weight is negative, no number, or above the largest.
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
-        if indices.len() != weights.len() {
-            let [indices, weights] = [indices.len(), weights.len()];
-            return Err(Error::invalid(format!("{indices} indices with {weights} weights: one for each")));
-        }
-        for (position, (index, weight)) in indices.iter().zip(weights).enumerate() {
-            self.check(*weight, || format!("number {position} of an update (index {index})"))?;
-            if index.checked_sub(self.config.first).is_none_or(|local| local >= self.config.capacity) {
-                return Err(self.not_own(*index, position));
-            }
-        }
+        check_update(&self.config, indices, weights)?;
         for (index, weight) in indices.iter().zip(weights) {
             #[expect(clippy::cast_possible_truncation, reason = "below the capacity, which is in memory")]
             self.set((index - self.config.first) as usize, *weight);
@@ -174,16 +165,7 @@ impl Weights {
     /// # Errors
     /// The number of weights is not the capacity, or one of them is refused as by [`update`](Self::update).
     pub fn load(&mut self, weights: &[f32]) -> Result<()> {
-        if weights.len() != self.weights.len() {
-            return Err(Error::invalid(format!(
-                "{} weights are loaded into {} indices: one for each",
-                weights.len(),
-                self.weights.len()
-            )));
-        }
-        for (index, weight) in weights.iter().enumerate() {
-            self.check(*weight, || format!("the weight of index {index} within the rank"))?;
-        }
+        check_all(&self.config, weights)?;
         self.weights.copy_from_slice(weights);
         self.rescan();
         Ok(())
@@ -251,25 +233,6 @@ impl Weights {
         }
     }
 
-    fn check(&self, weight: f32, place: impl Fn() -> String) -> Result<()> {
-        let max = self.config.max_weight;
-        if (0.0..=max).contains(&weight) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "{} is {weight}: weights are between 0 and the largest weight, {max}, that they were made with",
-            place()
-        )))
-    }
-
-    fn not_own(&self, index: u64, position: usize) -> Error {
-        let WeightsConfig { capacity, first, .. } = self.config;
-        Error::invalid(format!(
-            "number {position} of an update is index {index}: this rank has the indices {first} to {}",
-            first + capacity - 1
-        ))
-    }
-
     #[inline(always)]
     fn set(&mut self, local: usize, weight: f32) {
         let (mass, old) = match &mut self.powers {
@@ -316,6 +279,51 @@ impl Weights {
             *sums = Sums::of_tiles(std::mem::take(&mut sums.tiles));
         }
     }
+}
+
+/// Whether an update is accepted by weights of this configuration.
+pub(crate) fn check_update(config: &WeightsConfig, indices: &[u64], weights: &[f32]) -> Result<()> {
+    let WeightsConfig { capacity, first, .. } = *config;
+    if indices.len() != weights.len() {
+        let [indices, weights] = [indices.len(), weights.len()];
+        return Err(Error::invalid(format!("{indices} indices with {weights} weights: one for each")));
+    }
+    for (position, (index, weight)) in indices.iter().zip(weights).enumerate() {
+        check_weight(config, *weight, || format!("number {position} of an update (index {index})"))?;
+        if index.checked_sub(first).is_none_or(|local| local >= capacity) {
+            return Err(Error::invalid(format!(
+                "number {position} of an update is index {index}: this rank has the indices {first} to {}",
+                first + capacity - 1
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether these can be all weights of a rank.
+pub(crate) fn check_all(config: &WeightsConfig, weights: &[f32]) -> Result<()> {
+    if weights.len() as u64 != config.capacity {
+        return Err(Error::invalid(format!(
+            "{} weights are loaded into {} indices: one for each",
+            weights.len(),
+            config.capacity
+        )));
+    }
+    for (index, weight) in weights.iter().enumerate() {
+        check_weight(config, *weight, || format!("the weight of index {index} within the rank"))?;
+    }
+    Ok(())
+}
+
+fn check_weight(config: &WeightsConfig, weight: f32, place: impl Fn() -> String) -> Result<()> {
+    let max = config.max_weight;
+    if (0.0..=max).contains(&weight) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} is {weight}: weights are between 0 and the largest weight, {max}, that they were made with",
+        place()
+    )))
 }
 
 /// The mass of a weight: 0 stays 0.
