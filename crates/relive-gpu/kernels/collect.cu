@@ -28,6 +28,8 @@ struct Column {
     double scale;
     // The number of the column's first piece, and pieces of a row.
     u64 first_piece, pieces_per_row;
+    // 1: only padding is written, since copy engines copy the data.
+    u64 pad_only;
 };
 
 struct Collect {
@@ -217,7 +219,7 @@ __device__ inline void collect_piece(const Collect &p, const Column &column, u64
     Span copied = overlap(part, data);
     u64 source = column.source + ((const u64 *)p.indices)[row] * column.row_stride + (u64)begin * column.step_bytes;
     u64 offset = copied.begin - data.begin, count = copied.end - copied.begin;
-    if (count == 0) return;
+    if (count == 0 || column.pad_only) return;
     if (column.cast == CAST_NONE) {
         copy_bytes(out + copied.begin, source + offset, count);
     } else {

@@ -1,5 +1,6 @@
 //! A device with the kernels loaded.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,15 +78,15 @@ impl Device {
     /// # Errors
     /// There is no such GPU, or the kernels cannot be loaded.
     pub fn open(number: u32) -> Result<Self> {
-        Self::with_driver(super::open::driver(number)?)
+        Self::with_driver(super::open::driver(number)?, image::cache_folder().as_deref())
     }
 
-    /// A device behind a driver of the caller's.
+    /// A device behind a driver of the caller's. Kernels that have to be compiled are kept in the folder `cache`.
     ///
     /// # Errors
     /// The kernels cannot be loaded.
-    pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
-        let module = image::load(&*driver, image::cache_folder().as_deref())?;
+    pub fn with_driver(driver: Box<dyn Driver>, cache: Option<&Path>) -> Result<Self> {
+        let module = image::load(&*driver, cache)?;
         let mut functions = [Function(0); NAMES.len()];
         for (function, name) in functions.iter_mut().zip(NAMES) {
             *function = driver.function(module, name)?;

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::Result;
+use crate::{Error, ErrorKind, Result};
 
 /// An address that kernels can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -148,4 +148,10 @@ pub trait Driver: Debug + Send + Sync {
 
     /// Waits until the stream has done all its work, at most for this time.
     fn synchronize(&self, stream: Stream, patience: Duration) -> Result<()>;
+}
+
+/// The error of a driver that is implemented outside this crate.
+#[must_use]
+pub fn driver_error(text: impl Into<String>) -> Error {
+    Error::new(ErrorKind::System, text)
 }

@@ -87,7 +87,7 @@ fn look_up(weights: &Weights, measure: Measure, places: &[(u64, u64)]) -> Vec<Dr
     thread::scope(|scope| {
         let parts: Vec<_> =
             parts.map(|part| scope.spawn(move || look_up_part(weights, measure, starts, part))).collect();
-        let finished = parts.into_iter().map(|part| part.join());
+        let finished = parts.into_iter().map(thread::ScopedJoinHandle::join);
         finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }

@@ -112,7 +112,7 @@ pub(crate) fn smallest(
                 })
             })
             .collect();
-        let finished = scans.into_iter().map(|scan| scan.join());
+        let finished = scans.into_iter().map(thread::ScopedJoinHandle::join);
         finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     first(&mut found, count);

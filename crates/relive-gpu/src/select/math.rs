@@ -6,9 +6,7 @@
 
 #![expect(clippy::unreadable_literal, reason = "constants in the digits that name one f64 each")]
 
-const LN_2: f64 = 0.6931471805599453;
-const LOG2_E: f64 = 1.4426950408889634;
-const SQRT_2: f64 = 1.4142135623730951;
+use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 
 /// Terms of atanh(s)/s = 1 + s²/3 + s⁴/5 + …: with |s| ≤ 0.1716 the first that is left out is below 2⁻⁵⁶.
 const ATANH_TERMS: [f64; 11] = [
@@ -171,7 +169,7 @@ mod tests {
     fn exponential_numbers_are_exact_at_both_ends() {
         let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-14;
         assert!(near(exponential(0, 0), 0.5 / 2f64.powi(64)));
-        assert!(near(exponential(1 << 31, 0), std::f64::consts::LN_2));
+        assert!(near(exponential(1 << 31, 0), LN_2));
         assert!(near(exponential(u32::MAX, u32::MAX), 53.0 * LN_2));
         assert!(near(exponential(1 << 20, 12_345), -(-((2f64.powi(52) + 12_345.5) / 2f64.powi(64))).ln_1p()));
         let mut last = 0.0;

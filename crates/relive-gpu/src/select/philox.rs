@@ -92,11 +92,9 @@ impl Numbers {
     /// A number in `0..below` from the 128 bits of `position`. Its bias is below 2⁻⁶⁴ of the probability of any value.
     pub(crate) fn below(&self, position: u64, below: u64) -> u64 {
         let [a, b, c, d] = self.block(Stream::Draws, position).map(u128::from);
-        let low = (a | b << 32) * u128::from(below) >> 64;
+        let low = ((a | b << 32) * u128::from(below)) >> 64;
         let high = (c | d << 32) * u128::from(below);
-        #[expect(clippy::cast_possible_truncation, reason = "the product is below `below` · 2⁶⁴")]
-        let number = ((high + low) >> 64) as u64;
-        number
+        ((high + low) >> 64) as u64
     }
 
     /// The word that belongs to `index` in a stream of words.
@@ -107,6 +105,7 @@ impl Numbers {
 
     /// The words of the indices `4 * first_block ..`, as many as `words` holds: whole blocks, so that loops are over vectors.
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "a lane of four arrays at once")]
     pub(crate) fn words<const BLOCKS: usize>(
         &self,
         stream: Stream,
@@ -162,13 +161,12 @@ mod tests {
         let first = (1 << 32) - 3;
         let mut words = [[0; 8]; 4];
         numbers.words(Stream::RaceHigh, first, &mut words);
-        for lane in 0..8 {
-            let block = numbers.block(Stream::RaceHigh, first + lane as u64);
-            assert_eq!([words[0][lane], words[1][lane], words[2][lane], words[3][lane]], block);
-            for word in 0..4 {
-                let index = (first + lane as u64) * 4 + word as u64;
-                assert_eq!(numbers.word(Stream::RaceHigh, index), block[word]);
-            }
+        for index in 4 * first..4 * (first + 8) {
+            let position = index - 4 * first;
+            let block = numbers.block(Stream::RaceHigh, index / 4);
+            let [lane, word] = [position / 4, position % 4].map(|number| usize::try_from(number).unwrap());
+            assert_eq!(words[word][lane], block[word]);
+            assert_eq!(numbers.word(Stream::RaceHigh, index), block[word]);
         }
     }
 

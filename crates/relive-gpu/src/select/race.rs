@@ -29,7 +29,7 @@ pub(crate) fn key(numbers: &Numbers, high: u32, index: u64, mass: f32) -> u64 {
 /// Offers all indices of `masses` that may still be among the first; `first` is the global index of the first of them.
 #[inline(always)]
 pub(crate) fn scan(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Smallest) {
-    if first % 4 != 0 {
+    if !first.is_multiple_of(4) {
         // Blocks of four begin at multiples of four: the few before the next one are looked at one by one.
         let odd = masses.len().min(4 - usize::from(first.to_le_bytes()[0] & 3));
         for (index, mass) in (first..).zip(&masses[..odd]) {
