@@ -2,11 +2,7 @@
 //! should be.
 
 #![expect(unsafe_code, reason = "addresses of the tests' own memory")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why it does nothing"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -165,10 +161,10 @@ fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
                     Cast::None => data.push(*byte),
                     Cast::F32(scale) => data.extend((f32::from(*byte) * scale).to_le_bytes()),
                     Cast::F16(scale) => {
-                        data.extend(half::f16::from_f32(f32::from(*byte) * scale).to_le_bytes())
+                        data.extend(half::f16::from_f32(f32::from(*byte) * scale).to_le_bytes());
                     }
                     Cast::Bf16(scale) => {
-                        data.extend(half::bf16::from_f32(f32::from(*byte) * scale).to_le_bytes())
+                        data.extend(half::bf16::from_f32(f32::from(*byte) * scale).to_le_bytes());
                     }
                 }
             }
