@@ -8,10 +8,13 @@
 #define PIECE 8192
 #define IN_FLIGHT 4
 
-#define CAST_NONE 0
-#define CAST_F32 1
-#define CAST_F16 2
-#define CAST_BF16 3
+// Types of elements; 0 stands for bytes that are copied as they are.
+#define TYPE_ANY 0
+#define TYPE_U8 1
+#define TYPE_F16 2
+#define TYPE_BF16 3
+#define TYPE_F32 4
+#define TYPE_F64 5
 
 struct Column {
     // Where row 0 begins, and the bytes from row to row and from step to step.
@@ -24,7 +27,7 @@ struct Column {
     // 16 bytes of padding, whole elements.
     u64 pad[2];
     u64 out, out_row_bytes;
-    u64 cast;
+    u64 from, to;
     double scale;
     // The number of the column's first piece, and pieces of a row.
     u64 first_piece, pieces_per_row;
@@ -150,15 +153,21 @@ __device__ inline void fill_bytes(u64 out, u64 count, const u64 *pad) {
     }
 }
 
-// To the nearest number, of two the even one; the numbers here are finite.
+__device__ inline u32 size_of_type(u64 type) {
+    return type == TYPE_U8 ? 1 : type == TYPE_F32 ? 4 : type == TYPE_F64 ? 8 : 2;
+}
+
+// To the nearest number, of two the even one. What is no number stays none.
 __device__ inline u16 to_bf16(float value) {
     u32 bits = __float_as_uint(value);
+    if ((bits & 0x7fffffff) > 0x7f800000) return (u16)(bits >> 16 | 0x40);
     return (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 __device__ inline u16 to_f16(float value) {
     u32 bits = __float_as_uint(value);
     u32 sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) return (u16)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
     if (magnitude >= 0x477ff000) return (u16)(sign | 0x7c00);
     if (magnitude < 0x38800000) {
         // Below 2^-14 the unit is 2^-24: adding 0.5 puts it at the lowest bit of the sum.
@@ -169,14 +178,39 @@ __device__ inline u16 to_f16(float value) {
     return (u16)(sign | (rounded - 0x38000000) >> 13);
 }
 
-__device__ inline void store_cast(u64 address, u64 cast, float value) {
-    if (cast == CAST_F32) *(float *)address = value;
-    else *(u16 *)address = cast == CAST_F16 ? to_f16(value) : to_bf16(value);
+__device__ inline float from_f16(u32 half) {
+    u32 sign = (half & 0x8000) << 16, exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
+    if (exponent == 0) {
+        float magnitude = __fmul_rn((float)fraction, 5.9604644775390625e-8f);
+        return __uint_as_float(sign | __float_as_uint(magnitude));
+    }
+    if (exponent == 31) return __uint_as_float(sign | 0x7f800000 | fraction << 13 | (fraction ? 0x400000 : 0));
+    return __uint_as_float(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-// `count` bytes become numbers, times the scale.
-__device__ inline void cast_bytes(u64 out, u64 source, u64 count, u64 cast, float scale) {
-    u64 size = cast == CAST_F32 ? 4 : 2;
+// The element at a byte of 16 as f32.
+__device__ inline float element_of(uint4 v, u32 byte, u64 type) {
+    if (type == TYPE_U8) return (float)byte_of(v, byte);
+    u32 word = word_of(v, byte / 4);
+    if (type == TYPE_F32) return __uint_as_float(word);
+    if (type == TYPE_F64) {
+        u64 bits = (u64)word_of(v, byte / 4 + 1) << 32 | word;
+        return __double2float_rn(__longlong_as_double((i64)bits));
+    }
+    u32 half = word >> (byte % 4 * 8) & 0xffff;
+    return type == TYPE_F16 ? from_f16(half) : __uint_as_float(half << 16);
+}
+
+__device__ inline void store_element(u64 address, u64 type, float value) {
+    if (type == TYPE_F32) *(float *)address = value;
+    else if (type == TYPE_F64) *(double *)address = (double)value;
+    else *(u16 *)address = type == TYPE_F16 ? to_f16(value) : to_bf16(value);
+}
+
+// `count` bytes of elements become elements of another type, times the scale. Elements lie at multiples of their size.
+__device__ inline void convert(u64 out, u64 source, u64 count, const Column &column) {
+    u32 from = size_of_type(column.from), to = size_of_type(column.to);
+    float scale = (float)column.scale;
     for (u64 base = source & ~127ull; base < source + count; base += WARP * IN_FLIGHT * 16) {
         uint4 loaded[IN_FLIGHT];
 #pragma unroll
@@ -186,10 +220,10 @@ __device__ inline void cast_bytes(u64 out, u64 source, u64 count, u64 cast, floa
 #pragma unroll
         for (u32 load = 0; load < IN_FLIGHT; load++) {
             u64 address = base + (load * WARP + this_lane()) * 16;
-            for (u32 byte = 0; byte < 16; byte++) {
+            for (u32 byte = 0; byte < 16; byte += from) {
                 if (address + byte < source || address + byte >= source + count) continue;
-                float value = __fmul_rn((float)byte_of(loaded[load], byte), scale);
-                store_cast(out + (address + byte - source) * size, cast, value);
+                float value = __fmul_rn(element_of(loaded[load], byte, column.from), scale);
+                store_element(out + (address + byte - source) / from * to, column.to, value);
             }
         }
     }
@@ -220,12 +254,13 @@ __device__ inline void collect_piece(const Collect &p, const Column &column, u64
     u64 source = column.source + ((const u64 *)p.indices)[row] * column.row_stride + (u64)begin * column.step_bytes;
     u64 offset = copied.begin - data.begin, count = copied.end - copied.begin;
     if (count == 0 || column.pad_only) return;
-    if (column.cast == CAST_NONE) {
+    if (column.from == TYPE_ANY) {
         copy_bytes(out + copied.begin, source + offset, count);
-    } else {
-        u64 size = column.cast == CAST_F32 ? 4 : 2;
-        cast_bytes(out + copied.begin, source + offset / size, count / size, column.cast, (float)column.scale);
+        return;
     }
+    // Pieces hold whole elements, since elements divide them, but begin within a window wherever its data does.
+    u64 from = size_of_type(column.from), to = size_of_type(column.to);
+    convert(out + copied.begin, source + offset / to * from, count / to * from, column);
 }
 
 KERNEL collect(Collect p) {

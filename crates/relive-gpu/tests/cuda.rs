@@ -8,7 +8,7 @@ mod support;
 
 use proptest::prelude::*;
 use relive_gpu::cuda::{
-    Cast, Collector, ColumnPlan, Copy, Device, DeviceBuffer, DeviceWeights, HostRegistration,
+    Collector, ColumnPlan, Conversion, Copy, Device, DeviceBuffer, DeviceWeights, Element, HostRegistration,
     MAX_REGISTRATION_BYTES, PadSide, Rows, Stream, Window,
 };
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
@@ -142,10 +142,32 @@ fn an_update_that_is_refused_on_the_device_changes_nothing() {
     assert_eq!((now[10], now[299], now[11]), (6.0, 0.0, 1.0));
 }
 
+/// Conversions one by one, by another implementation.
+fn converted(Conversion { from, to, scale }: Conversion, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for element in bytes.chunks(usize::try_from(from.bytes()).unwrap()) {
+        let value = match from {
+            Element::U8 => f32::from(element[0]),
+            Element::F16 => half::f16::from_le_bytes(element.try_into().unwrap()).to_f32(),
+            Element::Bf16 => half::bf16::from_le_bytes(element.try_into().unwrap()).to_f32(),
+            Element::F32 => f32::from_le_bytes(element.try_into().unwrap()),
+            #[expect(clippy::cast_possible_truncation, reason = "the rounding that is meant")]
+            Element::F64 => f64::from_le_bytes(element.try_into().unwrap()) as f32,
+        };
+        let value = value * scale;
+        match to {
+            Element::F16 => out.extend(half::f16::from_f32(value).to_le_bytes()),
+            Element::Bf16 => out.extend(half::bf16::from_f32(value).to_le_bytes()),
+            Element::F64 => out.extend(f64::from(value).to_le_bytes()),
+            _ => out.extend(value.to_le_bytes()),
+        }
+    }
+    out
+}
+
 /// What a collection is, byte by byte.
 fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
     let size = |number: u64| usize::try_from(number).unwrap();
-    let element = size(column.cast.widens());
     let mut out = Vec::new();
     for row in 0..rows.indices.len() {
         let wanted = rows.steps[row] + column.window.offset;
@@ -156,20 +178,13 @@ fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
         let mut data = Vec::new();
         for step in &there {
             let begin = begin + usize::try_from(*step).unwrap() * size(column.step_bytes);
-            for byte in &store[begin..begin + size(column.step_bytes)] {
-                match column.cast {
-                    Cast::None => data.push(*byte),
-                    Cast::F32(scale) => data.extend((f32::from(*byte) * scale).to_le_bytes()),
-                    Cast::F16(scale) => {
-                        data.extend(half::f16::from_f32(f32::from(*byte) * scale).to_le_bytes());
-                    }
-                    Cast::Bf16(scale) => {
-                        data.extend(half::bf16::from_f32(f32::from(*byte) * scale).to_le_bytes());
-                    }
-                }
+            let bytes = &store[begin..begin + size(column.step_bytes)];
+            match column.conversion {
+                None => data.extend(bytes),
+                Some(conversion) => data.extend(converted(conversion, bytes)),
             }
         }
-        let missing = size(column.window.length) * size(column.step_bytes) * element - data.len();
+        let missing = size(column.out_row_bytes()) - data.len();
         let pad = column.pad.iter().copied().cycle();
         // Padding is whole elements, so a window's padding continues the pattern from wherever it begins.
         let begin_of_pad = match column.window.pad_side {
@@ -198,7 +213,7 @@ struct Case {
     most_steps: u64,
     window: Window,
     pad: [u8; 16],
-    cast: Cast,
+    conversion: Option<Conversion>,
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -206,23 +221,25 @@ fn case() -> impl Strategy<Value = Case> {
         let pad_side = if head { PadSide::Head } else { PadSide::Tail };
         Window { offset, length, pad_side }
     });
-    let cast = prop_oneof![
-        4 => Just(Cast::None),
-        1 => Just(Cast::F32(1.0 / 255.0)),
-        1 => prop_oneof![Just(1.0 / 255.0), Just(1e-9), Just(3e-7), Just(300.0)].prop_map(Cast::F16),
-        1 => Just(Cast::Bf16(0.37)),
-    ];
+    use Element::{Bf16, F16, F32, F64, U8};
+    let from = prop_oneof![3 => Just(U8), 1 => Just(F16), 1 => Just(Bf16), 1 => Just(F32), 1 => Just(F64)];
+    let to = prop_oneof![Just(F16), Just(Bf16), Just(F32), Just(F64)];
+    let scale = prop_oneof![Just(1.0f32), Just(1.0 / 255.0), Just(1e-9), Just(3e-7), Just(300.0)];
+    let conversion = (from, to, scale).prop_map(|(from, to, scale)| Conversion { from, to, scale });
+    let conversion = prop_oneof![1 => Just(None), 1 => conversion.prop_map(Some)];
     let sizes = prop_oneof![1u64..70, Just(4), Just(1), Just(512), Just(777)];
-    (sizes, 1u64..60, window, any::<u32>(), cast).prop_map(|(step_bytes, most_steps, window, pad, cast)| {
-        // Elements of the padding divide the steps.
-        let element = match cast {
-            Cast::F32(_) => 4,
-            Cast::F16(_) | Cast::Bf16(_) => 2,
-            Cast::None => [4, 2, 1].into_iter().find(|size| step_bytes % size == 0).unwrap_or(1),
-        };
-        let pad = std::array::from_fn(|byte| pad.to_le_bytes()[byte % usize::try_from(element).unwrap()]);
-        Case { step_bytes, most_steps, window, pad, cast }
-    })
+    (sizes, 1u64..60, window, any::<u64>(), conversion).prop_map(
+        |(size, most_steps, window, pad, conversion)| {
+            let step_bytes = conversion.map_or(size, |conversion| size * conversion.from.bytes());
+            // Elements of the padding divide the steps.
+            let element = match conversion {
+                Some(conversion) => conversion.to.bytes(),
+                None => [8, 4, 2, 1].into_iter().find(|size| step_bytes % size == 0).unwrap(),
+            };
+            let pad = std::array::from_fn(|byte| pad.to_le_bytes()[byte % usize::try_from(element).unwrap()]);
+            Case { step_bytes, most_steps, window, pad, conversion }
+        },
+    )
 }
 
 proptest! {
@@ -245,7 +262,10 @@ proptest! {
         let (mut plans, mut stores, mut outs) = (Vec::new(), Vec::new(), Vec::new());
         for (number, case) in (0u64..).zip(&cases) {
             let row_stride = (case.step_bytes * case.most_steps).next_multiple_of(16);
-            let store = aligned(usize::try_from(row_stride * 7).unwrap(), |byte| mixed(byte + number * 99).to_le_bytes()[3]);
+            // No byte is 0x7c to 0x7f or 0xfc to 0xff, so that no float is infinite or no number: what remains of those differs.
+            let byte = |byte: u64| mixed(byte + number * 99).to_le_bytes()[3];
+            let finite = |at: u64| if byte(at) & 0x7c == 0x7c { byte(at) ^ 0x40 } else { byte(at) };
+            let store = aligned(usize::try_from(row_stride * 7).unwrap(), finite);
             let mut plan = ColumnPlan {
                 source: store.as_ptr() as u64,
                 store_rows: 7,
@@ -253,7 +273,7 @@ proptest! {
                 step_bytes: case.step_bytes,
                 window: case.window,
                 pad: case.pad,
-                cast: case.cast,
+                conversion: case.conversion,
                 out: 0,
             };
             let out = aligned(usize::try_from(plan.out_row_bytes()).unwrap() * indices.len() + 64, |_| 0xee);
@@ -284,8 +304,9 @@ proptest! {
 fn long_rows_are_collected_in_pieces() {
     let Some((device, _)) = emulated() else { return };
     let store = aligned(3 * 60_000, |byte| mixed(byte).to_le_bytes()[0]);
-    for (step_bytes, cast) in
-        [(1, Cast::None), (1_001, Cast::None), (29, Cast::F16(0.5)), (3, Cast::F32(2.0))]
+    let to = |to, scale| Some(Conversion { from: Element::U8, to, scale });
+    for (step_bytes, conversion) in
+        [(1, None), (1_001, None), (29, to(Element::F16, 0.5)), (3, to(Element::F32, 2.0))]
     {
         let length = 25_000 / step_bytes;
         let mut column = ColumnPlan {
@@ -295,7 +316,7 @@ fn long_rows_are_collected_in_pieces() {
             step_bytes,
             window: Window { offset: 3, length, pad_side: PadSide::Head },
             pad: [9; 16],
-            cast,
+            conversion,
             out: 0,
         };
         let rows = Rows { indices: &[2, 0], steps: &[0, 2], lengths: &[length + 5, length / 2] };
@@ -306,7 +327,7 @@ fn long_rows_are_collected_in_pieces() {
         unsafe { collector.collect(&[column], rows, device.stream()).unwrap() };
         let expected = naive(&column, bytemuck::cast_slice(&store), rows);
         let bytes: &[u8] = bytemuck::cast_slice(&out);
-        assert!(bytes[..expected.len()] == expected[..], "steps of {step_bytes} bytes, {cast:?}");
+        assert!(bytes[..expected.len()] == expected[..], "steps of {step_bytes} bytes, {conversion:?}");
     }
 }
 
@@ -324,7 +345,7 @@ fn large_stores_are_addressed_in_64_bits() {
         step_bytes: 1 << 13,
         window: Window { offset: -1_024, length: 1_024, pad_side: PadSide::Head },
         pad: [0; 16],
-        cast: Cast::None,
+        conversion: None,
         out: 0x7e00_0000_0000,
     };
     let (indices, steps, lengths) = (vec![(1 << 20) - 1; 2_000], vec![1_024; 2_000], vec![1_024; 2_000]);

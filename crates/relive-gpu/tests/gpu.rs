@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "says why it does nothing")]
 
 use relive_gpu::cuda::{
-    Cast, Collector, ColumnPlan, Device, DeviceBuffer, DeviceWeights, HostRegistration, PadSide, Rows, Window,
+    Collector, ColumnPlan, Device, DeviceBuffer, DeviceWeights, HostRegistration, PadSide, Rows, Window,
 };
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
 
@@ -90,7 +90,7 @@ fn a_gpu_collects_what_lies_in_the_hosts_memory() {
             step_bytes,
             window: Window { offset: -3, length, pad_side: PadSide::Tail },
             pad: [7; 16],
-            cast: Cast::None,
+            conversion: None,
             out: out.address().0,
         };
         let indices: Vec<u64> = (0..100).map(|row| mixed(row) % store_rows).collect();

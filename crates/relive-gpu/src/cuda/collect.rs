@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::device::{Device, Kernel};
 use super::driver::{Copy, Event, Stream};
 use super::memory::DeviceBuffer;
-use super::plan::{ColumnPlan, PadSide, Rows};
+use super::plan::{ColumnPlan, Conversion, PadSide, Rows};
 use crate::Result;
 
 /// Bytes of output that a warp makes in one piece, as in `kernels/collect.cu`.
@@ -31,7 +31,8 @@ struct Column {
     pad: [u64; 2],
     out: u64,
     out_row_bytes: u64,
-    cast: u64,
+    from: u64,
+    to: u64,
     scale: f64,
     first_piece: u64,
     pieces_per_row: u64,
@@ -114,7 +115,7 @@ impl Collector {
             return Ok(());
         }
         let by_engine = |column: &&ColumnPlan| {
-            column.cast == super::plan::Cast::None && column.out_row_bytes() >= self.copy_engine_from
+            column.conversion.is_none() && column.out_row_bytes() >= self.copy_engine_from
         };
         let copied: Vec<&ColumnPlan> = columns.iter().filter(by_engine).collect();
         let table = table(columns, rows, |column| by_engine(&column));
@@ -191,7 +192,9 @@ fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan)
         if pad_only && is_full(column, rows) {
             continue;
         }
-        let (cast, scale) = column.cast.code();
+        let (from, to, scale) = column
+            .conversion
+            .map_or((0, 0, 1.0), |Conversion { from, to, scale }| (from as u64, to as u64, scale));
         let pad = column.pad.as_chunks::<8>().0;
         let pieces_per_row = column.out_row_bytes().div_ceil(PIECE);
         table.push(Column {
@@ -204,7 +207,8 @@ fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan)
             pad: [u64::from_le_bytes(pad[0]), u64::from_le_bytes(pad[1])],
             out: column.out,
             out_row_bytes: column.out_row_bytes(),
-            cast,
+            from,
+            to,
             scale: f64::from(scale),
             first_piece,
             pieces_per_row,

@@ -20,5 +20,5 @@ pub use device::Device;
 pub use driver::{Copy, DevicePtr, Driver, Event, Function, Module, Shape, Stream, driver_error};
 pub use image::{SOURCES, fingerprint, shipped};
 pub use memory::{DeviceBuffer, HostRegistration, MAX_REGISTRATION_BYTES};
-pub use plan::{ALIGNMENT, Cast, ColumnPlan, PadSide, Rows, Steps, Window};
+pub use plan::{ALIGNMENT, ColumnPlan, Conversion, Element, PadSide, Rows, Steps, Window};
 pub use weights::DeviceWeights;

@@ -56,38 +56,43 @@ impl Window {
     }
 }
 
-/// What becomes of the values.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cast {
-    /// They are copied, whatever they are.
-    None,
-    /// u8 become f32, times this.
-    F32(f32),
-    /// u8 become f16, times this in f32, rounded to the nearest (ties to even).
-    F16(f32),
-    /// u8 become bf16, times this in f32, rounded to the nearest (ties to even).
-    Bf16(f32),
+/// A type of elements that conversions know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// 8 bits without a sign; not to convert to.
+    U8 = 1,
+    /// 16 bits of IEEE 754.
+    F16 = 2,
+    /// The upper 16 bits of an f32.
+    Bf16 = 3,
+    /// 32 bits of IEEE 754.
+    F32 = 4,
+    /// 64 bits of IEEE 754.
+    F64 = 5,
 }
 
-impl Cast {
-    /// Bytes that come out for each byte that goes in.
+impl Element {
+    /// Its bytes.
     #[must_use]
-    pub fn widens(self) -> u64 {
+    pub fn bytes(self) -> u64 {
         match self {
-            Self::None => 1,
-            Self::F16(_) | Self::Bf16(_) => 2,
-            Self::F32(_) => 4,
+            Self::U8 => 1,
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
         }
     }
+}
 
-    pub(super) fn code(self) -> (u64, f32) {
-        match self {
-            Self::None => (0, 1.0),
-            Self::F32(scale) => (1, scale),
-            Self::F16(scale) => (2, scale),
-            Self::Bf16(scale) => (3, scale),
-        }
-    }
+/// Another type: each value becomes an f32, is multiplied by `scale`, and becomes the new type, rounded to the nearest, ties to even.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conversion {
+    /// What the store has.
+    pub from: Element,
+    /// What comes out: a float.
+    pub to: Element,
+    /// 1 leaves values as they are.
+    pub scale: f32,
 }
 
 /// One column of a collection. Addresses are those that whoever collects can use.
@@ -105,8 +110,8 @@ pub struct ColumnPlan {
     pub window: Window,
     /// The padding: whole elements as they come out, repeated to 16 bytes.
     pub pad: [u8; 16],
-    /// What becomes of the values.
-    pub cast: Cast,
+    /// Another type of elements than the store's.
+    pub conversion: Option<Conversion>,
     /// Where the tensor (rows, window, step) begins, at a multiple of [`ALIGNMENT`]. It has no gaps.
     pub out: u64,
 }
@@ -115,7 +120,9 @@ impl ColumnPlan {
     /// Bytes of a step that comes out.
     #[must_use]
     pub fn out_step_bytes(&self) -> u64 {
-        self.step_bytes * self.cast.widens()
+        self.conversion.map_or(self.step_bytes, |Conversion { from, to, .. }| {
+            self.step_bytes / from.bytes() * to.bytes()
+        })
     }
 
     /// Bytes of a row that comes out.
@@ -131,14 +138,25 @@ impl ColumnPlan {
     pub fn check(&self, rows: &Rows<'_>) -> Result<()> {
         let Self { source, row_stride, step_bytes, out, .. } = *self;
         let Window { offset, length, .. } = self.window;
-        let aligned = [source, row_stride, out].iter().all(|number| number % ALIGNMENT == 0);
-        let all = i128::from(length) * i128::from(step_bytes) * i128::from(self.cast.widens());
+        let aligned = [source, row_stride, out].iter().all(|number| number.is_multiple_of(ALIGNMENT));
+        let converts = self.conversion.is_none_or(|Conversion { from, to, scale }| {
+            step_bytes.is_multiple_of(from.bytes()) && to != Element::U8 && scale.is_finite()
+        });
+        // The widest conversion makes 8 bytes of one.
+        let all = i128::from(length) * i128::from(step_bytes) * 8;
         let fits = all * i128::from(rows.indices.len() as u64 + 1) + i128::from(out) < 1 << 63;
         let store = i128::from(self.store_rows) * i128::from(row_stride) + i128::from(source) < 1 << 63;
-        if !aligned || !fits || !store || step_bytes == 0 || length == 0 || offset.abs() >= MAX_STEP {
+        if !aligned
+            || !converts
+            || !fits
+            || !store
+            || step_bytes == 0
+            || length == 0
+            || offset.abs() >= MAX_STEP
+        {
             return Err(Error::invalid(format!(
                 "{self:?} for {} rows: addresses and strides must be multiples of {ALIGNMENT}, steps and windows must not be \
-                 empty, and all of it must fit in 63 bits",
+                 empty, steps must be whole elements of a conversion to floats, and all of it must fit in 63 bits",
                 rows.indices.len()
             )));
         }
