@@ -1,6 +1,6 @@
 //! Measures selection on this machine's processors: `select INDICES COUNT`, one row of JSON for each operation.
 //!
-//! `benches/gpu/select.py` runs it beside numpy, PyTorch and other buffers.
+//! `benches/gpu/selection.py` runs it beside numpy, PyTorch and other buffers.
 
 #![expect(clippy::print_stdout, reason = "its rows are the result")]
 

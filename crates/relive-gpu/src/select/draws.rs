@@ -5,7 +5,7 @@ use std::thread;
 
 use super::philox::Numbers;
 use super::radix;
-use super::sums::{Counted, Measure, Share, Sums};
+use super::sums::{Counted, Measure, Near, Share, Sums};
 use super::weights::Weights;
 
 /// From this many draws on they are sorted before they are looked up, so that neighbours share cache lines.
@@ -117,9 +117,10 @@ impl<S: Share> pulp::NullaryFnOnce for Search<'_, S> {
     fn call(self) -> Vec<Draw> {
         let (grid, masses) = (self.weights.grid(), self.weights.masses());
         let first = self.weights.config().first;
+        let mut near = Near::default();
         let mut draws = Vec::with_capacity(self.places.len());
         for (place, position) in self.places {
-            let local = self.sums.find(self.starts, masses, self.share, *place);
+            let local = self.sums.find(self.starts, masses, self.share, *place, &mut near);
             draws.push(Draw {
                 position: *position,
                 index: first + local as u64,

@@ -90,18 +90,62 @@ impl Sums {
         self.supers.iter().map(begin).collect()
     }
 
-    /// The index whose share of the mass contains `place`, which is below the total.
+    /// The index whose share of the mass contains `place`, which is below the total. It is looked for from `near` on first.
     #[inline(always)]
-    pub(crate) fn find(&self, starts: &[u64], masses: &[f32], share: impl Share, place: u64) -> usize {
+    pub(crate) fn find(
+        &self,
+        starts: &[u64],
+        masses: &[f32],
+        share: impl Share,
+        place: u64,
+        near: &mut Near,
+    ) -> usize {
+        if !near.walk_to(&self.tiles, place) {
+            *near = self.search(starts, place);
+        }
+        let first = near.tile * TILE;
+        let masses = &masses[first..masses.len().min(first + TILE)];
+        first + find_in(masses, share, &mut (place - near.start))
+    }
+
+    /// The tile whose share of the mass contains `place`.
+    #[inline(always)]
+    fn search(&self, starts: &[u64], place: u64) -> Near {
         // Several super-tiles begin at one place if some of them are empty: the last of these has the mass.
         let super_tile = starts.partition_point(|start| *start <= place) - 1;
         let mut rest = place - starts[super_tile];
         let first_tile = super_tile * TILES_PER_SUPER;
         let tiles = &self.tiles[first_tile..self.tiles.len().min(first_tile + TILES_PER_SUPER)];
         let tile = first_tile + find_in(tiles, Summed, &mut rest);
-        let first = tile * TILE;
-        let masses = &masses[first..masses.len().min(first + TILE)];
-        first + find_in(masses, share, &mut rest)
+        Near { tile, start: place - rest }
+    }
+}
+
+/// A tile, and where it begins in the whole mass: draws in order find the next one a few tiles further on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Near {
+    tile: usize,
+    start: u64,
+}
+
+impl Near {
+    /// Further than this, a search is faster.
+    const MOST_STEPS: usize = 24;
+
+    #[inline(always)]
+    fn walk_to(&mut self, tiles: &[u64], place: u64) -> bool {
+        if place < self.start {
+            return false;
+        }
+        for _ in 0..Self::MOST_STEPS {
+            let Some(sum) = tiles.get(self.tile) else { return false };
+            if place - self.start < *sum {
+                return true;
+            }
+            self.start += sum;
+            self.tile += 1;
+        }
+        false
     }
 }
 
@@ -146,9 +190,11 @@ mod tests {
             masses.chunks(TILE).map(|tile| tile.iter().map(|mass| measure(*mass)).sum()).collect(),
         );
         let starts = sums.starts();
+        let mut near = Near::default();
         let walk = masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0);
         for (place, (index, _)) in walk.enumerate() {
-            assert_eq!(sums.find(&starts, &masses, Counted, place as u64), index);
+            assert_eq!(sums.find(&starts, &masses, Counted, place as u64, &mut Near::default()), index);
+            assert_eq!(sums.find(&starts, &masses, Counted, place as u64, &mut near), index);
         }
     }
 
@@ -159,7 +205,7 @@ mod tests {
         masses[last] = 1.0;
         let mut sums = Sums::of_tiles(vec![0; masses.len() / TILE]);
         sums.replace(last / TILE, 0, 1);
-        assert_eq!(sums.find(&sums.starts(), &masses, Counted, 0), last);
+        assert_eq!(sums.find(&sums.starts(), &masses, Counted, 0, &mut Near::default()), last);
         sums.replace(last / TILE, 1, 0);
         assert_eq!(sums, Sums::of_tiles(vec![0; masses.len() / TILE]));
     }
