@@ -97,6 +97,25 @@ fn kernels_select_what_the_processor_selects() {
     select_everywhere(&device, 70_001, 0, 0.0);
 }
 
+/// A few selectable indices in four super-tiles: draws are at the very begin of tiles and super-tiles all the time.
+#[test]
+fn kernels_find_the_begins_of_tiles() {
+    let Some((device, _)) = emulated() else { return };
+    let config = WeightsConfig::new(200_000);
+    let mut other = DeviceWeights::new(&device, config).unwrap();
+    let mut host = Weights::new(config).unwrap();
+    let indices = [0, 255, 256, 65_535, 65_536, 131_072, 199_999];
+    other.update(&indices, &[1.0; 7]).unwrap();
+    host.update(&indices, &[1.0; 7]).unwrap();
+    for selection in [Selection::Uniform, Selection::Stratified] {
+        let pools = [Pool::new(&host), other.pool()];
+        let [here, there] =
+            pools.map(|pool| Selector::new(3).select(&pool, selection, 210, Order::ByIndex).unwrap());
+        assert_eq!(here, there);
+        assert!(indices.iter().all(|index| here.indices.contains(index)), "{selection:?}");
+    }
+}
+
 /// So many equal keys that indices have to be counted, too.
 #[test]
 fn of_equal_keys_the_lower_indices_are_selected() {
