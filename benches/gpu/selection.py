@@ -10,6 +10,7 @@ f32 or f64 cumulative sums, which they make anew after every update; their updat
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import subprocess
@@ -83,9 +84,7 @@ class Peers:
         yield self.row("torch", "TopK: topk", lambda: weights.topk(count))
 
     def torchrl(self) -> Iterator[Row]:
-        from torchrl._torchrl import SumSegmentTreeFp32  # type: ignore[import-not-found]
-
-        tree = SumSegmentTreeFp32(self.indices)
+        tree = importlib.import_module("torchrl._torchrl").SumSegmentTreeFp32(self.indices)
         every = torch.arange(self.indices)
         tree[every] = torch.from_numpy(self.weights.copy())
         changed, values = torch.from_numpy(self.changed), torch.from_numpy(self.values)
@@ -95,9 +94,7 @@ class Peers:
         yield self.row("torchrl", "update: sum tree of f32", lambda: tree.__setitem__(changed, values))
 
     def cpprb(self) -> Iterator[Row]:
-        from cpprb import PrioritizedReplayBuffer  # type: ignore[import-not-found]
-
-        buffer = PrioritizedReplayBuffer(self.indices, {"x": {"dtype": np.uint8}}, alpha=1.0)
+        buffer = importlib.import_module("cpprb").PrioritizedReplayBuffer(self.indices, {"x": {"dtype": np.uint8}}, alpha=1.0)
         buffer.add(x=np.zeros(self.indices, dtype=np.uint8), priorities=self.weights)
         yield self.row("cpprb", "Prioritized: sum tree, with its batch", lambda: buffer.sample(self.count))
         yield self.row("cpprb", "update: sum tree", lambda: buffer.update_priorities(self.changed, self.values))

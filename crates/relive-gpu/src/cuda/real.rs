@@ -21,6 +21,9 @@ const NON_BLOCKING: u32 = 0x01;
 /// From this driver on copies are taken in batches.
 const BATCHES_SINCE: i32 = 13_000;
 
+/// From this driver on there is the call of the bindings that compares events; calling what is not there would panic.
+const TIMES_SINCE: i32 = 12_080;
+
 /// How long to look again and again before sleeping between looks.
 const SPIN: Duration = Duration::from_micros(200);
 
@@ -306,6 +309,10 @@ impl Driver for RealDriver {
 
     fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32> {
         self.bind()?;
+        if self.version < TIMES_SINCE {
+            let text = format!("the GPU's driver is of CUDA {}: comparing events needs 12.8", self.version);
+            return Err(Error::new(ErrorKind::Unavailable, text));
+        }
         let mut time = 0.0;
         // SAFETY: as in `record`.
         let code = unsafe { sys::cuEventElapsedTime_v2(&raw mut time, event_of(from), event_of(to)) };
