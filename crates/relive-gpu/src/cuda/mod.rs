@@ -13,6 +13,7 @@ mod plan;
 #[cfg(feature = "cuda")]
 mod real;
 mod select;
+mod store;
 mod weights;
 
 pub use collect::Collector;
@@ -21,4 +22,5 @@ pub use driver::{Copy, DevicePtr, Driver, Event, Function, Module, Shape, Stream
 pub use image::{SOURCES, fingerprint, shipped};
 pub use memory::{DeviceBuffer, HostRegistration, MAX_REGISTRATION_BYTES};
 pub use plan::{ALIGNMENT, ColumnPlan, Conversion, Element, PadSide, Rows, Steps, Window};
+pub use store::DeviceStore;
 pub use weights::DeviceWeights;
