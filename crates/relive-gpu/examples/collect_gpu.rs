@@ -1,0 +1,91 @@
+//! Measures collection by a GPU from the host's memory: `collect_gpu GIB`, one row of JSON for each length of rows, size of batch
+//! and way of copying. It shows from which length on copy engines are faster, for
+//! `Collector::with_copy_engine_from`.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "its rows are the result")]
+#![expect(unsafe_code, reason = "memory of the host that a GPU reads")]
+
+use std::time::{Duration, Instant};
+
+use relive_gpu::Result;
+use relive_gpu::cuda::{
+    Collector, ColumnPlan, Device, DeviceBuffer, HostRegistration, PadSide, Rows, Window,
+};
+
+const TIME: Duration = Duration::from_millis(300);
+
+/// Larger batches are not measured.
+const MAX_BATCH_BYTES: u64 = 4 << 30;
+
+fn main() -> Result<()> {
+    let gib: u64 = std::env::args().nth(1).and_then(|argument| argument.parse().ok()).unwrap_or(4);
+    if let Err(reason) = Device::available() {
+        eprintln!("nothing is measured: {reason}");
+        return Ok(());
+    }
+    let device = Device::open(0)?;
+    let bytes = gib << 30;
+    // Numbers that are not zero, so that every page is there.
+    let words = vec![0x0102_0304_0506_0708_u128; usize::try_from(bytes / 16).unwrap_or(usize::MAX)];
+    let address = words.as_ptr() as u64;
+    let begin = Instant::now();
+    // SAFETY: the registration owns the memory, whose address does not change when the vector moves.
+    let store = unsafe { HostRegistration::new(&device, address, bytes, Box::new(words)) }?;
+    println!("{{\"what\": \"register\", \"gib\": {gib}, \"seconds\": {:.3}}}", begin.elapsed().as_secs_f64());
+    let out = DeviceBuffer::new(&device, MAX_BATCH_BYTES)?;
+    for row_bytes in [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20] {
+        for rows in [32, 512, 4_096, 65_536] {
+            if row_bytes * rows <= MAX_BATCH_BYTES {
+                measure(&device, &store, &out, row_bytes, rows)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn measure(
+    device: &Device,
+    store: &HostRegistration,
+    out: &DeviceBuffer,
+    row_bytes: u64,
+    rows: u64,
+) -> Result<()> {
+    let store_rows = store.bytes() / row_bytes;
+    let column = ColumnPlan {
+        source: store.on_device().0,
+        store_rows,
+        row_stride: row_bytes,
+        step_bytes: row_bytes,
+        window: Window { offset: 0, length: 1, pad_side: PadSide::Tail },
+        pad: [0; 16],
+        conversion: None,
+        out: out.address().0,
+    };
+    let mut indices: Vec<u64> =
+        (0..rows).map(|row| (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) % store_rows).collect();
+    indices.sort_unstable();
+    let count = indices.len();
+    let (steps, lengths) = (vec![0; count], vec![1; count]);
+    let list = Rows { indices: &indices, steps: &steps, lengths: &lengths };
+    for (way, from_bytes) in [("kernel", u64::MAX), ("copy engine", 0)] {
+        for blocks in [16, 32] {
+            let collector = Collector::new(device)?.with_blocks(blocks).with_copy_engine_from(from_bytes);
+            let (begin, mut least) = (Instant::now(), f64::INFINITY);
+            while begin.elapsed() < TIME {
+                let start = Instant::now();
+                // SAFETY: store and output are there, large enough, and waited for.
+                unsafe { collector.collect(&[column], list, device.stream())? };
+                device.synchronize(device.stream())?;
+                least = least.min(start.elapsed().as_secs_f64());
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+            let rate = (row_bytes * rows) as f64 / least / 1e9;
+            println!(
+                "{{\"way\": \"{way}\", \"blocks\": {blocks}, \"row_bytes\": {row_bytes}, \"rows\": {rows}, \
+                 \"ms\": {:.3}, \"gb_per_s\": {rate:.2}}}",
+                least * 1e3
+            );
+        }
+    }
+    Ok(())
+}
