@@ -56,7 +56,7 @@ pub(crate) fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
     count.fetch_add(1, Ordering::SeqCst);
     let stamp = Stamp::from_word(state.load(Ordering::SeqCst));
     match stamp.state {
-        RowState::Selectable => return Pin::Held(stamp.generation),
+        RowState::Selectable => Pin::Held(stamp.generation),
         RowState::Evicting => {
             unpin(count);
             Pin::Undecided
