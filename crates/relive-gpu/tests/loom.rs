@@ -3,7 +3,11 @@
 //! The protocols are included as source, so that they are compiled with loom's atomics; the crate itself keeps its own, since its are
 //! words of shared memory.
 #![cfg(relive_loom)]
-#![expect(dead_code, reason = "the protocols have more than a model needs")]
+#![expect(dead_code, unused_imports, reason = "the protocols have more than a model needs")]
+#![expect(
+    unsafe_code,
+    reason = "loom's cells are read and written by address; that it watches them is what the models are for"
+)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -14,17 +18,39 @@ use protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
 use sync::{AtomicU32, AtomicU64, Ordering};
 
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }
 
 #[path = "../src/protocol/mod.rs"]
 mod protocol;
 
+/// Bytes that loom watches: two that touch them at once end the model.
+struct Bytes(UnsafeCell<u64>);
+
+// SAFETY: loom finds every access that the protocol does not keep apart from another one.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    fn new(value: u64) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    fn get(&self) -> u64 {
+        // SAFETY: as above.
+        self.0.with(|bytes| unsafe { *bytes })
+    }
+
+    fn set(&self, value: u64) {
+        // SAFETY: as above.
+        self.0.with_mut(|bytes| unsafe { *bytes = value });
+    }
+}
+
 /// A row: its state, two readers' pins of it, and its bytes.
 struct Row {
     state: AtomicU64,
     pins: [AtomicU32; 2],
-    bytes: UnsafeCell<u64>,
+    bytes: Bytes,
 }
 
 /// A reader that has a row sees it as it was committed, whatever the controller does.
@@ -34,14 +60,14 @@ fn a_pinned_row_is_not_rewritten() {
         let row = Arc::new(Row {
             state: AtomicU64::new(Stamp::new(RowState::Selectable, 1).word()),
             pins: [AtomicU32::new(0), AtomicU32::new(0)],
-            bytes: UnsafeCell::new(1),
+            bytes: Bytes::new(1),
         });
         let readers: Vec<_> = (0..2)
             .map(|reader| {
                 let row = Arc::clone(&row);
                 thread::spawn(move || {
                     if let Pin::Held(generation) = pin(&row.state, &row.pins[reader]) {
-                        let seen = row.bytes.with(|bytes| unsafe { *bytes });
+                        let seen = row.bytes.get();
                         assert_eq!(seen, generation);
                         unpin(&row.pins[reader]);
                     }
@@ -49,7 +75,7 @@ fn a_pinned_row_is_not_rewritten() {
             })
             .collect();
         if evict(&row.state, &row.pins) {
-            row.bytes.with_mut(|bytes| unsafe { *bytes = 2 });
+            row.bytes.set(2);
             row.state.store(Stamp::new(RowState::Selectable, 2).word(), Ordering::SeqCst);
         }
         readers.into_iter().for_each(|reader| reader.join().unwrap());
@@ -77,7 +103,7 @@ fn slot() -> Slot {
 /// A slot and the bytes of the row that goes with it: who has the turn has the bytes.
 struct Shared {
     slot: Slot,
-    bytes: UnsafeCell<u64>,
+    bytes: Bytes,
 }
 
 const LEFT: u64 = u64::MAX;
@@ -86,7 +112,7 @@ const LEFT: u64 = u64::MAX;
 #[test]
 fn a_trajectory_is_handed_over_whole() {
     loom::model(|| {
-        let shared = Arc::new(Shared { slot: slot(), bytes: UnsafeCell::new(0) });
+        let shared = Arc::new(Shared { slot: slot(), bytes: Bytes::new(0) });
         let writer = Arc::clone(&shared);
         let writer = thread::spawn(move || {
             writer.slot.say(WANTS_ROW, 0, 0.0);
@@ -96,7 +122,7 @@ fn a_trajectory_is_handed_over_whole() {
             }
             let said = writer.slot.said();
             assert_eq!((said.flags, said.row, said.generation, said.steps), (HAS_ROW, 3, 9, 0));
-            writer.bytes.with_mut(|bytes| unsafe { *bytes = 42 });
+            writer.bytes.set(42);
             writer.slot.say(HAS_ROW | FINISHED, 5, 0.5);
             writer.slot.hand_over();
             writer.slot.leave(LEFT);
@@ -105,7 +131,7 @@ fn a_trajectory_is_handed_over_whole() {
             thread::yield_now();
         }
         assert_eq!(shared.slot.said().flags, WANTS_ROW);
-        shared.bytes.with_mut(|bytes| unsafe { *bytes = 1 });
+        shared.bytes.set(1);
         shared.slot.assign(3, 9);
         shared.slot.hand_over();
         while !shared.slot.controllers_turn() {
@@ -113,7 +139,7 @@ fn a_trajectory_is_handed_over_whole() {
         }
         let said = shared.slot.said();
         assert_eq!((said.flags, said.steps, said.weight), (HAS_ROW | FINISHED, 5, 0.5));
-        assert_eq!(shared.bytes.with(|bytes| unsafe { *bytes }), 42);
+        assert_eq!(shared.bytes.get(), 42);
         writer.join().unwrap();
         shared.slot.clear(0);
         assert!(shared.slot.writers_turn());
@@ -124,11 +150,11 @@ fn a_trajectory_is_handed_over_whole() {
 #[test]
 fn what_a_writer_leaves_is_the_controllers() {
     loom::model(|| {
-        let shared = Arc::new(Shared { slot: slot(), bytes: UnsafeCell::new(0) });
+        let shared = Arc::new(Shared { slot: slot(), bytes: Bytes::new(0) });
         shared.slot.say(HAS_ROW, 0, 0.0);
         let writer = Arc::clone(&shared);
         let writer = thread::spawn(move || {
-            writer.bytes.with_mut(|bytes| unsafe { *bytes = 42 });
+            writer.bytes.set(42);
             writer.slot.say(HAS_ROW | FINISHED, 5, 1.0);
             writer.slot.leave(LEFT);
         });
@@ -136,7 +162,7 @@ fn what_a_writer_leaves_is_the_controllers() {
             thread::yield_now();
         }
         assert!(!shared.slot.controllers_turn(), "it was not handed over");
-        shared.bytes.with_mut(|bytes| unsafe { *bytes = 0 });
+        shared.bytes.set(0);
         shared.slot.clear(0);
         assert_eq!(shared.slot.said().flags, 0);
         writer.join().unwrap();
