@@ -54,6 +54,8 @@ fn loom(root: &Path) -> Result<()> {
         "relive-engine",
         "--package",
         "relive-flow",
+        "--package",
+        "relive-gpu",
         "--test",
         "loom",
         "--release",

@@ -121,7 +121,9 @@ proptest! {
 
 fn filled(removal: Removal) -> Store {
     let store = Store::create(schema(), options(removal)).unwrap();
-    (0..CAPACITY).for_each(|n| drop(apply(&store, n, &Change::Insert { length: 4, weight: 1 })));
+    for number in 0..CAPACITY {
+        apply(&store, number, &Change::Insert { length: 4, weight: 1 });
+    }
     store
 }
 
@@ -194,7 +196,7 @@ fn damage_is_reported_with_its_place() {
     }
     fs::write(&data, &bytes[..bytes.len() - 1]).unwrap();
     assert!(Store::load(folder.path()).unwrap_err().to_string().contains("ends before byte"));
-    fs::write(&data, &[0; 16]).unwrap();
+    fs::write(&data, [0; 16]).unwrap();
     assert!(Store::load(folder.path()).unwrap_err().to_string().contains("is no file of rows"));
     fs::remove_file(&data).unwrap();
     assert!(Store::load(folder.path()).unwrap_err().to_string().contains("is missing"));

@@ -114,10 +114,7 @@ impl Mapping {
         };
         let outcome = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or(Err(Errno::FAULT)))
-                .collect::<Result<(), _>>()
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err(Errno::FAULT)))
         });
         outcome.map_err(|error| {
             let text = format!("have memory put behind the {} bytes of {what}; is there as much?", self.len);

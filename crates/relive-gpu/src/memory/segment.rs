@@ -268,7 +268,7 @@ impl Segment {
     fn words<T: SharedWord>(&self, at: u64, count: u64) -> &[T] {
         let bytes = count * size_of::<T>() as u64;
         assert!(
-            at + bytes <= self.map.len() && at % size_of::<T>().min(128) as u64 == 0,
+            at + bytes <= self.map.len() && at.is_multiple_of(size_of::<T>() as u64),
             "as the layout says"
         );
         // SAFETY: the range lies in the mapping, whose start is aligned to 2 MiB, and lives as long as the borrow. A `SharedWord`

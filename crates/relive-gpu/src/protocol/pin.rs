@@ -1,6 +1,6 @@
 //! Pins against eviction: whichever of the two comes later sees the other.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// What a row is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +53,12 @@ pub(crate) enum Pin {
 
 /// Pins a row by a reader's count of it.
 pub(crate) fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
-    count.fetch_add(1, Ordering::SeqCst);
-    let stamp = Stamp::from_word(state.load(Ordering::SeqCst));
+    count.fetch_add(1, Ordering::Relaxed);
+    // With its counterpart in `evict`: of the two fences one is first, and who comes after it sees what was written before it.
+    fence(Ordering::SeqCst);
+    let stamp = Stamp::from_word(state.load(Ordering::Acquire));
     match stamp.state {
-        RowState::Selectable => return Pin::Held(stamp.generation),
+        RowState::Selectable => Pin::Held(stamp.generation),
         RowState::Evicting => {
             unpin(count);
             Pin::Undecided
@@ -80,11 +82,11 @@ pub(crate) fn evict<'a>(state: &AtomicU64, counts: impl IntoIterator<Item = &'a 
     if stamp.state != RowState::Selectable {
         return false;
     }
-    // A swap and not a store: on every processor it comes before the loads below for those who pin.
-    state.swap(Stamp::new(RowState::Evicting, stamp.generation).word(), Ordering::SeqCst);
-    let pinned = counts.into_iter().any(|count| count.load(Ordering::SeqCst) != 0);
+    state.store(Stamp::new(RowState::Evicting, stamp.generation).word(), Ordering::Release);
+    fence(Ordering::SeqCst);
+    let pinned = counts.into_iter().any(|count| count.load(Ordering::Acquire) != 0);
     if pinned {
-        state.store(stamp.word(), Ordering::SeqCst);
+        state.store(stamp.word(), Ordering::Release);
     }
     !pinned
 }

@@ -22,9 +22,8 @@ impl SplitMix {
     }
 
     /// A number below `limit`, which is not 0; each is as likely as the others but for 2^-64 · `limit`.
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits has 64")]
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 }
 

@@ -1,0 +1,170 @@
+//! Every interleaving of pins and evictions, and of a writer's slot with the controller. Run with `RUSTFLAGS="--cfg relive_loom"`.
+//!
+//! The protocols are included as source, so that they are compiled with loom's atomics; the crate itself keeps its own, since its are
+//! words of shared memory.
+#![cfg(relive_loom)]
+#![expect(dead_code, unused_imports, reason = "the protocols have more than a model needs")]
+#![expect(
+    unsafe_code,
+    reason = "loom's cells are read and written by address; that it watches them is what the models are for"
+)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use protocol::pin::{Pin, RowState, Stamp, evict, pin, unpin};
+use protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
+use sync::{AtomicU32, AtomicU64, Ordering};
+
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+
+#[path = "../src/protocol/mod.rs"]
+mod protocol;
+
+/// Bytes that loom watches: two that touch them at once end the model.
+struct Bytes(UnsafeCell<u64>);
+
+// SAFETY: loom finds every access that the protocol does not keep apart from another one.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    fn new(value: u64) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    fn get(&self) -> u64 {
+        // SAFETY: as above.
+        self.0.with(|bytes| unsafe { *bytes })
+    }
+
+    fn set(&self, value: u64) {
+        // SAFETY: as above.
+        self.0.with_mut(|bytes| unsafe { *bytes = value });
+    }
+}
+
+/// A row: its state, two readers' pins of it, and its bytes.
+struct Row {
+    state: AtomicU64,
+    pins: [AtomicU32; 2],
+    bytes: Bytes,
+}
+
+/// A reader that has a row sees it as it was committed, whatever the controller does.
+#[test]
+fn a_pinned_row_is_not_rewritten() {
+    loom::model(|| {
+        let row = Arc::new(Row {
+            state: AtomicU64::new(Stamp::new(RowState::Selectable, 1).word()),
+            pins: [AtomicU32::new(0), AtomicU32::new(0)],
+            bytes: Bytes::new(1),
+        });
+        let readers: Vec<_> = (0..2)
+            .map(|reader| {
+                let row = Arc::clone(&row);
+                thread::spawn(move || {
+                    if let Pin::Held(generation) = pin(&row.state, &row.pins[reader]) {
+                        let seen = row.bytes.get();
+                        assert_eq!(seen, generation);
+                        unpin(&row.pins[reader]);
+                    }
+                })
+            })
+            .collect();
+        if evict(&row.state, &row.pins) {
+            row.bytes.set(2);
+            row.state.store(Stamp::new(RowState::Selectable, 2).word(), Ordering::SeqCst);
+        }
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        assert!(row.pins.iter().all(|count| count.load(Ordering::Relaxed) == 0));
+        let stamp = Stamp::from_word(row.state.load(Ordering::Relaxed));
+        assert_eq!(stamp.state, RowState::Selectable);
+    });
+}
+
+fn slot() -> Slot {
+    let half = || AtomicU32::new(0);
+    Slot {
+        claim: AtomicU64::new(7),
+        turn: half(),
+        flags: half(),
+        row: AtomicU64::new(0),
+        generation: AtomicU64::new(0),
+        steps: half(),
+        weight: half(),
+        heartbeat: AtomicU64::new(0),
+        waiting: half(),
+    }
+}
+
+/// A slot and the bytes of the row that goes with it: who has the turn has the bytes.
+struct Shared {
+    slot: Slot,
+    bytes: Bytes,
+}
+
+const LEFT: u64 = u64::MAX;
+
+/// Turns go to and fro, what one side wrote the other one sees, and no two touch the bytes at once.
+#[test]
+fn a_trajectory_is_handed_over_whole() {
+    loom::model(|| {
+        let shared = Arc::new(Shared { slot: slot(), bytes: Bytes::new(0) });
+        let writer = Arc::clone(&shared);
+        let writer = thread::spawn(move || {
+            writer.slot.say(WANTS_ROW, 0, 0.0);
+            writer.slot.hand_over();
+            while !writer.slot.writers_turn() {
+                thread::yield_now();
+            }
+            let said = writer.slot.said();
+            assert_eq!((said.flags, said.row, said.generation, said.steps), (HAS_ROW, 3, 9, 0));
+            writer.bytes.set(42);
+            writer.slot.say(HAS_ROW | FINISHED, 5, 0.5);
+            writer.slot.hand_over();
+            writer.slot.leave(LEFT);
+        });
+        while !shared.slot.controllers_turn() {
+            thread::yield_now();
+        }
+        assert_eq!(shared.slot.said().flags, WANTS_ROW);
+        shared.bytes.set(1);
+        shared.slot.assign(3, 9);
+        shared.slot.hand_over();
+        while !shared.slot.controllers_turn() {
+            thread::yield_now();
+        }
+        let said = shared.slot.said();
+        assert_eq!((said.flags, said.steps, said.weight), (HAS_ROW | FINISHED, 5, 0.5));
+        assert_eq!(shared.bytes.get(), 42);
+        writer.join().unwrap();
+        shared.slot.clear(0);
+        assert!(shared.slot.writers_turn());
+    });
+}
+
+/// A writer leaves at any time: then all that it had is the controller's, and a finished trajectory counts only if it was handed over.
+#[test]
+fn what_a_writer_leaves_is_the_controllers() {
+    loom::model(|| {
+        let shared = Arc::new(Shared { slot: slot(), bytes: Bytes::new(0) });
+        shared.slot.say(HAS_ROW, 0, 0.0);
+        let writer = Arc::clone(&shared);
+        let writer = thread::spawn(move || {
+            writer.bytes.set(42);
+            writer.slot.say(HAS_ROW | FINISHED, 5, 1.0);
+            writer.slot.leave(LEFT);
+        });
+        while shared.slot.claim.load(Ordering::Acquire) != LEFT {
+            thread::yield_now();
+        }
+        assert!(!shared.slot.controllers_turn(), "it was not handed over");
+        shared.bytes.set(0);
+        shared.slot.clear(0);
+        assert_eq!(shared.slot.said().flags, 0);
+        writer.join().unwrap();
+    });
+}
