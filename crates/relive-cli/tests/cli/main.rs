@@ -23,6 +23,8 @@ mod kills;
 #[cfg(test)]
 mod rl;
 #[cfg(test)]
+mod rl_data;
+#[cfg(test)]
 mod rl_processes;
 #[cfg(test)]
 mod rl_sweep;

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::SystemTime;
 
-use crate::rl::{folder, json, shown, small, succeeds, text};
+use crate::rl::{folder, json, small, succeeds, text};
+use crate::rl_data::shown;
 use crate::support::{command, outcome, signal};
 
 fn changed(path: &Path) -> SystemTime {

@@ -91,21 +91,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let mut noise = ActionNoise::new(&environment.spec().actions, options.noise, options.seed)
         .map_err(|error| Failure::from(RlError::from(error)).of("--noise"))?;
     places::expect_folder("--out", &options.out)?;
-    let stop = Stop::new();
-    let on_signal = stop.clone();
-    signals::stop_in_order(move || on_signal.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
-    let mut episodes = Vec::new();
-    for (number, turn) in (0..options.episodes).zip((0..actors.len()).cycle()) {
-        match played(&mut environment, &mut actors[turn], &mut noise, &stop) {
-            Err(RlError::Stopped) => break,
-            Err(RlError::NoDemonstrator) => {
-                let text = "has no demonstrator; give random, or the file of a trained policy";
-                return Err(Failure::usage(format!("--policy demonstrator: {} {text}", options.env)));
-            }
-            Err(error) => return Err(Failure::from(error).of(&format!("episode {}", number + 1))),
-            Ok(episode) => episodes.push(episode),
-        }
-    }
+    let episodes = played_all(options, &mut environment, &mut actors, &mut noise)?;
     if episodes.is_empty() {
         return Err(Failure::text(
             Kind::Runtime,
@@ -120,6 +106,31 @@ pub(crate) fn run(options: &Options) -> Result {
     let (count, place) = (episodes.len(), options.out.display());
     output::line(&format!("{count} episodes, {steps} steps, mean return {mean:.3}: {place}"))?;
     Ok(())
+}
+
+/// Plays episodes, until there are as many as are asked for, or a signal ends it.
+fn played_all(
+    options: &Options,
+    environment: &mut dyn Environment,
+    actors: &mut [Actor],
+    noise: &mut ActionNoise,
+) -> Result<Vec<RecordedEpisode>> {
+    let stop = Stop::new();
+    let on_signal = stop.clone();
+    signals::stop_in_order(move || on_signal.stop()).map_err(|error| Failure::text(Kind::Runtime, error))?;
+    let mut episodes = Vec::new();
+    for (number, turn) in (0..options.episodes).zip((0..actors.len()).cycle()) {
+        match played(environment, &mut actors[turn], noise, &stop) {
+            Err(RlError::Stopped) => break,
+            Err(RlError::NoDemonstrator) => {
+                let text = "has no demonstrator; give random, or the file of a trained policy";
+                return Err(Failure::usage(format!("--policy demonstrator: {} {text}", options.env)));
+            }
+            Err(error) => return Err(Failure::from(error).of(&format!("episode {}", number + 1))),
+            Ok(episode) => episodes.push(episode),
+        }
+    }
+    Ok(episodes)
 }
 
 fn played(

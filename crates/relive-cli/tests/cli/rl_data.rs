@@ -1,0 +1,143 @@
+//! Episodes that are recorded, and agents that learn from them.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::rl::{folder, json, small, succeeds, text};
+use crate::support::{command, file, outcome, signal};
+
+/// Three episodes of deep_sea's demonstrator in a folder.
+pub(crate) fn shown() -> PathBuf {
+    let data = folder();
+    let record = ["rl", "record", "--env", "deep_sea/0", "--out", text(&data), "--episodes", "3"];
+    succeeds(&[&record[..], &["--policy", "demonstrator"]].concat());
+    data
+}
+
+#[test]
+fn what_is_learned_from_data_is_drawn_by_the_steps_of_the_learner() {
+    let (data, log, curve) = (shown(), folder(), file(".svg", ""));
+    let bc = ["rl", "train", "bc", "--env", "deep_sea/0", "--data", text(&data), "--learner-steps", "60"];
+    let evaluate = ["--evaluate-every", "20", "--evaluate-episodes", "2"];
+    let told = succeeds(&[&bc[..], &evaluate, &["--log-dir", text(&log), "--plot", text(&curve)]].concat());
+    assert!(told.starts_with("deep_sea/0: 60 learner steps from data;"), "{told}");
+    assert!(!told.contains("episodes") && !told.contains("insert"), "it had none: {told}");
+    let across = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let again = folder().with_extension("svg");
+    for more in [&[][..], &["--of", "evaluator"]] {
+        succeeds(&[&["rl", "plot", text(&log), "--out", text(&again)], more].concat());
+        for drawn in [across(&curve), across(&again)] {
+            assert!(drawn.contains("steps of the learner") && drawn.contains("without exploring"), "{drawn}");
+        }
+        // The picture is not of one place: the line goes from the left to the right.
+        let line = across(&again);
+        let points = line
+            .split("points=\"")
+            .filter_map(|rest| rest.split('"').next())
+            .max_by_key(|points| points.len());
+        let places = points.unwrap().split_whitespace().filter_map(|point| point.split(',').next());
+        assert!(places.collect::<std::collections::BTreeSet<_>>().len() > 100, "{line}");
+    }
+    let (code, _, stderr) = outcome(&["rl", "plot", text(&log), "--of", "actor", "--out", text(&again)]);
+    assert!(code == Some(1) && stderr.contains("or it learns from data; --of evaluator"), "{stderr}");
+}
+
+#[test]
+fn who_does_not_act_and_who_shows_nothing_is_told_what_to_do() {
+    for actors in ["0", "2"] {
+        let (code, _, stderr) = outcome(&["rl", "train", "bc", "--env", "catch/0", "--actors", actors]);
+        assert!(code == Some(2), "{stderr}");
+        assert!(stderr.contains("bc: it learns from recorded episodes alone; give --data PATH"), "{stderr}");
+    }
+    let out = folder();
+    let record = ["rl", "record", "--env", "CartPole-v1", "--policy", "demonstrator", "--out", text(&out)];
+    let (code, _, stderr) = outcome(&record);
+    assert!(code == Some(2), "{stderr}");
+    let told = "--policy demonstrator: CartPole-v1 has no demonstrator; give random, or the file of a trained policy";
+    assert!(stderr.contains(told), "{stderr}");
+    let (code, _, stderr) = outcome(&["rl", "record", "--env", "catch/0", "--out", "/proc/shown"]);
+    assert!(code == Some(2) && stderr.contains("--out /proc/shown"), "{stderr}");
+}
+
+#[test]
+fn a_recording_that_is_ended_by_a_signal_has_the_episodes_until_then() {
+    let out = folder();
+    let record = ["rl", "record", "--env", "CartPole-v1", "--episodes", "1000000000", "--out", text(&out)];
+    let child = command(&record).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !out.is_dir() {
+        std::thread::yield_now();
+    }
+    // The folder is there just before signals are caught, and the first episode is over.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    let (told, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("SIGTERM") && told.contains(" episodes, "), "{told}{stderr}");
+    let bc = ["rl", "train", "bc", "--env", "CartPole-v1", "--data", text(&out), "--learner-steps", "5"];
+    succeeds(&bc);
+}
+
+#[test]
+fn recorded_episodes_are_learned_from_and_shown() {
+    let data = folder();
+    let record = ["rl", "record", "--env", "deep_sea/0", "--out", text(&data), "--episodes", "3"];
+    let told = succeeds(&[&record[..], &["--policy", "demonstrator"]].concat());
+    assert!(told.starts_with("3 episodes, 30 steps, mean return 0.99"), "{told}");
+    let (code, _, stderr) = outcome(&record);
+    assert!(code == Some(2) && stderr.contains("not empty"), "{stderr}");
+
+    let noisy = folder();
+    let told = succeeds(
+        &[
+            &record[..4],
+            &["--out", text(&noisy), "--episodes", "20", "--policy", "demonstrator", "--noise", "0.3"],
+        ]
+        .concat(),
+    );
+    assert!(told.starts_with("20 episodes, 200 steps, mean return ") && !told.contains("0.99"), "{told}");
+    let (code, _, stderr) = outcome(&[&record[..4], &["--out", text(&folder()), "--noise", "-1"]].concat());
+    assert!(code == Some(2) && stderr.contains("a share from 0 to 1"), "{stderr}");
+
+    let (config, figures) = (small(), file(".json", ""));
+    let train =
+        ["rl", "train", "dqn", "--env", "deep_sea/0", "--config", text(&config), "--json", text(&figures)];
+    succeeds(
+        &[&train[..], &["--data", text(&data), "--learner-steps", "20", "--set", "min_replay_size=1"]]
+            .concat(),
+    );
+    let offline = json(&figures);
+    assert_eq!((&offline["env_steps"], &offline["learner_steps"]), (&0.into(), &20.into()));
+    let (code, _, stderr) = outcome(&[&train[..], &["--data", text(&data)]].concat());
+    assert!(code == Some(2) && stderr.contains("--learner-steps"), "{stderr}");
+    for (more, expected) in [
+        (&["--data", "/nowhere"][..], "--data: /nowhere: there is no such folder"),
+        (&["--data", text(&data), "--steps", "9"], "'--data <PATH>' cannot be used with '--steps <N>'"),
+        (&["--data", text(&data), "--episodes", "9"], "cannot be used with '--episodes <N>'"),
+        (&["--data", text(&data), "--actors", "1"], "--data does not go with --actors"),
+        (
+            &["--data", text(&data), "--log-dir", "nowhere", "--plot", "x.svg"],
+            "--plot needs --evaluate-every beside --data",
+        ),
+    ] {
+        let (code, _, stderr) = outcome(&[&train[..], &["--learner-steps", "1"], more].concat());
+        assert!(code == Some(2) && stderr.contains(expected), "{stderr}");
+    }
+
+    let shown = format!("demonstrations.folder={}", text(&data));
+    let dqfd = ["rl", "train", "dqfd", "--env", "deep_sea/0", "--steps", "100", "--config", text(&config)];
+    succeeds(&[&dqfd[..], &["--set", &shown, "--set", "demonstrations.ratio=0.25"]].concat());
+    std::fs::remove_dir_all(data).unwrap();
+}
+
+#[test]
+fn a_policy_of_another_environment_is_refused() {
+    let (policy, out) = (file(".safetensors", ""), folder());
+    succeeds(&["rl", "train", "dqn", "--env", "catch/0", "--steps", "10", "--policy", text(&policy)]);
+    let record = ["rl", "record", "--env", "CartPole-v1", "--policy", text(&policy), "--out", text(&out)];
+    let (code, _, stderr) = outcome(&record);
+    assert!(code == Some(2) && !out.exists(), "{stderr}");
+    let told = "it takes observations float[10, 5] and gives actions int32[] below 3; the environment gives float[4]";
+    assert!(stderr.contains(told), "{stderr}");
+}
