@@ -1,6 +1,5 @@
 //! Batches of a store, made by the processor and by the kernels: the same bytes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "faults are for other tests")]
 mod support;

@@ -59,16 +59,23 @@ fn who_does_not_act_and_who_shows_nothing_is_told_what_to_do() {
     assert!(code == Some(2) && stderr.contains("--out /proc/shown"), "{stderr}");
 }
 
+/// The processor time of a process, in hundredths of a second.
+fn processor_ticks(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name may have spaces; user and system time are the 12th and 13th numbers behind it.
+    let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    numbers.skip(11).take(2).filter_map(|number| number.parse::<u64>().ok()).sum()
+}
+
 #[test]
 fn a_recording_that_is_ended_by_a_signal_has_the_episodes_until_then() {
     let out = folder();
     let record = ["rl", "record", "--env", "CartPole-v1", "--episodes", "1000000000", "--out", text(&out)];
     let child = command(&record).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while !out.is_dir() {
+    // Signals are caught once the folder is there, and an episode takes a millisecond.
+    while !out.is_dir() || processor_ticks(child.id()) < 30 {
         std::thread::yield_now();
     }
-    // The folder is there just before signals are caught, and the first episode is over.
-    std::thread::sleep(std::time::Duration::from_millis(500));
     signal(&child, "TERM");
     let output = child.wait_with_output().unwrap();
     let (told, stderr) =

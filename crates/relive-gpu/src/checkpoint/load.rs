@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use super::MANIFEST;
 use super::data;
 use super::manifest::{Group, Manifest};
+use super::names::MANIFEST;
 use super::save::{canonical, in_parallel};
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};

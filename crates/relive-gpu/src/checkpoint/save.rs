@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::data;
 use super::manifest::{Group, GroupRow, Manifest, SavedRow};
-use super::{LOCK, MANIFEST};
+use super::names::{LOCK, MANIFEST};
 use crate::bytes::wide;
 use crate::error::{Error, Result};
 use crate::memory::files::{self, failed};
