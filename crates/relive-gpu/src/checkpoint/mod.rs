@@ -10,5 +10,4 @@ mod save;
 mod tests;
 
 pub use load::Checkpoint;
-use names::{LOCK, MANIFEST};
 pub use save::Saved;
