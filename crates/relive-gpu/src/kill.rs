@@ -1,7 +1,7 @@
 //! Places at which tests end the process, to show that what it leaves behind does no harm.
 
-/// Ends the process here, as by `kill -9`, if a test has asked for it by the environment variable `RELIVE_KILL_AT`. Nothing outside
-/// of tests.
+/// Ends the process here, as by `kill -9`, if a test has asked for it by the environment variable `RELIVE_KILL_AT`.
+/// Nothing outside of tests.
 macro_rules! kill_point {
     ($name:literal) => {
         #[cfg(test)]

@@ -91,8 +91,8 @@ pub struct MetricsSnapshot {
     pub dead_writers: u64,
     /// Trajectories that went, by reason.
     pub evictions: [(Eviction, u64); 4],
-    /// Ages of trajectories at the time they were pinned, in trajectories that became selectable since. Class `i` counts ages of
-    /// `2^(i-1)` to `2^i - 1`, class 0 the age 0.
+    /// Ages of trajectories at the time they were pinned, in trajectories that became selectable since. Class `i`
+    /// counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
     pub ages: Vec<u64>,
 }
 

@@ -1,7 +1,8 @@
-//! Every interleaving of pins and evictions, and of a writer's slot with the controller. Run with `RUSTFLAGS="--cfg relive_loom"`.
+//! Every interleaving of pins and evictions, and of a writer's slot with the controller. Run with `RUSTFLAGS="--cfg
+//! relive_loom"`.
 //!
-//! The protocols are included as source, so that they are compiled with loom's atomics; the crate itself keeps its own, since its are
-//! words of shared memory.
+//! The protocols are included as source, so that they are compiled with loom's atomics; the crate itself keeps its
+//! own, since its are words of shared memory.
 #![cfg(relive_loom)]
 #![expect(dead_code, unused_imports, reason = "the protocols have more than a model needs")]
 #![expect(
@@ -146,7 +147,8 @@ fn a_trajectory_is_handed_over_whole() {
     });
 }
 
-/// A writer leaves at any time: then all that it had is the controller's, and a finished trajectory counts only if it was handed over.
+/// A writer leaves at any time: then all that it had is the controller's, and a finished trajectory counts only if it
+/// was handed over.
 #[test]
 fn what_a_writer_leaves_is_the_controllers() {
     loom::model(|| {

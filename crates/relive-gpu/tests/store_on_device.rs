@@ -1,6 +1,5 @@
 //! Batches of a store, made by the processor and by the kernels: the same bytes.
 
-
 #[expect(dead_code, reason = "faults are for other tests")]
 mod support;
 

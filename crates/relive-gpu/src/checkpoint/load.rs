@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
+
 use super::data;
 use super::manifest::{Group, Manifest};
 use super::names::MANIFEST;
@@ -58,10 +60,12 @@ impl Checkpoint {
         wide(self.manifest.rows.len())
     }
 
-    /// The options of the store that was saved, with defaults for what a checkpoint does not say: memory, slots, and tiers.
+    /// The options of the store that was saved, with defaults for what a checkpoint does not say: memory, slots, and
+    /// tiers.
     ///
     /// # Errors
-    /// The store chose its victims by a callback, which no file can hold: pass options with one to [`load`](Self::load).
+    /// The store chose its victims by a callback, which no file can hold: pass options with one to
+    /// [`load`](Self::load).
     pub fn options(&self) -> Result<StoreOptions> {
         let manifest = &self.manifest;
         let removal = match manifest.removal {
@@ -88,8 +92,8 @@ impl Checkpoint {
     /// Makes the store again, under a name or without one.
     ///
     /// # Errors
-    /// Options of another capacity, rank or kind of removal than the saved store's; a file that is missing or damaged, with the
-    /// place; or no memory.
+    /// Options of another capacity, rank or kind of removal than the saved store's; a file that is missing or
+    /// damaged, with the place; or no memory.
     pub fn load(&self, name: Option<&str>, options: StoreOptions) -> Result<Store> {
         self.check(&options)?;
         let schema = self.manifest.schema.clone();
@@ -138,25 +142,26 @@ impl Checkpoint {
             wanted[row.group as usize].push(narrow(u64::from(row.place)));
         }
         let columns = self.manifest.schema.columns().len();
+        // New memory costs more than reading into it: threads hand theirs on.
+        let spare: Mutex<Vec<Vec<u8>>> = Mutex::default();
         in_parallel(self.manifest.groups.len() * columns, |part| {
             let (number, column) = (part / columns, part % columns);
             let group = &self.manifest.groups[number];
-            let file = &files[&group.file];
-            self.read_extent(store, file, group, column, &wanted[number])
+            let mut buffer = spare.lock().pop().unwrap_or_default();
+            data::read(
+                &files[&group.file],
+                &data::path(&self.folder, group.file),
+                &group.extents[column],
+                &mut buffer,
+            )?;
+            self.place(store, group, column, &wanted[number], &buffer);
+            spare.lock().push(buffer);
+            Ok(())
         })
     }
 
-    fn read_extent(
-        &self,
-        store: &Store,
-        file: &File,
-        group: &Group,
-        column: usize,
-        wanted: &[usize],
-    ) -> Result<()> {
-        let path = data::path(&self.folder, group.file);
-        let mut buffer = Vec::new();
-        data::read(file, &path, &group.extents[column], &mut buffer)?;
+    /// Copies the wanted rows of an extent to where they belong.
+    fn place(&self, store: &Store, group: &Group, column: usize, wanted: &[usize], extent: &[u8]) {
         let step_bytes = self.manifest.schema.step_bytes(column);
         let mut begins = Vec::with_capacity(group.rows.len());
         let mut end = 0;
@@ -167,11 +172,11 @@ impl Checkpoint {
         for &place in wanted {
             let row = &group.rows[place];
             let begin = begins[place];
-            let bytes = &buffer[begin..begin + narrow(row.length * step_bytes)];
-            // The store is new: its rows are free, and nobody else knows of it but by its name, under which all are free.
+            let bytes = &extent[begin..begin + narrow(row.length * step_bytes)];
+            // The store is new: its rows are free, and nobody else knows of it but by its name, under which all are
+            // free.
             segment::write(store.inner.segment.row(column, row.row).0, bytes);
         }
-        Ok(())
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -196,7 +201,8 @@ impl Checkpoint {
 }
 
 impl Store {
-    /// Makes the store that was [saved](Self::save) in a folder again, in memory without a name. See [`Checkpoint`] for more.
+    /// Makes the store that was [saved](Self::save) in a folder again, in memory without a name. See [`Checkpoint`]
+    /// for more.
     ///
     /// # Errors
     /// As [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].

@@ -40,16 +40,16 @@ pub struct Saved {
 }
 
 impl Store {
-    /// Writes the store into a folder, so that [`load`](Self::load) makes it again: trajectories, weights, generations, the order of
-    /// allocation and removal, and the random numbers. Of what the folder's last checkpoint has, nothing is written again if this store
-    /// wrote that, or was loaded from it.
+    /// Writes the store into a folder, so that [`load`](Self::load) makes it again: trajectories, weights,
+    /// generations, the order of allocation and removal, and the random numbers. Of what the folder's last checkpoint
+    /// has, nothing is written again if this store wrote that, or was loaded from it.
     ///
-    /// Writers go on meanwhile; a trajectory that is not written yet cannot be evicted until it is. Trajectories that are not committed
-    /// are not saved.
+    /// Writers go on meanwhile; a trajectory that is not written yet cannot be evicted until it is. Trajectories that
+    /// are not committed are not saved.
     ///
     /// # Errors
-    /// Another process saves there, the folder has a checkpoint of another schema or capacity, or a file cannot be written; the last
-    /// checkpoint is then still there.
+    /// Another process saves there, the folder has a checkpoint of another schema or capacity, or a file cannot be
+    /// written; the last checkpoint is then still there.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
         let folder = folder.as_ref();
         fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;

@@ -34,7 +34,8 @@ struct Memory {
     valid: Vec<u32>,
 }
 
-/// Rows of columns, copied out of a store. Its memory is used again when the batch is dropped: put it into an `Arc` to share it.
+/// Rows of columns, copied out of a store. Its memory is used again when the batch is dropped: put it into an `Arc`
+/// to share it.
 #[derive(Debug)]
 pub struct Batch {
     ring: Arc<Ring>,
@@ -124,8 +125,8 @@ impl Batch {
         let rows = memory.rows.len();
         let bytes = rows * narrow(plan.length * plan.output_step_bytes);
         let start = memory.bytes.start().wrapping_add(narrow(plan.output_at));
-        // SAFETY: the plan lies in the memory, all of whose bytes were written, as zeros at first; the batch is borrowed, so that
-        // nobody writes to it.
+        // SAFETY: the plan lies in the memory, all of whose bytes were written, as zeros at first; the batch is
+        // borrowed, so that nobody writes to it.
         let bytes = unsafe { std::slice::from_raw_parts(start, bytes) };
         let valid = window * narrow(self.ring.plan.rows);
         Ok(BatchColumn {

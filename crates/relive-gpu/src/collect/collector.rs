@@ -52,8 +52,8 @@ impl Collector {
     /// A maker of batches of these windows.
     ///
     /// # Errors
-    /// A window of an unknown column, without steps, or with a cast or a padding value that is not possible; no rows, batches
-    /// or windows; or no memory for the batches.
+    /// A window of an unknown column, without steps, or with a cast or a padding value that is not possible; no rows,
+    /// batches or windows; or no memory for the batches.
     pub fn new(reader: &Reader, windows: &[Window], options: CollectOptions) -> Result<Self> {
         let plan = BatchPlan::new(reader.segment(), windows, options.rows)?;
         let shared = Shared {
@@ -74,7 +74,8 @@ impl Collector {
     /// Copies the windows of pinned trajectories into a batch: row `i` is trajectory `i`, at its step `steps[i]`.
     ///
     /// # Errors
-    /// As [`collect_into`](Self::collect_into); or `Unavailable` if all batches are in use for longer than the options' patience.
+    /// As [`collect_into`](Self::collect_into); or `Unavailable` if all batches are in use for longer than the
+    /// options' patience.
     pub fn collect(&self, pinned: &Pinned, steps: &[u64]) -> Result<Batch> {
         let shared = &*self.shared;
         let mut batch = shared.ring.take(shared.options.patience, shared.reader.counters())?;
@@ -85,8 +86,8 @@ impl Collector {
     /// As [`collect`](Self::collect), into a batch that this collector has made before.
     ///
     /// # Errors
-    /// Trajectories of another store, more of them than a batch has rows, not as many steps as trajectories, a step beyond its
-    /// trajectory's length, or a batch of another collector.
+    /// Trajectories of another store, more of them than a batch has rows, not as many steps as trajectories, a step
+    /// beyond its trajectory's length, or a batch of another collector.
     pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
         let begin = Instant::now();
         let shared = &*self.shared;

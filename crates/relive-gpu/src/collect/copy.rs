@@ -61,7 +61,8 @@ fn parts(plan: &BatchPlan, rows: usize, threads: usize) -> usize {
     worth.min(most).min(rows)
 }
 
-/// Copies all windows of a few rows, column by column. Windows of columns are mostly alike, so that their spans are found once.
+/// Copies all windows of a few rows, column by column. Windows of columns are mostly alike, so that their spans are
+/// found once.
 fn copy_block(
     segment: &Segment,
     plan: &BatchPlan,
@@ -120,7 +121,8 @@ fn copy_column(
         unsafe { valid.add(at).write(u32::try_from(span.count).unwrap_or(u32::MAX)) };
         let bytes = narrow(span.count * column.step_bytes);
         let source = source(column, row.row, span.begin);
-        // SAFETY: the steps are below the row's length, and so in the table; the row is pinned, so that nobody writes to it.
+        // SAFETY: the steps are below the row's length, and so in the table; the row is pinned, so that nobody writes
+        // to it.
         let steps = unsafe { std::slice::from_raw_parts(table.add(source), bytes) };
         if bytes == window_bytes && column.convert.is_none() {
             window.copy_from_slice(steps);

@@ -70,8 +70,8 @@ impl BatchPlan {
     /// The plan of batches of these windows.
     ///
     /// # Errors
-    /// A window of an unknown column, without steps, with a cast that is not possible or a padding value that its type has not; no
-    /// rows; or a batch of 2^63 bytes or more.
+    /// A window of an unknown column, without steps, with a cast that is not possible or a padding value that its
+    /// type has not; no rows; or a batch of 2^63 bytes or more.
     pub(crate) fn new(segment: &Segment, windows: &[Window], rows: u64) -> Result<Self> {
         if rows == 0 || windows.is_empty() || windows.len() > MAX_WINDOWS {
             return Err(Error::invalid(format!(

@@ -89,8 +89,8 @@ impl Pool {
             return;
         }
         let _turn = self.turn.lock();
-        // SAFETY: only the lifetime is changed. The threads have the reference between here and `finish`, whose drop waits until
-        // none has it any more, be it that `work` panics in this thread.
+        // SAFETY: only the lifetime is changed. The threads have the reference between here and `finish`, whose drop
+        // waits until none has it any more, be it that `work` panics in this thread.
         let lent = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static Work>(work) };
         self.shared.begin(lent, parts, self.threads.len());
         let _finish = Finish(&self.shared);

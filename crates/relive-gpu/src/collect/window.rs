@@ -12,8 +12,8 @@ pub enum Pad {
     Tail,
 }
 
-/// Another element type for a window: each value becomes a `float`, is multiplied by `scale`, and becomes the new type, rounded to
-/// the nearest, ties to even.
+/// Another element type for a window: each value becomes a `float`, is multiplied by `scale`, and becomes the new
+/// type, rounded to the nearest, ties to even.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cast {
     /// Float16, bfloat16, float32 or float64.
@@ -70,7 +70,8 @@ pub struct Span {
 /// The steps that a window of `length` steps from `step + offset` has of a trajectory of `steps` steps: from
 /// `max(step + offset, 0)` to `min(step + offset + length, steps)`, exclusive.
 ///
-/// The end is counted from the offset as it was asked for: where the beginning is cut off, the window does not reach further.
+/// The end is counted from the offset as it was asked for: where the beginning is cut off, the window does not reach
+/// further.
 #[must_use]
 pub fn span(step: u64, steps: u64, offset: i64, length: u64, pad: Pad) -> Span {
     let from = i128::from(step) + i128::from(offset);

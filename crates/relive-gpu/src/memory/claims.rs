@@ -17,8 +17,8 @@ pub(crate) fn claim_free<'a>(
     claims.into_iter().position(|claim| take(claim, NOBODY, identity))
 }
 
-/// Claims a slot whose owner is dead. What the dead has left there is for the new owner to clear: if it dies, too, the next
-/// one finds the same.
+/// Claims a slot whose owner is dead. What the dead has left there is for the new owner to clear: if it dies, too,
+/// the next one finds the same.
 pub(crate) fn claim_dead(claims: &[AtomicU64], identity: Identity) -> Option<usize> {
     claims.iter().position(|claim| {
         let word = claim.load(Ordering::Acquire);

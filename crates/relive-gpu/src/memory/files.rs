@@ -57,8 +57,8 @@ pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
     Ok(Path::new(SHARED_MEMORY).join(plain))
 }
 
-/// Makes a file of this name, of mode 0600 and size `bytes`, and writes the owner's identity at `identity_at` first of all.
-/// One that a dead owner has left is removed; a living owner's is refused.
+/// Makes a file of this name, of mode 0600 and size `bytes`, and writes the owner's identity at `identity_at` first
+/// of all. One that a dead owner has left is removed; a living owner's is refused.
 pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File, Name)> {
     for _ in 0..TRIES {
         let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
@@ -101,7 +101,8 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     }
 }
 
-/// Removes a file whose owner is dead. The lock keeps two processes that both see it from removing each other's new one.
+/// Removes a file whose owner is dead. The lock keeps two processes that both see it from removing each other's new
+/// one.
 fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
     let file = match File::open(path) {
         Ok(file) => file,

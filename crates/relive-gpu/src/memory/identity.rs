@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 /// Process ids have at most 22 bits on Linux.
 const PID_BITS: u32 = 22;
 
-/// A process, told from later ones of the same id by the time of its start: one word, so that it is written whole or not at all.
+/// A process, told from later ones of the same id by the time of its start: one word, so that it is written whole or
+/// not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64);
 
@@ -59,8 +60,9 @@ impl Identity {
 
 const ESRCH: i32 = 3;
 
-/// The time of the start out of the text of `/proc/<pid>/stat`, `None` for a process that has ended and is not yet collected.
-/// The second field, the program's name, may have spaces and brackets in it, so that fields are counted from its end.
+/// The time of the start out of the text of `/proc/<pid>/stat`, `None` for a process that has ended and is not yet
+/// collected. The second field, the program's name, may have spaces and brackets in it, so that fields are counted
+/// from its end.
 fn started(text: &[u8]) -> Option<u64> {
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(text.get(end + 1..)?).ok()?;

@@ -23,8 +23,8 @@ pub enum Tier {
     /// In the segment: host memory that all processes share.
     #[default]
     Host,
-    /// In a file of this name, mapped: for columns that are larger than memory. The store makes the file, and removes it when it
-    /// is dropped.
+    /// In a file of this name, mapped: for columns that are larger than memory. The store makes the file, and removes
+    /// it when it is dropped.
     File(PathBuf),
 }
 

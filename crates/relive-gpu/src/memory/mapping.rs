@@ -18,8 +18,8 @@ const TOUCH_BYTES: usize = 64 << 20;
 
 /// A mapping of a whole file, at a multiple of 2 MiB so that huge pages fit in.
 ///
-/// Other processes may write to it, so that its bytes are reached by atomics, or as slices of rows that the protocol gives to one
-/// side at a time.
+/// Other processes may write to it, so that its bytes are reached by atomics, or as slices of rows that the protocol
+/// gives to one side at a time.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: *mut u8,
@@ -154,8 +154,8 @@ impl Drop for Mapping {
 /// Unmaps what nobody looks at any more.
 fn release(start: *mut u8, len: usize) {
     if len > 0 {
-        // SAFETY: called for reserved addresses that were never handed out, and for a mapping that is being dropped. It only
-        // fails for addresses that are not aligned, and these are.
+        // SAFETY: called for reserved addresses that were never handed out, and for a mapping that is being dropped.
+        // It only fails for addresses that are not aligned, and these are.
         let _: Result<(), Errno> = unsafe { munmap(start.cast::<c_void>(), len) };
     }
 }

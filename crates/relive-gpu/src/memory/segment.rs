@@ -271,8 +271,9 @@ impl Segment {
             at + bytes <= self.map.len() && at.is_multiple_of(size_of::<T>() as u64),
             "as the layout says"
         );
-        // SAFETY: the range lies in the mapping, whose start is aligned to 2 MiB, and lives as long as the borrow. A `SharedWord`
-        // consists of atomics, so that other threads and processes may change it, and every pattern of bits is a value of it.
+        // SAFETY: the range lies in the mapping, whose start is aligned to 2 MiB, and lives as long as the borrow. A
+        // `SharedWord` consists of atomics, so that other threads and processes may change it, and every pattern of
+        // bits is a value of it.
         unsafe { std::slice::from_raw_parts(self.map.start().add(narrow(at)).cast::<T>(), narrow(count)) }
     }
 

@@ -54,7 +54,8 @@ pub(crate) enum Pin {
 /// Pins a row by a reader's count of it.
 pub(crate) fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
     count.fetch_add(1, Ordering::Relaxed);
-    // With its counterpart in `evict`: of the two fences one is first, and who comes after it sees what was written before it.
+    // With its counterpart in `evict`: of the two fences one is first, and who comes after it sees what was written
+    // before it.
     fence(Ordering::SeqCst);
     let stamp = Stamp::from_word(state.load(Ordering::Acquire));
     match stamp.state {
@@ -75,8 +76,8 @@ pub(crate) fn unpin(count: &AtomicU32) {
     count.fetch_sub(1, Ordering::Release);
 }
 
-/// Evicts a selectable row that nobody has pinned; `false` leaves it selectable. Only the controller calls this. The row is then
-/// in the state evicting, and nobody else's.
+/// Evicts a selectable row that nobody has pinned; `false` leaves it selectable. Only the controller calls this. The
+/// row is then in the state evicting, and nobody else's.
 pub(crate) fn evict<'a>(state: &AtomicU64, counts: impl IntoIterator<Item = &'a AtomicU32>) -> bool {
     let stamp = Stamp::from_word(state.load(Ordering::Relaxed));
     if stamp.state != RowState::Selectable {

@@ -78,7 +78,8 @@ impl Slot {
 
     /// Ends the turn of who has it. All that it wrote happens before the other side's next turn.
     pub(crate) fn hand_over(&self) {
-        // Sequentially consistent beyond what the data need: who looks afterwards whether the other side sleeps is seen by it, or sees it.
+        // Sequentially consistent beyond what the data need: who looks afterwards whether the other side sleeps is
+        // seen by it, or sees it.
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 

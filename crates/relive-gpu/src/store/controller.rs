@@ -138,7 +138,8 @@ impl Controller {
         true
     }
 
-    /// Frees the row of the next victim, and those of all exhausted trajectories. `false` if all are pinned, or there is none.
+    /// Frees the row of the next victim, and those of all exhausted trajectories. `false` if all are pinned, or there
+    /// is none.
     pub(super) fn evict(&mut self, segment: &Segment, metrics: &Metrics, reason: Eviction) -> bool {
         if self.evict_exhausted(segment, metrics) {
             return true;
@@ -201,8 +202,8 @@ impl Controller {
         self.changed.note(row);
     }
 
-    /// A row as the order knows it. The weight in the segment may be 0 because the trajectory is exhausted; no order of a store
-    /// with that limit looks at weights.
+    /// A row as the order knows it. The weight in the segment may be 0 because the trajectory is exhausted; no order
+    /// of a store with that limit looks at weights.
     fn row(&self, segment: &Segment, row: u64) -> Row {
         let at = narrow(row);
         Row {
@@ -252,8 +253,8 @@ impl Controller {
     }
 }
 
-/// A row's pin counts of all readers that there are. Which these are is asked as the counts are, so that an eviction sees whoever
-/// may have pinned the row before it.
+/// A row's pin counts of all readers that there are. Which these are is asked as the counts are, so that an eviction
+/// sees whoever may have pinned the row before it.
 fn counts(segment: &Segment, row: u64) -> impl Iterator<Item = &AtomicU32> {
     let claims = segment.claims().iter().enumerate();
     let claimed = claims.filter(|(_, claim)| claim.load(Ordering::SeqCst) != NOBODY);

@@ -32,7 +32,8 @@ const CHOICES: usize = 8;
 
 /// A store, in the process that made it and decides about its rows: the controller. Cheap to clone.
 ///
-/// When the last clone is dropped, the segment is closed and its name removed; other processes may read on in what they have mapped.
+/// When the last clone is dropped, the segment is closed and its name removed; other processes may read on in what
+/// they have mapped.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
@@ -132,7 +133,8 @@ impl Store {
         Self::make(schema, options, Reach::Descriptor)
     }
 
-    /// Makes a store for threads of this process alone. On systems whose shared memory has no huge pages, this is the fastest.
+    /// Makes a store for threads of this process alone. On systems whose shared memory has no huge pages, this is the
+    /// fastest.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -140,7 +142,8 @@ impl Store {
         Self::make(schema, options, Reach::Process)
     }
 
-    /// Makes a store to which other processes attach by its name. A segment of this name whose controller has died is replaced.
+    /// Makes a store to which other processes attach by its name. A segment of this name whose controller has died is
+    /// replaced.
     ///
     /// # Errors
     /// A living process has the name; otherwise as [`create`](Self::create).
@@ -335,8 +338,9 @@ impl Store {
         })
     }
 
-    /// The rows whose weights may have changed since the last call, for who keeps sums of weights: each once, with its weight now.
-    /// A row that a reader of another process has sampled for the last time is among them once it is freed.
+    /// The rows whose weights may have changed since the last call, for who keeps sums of weights: each once, with
+    /// its weight now. A row that a reader of another process has sampled for the last time is among them once it is
+    /// freed.
     #[must_use]
     pub fn take_changes(&self) -> Vec<Change> {
         let segment = &self.inner.segment;
@@ -349,8 +353,8 @@ impl Store {
         rows.into_iter().map(change).collect()
     }
 
-    /// Takes back the pins of processes that ended without dropping them, and says how many processes those were. A wait for a
-    /// row does this by itself.
+    /// Takes back the pins of processes that ended without dropping them, and says how many processes those were. A
+    /// wait for a row does this by itself.
     ///
     /// # Errors
     /// This process cannot be found in `/proc`.
@@ -400,7 +404,8 @@ impl Inner {
         None
     }
 
-    /// Evicts what a callback has chosen; `false` if it has chosen nobody. What has gone or was pinned meanwhile stays as it is.
+    /// Evicts what a callback has chosen; `false` if it has chosen nobody. What has gone or was pinned meanwhile
+    /// stays as it is.
     fn evict_choice(
         &self,
         candidates: &[super::options::Candidate],

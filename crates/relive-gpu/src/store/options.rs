@@ -51,7 +51,8 @@ pub enum Removal {
     Random,
     /// A trajectory goes once it was pinned this often; from then on nobody can pin it. If there is none, the oldest.
     MaxTimesSampled(u64),
-    /// The caller's choice. It may use the store, but must not serve its writers. Takes time in proportion to the capacity.
+    /// The caller's choice. It may use the store, but must not serve its writers. Takes time in proportion to the
+    /// capacity.
     Callback(Choose),
 }
 
@@ -100,15 +101,15 @@ pub struct StoreOptions {
     pub capacity: u64,
     /// Which trajectory goes when another one needs its place.
     pub removal: Removal,
-    /// At a commit beyond this number of selectable trajectories, one goes. If all are pinned, the number is exceeded until the
-    /// next commit.
+    /// At a commit beyond this number of selectable trajectories, one goes. If all are pinned, the number is exceeded
+    /// until the next commit.
     pub max_selectable: Option<u64>,
     /// Of the random removal.
     pub seed: u64,
     /// Whether huge pages are asked for. Where the system gives none, small ones serve.
     pub huge_pages: bool,
-    /// Threads that put memory behind the segment when it is made, so that a lack of memory shows then and not at a write. With 0
-    /// memory comes as it is written.
+    /// Threads that put memory behind the segment when it is made, so that a lack of memory shows then and not at a
+    /// write. With 0 memory comes as it is written.
     pub touch_threads: usize,
     /// This store's place among `ranks` stores of the same capacity: its indices are `rank · capacity` to
     /// `(rank + 1) · capacity - 1`.

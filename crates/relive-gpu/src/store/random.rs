@@ -1,6 +1,7 @@
 //! The random numbers of removal.
 
-/// SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014): 64 bits of state, which a checkpoint keeps.
+/// SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014): 64 bits of state, which a
+/// checkpoint keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitMix(u64);
 

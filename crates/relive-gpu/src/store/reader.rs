@@ -63,13 +63,14 @@ impl Reader {
     /// Attaches to the store of this name.
     ///
     /// # Errors
-    /// There is none; it has another schema than the one expected, which the error shows; its controller has ended; or all its
-    /// reader slots are taken.
+    /// There is none; it has another schema than the one expected, which the error shows; its controller has ended;
+    /// or all its reader slots are taken.
     pub fn attach(name: &str, expected: Option<&Schema>) -> Result<Self> {
         Self::with(Segment::open(name)?, expected)
     }
 
-    /// Attaches to the store whose descriptor ([`Store::descriptor`](crate::Store::descriptor)) another process has passed on.
+    /// Attaches to the store whose descriptor ([`Store::descriptor`](crate::Store::descriptor)) another process has
+    /// passed on.
     ///
     /// # Errors
     /// As for [`attach`](Self::attach).
@@ -143,8 +144,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Copies the insertion numbers of all rows of this rank: those with a lower number were committed before. They mean something
-    /// for rows with a weight only.
+    /// Copies the insertion numbers of all rows of this rank: those with a lower number were committed before. They
+    /// mean something for rows with a weight only.
     ///
     /// # Errors
     /// `out` has not as many places as there are rows.
@@ -163,8 +164,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Pins trajectories: until the result is dropped, nobody replaces them. Counts as sampling them. An index that comes twice
-    /// is pinned twice.
+    /// Pins trajectories: until the result is dropped, nobody replaces them. Counts as sampling them. An index that
+    /// comes twice is pinned twice.
     ///
     /// # Errors
     /// `NotFound` if one of them is not selectable, or is another rank's; then none is pinned.
@@ -181,8 +182,8 @@ impl Reader {
         Ok(pinned)
     }
 
-    /// Pins those of the trajectories that are there, and gives the positions of the others: since they were drawn, others may
-    /// have taken their places.
+    /// Pins those of the trajectories that are there, and gives the positions of the others: since they were drawn,
+    /// others may have taken their places.
     ///
     /// # Errors
     /// An index is another rank's, or the controller ended while it decided about a row.
@@ -314,8 +315,8 @@ impl Pinned {
         };
         let (start, _) = segment.row(column, self.shared.shard.local(pinned.index)?);
         let bytes = pinned.length * segment.schema().step_bytes(column);
-        // SAFETY: the bytes lie in the mapping, which this keeps, and were written before the row became selectable. As long as
-        // the row is pinned, by protocol nobody writes to it.
+        // SAFETY: the bytes lie in the mapping, which this keeps, and were written before the row became selectable.
+        // As long as the row is pinned, by protocol nobody writes to it.
         Ok(unsafe { std::slice::from_raw_parts(start, narrow(bytes)) })
     }
 

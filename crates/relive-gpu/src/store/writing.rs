@@ -53,8 +53,8 @@ impl Writing {
     pub fn column(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         let (start, bytes) = self.store.segment.row(column, self.place.row);
-        // SAFETY: the bytes lie in the mapping, which this keeps. The row is in the state writing, and this is the only one that
-        // has it; `&mut self` keeps the slice unique.
+        // SAFETY: the bytes lie in the mapping, which this keeps. The row is in the state writing, and this is the
+        // only one that has it; `&mut self` keeps the slice unique.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }
 
@@ -75,7 +75,8 @@ impl Writing {
     /// Makes the trajectory selectable, with this many steps and this weight. One of weight 0 is kept, but never drawn.
     ///
     /// # Errors
-    /// The length is 0 or beyond the schema's; the weight is negative, infinite or not a number. The row is then free again.
+    /// The length is 0 or beyond the schema's; the weight is negative, infinite or not a number. The row is then free
+    /// again.
     pub fn commit(mut self, length: u64, weight: f32) -> Result<Inserted> {
         let length = check_length(self.schema(), length)?;
         check_weight(weight)?;

@@ -23,9 +23,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Writes trajectories, one after the other, into rows that the controller gives it.
 ///
-/// A round is: [`acquire`](Self::acquire) a row; write a step's columns in place and [`step_inc`](Self::step_inc); ask for an action
-/// by [`request`](Self::request) and [`wait`](Self::wait), where the controller's process computes it; [`finish`](Self::finish).
-/// The controller answers when it [scans](Store::scan). If the process ends at any point, its row goes back to the store.
+/// A round is: [`acquire`](Self::acquire) a row; write a step's columns in place and [`step_inc`](Self::step_inc);
+/// ask for an action by [`request`](Self::request) and [`wait`](Self::wait), where the controller's process computes
+/// it; [`finish`](Self::finish). The controller answers when it [scans](Store::scan). If the process ends at any
+/// point, its row goes back to the store.
 #[derive(Debug)]
 pub struct Writer {
     segment: Arc<Segment>,
@@ -38,8 +39,8 @@ impl Writer {
     /// Attaches to the store of this name.
     ///
     /// # Errors
-    /// There is none; it has another schema than the one expected, which the error shows; its controller has ended; or all its
-    /// writer slots are taken.
+    /// There is none; it has another schema than the one expected, which the error shows; its controller has ended;
+    /// or all its writer slots are taken.
     pub fn attach(name: &str, expected: Option<&Schema>) -> Result<Self> {
         Self::with(Arc::new(Segment::open(name)?), expected)
     }
@@ -197,8 +198,9 @@ impl Writer {
         check_column(self.schema(), column)?;
         self.check_row()?;
         let (start, bytes) = self.segment.row(column, self.slot().said().row);
-        // SAFETY: the bytes lie in the mapping, which this keeps. The row was given to this slot and is in the state writing; in this
-        // writer's turn nobody else touches it, and the turn cannot end while `&mut self` is borrowed.
+        // SAFETY: the bytes lie in the mapping, which this keeps. The row was given to this slot and is in the state
+        // writing; in this writer's turn nobody else touches it, and the turn cannot end while `&mut self` is
+        // borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }
 
@@ -249,7 +251,8 @@ impl Writer {
     /// Finishes the trajectory: the controller makes it selectable with this weight, and gives this writer another row.
     ///
     /// # Errors
-    /// The trajectory has no steps; the weight is negative, infinite or not a number; or this writer has no row, or not its turn.
+    /// The trajectory has no steps; the weight is negative, infinite or not a number; or this writer has no row, or
+    /// not its turn.
     pub fn finish(&mut self, weight: f32) -> Result<()> {
         self.check_row()?;
         check_weight(weight)?;

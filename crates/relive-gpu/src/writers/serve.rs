@@ -67,8 +67,8 @@ impl Writers {
 }
 
 impl Store {
-    /// Looks at all writers: makes finished trajectories selectable, gives rows to those that want them, takes the rows of those that
-    /// have ended back, and reports the requests.
+    /// Looks at all writers: makes finished trajectories selectable, gives rows to those that want them, takes the
+    /// rows of those that have ended back, and reports the requests.
     ///
     /// # Errors
     /// The system has no answer to which processes live.
@@ -123,8 +123,8 @@ impl Store {
     /// Gives their turns back to writers whose requests are answered.
     ///
     /// # Errors
-    /// A slot has no request that a scan has reported; those before it are given back. A writer that has ended meanwhile is passed
-    /// over.
+    /// A slot has no request that a scan has reported; those before it are given back. A writer that has ended
+    /// meanwhile is passed over.
     pub fn give_back(&self, slots: &[usize]) -> Result<()> {
         let mut writers = self.inner.writers.lock();
         for &number in slots {

@@ -1,4 +1,5 @@
-//! Writers in processes that are killed. The test binary itself is started as the child, with what it should do in its environment.
+//! Writers in processes that are killed. The test binary itself is started as the child, with what it should do in
+//! its environment.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -188,7 +189,8 @@ fn a_writer_writes_and_leaves() {
     assert_eq!((store.len(), store.metrics().dead_writers), (3, 0));
 }
 
-/// Defects 8 to 10: a slot is served again and again, finished trajectories become selectable, and writers that end are noticed.
+/// Defects 8 to 10: a slot is served again and again, finished trajectories become selectable, and writers that end
+/// are noticed.
 #[test]
 fn a_kill_at_any_point_loses_nothing_but_the_trajectory() {
     let name = name("points");
