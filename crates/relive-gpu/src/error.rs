@@ -1,7 +1,7 @@
 //! What can go wrong.
 
 /// A result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, and with what: [`kind`](Self::kind) is for programs, the text is for people.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,18 @@ impl Error {
 
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, text)
+    }
+
+    pub(crate) fn not_found(text: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, text)
+    }
+
+    pub(crate) fn unavailable(text: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unavailable, text)
+    }
+
+    pub(crate) fn corrupt(text: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt, text)
     }
 
     pub(crate) fn system(text: impl std::fmt::Display, source: std::io::Error) -> Self {

@@ -1,5 +1,27 @@
 #![doc = include_str!("../docs/lib.md")]
 
+mod bytes;
+mod collect;
 mod error;
+mod kill;
+mod memory;
+mod metrics;
+mod protocol;
+mod schema;
+mod store;
+mod sync;
+mod writers;
 
+pub use collect::{
+    Batch, BatchColumn, BatchPlan, Cast, CollectOptions, Collector, ColumnPlan, Convert, MAX_WINDOWS,
+    OUTPUT_ALIGNMENT, Pad, RowPlan, Span, Window, span,
+};
 pub use error::{Error, ErrorKind, Result};
+pub use memory::Tier;
+pub use metrics::{AGE_CLASSES, Eviction, MetricsSnapshot};
+pub use schema::{Column, MAX_COLUMNS, MAX_NAME_BYTES, MAX_RANK, MAX_STEPS, Schema};
+pub use store::{
+    Candidate, Change, Changed, Choose, Inserted, MAX_READERS, MAX_WRITERS, Pinned, PinnedRow, Reader,
+    Removal, Reweigh, Shard, State, Status, Store, StoreOptions, Writing,
+};
+pub use writers::{Request, Scan, Writer};

@@ -1,0 +1,79 @@
+//! Numbers out of bytes that may be cut short.
+
+use crate::error::{Error, Result};
+
+/// Reads little-endian numbers one after the other, and says where the bytes end too early.
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    what: &'a str,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the beginning of `bytes`, which are `what` in errors.
+    pub(crate) fn new(bytes: &'a [u8], what: &'a str) -> Self {
+        Self { bytes, at: 0, what }
+    }
+
+    /// The next `count` bytes.
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let end = self.at.checked_add(count).filter(|&end| end <= self.bytes.len());
+        let Some(end) = end else {
+            return Err(Error::corrupt(format!(
+                "{} ends at byte {}, but {count} bytes are expected from byte {}",
+                self.what,
+                self.bytes.len(),
+                self.at
+            )));
+        };
+        let found = &self.bytes[self.at..end];
+        self.at = end;
+        Ok(found)
+    }
+
+    /// The next `N` bytes.
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let bytes = self.take(N)?;
+        Ok(bytes.try_into().expect("take gives as many as were asked for"))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn f32(&mut self) -> Result<f32> {
+        self.array().map(f32::from_le_bytes)
+    }
+
+    /// Some numbers one after the other. What cannot lie in the bytes that are left costs no memory.
+    pub(crate) fn u64s(&mut self, count: u64) -> Result<Vec<u64>> {
+        let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8)).unwrap_or(usize::MAX);
+        let bytes = self.take(bytes)?;
+        Ok(bytes.as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect())
+    }
+
+    /// Where the next byte lies.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Number of bytes that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+}
+
+/// A number of this process's memory as one of 64 bits.
+pub(crate) fn wide(value: usize) -> u64 {
+    value as u64
+}
+
+/// A number of 64 bits as one of this process's memory. Every platform of this crate has 64 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the crate builds for 64 bits only")]
+pub(crate) fn narrow(value: u64) -> usize {
+    value as usize
+}

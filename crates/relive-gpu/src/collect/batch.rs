@@ -1,0 +1,168 @@
+//! Batches, and the ring of memory that they come from.
+#![expect(unsafe_code, reason = "a batch's memory becomes slices here; each block says why it is sound")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use relive_tensor::DType;
+
+use super::plan::{BatchPlan, RowPlan};
+use crate::bytes::narrow;
+use crate::error::{Error, Result};
+use crate::memory::mapping::Mapping;
+use crate::metrics::Metrics;
+use crate::schema::Schema;
+use crate::store::PinnedRow;
+
+/// Memory for some batches, which goes round.
+#[derive(Debug)]
+pub(super) struct Ring {
+    pub(super) plan: BatchPlan,
+    pub(super) schema: Schema,
+    free: Mutex<Vec<Memory>>,
+    returned: Condvar,
+    count: usize,
+}
+
+/// What a batch is made in, and keeps when it is made again.
+#[derive(Debug)]
+struct Memory {
+    bytes: Mapping,
+    rows: Vec<PinnedRow>,
+    plans: Vec<RowPlan>,
+    valid: Vec<u32>,
+}
+
+/// Rows of columns, copied out of a store. Its memory is used again when the batch is dropped: put it into an `Arc` to share it.
+#[derive(Debug)]
+pub struct Batch {
+    ring: Arc<Ring>,
+    /// `None` once it was given back.
+    memory: Option<Memory>,
+}
+
+/// A column of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchColumn<'a> {
+    /// Its window's column.
+    pub name: &'a str,
+    /// Of its elements.
+    pub dtype: DType,
+    /// All rows, one after the other, without gaps.
+    pub bytes: &'a [u8],
+    /// Per row, how many of the window's steps are there; the others are padding.
+    pub valid: &'a [u32],
+}
+
+impl Ring {
+    pub(super) fn new(plan: BatchPlan, schema: Schema, count: usize) -> Result<Arc<Self>> {
+        if count == 0 {
+            return Err(Error::invalid("a ring of 0 batches; 2 let one be used while the next is made"));
+        }
+        let rows = narrow(plan.rows);
+        let mut free = Vec::with_capacity(count);
+        for _ in 0..count {
+            free.push(Memory {
+                bytes: Mapping::private(plan.bytes, "a batch")?,
+                rows: Vec::with_capacity(rows),
+                plans: Vec::with_capacity(rows),
+                valid: vec![0; rows * plan.columns.len()],
+            });
+        }
+        Ok(Arc::new(Self { plan, schema, free: Mutex::new(free), returned: Condvar::new(), count }))
+    }
+
+    /// The memory of a batch that nobody has any more, waiting for one.
+    pub(super) fn take(self: &Arc<Self>, patience: Duration, metrics: &Metrics) -> Result<Batch> {
+        let mut free = self.free.lock();
+        if free.is_empty() {
+            let begin = Instant::now();
+            self.returned.wait_while_for(&mut free, |free| free.is_empty(), patience);
+            metrics.waited(begin.elapsed());
+        }
+        let memory = free.pop().ok_or_else(|| {
+            Error::unavailable(format!(
+                "all {} batches were in use for {patience:?}; drop some, or make a larger ring",
+                self.count
+            ))
+        })?;
+        Ok(Batch { ring: Arc::clone(self), memory: Some(memory) })
+    }
+}
+
+impl Batch {
+    fn memory(&self) -> &Memory {
+        self.memory.as_ref().expect("there until it is dropped")
+    }
+
+    /// The trajectories of its rows.
+    #[must_use]
+    pub fn rows(&self) -> &[PinnedRow] {
+        &self.memory().rows
+    }
+
+    /// Number of columns: one for each window.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.ring.plan.columns.len()
+    }
+
+    /// The column of a window.
+    ///
+    /// # Errors
+    /// There is no such window.
+    pub fn column(&self, window: usize) -> Result<BatchColumn<'_>> {
+        let Some(plan) = self.ring.plan.columns.get(window) else {
+            let columns = self.columns();
+            return Err(Error::not_found(format!("there is no window {window}; there are {columns}")));
+        };
+        let memory = self.memory();
+        let rows = memory.rows.len();
+        let bytes = rows * narrow(plan.length * plan.output_step_bytes);
+        let start = memory.bytes.start().wrapping_add(narrow(plan.output_at));
+        // SAFETY: the plan lies in the memory, all of whose bytes were written, as zeros at first; the batch is borrowed, so that
+        // nobody writes to it.
+        let bytes = unsafe { std::slice::from_raw_parts(start, bytes) };
+        let valid = window * narrow(self.ring.plan.rows);
+        Ok(BatchColumn {
+            name: &self.ring.schema.columns()[plan.column].name,
+            dtype: plan.dtype,
+            bytes,
+            valid: &memory.valid[valid..valid + rows],
+        })
+    }
+
+    /// Shape of a window's column: rows, steps, and the shape of a step.
+    ///
+    /// # Errors
+    /// There is no such window.
+    pub fn shape(&self, window: usize) -> Result<Vec<u64>> {
+        self.column(window)?;
+        Ok(self.ring.plan.shape(&self.ring.schema, window, self.rows().len() as u64))
+    }
+
+    /// What was planned for its rows.
+    pub(super) fn plans(&self) -> &[RowPlan] {
+        &self.memory().plans
+    }
+
+    /// The parts that a collect writes: plans of rows, trajectories, valid steps, and where the bytes begin.
+    pub(super) fn parts(&mut self) -> (&mut Vec<RowPlan>, &mut Vec<PinnedRow>, &mut [u32], *mut u8) {
+        let memory = self.memory.as_mut().expect("there until it is dropped");
+        (&mut memory.plans, &mut memory.rows, &mut memory.valid, memory.bytes.start())
+    }
+
+    pub(super) fn belongs_to(&self, ring: &Arc<Ring>) -> bool {
+        Arc::ptr_eq(&self.ring, ring)
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.ring.free.lock().push(memory);
+            self.ring.returned.notify_one();
+        }
+    }
+}

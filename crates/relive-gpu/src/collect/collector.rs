@@ -1,0 +1,140 @@
+//! Collecting: windows of trajectories into batches.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::batch::{Batch, Ring};
+use super::copy::{Target, copy};
+use super::plan::{BatchPlan, RowPlan};
+use super::pool::Pool;
+use super::window::Window;
+use crate::bytes::wide;
+use crate::error::{Error, Result};
+use crate::metrics::{Metrics, nanos};
+use crate::store::{Pinned, Reader};
+
+/// How batches are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectOptions {
+    /// Most rows of a batch.
+    pub rows: u64,
+    /// Batches whose memory goes round.
+    pub batches: usize,
+    /// Threads that copy, the caller's included.
+    pub threads: usize,
+    /// How long a collect waits for the memory of a batch that somebody still has.
+    pub patience: Duration,
+}
+
+impl CollectOptions {
+    /// Batches of up to this many rows, 3 of them going round, copied by 2 threads; a wait ends after 30 s.
+    #[must_use]
+    pub fn new(rows: u64) -> Self {
+        Self { rows, batches: 3, threads: 2, patience: Duration::from_secs(30) }
+    }
+}
+
+/// Makes batches of one kind: the same windows each time, in memory that is used again. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    reader: Reader,
+    ring: Arc<Ring>,
+    pool: Pool,
+    options: CollectOptions,
+}
+
+impl Collector {
+    /// A maker of batches of these windows.
+    ///
+    /// # Errors
+    /// A window of an unknown column, without steps, or with a cast or a padding value that is not possible; no rows, batches
+    /// or windows; or no memory for the batches.
+    pub fn new(reader: &Reader, windows: &[Window], options: CollectOptions) -> Result<Self> {
+        let plan = BatchPlan::new(reader.segment(), windows, options.rows)?;
+        let shared = Shared {
+            ring: Ring::new(plan, reader.schema().clone(), options.batches)?,
+            pool: Pool::new(options.threads)?,
+            reader: reader.clone(),
+            options,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The plan that its batches follow.
+    #[must_use]
+    pub fn plan(&self) -> &BatchPlan {
+        &self.shared.ring.plan
+    }
+
+    /// Copies the windows of pinned trajectories into a batch: row `i` is trajectory `i`, at its step `steps[i]`.
+    ///
+    /// # Errors
+    /// As [`collect_into`](Self::collect_into); or `Unavailable` if all batches are in use for longer than the options' patience.
+    pub fn collect(&self, pinned: &Pinned, steps: &[u64]) -> Result<Batch> {
+        let shared = &*self.shared;
+        let mut batch = shared.ring.take(shared.options.patience, shared.reader.counters())?;
+        self.collect_into(pinned, steps, &mut batch)?;
+        Ok(batch)
+    }
+
+    /// As [`collect`](Self::collect), into a batch that this collector has made before.
+    ///
+    /// # Errors
+    /// Trajectories of another store, more of them than a batch has rows, not as many steps as trajectories, a step beyond its
+    /// trajectory's length, or a batch of another collector.
+    pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
+        let begin = Instant::now();
+        let shared = &*self.shared;
+        self.check(pinned, steps, batch)?;
+        let (plans, rows, valid, start) = batch.parts();
+        plans.clear();
+        rows.clear();
+        for (row, &step) in pinned.rows().iter().zip(steps) {
+            plans.push(RowPlan { row: pinned.shard().local(row.index)?, step, length: row.length });
+        }
+        rows.extend_from_slice(pinned.rows());
+        let target = Target { start, valid: valid.as_mut_ptr() };
+        let bytes = copy(pinned.segment(), &shared.ring.plan, batch.plans(), &target, &shared.pool);
+        let metrics = pinned.counters();
+        Metrics::add(&metrics.collects, 1);
+        Metrics::add(&metrics.collected_rows, wide(steps.len()));
+        Metrics::add(&metrics.collected_bytes, bytes);
+        Metrics::add(&metrics.collect_nanos, nanos(begin.elapsed()));
+        Ok(())
+    }
+
+    fn check(&self, pinned: &Pinned, steps: &[u64], batch: &Batch) -> Result<()> {
+        let shared = &*self.shared;
+        if !Arc::ptr_eq(pinned.segment(), shared.reader.segment()) {
+            return Err(Error::invalid(
+                "the trajectories were pinned by another reader than the collector's",
+            ));
+        }
+        if !batch.belongs_to(&shared.ring) {
+            return Err(Error::invalid("the batch is of another collector"));
+        }
+        let (rows, most) = (pinned.rows().len(), shared.options.rows);
+        if wide(rows) > most {
+            return Err(Error::invalid(format!("{rows} trajectories; a batch has at most {most} rows")));
+        }
+        if steps.len() != rows {
+            return Err(Error::invalid(format!(
+                "{} steps for {rows} trajectories; pass one for each",
+                steps.len()
+            )));
+        }
+        let beyond = pinned.rows().iter().zip(steps).find(|(row, step)| **step > row.length);
+        if let Some((row, step)) = beyond {
+            return Err(Error::invalid(format!(
+                "step {step} of trajectory {}, which has {} steps; it may be 0 to that number",
+                row.index, row.length
+            )));
+        }
+        Ok(())
+    }
+}

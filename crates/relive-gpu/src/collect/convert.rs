@@ -1,0 +1,220 @@
+//! Values of one type as values of another.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use relive_tensor::DType;
+
+use super::window::Cast;
+use crate::error::{Error, Result};
+use crate::schema::Column;
+
+/// Values that are converted at a time, through a buffer that stays in the first cache.
+const CHUNK: usize = 512;
+
+/// From one type to another, with a factor. See [`Cast`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Convert {
+    /// uint8 or a float.
+    pub from: DType,
+    /// A float.
+    pub to: DType,
+    /// Each value is multiplied by it as a float32.
+    pub scale: f32,
+}
+
+impl Convert {
+    /// `None` where nothing is to be done.
+    pub(super) fn new(column: &Column, cast: Cast) -> Result<Option<Self>> {
+        use DType::{BFloat16, Float16, Float32, Float64, UInt8};
+        let from = column.dtype;
+        #[expect(clippy::float_cmp, reason = "exactly 1 changes nothing, and nothing else does so")]
+        let same = from == cast.to && cast.scale == 1.0;
+        if same {
+            return Ok(None);
+        }
+        let possible = matches!(from, UInt8 | Float16 | BFloat16 | Float32 | Float64)
+            && matches!(cast.to, Float16 | BFloat16 | Float32 | Float64);
+        if !possible || (from, cast.to) == (Float64, Float64) || !cast.scale.is_finite() {
+            return Err(Error::invalid(format!(
+                "column {:?} cannot be cast from {} to {} with scale {}: from uint8 and floats to floats, by a finite scale, \
+                 and not from float64 to itself",
+                column.name,
+                from.numpy_name(),
+                cast.to.numpy_name(),
+                cast.scale
+            )));
+        }
+        Ok(Some(Self { from, to: cast.to, scale: cast.scale }))
+    }
+
+    /// Converts all of `input`; both begin at an element.
+    pub(super) fn run(self, input: &[u8], output: &mut [u8]) {
+        if self.from == DType::UInt8 && matches!(self.to, DType::Float16 | DType::BFloat16) {
+            return self.look_up(input, cast_slice_mut(output));
+        }
+        let (from, to) = (size(self.from), size(self.to));
+        let mut values = [0_f32; CHUNK];
+        for (input, output) in input.chunks(CHUNK * from).zip(output.chunks_mut(CHUNK * to)) {
+            let values = &mut values[..input.len() / from];
+            load(self.from, input, values);
+            values.iter_mut().for_each(|value| *value *= self.scale);
+            store(self.to, values, output);
+        }
+    }
+
+    /// Of 256 values each is converted once.
+    fn look_up(self, input: &[u8], output: &mut [u16]) {
+        let mut table = [0_u16; 256];
+        let values: [f32; 256] =
+            std::array::from_fn(|value| f32::from(u8::try_from(value).expect("256 values")) * self.scale);
+        store(self.to, &values, cast_slice_mut(&mut table));
+        for (&input, output) in input.iter().zip(output) {
+            *output = table[usize::from(input)];
+        }
+    }
+}
+
+fn size(dtype: DType) -> usize {
+    dtype.size_bytes().expect("a number")
+}
+
+fn load(from: DType, input: &[u8], values: &mut [f32]) {
+    match from {
+        DType::Float16 => cast_slice::<u8, f16>(input).convert_to_f32_slice(values),
+        DType::BFloat16 => cast_slice::<u8, bf16>(input).convert_to_f32_slice(values),
+        DType::Float32 => values.copy_from_slice(cast_slice(input)),
+        DType::Float64 => each(cast_slice::<u8, f64>(input), values, nearest),
+        _ => each(input, values, f32::from),
+    }
+}
+
+fn store(to: DType, values: &[f32], output: &mut [u8]) {
+    match to {
+        DType::Float16 => cast_slice_mut::<u8, f16>(output).convert_from_f32_slice(values),
+        DType::BFloat16 => cast_slice_mut::<u8, bf16>(output).convert_from_f32_slice(values),
+        DType::Float64 => each(values, cast_slice_mut::<u8, f64>(output), f64::from),
+        _ => cast_slice_mut(output).copy_from_slice(values),
+    }
+}
+
+fn each<A: Copy, B>(input: &[A], output: &mut [B], convert: impl Fn(A) -> B) {
+    for (&input, output) in input.iter().zip(output) {
+        *output = convert(input);
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounding is what the conversion is for")]
+fn nearest(value: f64) -> f32 {
+    value as f32
+}
+
+/// An element of padding.
+pub(super) fn pad_bytes(dtype: DType, value: f64, column: &str) -> Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let element = element(dtype, value).ok_or_else(|| {
+        Error::invalid(format!(
+            "the padding value {value} of column {column:?} is no {}; use one that is, or 0",
+            dtype.numpy_name()
+        ))
+    })?;
+    bytes[..element.len()].copy_from_slice(&element);
+    Ok(bytes)
+}
+
+fn element(dtype: DType, value: f64) -> Option<Vec<u8>> {
+    if value == 0.0 {
+        return Some(vec![0; dtype.size_bytes()?]);
+    }
+    Some(match dtype {
+        DType::Float32 => nearest(value).to_le_bytes().to_vec(),
+        DType::Float64 => value.to_le_bytes().to_vec(),
+        DType::Float16 => f16::from_f64(value).to_le_bytes().to_vec(),
+        DType::BFloat16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+        _ => integer(dtype, value)?,
+    })
+}
+
+fn integer(dtype: DType, value: f64) -> Option<Vec<u8>> {
+    let (signed, bits) = match dtype {
+        DType::Bool => (false, 1),
+        DType::UInt8 => (false, 8),
+        DType::UInt16 => (false, 16),
+        DType::UInt32 => (false, 32),
+        DType::UInt64 => (false, 64),
+        DType::Int8 => (true, 8),
+        DType::Int16 => (true, 16),
+        DType::Int32 => (true, 32),
+        DType::Int64 => (true, 64),
+        _ => return None,
+    };
+    let least = if signed { -(2_f64.powi(bits - 1)) } else { 0.0 };
+    let most = 2_f64.powi(if signed { bits - 1 } else { bits });
+    let whole = value.trunc().to_bits() == value.to_bits();
+    #[expect(clippy::cast_possible_truncation, reason = "a whole number of 65 bits fits")]
+    (whole && value >= least && value < most).then(|| (value as i128).to_le_bytes()[..size(dtype)].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn convert(from: DType, to: DType, scale: f32, input: &[u8]) -> Vec<u8> {
+        let convert = Convert::new(&Column::new("a", from, &[]), Cast { to, scale }).unwrap().unwrap();
+        let mut output = vec![0_u64; input.len() * 8];
+        let bytes: &mut [u8] = cast_slice_mut(&mut output);
+        convert.run(input, &mut bytes[..input.len() / size(from) * size(to)]);
+        bytes[..input.len() / size(from) * size(to)].to_vec()
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_become_halves_one_by_one(values in proptest::collection::vec(any::<u8>(), 0..1500), scale in 0.001_f32..2.0) {
+            let expected: Vec<f32> = values.iter().map(|&value| f32::from(value) * scale).collect();
+            let f16s: Vec<f16> = expected.iter().map(|&value| f16::from_f32(value)).collect();
+            let bf16s: Vec<bf16> = expected.iter().map(|&value| bf16::from_f32(value)).collect();
+            prop_assert_eq!(&convert(DType::UInt8, DType::Float16, scale, &values), cast_slice::<_, u8>(&f16s));
+            prop_assert_eq!(&convert(DType::UInt8, DType::BFloat16, scale, &values), cast_slice::<_, u8>(&bf16s));
+            prop_assert_eq!(&convert(DType::UInt8, DType::Float32, scale, &values), cast_slice::<_, u8>(&expected));
+        }
+
+        #[test]
+        fn floats_become_floats(values in proptest::collection::vec(any::<f32>(), 0..1500)) {
+            let f16s: Vec<f16> = values.iter().map(|&value| f16::from_f32(value)).collect();
+            let doubles: Vec<f64> = values.iter().copied().map(f64::from).collect();
+            let halved: Vec<f32> = values.iter().map(|&value| value * 0.5).collect();
+            prop_assume!(values.iter().all(|value| !value.is_nan()));
+            prop_assert_eq!(&convert(DType::Float32, DType::Float16, 1.0, cast_slice(&values)), cast_slice::<_, u8>(&f16s));
+            prop_assert_eq!(&convert(DType::Float32, DType::Float64, 1.0, cast_slice(&values)), cast_slice::<_, u8>(&doubles));
+            prop_assert_eq!(&convert(DType::Float64, DType::Float32, 0.5, cast_slice(&doubles)), cast_slice::<_, u8>(&halved));
+        }
+    }
+
+    #[test]
+    fn padding_must_be_of_its_type() {
+        assert_eq!(pad_bytes(DType::Int8, -3.0, "a").unwrap()[..2], [253, 0]);
+        assert_eq!(pad_bytes(DType::UInt64, 2_f64.powi(63), "a").unwrap()[7], 128);
+        assert_eq!(pad_bytes(DType::Float16, 1.0, "a").unwrap()[..2], f16::ONE.to_le_bytes());
+        for (dtype, value) in
+            [(DType::UInt8, -1.0), (DType::UInt8, 256.0), (DType::Int32, 0.5), (DType::Bool, 2.0)]
+        {
+            assert!(pad_bytes(dtype, value, "a").is_err());
+        }
+    }
+
+    #[test]
+    fn casts_that_make_no_sense_are_refused() {
+        for (from, to, scale) in [
+            (DType::Int32, DType::Float32, 1.0),
+            (DType::Float32, DType::Int32, 1.0),
+            (DType::Float64, DType::Float64, 2.0),
+            (DType::Float32, DType::Float16, f32::NAN),
+        ] {
+            assert!(Convert::new(&Column::new("a", from, &[]), Cast { to, scale }).is_err());
+        }
+        let same =
+            Convert::new(&Column::new("a", DType::Float32, &[]), Cast { to: DType::Float32, scale: 1.0 });
+        assert_eq!(same.unwrap(), None);
+    }
+}

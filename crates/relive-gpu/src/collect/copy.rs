@@ -1,0 +1,150 @@
+//! Windows out of tables into a batch, on CPUs.
+#![expect(unsafe_code, reason = "rows of the tables are copied by address; each block says why it is sound")]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::plan::{BatchPlan, ColumnPlan, RowPlan};
+use super::pool::Pool;
+use super::window::span;
+use crate::bytes::{narrow, wide};
+use crate::memory::segment::Segment;
+
+/// A part of a batch that is worth another thread: below it, waking one takes longer than copying.
+const PART_BYTES: u64 = 96 << 10;
+/// Parts per thread, so that one that is held up leaves little to wait for.
+const PARTS_PER_THREAD: usize = 4;
+/// How many rows ahead memory is asked for.
+const AHEAD: usize = 6;
+/// Bytes of a row that are asked for ahead; the processor itself asks for what follows.
+const AHEAD_BYTES: usize = 1024;
+const CACHE_LINE: usize = 64;
+
+/// Where a collect writes.
+pub(super) struct Target {
+    /// The batch's memory, of the plan's size.
+    pub(super) start: *mut u8,
+    /// Valid steps per window and row, of the plan's size.
+    pub(super) valid: *mut u32,
+}
+
+// SAFETY: parts of a job write to ranges of rows that do not overlap.
+unsafe impl Sync for Target {}
+
+/// Copies all windows of all rows. Returns the bytes that came out of the tables.
+///
+/// The rows are pinned; the target is of the plan, and nobody else's.
+pub(super) fn copy(
+    segment: &Segment,
+    plan: &BatchPlan,
+    rows: &[RowPlan],
+    target: &Target,
+    pool: &Pool,
+) -> u64 {
+    let copied = AtomicU64::new(0);
+    let parts = parts(plan, rows.len(), pool.threads());
+    let size = rows.len().div_ceil(parts.max(1));
+    pool.run(parts, &|part| {
+        let range = (part * size).min(rows.len())..((part + 1) * size).min(rows.len());
+        let bytes: u64 = plan
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(window, column)| {
+                let (_, table) = segment.table(column.column);
+                // SAFETY: the window's places begin there, one for each row of the plan.
+                let valid = unsafe { target.valid.add(window * narrow(plan.rows)) };
+                copy_rows(column, table, rows, range.clone(), target.start, valid)
+            })
+            .sum();
+        copied.fetch_add(bytes, Ordering::Relaxed);
+    });
+    copied.into_inner()
+}
+
+fn parts(plan: &BatchPlan, rows: usize, threads: usize) -> usize {
+    let worth = narrow(wide(rows) * plan.row_bytes() / PART_BYTES).max(1);
+    let most = if threads == 1 { 1 } else { threads * PARTS_PER_THREAD };
+    worth.min(most).min(rows)
+}
+
+fn copy_rows(
+    column: &ColumnPlan,
+    table: *const u8,
+    rows: &[RowPlan],
+    range: Range<usize>,
+    output: *mut u8,
+    valid: *mut u32,
+) -> u64 {
+    let mut copied = 0;
+    let window_bytes = narrow(column.length * column.output_step_bytes);
+    for at in range.clone() {
+        if let Some(next) = rows.get(at + AHEAD).filter(|_| at + AHEAD < range.end) {
+            prefetch(column, table, next);
+        }
+        let row = &rows[at];
+        let span = span(row.step, row.length, column.offset, column.length, column.pad);
+        let begin = narrow(column.output_at) + at * window_bytes;
+        // SAFETY: the plan's memory has a window for each of its rows, and this part alone has that of this one.
+        let window = unsafe { std::slice::from_raw_parts_mut(output.add(begin), window_bytes) };
+        // SAFETY: likewise, a place for each row.
+        unsafe { valid.add(at).write(u32::try_from(span.count).unwrap_or(u32::MAX)) };
+        let source = source(column, row.row, span.begin);
+        let bytes = narrow(span.count * column.step_bytes);
+        // SAFETY: the steps are below the row's length, and so in the table; the row is pinned, so that nobody writes to it.
+        let steps = unsafe { std::slice::from_raw_parts(table.add(source), bytes) };
+        fill(column, window, narrow(span.at * column.output_step_bytes), steps);
+        copied += wide(bytes);
+    }
+    copied
+}
+
+fn source(column: &ColumnPlan, row: u64, step: u64) -> usize {
+    narrow(row * column.stride + step * column.step_bytes)
+}
+
+/// Fills a window: padding, steps, padding.
+fn fill(column: &ColumnPlan, window: &mut [u8], at: usize, steps: &[u8]) {
+    let bytes = steps.len() / narrow(column.step_bytes) * narrow(column.output_step_bytes);
+    let (before, rest) = window.split_at_mut(at);
+    let (middle, after) = rest.split_at_mut(bytes);
+    match column.convert {
+        None => middle.copy_from_slice(steps),
+        Some(convert) => convert.run(steps, middle),
+    }
+    for padding in [before, after] {
+        if !padding.is_empty() {
+            pad(column.pad_element(), padding);
+        }
+    }
+}
+
+fn pad(element: &[u8], padding: &mut [u8]) {
+    if element.iter().all(|&byte| byte == element[0]) {
+        padding.fill(element[0]);
+        return;
+    }
+    for place in padding.chunks_exact_mut(element.len()) {
+        place.copy_from_slice(element);
+    }
+}
+
+/// Asks for a row's memory before it is its turn.
+fn prefetch(column: &ColumnPlan, table: *const u8, row: &RowPlan) {
+    let span = span(row.step, row.length, column.offset, column.length, column.pad);
+    let begin = table.wrapping_add(source(column, row.row, span.begin));
+    let bytes = narrow(span.count * column.step_bytes).min(AHEAD_BYTES);
+    for line in (0..bytes).step_by(CACHE_LINE) {
+        touch_ahead(begin.wrapping_add(line));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn touch_ahead(address: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch reads nothing, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn touch_ahead(_: *const u8) {}

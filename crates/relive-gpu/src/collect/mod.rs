@@ -1,0 +1,18 @@
+//! Collection: windows of trajectories, copied into batches.
+
+mod batch;
+mod collector;
+mod convert;
+mod copy;
+mod plan;
+mod pool;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use batch::{Batch, BatchColumn};
+pub use collector::{CollectOptions, Collector};
+pub use convert::Convert;
+pub use plan::{BatchPlan, ColumnPlan, MAX_WINDOWS, OUTPUT_ALIGNMENT, RowPlan};
+pub use window::{Cast, Pad, Span, Window, span};

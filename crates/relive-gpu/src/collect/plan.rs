@@ -1,0 +1,150 @@
+//! What a collect does, as numbers: the CPU and a GPU work from the same plan.
+
+use relive_tensor::DType;
+
+use super::convert::{Convert, pad_bytes};
+use super::window::{Pad, Window};
+use crate::bytes::{narrow, wide};
+use crate::error::{Error, Result};
+use crate::memory::layout::round_up;
+use crate::memory::segment::Segment;
+use crate::schema::Schema;
+
+/// Every column of a batch begins at a multiple of this: what JAX and CUDA ask for.
+pub const OUTPUT_ALIGNMENT: u64 = 256;
+/// Most windows of a batch.
+pub const MAX_WINDOWS: usize = 1024;
+
+/// One window of a batch: where its steps come from, and where they go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnPlan {
+    /// The column's position in the schema.
+    pub column: usize,
+    /// Bytes from one row of the column's table to the next.
+    pub stride: u64,
+    /// Bytes of a step in the table.
+    pub step_bytes: u64,
+    /// Elements of a step.
+    pub step_elements: u64,
+    /// The window.
+    pub offset: i64,
+    /// Number of steps of the window.
+    pub length: u64,
+    /// Where padding goes.
+    pub pad: Pad,
+    /// One element of padding: the first bytes, as many as an element of the batch has.
+    pub pad_element: [u8; 16],
+    /// Type of the elements in the batch.
+    pub dtype: DType,
+    /// Type and scale, where they differ from the table's.
+    pub convert: Option<Convert>,
+    /// Bytes of a step in the batch.
+    pub output_step_bytes: u64,
+    /// Where the window's first row begins in the batch's memory; rows follow one another without gaps.
+    pub output_at: u64,
+}
+
+/// A row of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowPlan {
+    /// The row of the tables, in this rank.
+    pub row: u64,
+    /// The current step.
+    pub step: u64,
+    /// Number of steps of its trajectory.
+    pub length: u64,
+}
+
+/// All windows of batches of up to `rows` rows, and how much memory such a batch takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchPlan {
+    /// Most rows.
+    pub rows: u64,
+    /// Its windows.
+    pub columns: Vec<ColumnPlan>,
+    /// Bytes of a batch's memory.
+    pub bytes: u64,
+}
+
+impl BatchPlan {
+    /// The plan of batches of these windows.
+    ///
+    /// # Errors
+    /// A window of an unknown column, without steps, with a cast that is not possible or a padding value that its type has not; no
+    /// rows; or a batch of 2^63 bytes or more.
+    pub(crate) fn new(segment: &Segment, windows: &[Window], rows: u64) -> Result<Self> {
+        if rows == 0 || windows.is_empty() || windows.len() > MAX_WINDOWS {
+            return Err(Error::invalid(format!(
+                "a batch of {rows} rows and {} windows; it needs a row, and 1 to {MAX_WINDOWS} windows",
+                windows.len()
+            )));
+        }
+        let mut bytes = 0;
+        let mut columns = Vec::with_capacity(windows.len());
+        for window in windows {
+            let mut column = column(segment, window)?;
+            column.output_at = bytes;
+            bytes = end(&column, rows).ok_or_else(|| {
+                Error::invalid(format!(
+                    "batches of {rows} rows of {} steps of {:?} are too large",
+                    window.length, window.column
+                ))
+            })?;
+            columns.push(column);
+        }
+        Ok(Self { rows, columns, bytes })
+    }
+
+    /// Shape of a window's column in a batch of `rows` rows.
+    pub(crate) fn shape(&self, schema: &Schema, window: usize, rows: u64) -> Vec<u64> {
+        let plan = &self.columns[window];
+        let step = &schema.columns()[plan.column].shape;
+        [rows, plan.length].into_iter().chain(step.iter().copied()).collect()
+    }
+
+    /// Most bytes that one row takes in a batch.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.length * column.output_step_bytes).sum()
+    }
+}
+
+fn column(segment: &Segment, window: &Window) -> Result<ColumnPlan> {
+    let schema = segment.schema();
+    let column = schema.position(&window.column)?;
+    if window.length == 0 {
+        return Err(Error::invalid(format!("the window of column {:?} has no steps", window.column)));
+    }
+    let source = &schema.columns()[column];
+    let convert = window.cast.map(|cast| Convert::new(source, cast)).transpose()?.flatten();
+    let dtype = window.cast.map_or(source.dtype, |cast| cast.to);
+    let step_elements = source.step_elements().expect("checked by the schema");
+    let element = wide(dtype.size_bytes().expect("a type of fixed size"));
+    let (table, _) = segment.table(column);
+    Ok(ColumnPlan {
+        column,
+        stride: table.stride,
+        step_bytes: table.step_bytes,
+        step_elements,
+        offset: window.offset,
+        length: window.length,
+        pad: window.pad,
+        pad_element: pad_bytes(dtype, window.pad_value, &window.column)?,
+        dtype,
+        convert,
+        output_step_bytes: step_elements * element,
+        output_at: 0,
+    })
+}
+
+/// Where the memory of a column of a batch ends, rounded up.
+fn end(column: &ColumnPlan, rows: u64) -> Option<u64> {
+    let bytes = rows.checked_mul(column.length)?.checked_mul(column.output_step_bytes)?;
+    round_up(column.output_at.checked_add(bytes)?, OUTPUT_ALIGNMENT).filter(|&end| end <= i64::MAX as u64)
+}
+
+impl ColumnPlan {
+    /// Bytes of an element of padding.
+    pub(crate) fn pad_element(&self) -> &[u8] {
+        &self.pad_element[..narrow(self.output_step_bytes / self.step_elements)]
+    }
+}

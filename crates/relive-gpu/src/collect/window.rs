@@ -1,0 +1,122 @@
+//! Which steps of a trajectory a batch has.
+
+use relive_tensor::DType;
+
+/// On which side of a window the padding lies where a trajectory has not all of its steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Pad {
+    /// Before the steps, which are at the end of the window.
+    #[default]
+    Head,
+    /// Behind the steps, which are at the beginning of the window.
+    Tail,
+}
+
+/// Another element type for a window: each value becomes a `float`, is multiplied by `scale`, and becomes the new type, rounded to
+/// the nearest, ties to even.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cast {
+    /// Float16, bfloat16, float32 or float64.
+    pub to: DType,
+    /// 1 leaves values as they are.
+    pub scale: f32,
+}
+
+/// A column in a batch: from `offset` steps relative to a row's current step, `length` steps.
+///
+/// ```
+/// use relive_gpu::Window;
+/// // The 20 steps before the current one.
+/// let history = Window::new("observation", -20, 20);
+/// // The next one.
+/// let next = Window::new("action", 0, 1);
+/// # assert_eq!((history.offset, next.length), (-20, 1));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// The column's name.
+    pub column: String,
+    /// Of the first step, relative to the current one.
+    pub offset: i64,
+    /// Number of steps.
+    pub length: u64,
+    /// Where padding goes.
+    pub pad: Pad,
+    /// What padding consists of, in the type of the batch.
+    pub pad_value: f64,
+    /// Another type than the column's.
+    pub cast: Option<Cast>,
+}
+
+impl Window {
+    /// A window of a column, with zeros before the steps that are there.
+    #[must_use]
+    pub fn new(column: impl Into<String>, offset: i64, length: u64) -> Self {
+        Self { column: column.into(), offset, length, pad: Pad::Head, pad_value: 0.0, cast: None }
+    }
+}
+
+/// The steps of a trajectory that a window has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first one.
+    pub begin: u64,
+    /// How many.
+    pub count: u64,
+    /// Where in the window the first one goes; all before it and behind the last one is padding.
+    pub at: u64,
+}
+
+/// The steps that a window of `length` steps from `step + offset` has of a trajectory of `steps` steps: from
+/// `max(step + offset, 0)` to `min(step + offset + length, steps)`, exclusive.
+///
+/// The end is counted from the offset as it was asked for: where the beginning is cut off, the window does not reach further.
+#[must_use]
+pub fn span(step: u64, steps: u64, offset: i64, length: u64, pad: Pad) -> Span {
+    let from = i128::from(step) + i128::from(offset);
+    let end = (from + i128::from(length)).min(i128::from(steps));
+    let begin = from.max(0);
+    let count = u64::try_from(end - begin).unwrap_or(0);
+    let at = match pad {
+        Pad::Head => length - count,
+        Pad::Tail => 0,
+    };
+    // Without steps the beginning means nothing.
+    let begin = if count == 0 { 0 } else { u64::try_from(begin).unwrap_or(0) };
+    Span { begin, count, at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Looks at each step of the window by itself.
+    fn naive(step: u64, steps: u64, offset: i64, length: u64) -> Vec<u64> {
+        let all = (0..length).map(|i| i128::from(step) + i128::from(offset) + i128::from(i));
+        all.filter(|&t| t >= 0 && t < i128::from(steps)).map(|t| u64::try_from(t).unwrap()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn spans_are_the_naive_models(
+            (steps, step) in (0_u64..30).prop_flat_map(|steps| (Just(steps), 0..=steps)),
+            offset in -40_i64..40, length in 1_u64..40, head in any::<bool>(),
+        ) {
+            let pad = if head { Pad::Head } else { Pad::Tail };
+            let expected = naive(step, steps, offset, length);
+            let found = span(step, steps, offset, length, pad);
+            let steps: Vec<u64> = (found.begin..found.begin + found.count).collect();
+            prop_assert_eq!(steps, expected);
+            prop_assert_eq!(found.at, if head { length - found.count } else { 0 });
+        }
+    }
+
+    #[test]
+    fn a_whole_episode_and_a_cut_beginning() {
+        assert_eq!(span(700, 700, -1000, 1000, Pad::Head), Span { begin: 0, count: 700, at: 300 });
+        // Not up to step 100: the window ends at the current step.
+        assert_eq!(span(50, 900, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });
+        assert_eq!(span(u64::MAX, u64::MAX, i64::MAX, u64::MAX, Pad::Tail).count, 0);
+    }
+}

@@ -1,0 +1,25 @@
+//! Places at which tests end the process, to show that what it leaves behind does no harm.
+
+/// Ends the process here, as by `kill -9`, if a test has asked for it by the environment variable `RELIVE_KILL_AT`. Nothing outside
+/// of tests.
+macro_rules! kill_point {
+    ($name:literal) => {
+        #[cfg(test)]
+        $crate::kill::here($name);
+    };
+}
+
+pub(crate) use kill_point;
+
+/// See [`kill_point`].
+#[cfg(test)]
+pub(crate) fn here(name: &str) {
+    if std::env::var("RELIVE_KILL_AT").is_ok_and(|asked| asked == name) {
+        let process = rustix::process::getpid();
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("ends this process");
+        // The signal arrives before the call returns, or soon after.
+        loop {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Files and shared memory objects that appear for one owner, and go with it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{
+    FallocateFlags, FlockOperation, MemfdFlags, Mode, SealFlags, fallocate, fchmod, fcntl_add_seals,
+    fcntl_get_seals, flock, fstatvfs, memfd_create,
+};
+
+use super::identity::Identity;
+use crate::error::{Error, Result};
+
+/// Where Linux shows shared memory objects; `shm_open` opens files there.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Most bytes of a segment's name, as of any file's.
+const MAX_NAME_BYTES: usize = 255;
+/// What has no owner after this time was left behind by a process that died while it made it.
+const MAKING: Duration = Duration::from_secs(5);
+/// Tries to win a name against others that want it, too.
+const TRIES: usize = 100;
+/// Another process removes a file that was left behind, which takes no longer.
+const BETWEEN_TRIES: Duration = Duration::from_millis(1);
+/// Seals without which the other side could make memory vanish, which ends whoever looks at it.
+const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// A name that goes with its owner.
+#[derive(Debug)]
+pub(crate) struct Name {
+    path: PathBuf,
+    /// Which file the name meant when it was made: another one of this name is not ours to remove.
+    inode: u64,
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            // Whoever came first may have removed it; there is nobody to tell.
+            let _: io::Result<()> = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The file behind the name of a shared memory object.
+pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
+    let plain = name.strip_prefix('/').unwrap_or(name);
+    let fits = !plain.is_empty() && plain.len() <= MAX_NAME_BYTES && !plain.contains(['/', '\0']);
+    if !fits || plain.starts_with('.') {
+        return Err(Error::invalid(format!(
+            "{name:?} cannot name a segment: 1 to {MAX_NAME_BYTES} bytes without / and NUL, not beginning with a dot"
+        )));
+    }
+    Ok(Path::new(SHARED_MEMORY).join(plain))
+}
+
+/// Makes a file of this name, of mode 0600 and size `bytes`, and writes the owner's identity at `identity_at` first of all.
+/// One that a dead owner has left is removed; a living owner's is refused.
+pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File, Name)> {
+    for _ in 0..TRIES {
+        let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
+        match options.open(path) {
+            Ok(file) => {
+                let made = start(&file, path, bytes, identity_at);
+                let inode = file.metadata().map_err(|error| failed("look at", path, error))?.ino();
+                let name = Name { path: path.to_owned(), inode };
+                return made.map(|()| (file, name));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove_stale(path, identity_at)?,
+            Err(error) => return Err(failed("make", path, error)),
+        }
+    }
+    let text = format!("{} was taken by others {TRIES} times while this process tried", path.display());
+    Err(Error::unavailable(text))
+}
+
+fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
+    let identity = Identity::current()?;
+    let done =
+        file.write_all_at(&identity.word().to_le_bytes(), identity_at).and_then(|()| file.set_len(bytes));
+    done.map_err(|error| failed("begin", path, error))?;
+    let space = fstatvfs(file).map_err(|error| failed("look at the space for", path, error.into()))?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if bytes > free {
+        return Err(Error::unavailable(format!(
+            "{} needs {bytes} bytes, and {free} are free there; lower the capacity or make room",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Takes the space for a file now, so that no write finds that there is none. Not all file systems can.
+pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(failed("take space for", path, error.into())),
+    }
+}
+
+/// Removes a file whose owner is dead. The lock keeps two processes that both see it from removing each other's new one.
+fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed("open", path, error)),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            std::thread::sleep(BETWEEN_TRIES);
+            return Ok(());
+        }
+        Err(error) => return Err(failed("lock", path, error.into())),
+    }
+    let ours = file.metadata().map_err(|error| failed("look at", path, error))?;
+    if fs::metadata(path).map_or(true, |named| named.ino() != ours.ino()) {
+        return Ok(());
+    }
+    let made = ours.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    let mut word = [0; 8];
+    let known = file.read_exact_at(&mut word, identity_at).is_ok();
+    let word = if known { u64::from_le_bytes(word) } else { 0 };
+    let identity = Identity::from_word(word);
+    let stale = match word {
+        0 => SystemTime::now().duration_since(made).is_ok_and(|age| age > MAKING),
+        _ => !identity.is_alive(),
+    };
+    if !stale {
+        let owner = if word == 0 {
+            "being made".to_owned()
+        } else {
+            format!("of process {}, which lives", identity.pid())
+        };
+        return Err(Error::unavailable(format!(
+            "{} is {owner}; attach to it, or choose another name",
+            path.display()
+        )));
+    }
+    fs::remove_file(path).map_err(|error| failed("remove the stale", path, error))
+}
+
+/// Opens what another process has made.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::not_found(format!("there is no {}", path.display())),
+        _ => failed("open", path, error),
+    })
+}
+
+/// Memory without a name, whose descriptor can be passed to other processes.
+pub(crate) fn anonymous(bytes: u64) -> Result<File> {
+    let failed = |error: rustix::io::Errno| Error::system("make anonymous shared memory", error.into());
+    let file = memfd_create("relive-gpu", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+    fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+    rustix::fs::ftruncate(&file, bytes).map_err(failed)?;
+    fcntl_add_seals(&file, FIXED_SIZE).map_err(failed)?;
+    Ok(File::from(file))
+}
+
+/// Memory that came as a descriptor; it must be of a fixed size.
+pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Result<File> {
+    let sealed = fcntl_get_seals(descriptor.as_fd()).is_ok_and(|seals| seals.contains(FIXED_SIZE));
+    if !sealed {
+        let text =
+            "the descriptor is no shared memory of a fixed size; pass the one that Store::descriptor gives";
+        return Err(Error::invalid(text));
+    }
+    Ok(File::from(descriptor))
+}
+
+/// The first `count` bytes, or all if there are fewer.
+pub(crate) fn beginning(mut file: &File, count: u64, what: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(count).read_to_end(&mut bytes));
+    read.map_err(|error| Error::system(format_args!("read {what}"), error))?;
+    Ok(bytes)
+}
+
+/// Writes bytes of a file that this process has made.
+pub(crate) fn write_at(file: &File, bytes: &[u8], at: u64, what: &str) -> Result<()> {
+    let written = file.write_all_at(bytes, at);
+    written.map_err(|error| Error::system(format_args!("write {what}"), error))
+}
+
+/// Writes a file whole: under a temporary name, durably, then renamed.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    let temporary = path.with_file_name(name);
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.map_err(|error| failed("write", &temporary, error))?;
+    fs::rename(&temporary, path).map_err(|error| failed("rename to", path, error))?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Makes what was created, renamed and removed in a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> Result<()> {
+    File::open(path)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| failed("make durable the folder", path, error))
+}
+
+/// An error with what was done to which file.
+pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Error {
+    Error::system(format_args!("{what} {}", path.display()), error)
+}

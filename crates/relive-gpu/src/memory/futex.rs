@@ -1,0 +1,34 @@
+//! Waiting on a word that processes share.
+
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+
+/// Waits while `word` is `value`, at most until `deadline`. May return early; callers look again.
+pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return;
+    }
+    // Shared between processes, hence without the flag PRIVATE.
+    match futex::wait(word, futex::Flags::empty(), value, Some(&timespec(left))) {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
+        // No other error is possible for an aligned word; a yield keeps a surprise from becoming a busy loop.
+        Err(_) => std::thread::yield_now(),
+    }
+}
+
+/// Wakes all who wait on `word`.
+pub(crate) fn wake(word: &AtomicU32) {
+    // It fails for words that are not mapped, which a reference rules out.
+    let _: Result<usize, Errno> = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
+}
+
+fn timespec(duration: Duration) -> rustix::thread::Timespec {
+    rustix::thread::Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}

@@ -1,0 +1,105 @@
+//! Which process a word of shared memory belongs to, and whether it still lives.
+
+use std::fs;
+use std::io;
+
+use crate::error::{Error, Result};
+
+/// Process ids have at most 22 bits on Linux.
+const PID_BITS: u32 = 22;
+
+/// A process, told from later ones of the same id by the time of its start: one word, so that it is written whole or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64);
+
+impl Identity {
+    /// This process. Read anew each time, since a fork makes another one.
+    pub(crate) fn current() -> Result<Self> {
+        let pid = std::process::id();
+        match Self::of(pid) {
+            Ok(Some(identity)) => Ok(identity),
+            Ok(None) => Err(Error::unavailable(format!("/proc does not show this process, {pid}; mount it"))),
+            Err(error) => Err(Error::system(format_args!("read /proc/{pid}/stat"), error)),
+        }
+    }
+
+    /// The process that has this id now, if one lives.
+    fn of(pid: u32) -> io::Result<Option<Self>> {
+        match fs::read(format!("/proc/{pid}/stat")) {
+            Ok(text) => Ok(started(&text).map(|start| Self(start << PID_BITS | u64::from(pid)))),
+            // The second: it ended between opening and reading.
+            Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a word says.
+    pub(crate) fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    /// As a word; never 0.
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The process id, for people.
+    pub(crate) fn pid(self) -> u64 {
+        self.0 & ((1 << PID_BITS) - 1)
+    }
+
+    /// Whether it lives. Where that cannot be found out, it counts as living: nothing is taken from it.
+    pub(crate) fn is_alive(self) -> bool {
+        let pid = u32::try_from(self.pid()).expect("has 22 bits");
+        Self::of(pid).map_or(true, |found| found == Some(self))
+    }
+}
+
+const ESRCH: i32 = 3;
+
+/// The time of the start out of the text of `/proc/<pid>/stat`, `None` for a process that has ended and is not yet collected.
+/// The second field, the program's name, may have spaces and brackets in it, so that fields are counted from its end.
+fn started(text: &[u8]) -> Option<u64> {
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(text.get(end + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X" | "x") {
+        return None;
+    }
+    // State is field 3, the start field 22.
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_living_are_told_from_the_dead() {
+        let current = Identity::current().unwrap();
+        assert!(current.is_alive());
+        assert!(!Identity(current.word() + (1 << PID_BITS)).is_alive(), "same id, started later");
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let identity = Identity::of(child.id()).unwrap().unwrap();
+        assert!(identity.is_alive());
+        child.kill().unwrap();
+        // Without a wait it stays a zombie, which counts as dead once the signal has arrived.
+        while identity.is_alive() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(!identity.is_alive());
+    }
+
+    #[test]
+    fn names_with_brackets_are_no_trouble() {
+        let text = b"7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
+        assert_eq!(started(text), Some(4242));
+        assert_eq!(started(b"7 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20"), None);
+        assert_eq!(started(b"7 (a"), None);
+    }
+}

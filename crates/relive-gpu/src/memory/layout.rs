@@ -1,0 +1,176 @@
+//! Where everything lies in a segment (`docs/gpu-store-format.md`). Arithmetic only.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::schema::Schema;
+
+/// Blocks and arrays begin at multiples of this: the line of a GPU's second cache, and what the bus asks for at once.
+pub(crate) const LINE: u64 = 128;
+/// Small tables and files' tables begin at multiples of this.
+pub(crate) const PAGE: u64 = 4096;
+/// Tables that a huge page can serve begin at multiples of its size.
+pub(crate) const HUGE_PAGE: u64 = 2 << 20;
+/// Where the schema begins.
+pub(crate) const SCHEMA_AT: u64 = PAGE;
+/// Bytes of a writer's slot.
+pub(crate) const SLOT_BYTES: u64 = 128;
+
+/// Where a column's table lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tier {
+    /// In the segment: host memory that all processes share.
+    #[default]
+    Host,
+    /// In a file of this name, mapped: for columns that are larger than memory. The store makes the file, and removes it when it
+    /// is dropped.
+    File(PathBuf),
+}
+
+/// All of a segment that is no schema: how many of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) capacity: u64,
+    pub(crate) readers: u32,
+    pub(crate) writers: u32,
+    pub(crate) rank: u64,
+    pub(crate) ranks: u64,
+    /// 0 = without limit.
+    pub(crate) max_times_sampled: u64,
+}
+
+/// A column's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// In the segment, or in the column's file.
+    pub(crate) offset: u64,
+    pub(crate) stride: u64,
+    pub(crate) step_bytes: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Offsets of everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) schema_bytes: u64,
+    pub(crate) claims: u64,
+    pub(crate) slots: u64,
+    pub(crate) states: u64,
+    pub(crate) weights: u64,
+    pub(crate) lengths: u64,
+    pub(crate) inserted: u64,
+    pub(crate) sampled: u64,
+    pub(crate) pins: u64,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) segment_bytes: u64,
+}
+
+impl Layout {
+    /// Places everything, one after the other.
+    pub(crate) fn new(schema: &Schema, shape: &Shape, tiers: &[Tier], schema_bytes: u64) -> Result<Self> {
+        let too_large = || {
+            Error::invalid(format!(
+                "{} trajectories of {} make more than 2^63 bytes; lower the capacity",
+                shape.capacity,
+                schema.describe()
+            ))
+        };
+        let mut end = SCHEMA_AT + schema_bytes;
+        let mut array = |count: u64, bytes: u64| {
+            let begin = round_up(end, LINE)?;
+            end = begin.checked_add(count.checked_mul(bytes)?)?;
+            Some(begin)
+        };
+        let rows = shape.capacity;
+        let mut place = |count, bytes| array(count, bytes).ok_or_else(too_large);
+        let mut layout = Self {
+            schema_bytes,
+            claims: place(u64::from(shape.readers), 8)?,
+            slots: place(u64::from(shape.writers), SLOT_BYTES)?,
+            states: place(rows, 8)?,
+            weights: place(rows, 4)?,
+            lengths: place(rows, 4)?,
+            inserted: place(rows, 8)?,
+            sampled: place(rows, 8)?,
+            pins: place(rows.checked_mul(u64::from(shape.readers)).ok_or_else(too_large)?, 4)?,
+            tables: Vec::with_capacity(tiers.len()),
+            segment_bytes: 0,
+        };
+        for (column, tier) in tiers.iter().enumerate() {
+            let table = table(schema, column, rows, tier, &mut end).ok_or_else(too_large)?;
+            layout.tables.push(table);
+        }
+        layout.segment_bytes =
+            round_up(end, PAGE).filter(|&end| end <= i64::MAX as u64).ok_or_else(too_large)?;
+        Ok(layout)
+    }
+}
+
+/// Places a column's table; one in a file leaves the segment as it is.
+fn table(schema: &Schema, column: usize, rows: u64, tier: &Tier, end: &mut u64) -> Option<Table> {
+    let step_bytes = schema.step_bytes(column);
+    let stride = round_up(schema.max_steps().checked_mul(step_bytes)?, LINE)?;
+    let bytes = stride.checked_mul(rows)?;
+    let offset = match tier {
+        Tier::File(_) => PAGE,
+        Tier::Host => {
+            let begin = round_up(*end, if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE })?;
+            *end = begin.checked_add(bytes)?;
+            begin
+        }
+    };
+    Some(Table { offset, stride, step_bytes, bytes })
+}
+
+/// The smallest multiple of `unit` that is at least `value`.
+pub(crate) fn round_up(value: u64, unit: u64) -> Option<u64> {
+    value.checked_next_multiple_of(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Column;
+    use proptest::prelude::*;
+    use relive_tensor::DType;
+
+    fn shape(capacity: u64) -> Shape {
+        Shape { capacity, readers: 4, writers: 3, rank: 0, ranks: 1, max_times_sampled: 0 }
+    }
+
+    /// Defects 22 and 23: products of rows, steps and bytes are 64 bits wide, and an overflow is an error.
+    #[test]
+    fn tables_may_be_larger_than_any_32_bit_number() {
+        let schema = Schema::new(1000, vec![Column::new("image", DType::UInt8, &[84, 84, 4])]).unwrap();
+        let layout = Layout::new(&schema, &shape(1_000_000), &[Tier::Host], 48).unwrap();
+        assert_eq!(layout.tables[0].stride, 28_224_000);
+        assert_eq!(layout.tables[0].bytes, 28_224_000_000_000);
+        let error = Layout::new(&schema, &shape(1 << 62), &[Tier::Host], 48).unwrap_err();
+        assert!(error.to_string().contains("lower the capacity"), "{error}");
+    }
+
+    proptest! {
+        /// Defect 21: whatever the columns, each block begins at a line, and nothing overlaps.
+        #[test]
+        fn blocks_are_aligned_and_apart(
+            sizes in proptest::collection::vec(1_u64..3000, 1..6), steps in 1_u64..50, capacity in 1_u64..2000,
+        ) {
+            let columns = sizes.iter().enumerate();
+            let columns = columns.map(|(i, &size)| Column::new(i.to_string(), DType::UInt8, &[size])).collect();
+            let schema = Schema::new(steps, columns).unwrap();
+            let tiers = vec![Tier::Host; sizes.len()];
+            let shape = shape(capacity);
+            let layout = Layout::new(&schema, &shape, &tiers, 96).unwrap();
+            let mut end = layout.pins + 4 * capacity * u64::from(shape.readers);
+            for (table, size) in layout.tables.iter().zip(&sizes) {
+                prop_assert!(table.offset >= end);
+                let unit = if table.bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE };
+                prop_assert_eq!(table.offset % unit, 0);
+                prop_assert!(table.stride % LINE == 0 && table.stride >= steps * size && table.stride < steps * size + LINE);
+                end = table.offset + table.bytes;
+            }
+            prop_assert!(layout.segment_bytes >= end);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Files and shared memory, mapped.
+#![expect(unsafe_code, reason = "mappings are made and removed here; each block says why it is sound")]
+
+use std::ffi::c_void;
+use std::os::fd::AsFd;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use super::layout::{HUGE_PAGE, PAGE};
+use crate::bytes::{narrow, wide};
+use crate::error::{Error, Result};
+
+/// Bytes that one thread touches at a time.
+const TOUCH_BYTES: usize = 64 << 20;
+
+/// A mapping of a whole file, at a multiple of 2 MiB so that huge pages fit in.
+///
+/// Other processes may write to it, so that its bytes are reached by atomics, or as slices of rows that the protocol gives to one
+/// side at a time.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: it is memory of the system's, bound to no thread.
+unsafe impl Send for Mapping {}
+// SAFETY: `&Mapping` gives nothing but addresses; who turns them into references answers for it.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of a file, which has them; `len` is a multiple of the page.
+    pub(crate) fn new(file: impl AsFd, len: u64, what: &str) -> Result<Self> {
+        let failed =
+            |error: Errno| Error::system(format_args!("map the {len} bytes of {what}"), error.into());
+        let len = narrow(len);
+        let spare = len + narrow(HUGE_PAGE);
+        // SAFETY: new addresses are asked for, without bytes behind them.
+        let reserved = unsafe {
+            mmap_anonymous(null_mut(), spare, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)
+        };
+        let reserved = reserved.map_err(failed)?;
+        let address = reserved.map_addr(|begin| begin.next_multiple_of(narrow(HUGE_PAGE)));
+        // SAFETY: the addresses are a part of those that were reserved above, where nothing else lies.
+        let mapped = unsafe {
+            mmap(
+                address,
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::FIXED,
+                file,
+                0,
+            )
+        };
+        if let Err(error) = mapped {
+            release(reserved.cast(), spare);
+            return Err(failed(error));
+        }
+        let (start, len) = Self::trim(reserved.cast(), spare, len);
+        Ok(Self { start, len })
+    }
+
+    /// Memory of this process alone, all zeros, at a multiple of 2 MiB and in huge pages if there are any.
+    pub(crate) fn private(len: u64, what: &str) -> Result<Self> {
+        let len = narrow(len).next_multiple_of(narrow(PAGE));
+        let spare = len + narrow(HUGE_PAGE);
+        // SAFETY: new memory is asked for.
+        let reserved = unsafe {
+            mmap_anonymous(null_mut(), spare, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        };
+        let reserved = reserved
+            .map_err(|error| Error::system(format_args!("get {len} bytes for {what}"), error.into()))?;
+        let (start, len) = Self::trim(reserved.cast(), spare, len);
+        let mapping = Self { start, len };
+        mapping.advise_huge();
+        mapping.touch(1, what)?;
+        Ok(mapping)
+    }
+
+    /// Gives back what lies around the first `len` bytes that begin at a multiple of 2 MiB.
+    fn trim(reserved: *mut u8, spare: usize, len: usize) -> (*mut u8, usize) {
+        let before = reserved.addr().next_multiple_of(narrow(HUGE_PAGE)) - reserved.addr();
+        let start = reserved.wrapping_byte_add(before);
+        release(reserved, before);
+        release(start.wrapping_byte_add(len), spare - before - len);
+        (start, len)
+    }
+
+    /// Where it begins.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Number of bytes.
+    pub(crate) fn len(&self) -> u64 {
+        wide(self.len)
+    }
+
+    /// Asks for huge pages. The system may have none for this kind of memory, which only costs time later.
+    pub(crate) fn advise_huge(&self) -> bool {
+        // SAFETY: the advice changes no byte of this mapping.
+        unsafe { madvise(self.start.cast(), self.len, Advice::LinuxHugepage) }.is_ok()
+    }
+
+    /// Has the system put memory behind every byte, by several threads; what is there stays as it is.
+    pub(crate) fn touch(&self, threads: usize, what: &str) -> Result<()> {
+        let next = AtomicU64::new(0);
+        let work = || loop {
+            let begin = narrow(next.fetch_add(wide(TOUCH_BYTES), Ordering::Relaxed));
+            if begin >= self.len {
+                return Ok(());
+            }
+            self.touch_range(begin, TOUCH_BYTES.min(self.len - begin))?;
+        };
+        let outcome = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or(Err(Errno::FAULT)))
+                .collect::<Result<(), _>>()
+        });
+        outcome.map_err(|error| {
+            let text = format!("have memory put behind the {} bytes of {what}; is there as much?", self.len);
+            Error::system(text, error.into())
+        })
+    }
+
+    fn touch_range(&self, begin: usize, len: usize) -> Result<(), Errno> {
+        let start = self.start.wrapping_add(begin);
+        loop {
+            // SAFETY: the range lies in the mapping, and its bytes stay as they are.
+            match unsafe { madvise(start.cast(), len, Advice::LinuxPopulateWrite) } {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                // Kernels before 5.14 do not know the advice.
+                Err(Errno::INVAL) => return self.touch_pages(begin, len),
+                other => return other,
+            }
+        }
+    }
+
+    fn touch_pages(&self, begin: usize, len: usize) -> Result<(), Errno> {
+        for at in (begin..begin + len).step_by(narrow(PAGE)) {
+            // SAFETY: aligned, since pages are, and in the mapping; an atomic that adds 0 changes nothing for others.
+            let word = unsafe { AtomicU64::from_ptr(self.start.wrapping_add(at).cast()) };
+            word.fetch_add(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        release(self.start, self.len);
+    }
+}
+
+/// Unmaps what nobody looks at any more.
+fn release(start: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: called for reserved addresses that were never handed out, and for a mapping that is being dropped. It only
+        // fails for addresses that are not aligned, and these are.
+        let _: Result<(), Errno> = unsafe { munmap(start.cast::<c_void>(), len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+
+    fn memory(len: u64) -> OwnedFd {
+        let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, len).unwrap();
+        file
+    }
+
+    #[test]
+    fn two_mappings_of_one_file_show_the_same() {
+        let file = memory(3 * PAGE);
+        let [a, b] = [0; 2].map(|_| Mapping::new(&file, 3 * PAGE, "it").unwrap());
+        assert_eq!(a.start().addr() % narrow(HUGE_PAGE), 0);
+        a.touch(2, "it").unwrap();
+        // SAFETY: both lie in mappings of three pages.
+        unsafe {
+            a.start().add(5000).write(7);
+            assert_eq!(b.start().add(5000).read(), 7);
+        }
+        a.touch_pages(0, narrow(3 * PAGE)).unwrap();
+        a.touch(1, "it").unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { b.start().add(5000).read() }, 7);
+    }
+
+    /// Defect 24: a mapping that fails is an error with its reason.
+    #[test]
+    fn what_cannot_be_mapped_is_an_error() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let error = Mapping::new(file, PAGE, "/dev/null").unwrap_err().to_string();
+        assert!(error.starts_with("map the 4096 bytes of /dev/null: "), "{error}");
+    }
+}

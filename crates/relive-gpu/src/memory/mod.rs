@@ -1,0 +1,12 @@
+//! Shared memory: what lies where, who has it, how it is waited for.
+
+pub(crate) mod claims;
+pub(crate) mod files;
+pub(crate) mod futex;
+pub(crate) mod header;
+pub(crate) mod identity;
+pub(crate) mod layout;
+pub(crate) mod mapping;
+pub(crate) mod segment;
+
+pub use layout::Tier;

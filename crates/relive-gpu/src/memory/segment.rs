@@ -1,0 +1,348 @@
+//! A segment: the header, the arrays and the tables of a store, as all processes see them.
+#![expect(
+    unsafe_code,
+    reason = "addresses of the mapping become atomics and rows here; each block says why it is sound"
+)]
+
+use std::fs::File;
+use std::mem::size_of;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::files::{self, Name};
+use super::futex;
+use super::header::{FIXED_BYTES, Header};
+use super::identity::Identity;
+use super::layout::{PAGE, SCHEMA_AT, Table, Tier};
+use super::mapping::Mapping;
+use crate::bytes::narrow;
+use crate::error::{Error, Result};
+use crate::protocol::slot::Slot;
+use crate::schema::Schema;
+
+const STATE_AT: u64 = 1024;
+const IDENTITY_AT: u64 = 1032;
+const DOORBELL_AT: u64 = 1152;
+const RELEASES_AT: u64 = 1280;
+const EXHAUSTED_AT: u64 = 1408;
+const COMMITTED_AT: u64 = 1536;
+/// The segment's state.
+const IN_USE: u64 = 1;
+const CLOSED: u64 = 2;
+/// First bytes and identity of a column's file.
+const COLUMN_MAGIC: [u8; 8] = *b"RLVCOLMN";
+const COLUMN_IDENTITY_AT: u64 = 16;
+/// More of a segment is never read as its header.
+const MAX_HEADER_BYTES: u64 = 32 << 20;
+
+/// How memory is made ready.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub(crate) huge_pages: bool,
+    pub(crate) touch_threads: usize,
+}
+
+/// A mapped segment, made by this process or another.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    header: Header,
+    map: Mapping,
+    /// Of columns in files.
+    files: Vec<Option<Mapping>>,
+    file: File,
+    what: String,
+}
+
+impl Segment {
+    /// Makes a segment; with a name, others can attach by it. Its names go when the second value is dropped.
+    pub(crate) fn create(header: Header, name: Option<&str>, ready: Ready) -> Result<(Self, Vec<Name>)> {
+        let bytes = header.layout.segment_bytes;
+        let (file, name, what) = match name {
+            None => (files::anonymous(bytes)?, None, "the anonymous segment".to_owned()),
+            Some(name) => {
+                let path = files::shared_memory(name)?;
+                let (file, guard) = files::create(&path, bytes, IDENTITY_AT)?;
+                (file, Some(guard), format!("the segment {name:?}"))
+            }
+        };
+        let map = Mapping::new(&file, bytes, &what)?;
+        if ready.huge_pages {
+            map.advise_huge();
+        }
+        map.touch(ready.touch_threads, &what)?;
+        let mut names: Vec<Name> = name.into_iter().collect();
+        let files = make_columns(&header, &mut names)?;
+        let segment = Self { header, map, files, file, what };
+        segment.publish()?;
+        Ok((segment, names))
+    }
+
+    /// Writes the header, its first bytes last.
+    fn publish(&self) -> Result<()> {
+        let (fixed, schema) = self.header.encode();
+        files::write_at(&self.file, &schema, SCHEMA_AT, &self.what)?;
+        files::write_at(&self.file, &fixed[8..], 8, &self.what)?;
+        files::write_at(&self.file, &fixed[..8], 0, &self.what)?;
+        self.word(IDENTITY_AT).store(Identity::current()?.word(), Ordering::Release);
+        self.word(STATE_AT).store(IN_USE, Ordering::Release);
+        Ok(())
+    }
+
+    /// Attaches to the segment of this name.
+    pub(crate) fn open(name: &str) -> Result<Self> {
+        let file = files::open(&files::shared_memory(name)?)?;
+        Self::attach(file, format!("the segment {name:?}"))
+    }
+
+    /// Attaches to the segment behind a descriptor.
+    pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Result<Self> {
+        Self::attach(files::from_descriptor(descriptor)?, "the anonymous segment".to_owned())
+    }
+
+    fn attach(file: File, what: String) -> Result<Self> {
+        let bytes = files::beginning(&file, SCHEMA_AT, &what)?;
+        let state = bytes.get(narrow(STATE_AT)..narrow(STATE_AT) + 8);
+        let state = state.map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        if state == 0 {
+            return Err(Error::unavailable(format!("{what} is still being made; try again")));
+        }
+        let schema_bytes = u64::from_le_bytes(bytes[40..48].try_into().expect("eight bytes"));
+        let header_bytes = SCHEMA_AT.saturating_add(schema_bytes).min(MAX_HEADER_BYTES);
+        let header = Header::decode(&files::beginning(&file, header_bytes, &what)?, &what)?;
+        let found =
+            file.metadata().map_err(|error| Error::system(format_args!("look at {what}"), error))?.len();
+        let bytes = header.layout.segment_bytes;
+        if found != bytes {
+            return Err(Error::corrupt(format!("{what} has {found} bytes; its header says {bytes}")));
+        }
+        let map = Mapping::new(&file, bytes, &what)?;
+        let files = open_columns(&header)?;
+        let segment = Self { header, map, files, file, what };
+        segment.check_owner()?;
+        Ok(segment)
+    }
+
+    /// Refuses another schema than the one that the caller has in mind.
+    pub(crate) fn expect_schema(&self, expected: &Schema) -> Result<()> {
+        let found = &self.header.schema;
+        if found != expected {
+            return Err(Error::invalid(format!(
+                "{} has {}; this program expects {}",
+                self.what,
+                found.describe(),
+                expected.describe()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Fails once the controller has closed the segment, or has died.
+    pub(crate) fn check_owner(&self) -> Result<()> {
+        if self.word(STATE_AT).load(Ordering::Acquire) == CLOSED {
+            return Err(Error::unavailable(format!("{} was closed by its controller", self.what)));
+        }
+        let owner = Identity::from_word(self.word(IDENTITY_AT).load(Ordering::Acquire));
+        if !owner.is_alive() {
+            let pid = owner.pid();
+            return Err(Error::unavailable(format!(
+                "process {pid}, the controller of {}, has ended; make the store anew and attach again",
+                self.what
+            )));
+        }
+        Ok(())
+    }
+
+    /// Tells all who wait that there is nothing more to wait for.
+    pub(crate) fn close(&self) {
+        self.word(STATE_AT).store(CLOSED, Ordering::Release);
+        for slot in self.slots() {
+            futex::wake(&slot.turn);
+        }
+        futex::wake(self.releases().0);
+        futex::wake(self.doorbell().0);
+    }
+
+    /// The segment in errors.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.header.schema
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.header.shape.capacity
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    pub(crate) fn states(&self) -> &[AtomicU64] {
+        self.words(self.header.layout.states, self.capacity())
+    }
+
+    pub(crate) fn weights(&self) -> &[AtomicU32] {
+        self.words(self.header.layout.weights, self.capacity())
+    }
+
+    pub(crate) fn lengths(&self) -> &[AtomicU32] {
+        self.words(self.header.layout.lengths, self.capacity())
+    }
+
+    pub(crate) fn inserted(&self) -> &[AtomicU64] {
+        self.words(self.header.layout.inserted, self.capacity())
+    }
+
+    pub(crate) fn sampled(&self) -> &[AtomicU64] {
+        self.words(self.header.layout.sampled, self.capacity())
+    }
+
+    pub(crate) fn claims(&self) -> &[AtomicU64] {
+        self.words(self.header.layout.claims, u64::from(self.header.shape.readers))
+    }
+
+    /// The pin counts of a reader.
+    pub(crate) fn pins(&self, reader: usize) -> &[AtomicU32] {
+        let capacity = self.capacity();
+        let all: &[AtomicU32] =
+            self.words(self.header.layout.pins, capacity * u64::from(self.header.shape.readers));
+        &all[reader * narrow(capacity)..(reader + 1) * narrow(capacity)]
+    }
+
+    pub(crate) fn slots(&self) -> &[Slot] {
+        self.words(self.header.layout.slots, u64::from(self.header.shape.writers))
+    }
+
+    /// What writers ring, and whether the controller waits for it.
+    pub(crate) fn doorbell(&self) -> (&AtomicU32, &AtomicU32) {
+        (self.half_word(DOORBELL_AT), self.half_word(DOORBELL_AT + 4))
+    }
+
+    /// How often pins were taken back, and how many threads wait for it.
+    pub(crate) fn releases(&self) -> (&AtomicU32, &AtomicU32) {
+        (self.half_word(RELEASES_AT), self.half_word(RELEASES_AT + 4))
+    }
+
+    pub(crate) fn exhausted(&self) -> &AtomicU64 {
+        self.word(EXHAUSTED_AT)
+    }
+
+    pub(crate) fn committed(&self) -> &AtomicU64 {
+        self.word(COMMITTED_AT)
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        &self.words(at, 1)[0]
+    }
+
+    fn half_word(&self, at: u64) -> &AtomicU32 {
+        &self.words(at, 1)[0]
+    }
+
+    /// `count` shared words from an offset, which the layout has placed.
+    fn words<T: SharedWord>(&self, at: u64, count: u64) -> &[T] {
+        let bytes = count * size_of::<T>() as u64;
+        assert!(
+            at + bytes <= self.map.len() && at % size_of::<T>().min(128) as u64 == 0,
+            "as the layout says"
+        );
+        // SAFETY: the range lies in the mapping, whose start is aligned to 2 MiB, and lives as long as the borrow. A `SharedWord`
+        // consists of atomics, so that other threads and processes may change it, and every pattern of bits is a value of it.
+        unsafe { std::slice::from_raw_parts(self.map.start().add(narrow(at)).cast::<T>(), narrow(count)) }
+    }
+
+    /// A column's table, and where it begins in this process.
+    pub(crate) fn table(&self, column: usize) -> (Table, *mut u8) {
+        let table = self.header.layout.tables[column];
+        let map = self.files[column].as_ref().unwrap_or(&self.map);
+        assert!(table.offset + table.bytes <= map.len(), "as the layout says");
+        (table, map.start().wrapping_add(narrow(table.offset)))
+    }
+
+    /// A row's bytes in a column: all steps, without the padding behind them.
+    ///
+    /// The caller has pinned the row, or is the one that writes it, for as long as it uses the address.
+    pub(crate) fn row(&self, column: usize, row: u64) -> (*mut u8, u64) {
+        let (table, start) = self.table(column);
+        assert!(row < self.capacity(), "row {row} of {}", self.capacity());
+        (start.wrapping_add(narrow(row * table.stride)), self.schema().max_steps() * table.step_bytes)
+    }
+}
+
+/// Writes to a row that the caller has for itself, at an address out of [`Segment::row`] with room for the bytes.
+pub(crate) fn write(start: *mut u8, bytes: &[u8]) {
+    // SAFETY: by the caller's promise the bytes lie in a mapped row that nobody else touches.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
+}
+
+/// Reads from a row that nobody writes to, at an address out of [`Segment::row`].
+pub(crate) fn read(start: *const u8, bytes: &mut [u8]) {
+    // SAFETY: by the caller's promise the bytes lie in a mapped row that nobody writes to.
+    unsafe { std::ptr::copy_nonoverlapping(start, bytes.as_mut_ptr(), bytes.len()) };
+}
+
+/// What may be seen in shared memory as it is.
+///
+/// # Safety
+/// It must consist of atomics, have no invalid pattern of bits, and an alignment of its size or 128.
+unsafe trait SharedWord {}
+// SAFETY: an atomic number.
+unsafe impl SharedWord for AtomicU32 {}
+// SAFETY: an atomic number.
+unsafe impl SharedWord for AtomicU64 {}
+// SAFETY: atomic numbers, 128 bytes of them, aligned to 128.
+unsafe impl SharedWord for Slot {}
+
+/// Makes the files of columns that lie in files.
+fn make_columns(header: &Header, names: &mut Vec<Name>) -> Result<Vec<Option<Mapping>>> {
+    each_file(header, |path, bytes| {
+        let (file, name) = files::create(path, bytes, COLUMN_IDENTITY_AT)?;
+        names.push(name);
+        files::reserve(&file, path, bytes)?;
+        let what = path.display().to_string();
+        files::write_at(&file, &bytes.to_le_bytes(), 24, &what)?;
+        files::write_at(&file, &1_u32.to_le_bytes(), 8, &what)?;
+        files::write_at(&file, &COLUMN_MAGIC, 0, &what)?;
+        Mapping::new(&file, bytes, &what)
+    })
+}
+
+fn open_columns(header: &Header) -> Result<Vec<Option<Mapping>>> {
+    each_file(header, |path, bytes| {
+        let file = files::open(path)?;
+        let what = path.display().to_string();
+        let first = files::beginning(&file, FIXED_BYTES as u64, &what)?;
+        let said =
+            first.get(24..32).map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        let found = file.metadata().map_err(|error| files::failed("look at", path, error))?.len();
+        if !first.starts_with(&COLUMN_MAGIC) || said != bytes || found != bytes {
+            return Err(Error::corrupt(format!(
+                "{what} is not the file of its column: {found} bytes, of which it says {said}; the segment expects {bytes}"
+            )));
+        }
+        Mapping::new(&file, bytes, &what)
+    })
+}
+
+fn each_file(
+    header: &Header,
+    mut map: impl FnMut(&Path, u64) -> Result<Mapping>,
+) -> Result<Vec<Option<Mapping>>> {
+    let columns = header.tiers.iter().zip(&header.layout.tables);
+    columns
+        .map(|(tier, table)| match tier {
+            Tier::Host => Ok(None),
+            Tier::File(path) => {
+                let bytes = (table.offset + table.bytes).next_multiple_of(PAGE);
+                map(path, bytes).map(Some)
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,158 @@
+//! What a store has done so far.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Classes of the histogram of ages: class `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
+pub const AGE_CLASSES: usize = 65;
+
+/// Why a trajectory went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Eviction {
+    /// Another one needed its row.
+    NoFree,
+    /// There were more selectable ones than the store may have.
+    MaxSelectable,
+    /// It was sampled as often as it may be.
+    Exhausted,
+    /// The caller removed it.
+    Removed,
+}
+
+/// Counters that all threads of a process add to.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) inserted_rows: AtomicU64,
+    pub(crate) inserted_bytes: AtomicU64,
+    pub(crate) aborted_rows: AtomicU64,
+    pub(crate) collects: AtomicU64,
+    pub(crate) collected_rows: AtomicU64,
+    pub(crate) collected_bytes: AtomicU64,
+    pub(crate) collect_nanos: AtomicU64,
+    pub(crate) waits: AtomicU64,
+    pub(crate) wait_nanos: AtomicU64,
+    pub(crate) stale_updates: AtomicU64,
+    pub(crate) dead_readers: AtomicU64,
+    pub(crate) dead_writers: AtomicU64,
+    evictions: [AtomicU64; 4],
+    ages: [AtomicU64; AGE_CLASSES],
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            inserted_rows: zero(),
+            inserted_bytes: zero(),
+            aborted_rows: zero(),
+            collects: zero(),
+            collected_rows: zero(),
+            collected_bytes: zero(),
+            collect_nanos: zero(),
+            waits: zero(),
+            wait_nanos: zero(),
+            stale_updates: zero(),
+            dead_readers: zero(),
+            dead_writers: zero(),
+            evictions: [(); 4].map(|()| zero()),
+            ages: [(); AGE_CLASSES].map(|()| zero()),
+        }
+    }
+}
+
+/// What a process has done with a store since it made it or attached to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MetricsSnapshot {
+    /// Trajectories that became selectable.
+    pub inserted_rows: u64,
+    /// Bytes of their steps.
+    pub inserted_bytes: u64,
+    /// Trajectories that were begun and given up.
+    pub aborted_rows: u64,
+    /// Batches that were collected.
+    pub collects: u64,
+    /// Rows of these batches.
+    pub collected_rows: u64,
+    /// Bytes of these batches that came out of trajectories, without padding.
+    pub collected_bytes: u64,
+    /// Time spent collecting.
+    pub collect_time: Duration,
+    /// How often somebody waited: for a free row, a turn, or a batch's memory.
+    pub waits: u64,
+    /// Time spent so.
+    pub wait_time: Duration,
+    /// New weights for trajectories that were no longer there.
+    pub stale_updates: u64,
+    /// Readers that ended without leaving; their pins were taken back.
+    pub dead_readers: u64,
+    /// Writers that ended without leaving; their rows were taken back.
+    pub dead_writers: u64,
+    /// Trajectories that went, by reason.
+    pub evictions: [(Eviction, u64); 4],
+    /// Ages of trajectories at the time they were pinned, in trajectories that became selectable since. Class `i` counts ages of
+    /// `2^(i-1)` to `2^i - 1`, class 0 the age 0.
+    pub ages: Vec<u64>,
+}
+
+impl Metrics {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// A trajectory goes.
+    pub(crate) fn evicted(&self, reason: Eviction) {
+        Self::add(&self.evictions[reason as usize], 1);
+    }
+
+    /// A trajectory is sampled, `age` trajectories after it.
+    pub(crate) fn aged(&self, age: u64) {
+        Self::add(&self.ages[(64 - age.leading_zeros()) as usize], 1);
+    }
+
+    /// Somebody has waited.
+    pub(crate) fn waited(&self, time: Duration) {
+        Self::add(&self.waits, 1);
+        Self::add(&self.wait_nanos, nanos(time));
+    }
+
+    pub(crate) fn snapshot(&self) -> MetricsSnapshot {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let reasons = [Eviction::NoFree, Eviction::MaxSelectable, Eviction::Exhausted, Eviction::Removed];
+        MetricsSnapshot {
+            inserted_rows: get(&self.inserted_rows),
+            inserted_bytes: get(&self.inserted_bytes),
+            aborted_rows: get(&self.aborted_rows),
+            collects: get(&self.collects),
+            collected_rows: get(&self.collected_rows),
+            collected_bytes: get(&self.collected_bytes),
+            collect_time: Duration::from_nanos(get(&self.collect_nanos)),
+            waits: get(&self.waits),
+            wait_time: Duration::from_nanos(get(&self.wait_nanos)),
+            stale_updates: get(&self.stale_updates),
+            dead_readers: get(&self.dead_readers),
+            dead_writers: get(&self.dead_writers),
+            evictions: reasons.map(|reason| (reason, get(&self.evictions[reason as usize]))),
+            ages: self.ages.iter().map(get).collect(),
+        }
+    }
+}
+
+/// A duration as a number; 584 years are the most.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_counted_by_powers_of_two() {
+        let metrics = Metrics::default();
+        [0, 1, 2, 3, 4, u64::MAX].into_iter().for_each(|age| metrics.aged(age));
+        let ages = metrics.snapshot().ages;
+        assert_eq!((&ages[..5], ages[64]), (&[1, 1, 2, 1, 0][..], 1));
+    }
+}

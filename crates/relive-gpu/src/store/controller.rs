@@ -1,0 +1,261 @@
+//! Which rows are free, which are selectable, and which goes next: what the controller decides under its lock.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::options::{Candidate, Removal};
+use super::order::{Order, Row};
+use super::random::SplitMix;
+use super::shard::Shard;
+use crate::bytes::{narrow, wide};
+use crate::memory::claims::{self, NOBODY};
+use crate::memory::identity::Identity;
+use crate::memory::segment::Segment;
+use crate::metrics::{Eviction, Metrics};
+use crate::protocol::pin::{self, RowState, Stamp};
+
+/// A row and the generation of the trajectory in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) row: u64,
+    pub(crate) generation: u64,
+}
+
+/// The state of allocation and removal. What other processes see is in the segment, which only this changes.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    /// In the order in which they will be taken.
+    pub(super) free: VecDeque<u64>,
+    pub(super) order: Order,
+    pub(super) random: SplitMix,
+    /// Trajectories that became selectable so far.
+    pub(super) committed: u64,
+    /// Exhausted trajectories that have gone.
+    exhausted: u64,
+    changed: Changed,
+}
+
+/// Rows whose weight may have changed since somebody asked, each once.
+#[derive(Debug)]
+struct Changed {
+    rows: Vec<u64>,
+    noted: Vec<bool>,
+}
+
+impl Changed {
+    fn note(&mut self, row: u64) {
+        if !std::mem::replace(&mut self.noted[narrow(row)], true) {
+            self.rows.push(row);
+        }
+    }
+}
+
+impl Controller {
+    /// Of a new segment: all rows are free.
+    pub(super) fn new(removal: &Removal, capacity: u64, seed: u64) -> Self {
+        Self {
+            free: (0..capacity).collect(),
+            order: Order::new(removal, capacity),
+            random: SplitMix::new(seed),
+            committed: 0,
+            exhausted: 0,
+            changed: Changed { rows: Vec::new(), noted: vec![false; narrow(capacity)] },
+        }
+    }
+
+    /// Takes a free row, or the row of the next victim.
+    pub(super) fn allocate(&mut self, segment: &Segment, metrics: &Metrics) -> Option<Place> {
+        if self.free.is_empty() {
+            self.evict(segment, metrics, Eviction::NoFree);
+        }
+        let row = self.free.pop_front()?;
+        let state = &segment.states()[narrow(row)];
+        let generation = Stamp::from_word(state.load(Ordering::Relaxed)).generation + 1;
+        state.store(Stamp::new(RowState::Writing, generation).word(), Ordering::SeqCst);
+        Some(Place { row, generation })
+    }
+
+    /// Gives a row that was written back without making it selectable.
+    pub(super) fn abort(&mut self, segment: &Segment, place: Place) {
+        let free = Stamp::new(RowState::Free, place.generation);
+        segment.states()[narrow(place.row)].store(free.word(), Ordering::SeqCst);
+        self.free.push_back(place.row);
+    }
+
+    /// Makes a written row selectable.
+    pub(super) fn commit(&mut self, segment: &Segment, place: Place, length: u32, weight: f32) {
+        let at = narrow(place.row);
+        segment.lengths()[at].store(length, Ordering::Relaxed);
+        segment.inserted()[at].store(self.committed, Ordering::Relaxed);
+        segment.sampled()[at].store(0, Ordering::Relaxed);
+        let stamp = Stamp::new(RowState::Selectable, place.generation);
+        segment.states()[at].store(stamp.word(), Ordering::SeqCst);
+        segment.weights()[at].store(weight.to_bits(), Ordering::Release);
+        self.order.insert(Row { row: place.row, inserted: self.committed, weight });
+        self.committed += 1;
+        segment.committed().store(self.committed, Ordering::Relaxed);
+        self.changed.note(place.row);
+    }
+
+    /// Gives a trajectory another weight, unless another one has its row by now.
+    pub(super) fn reweigh(&mut self, segment: &Segment, place: Place, weight: f32) -> bool {
+        let at = narrow(place.row);
+        let selectable = Stamp::new(RowState::Selectable, place.generation);
+        if segment.states()[at].load(Ordering::Relaxed) != selectable.word() {
+            return false;
+        }
+        let row = self.row(segment, place.row);
+        segment.weights()[at].store(weight.to_bits(), Ordering::SeqCst);
+        // Whoever exhausts it meanwhile sets its weight to 0 after counting: one of the two sees the other.
+        let limit = segment.header().shape.max_times_sampled;
+        if limit > 0 && segment.sampled()[at].load(Ordering::SeqCst) >= limit {
+            segment.weights()[at].store(0, Ordering::SeqCst);
+        }
+        self.order.reweigh(row, weight);
+        self.changed.note(place.row);
+        true
+    }
+
+    /// Frees the row of the next victim, and those of all exhausted trajectories. `false` if all are pinned, or there is none.
+    pub(super) fn evict(&mut self, segment: &Segment, metrics: &Metrics, reason: Eviction) -> bool {
+        if self.evict_exhausted(segment, metrics) {
+            return true;
+        }
+        let order = &self.order;
+        let victim = order.first(&mut self.random, |row| try_evict(segment, row));
+        let Some(row) = victim else { return false };
+        self.release(segment, row);
+        metrics.evicted(reason);
+        true
+    }
+
+    /// Frees this trajectory's row. `false` if it is pinned, or is there no more.
+    pub(super) fn evict_this(
+        &mut self,
+        segment: &Segment,
+        metrics: &Metrics,
+        place: Place,
+        reason: Eviction,
+    ) -> bool {
+        let stamp = Stamp::from_word(segment.states()[narrow(place.row)].load(Ordering::Relaxed));
+        let gone = stamp.generation != place.generation || !try_evict(segment, place.row);
+        if !gone {
+            self.release(segment, place.row);
+            metrics.evicted(reason);
+        }
+        !gone
+    }
+
+    /// Frees the rows of trajectories that were sampled as often as they may be.
+    fn evict_exhausted(&mut self, segment: &Segment, metrics: &Metrics) -> bool {
+        let limit = segment.header().shape.max_times_sampled;
+        if limit == 0 || segment.exhausted().load(Ordering::Acquire) == self.exhausted {
+            return false;
+        }
+        let before = self.exhausted;
+        for row in 0..segment.capacity() {
+            let sampled = segment.sampled()[narrow(row)].load(Ordering::Relaxed);
+            if sampled >= limit && try_evict(segment, row) {
+                self.release(segment, row);
+                metrics.evicted(Eviction::Exhausted);
+            }
+        }
+        self.exhausted > before
+    }
+
+    /// Makes the row of an evicted trajectory free.
+    fn release(&mut self, segment: &Segment, row: u64) {
+        let at = narrow(row);
+        let told = self.row(segment, row);
+        let limit = segment.header().shape.max_times_sampled;
+        if limit > 0 && segment.sampled()[at].load(Ordering::Relaxed) >= limit {
+            self.exhausted += 1;
+        }
+        self.order.remove(told);
+        segment.weights()[at].store(0, Ordering::SeqCst);
+        let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
+        segment.states()[at].store(Stamp::new(RowState::Free, stamp.generation).word(), Ordering::SeqCst);
+        self.free.push_back(row);
+        self.changed.note(row);
+    }
+
+    /// A row as the order knows it. The weight in the segment may be 0 because the trajectory is exhausted; no order of a store
+    /// with that limit looks at weights.
+    fn row(&self, segment: &Segment, row: u64) -> Row {
+        let at = narrow(row);
+        Row {
+            row,
+            inserted: segment.inserted()[at].load(Ordering::Relaxed),
+            weight: f32::from_bits(segment.weights()[at].load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Number of selectable rows, those that were sampled for the last time included.
+    pub(super) fn selectable(&self) -> u64 {
+        self.order.len()
+    }
+
+    /// Number of rows that nobody has.
+    pub(super) fn free(&self) -> u64 {
+        wide(self.free.len())
+    }
+
+    /// The rows whose weight may have changed since the last call.
+    pub(super) fn take_changed(&mut self) -> Vec<u64> {
+        for &row in &self.changed.rows {
+            self.changed.noted[narrow(row)] = false;
+        }
+        std::mem::take(&mut self.changed.rows)
+    }
+
+    /// All selectable rows that nobody has pinned, for a callback to choose from.
+    pub(super) fn candidates(&self, segment: &Segment, shard: Shard) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        for row in 0..segment.capacity() {
+            let at = narrow(row);
+            let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
+            if stamp.state == RowState::Selectable && pins(segment, row) == 0 {
+                let Row { inserted, weight, .. } = self.row(segment, row);
+                found.push(Candidate {
+                    index: shard.global(row),
+                    generation: stamp.generation,
+                    length: u64::from(segment.lengths()[at].load(Ordering::Relaxed)),
+                    weight,
+                    inserted,
+                    sampled: segment.sampled()[at].load(Ordering::Relaxed),
+                });
+            }
+        }
+        found
+    }
+}
+
+/// A row's pin counts of all readers that there are. Which these are is asked as the counts are, so that an eviction sees whoever
+/// may have pinned the row before it.
+fn counts(segment: &Segment, row: u64) -> impl Iterator<Item = &AtomicU32> {
+    let claims = segment.claims().iter().enumerate();
+    let claimed = claims.filter(|(_, claim)| claim.load(Ordering::SeqCst) != NOBODY);
+    claimed.map(move |(reader, _)| &segment.pins(reader)[narrow(row)])
+}
+
+/// Takes a selectable row that nobody has pinned out of everybody's reach.
+fn try_evict(segment: &Segment, row: u64) -> bool {
+    pin::evict(&segment.states()[narrow(row)], counts(segment, row))
+}
+
+/// Number of pins of a row.
+pub(super) fn pins(segment: &Segment, row: u64) -> u64 {
+    counts(segment, row).map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
+}
+
+/// Takes the pins of readers that have ended back.
+pub(super) fn sweep_readers(segment: &Segment, metrics: &Metrics, identity: Identity) -> u64 {
+    let mut swept = 0;
+    while let Some(reader) = claims::claim_dead(segment.claims(), identity) {
+        segment.pins(reader).iter().for_each(|count| count.store(0, Ordering::SeqCst));
+        segment.claims()[reader].store(NOBODY, Ordering::SeqCst);
+        swept += 1;
+    }
+    Metrics::add(&metrics.dead_readers, swept);
+    swept
+}

@@ -1,0 +1,109 @@
+//! Which indices are whose.
+
+use crate::error::{Error, Result};
+
+/// A store's share of the index space of `ranks` stores of one capacity.
+///
+/// ```
+/// use relive_gpu::Shard;
+/// let shard = Shard::new(1, 2, 25)?;
+/// assert_eq!(shard.global(1), 26);
+/// assert_eq!(shard.local(26)?, 1);
+/// assert_eq!(shard.owner(4), Some(0));
+/// assert!(shard.local(4).is_err());
+/// # Ok::<(), relive_gpu::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    rank: u64,
+    ranks: u64,
+    capacity: u64,
+}
+
+impl Shard {
+    /// The share of `rank`.
+    ///
+    /// # Errors
+    /// No capacity, no ranks, a rank beyond them, or more than 2^63 indices in all.
+    pub fn new(rank: u64, ranks: u64, capacity: u64) -> Result<Self> {
+        if capacity == 0 {
+            return Err(Error::invalid("capacity is 0; a store needs room for a trajectory"));
+        }
+        if rank >= ranks {
+            return Err(Error::invalid(format!(
+                "rank is {rank} of {ranks} ranks; it must be below their number"
+            )));
+        }
+        if capacity.checked_mul(ranks).is_none_or(|all| all > i64::MAX as u64) {
+            return Err(Error::invalid(format!(
+                "{ranks} ranks of {capacity} trajectories have more than 2^63 indices"
+            )));
+        }
+        Ok(Self { rank, ranks, capacity })
+    }
+
+    /// The index in all ranks of the row `local` of this one.
+    #[must_use]
+    pub fn global(&self, local: u64) -> u64 {
+        self.rank * self.capacity + local
+    }
+
+    /// The rank that has an index, `None` beyond the last one.
+    #[must_use]
+    pub fn owner(&self, index: u64) -> Option<u64> {
+        Some(index / self.capacity).filter(|&rank| rank < self.ranks)
+    }
+
+    /// The row of this rank that has an index.
+    ///
+    /// # Errors
+    /// Another rank has it, or none.
+    pub fn local(&self, index: u64) -> Result<u64> {
+        match self.owner(index) {
+            Some(owner) if owner == self.rank => Ok(index % self.capacity),
+            Some(owner) => Err(Error::not_found(format!(
+                "index {index} belongs to rank {owner}; this is rank {} with {} to {}",
+                self.rank,
+                self.global(0),
+                self.global(self.capacity - 1)
+            ))),
+            None => Err(Error::not_found(format!(
+                "index {index} is beyond the {} of {} ranks",
+                self.ranks * self.capacity,
+                self.ranks
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Defects 6 and 15: a global index is never used as a local one.
+        #[test]
+        fn every_index_has_one_owner(ranks in 1_u64..9, capacity in 1_u64..50, index in 0_u64..500) {
+            let owners: Vec<u64> = (0..ranks)
+                .filter(|&rank| Shard::new(rank, ranks, capacity).unwrap().local(index).is_ok())
+                .collect();
+            let expected: Vec<u64> = (0..ranks)
+                .filter(|rank| (0..capacity).any(|local| rank * capacity + local == index))
+                .collect();
+            prop_assert_eq!(&owners, &expected);
+            if let [owner] = owners[..] {
+                let shard = Shard::new(owner, ranks, capacity).unwrap();
+                prop_assert_eq!(shard.owner(index), Some(owner));
+                prop_assert_eq!(shard.global(shard.local(index).unwrap()), index);
+            }
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (rank, ranks, capacity) in [(0, 1, 0), (1, 1, 4), (0, 0, 4), (0, 1 << 40, 1 << 40)] {
+            assert!(Shard::new(rank, ranks, capacity).is_err());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A trajectory that is being written by a thread of the controller's process.
+#![expect(
+    unsafe_code,
+    reason = "a row that is being written becomes a slice here; the block says why it is sound"
+)]
+
+use std::sync::Arc;
+
+use super::controller::Place;
+use super::handle::Inner;
+use crate::bytes::{narrow, wide};
+use crate::error::{Error, Result};
+use crate::schema::Schema;
+
+/// Where a committed trajectory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Inserted {
+    /// Of all ranks together.
+    pub index: u64,
+    /// Of this trajectory: the row's next one has a higher generation.
+    pub generation: u64,
+}
+
+/// A row to write a trajectory into, in place. Dropped without [`commit`](Self::commit), it is free again.
+#[derive(Debug)]
+pub struct Writing {
+    store: Arc<Inner>,
+    place: Place,
+    done: bool,
+}
+
+impl Writing {
+    pub(super) fn new(store: Arc<Inner>, place: Place) -> Self {
+        Self { store, place, done: false }
+    }
+
+    /// What the trajectory is made of.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        self.store.segment.schema()
+    }
+
+    /// The index that the trajectory will have.
+    #[must_use]
+    pub fn index(&self) -> u64 {
+        self.store.shard.global(self.place.row)
+    }
+
+    /// All steps of a column, to be written in place. Before that they are what the last trajectory left.
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub fn column(&mut self, column: usize) -> Result<&mut [u8]> {
+        check_column(self.schema(), column)?;
+        let (start, bytes) = self.store.segment.row(column, self.place.row);
+        // SAFETY: the bytes lie in the mapping, which this keeps. The row is in the state writing, and this is the only one that
+        // has it; `&mut self` keeps the slice unique.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
+    }
+
+    /// One step of a column, to be written in place.
+    ///
+    /// # Errors
+    /// There is no such column or step.
+    pub fn step(&mut self, column: usize, step: u64) -> Result<&mut [u8]> {
+        check_column(self.schema(), column)?;
+        let (bytes, most) = (self.schema().step_bytes(column), self.schema().max_steps());
+        if step >= most {
+            return Err(Error::invalid(format!("step {step} of a trajectory of at most {most} steps")));
+        }
+        let begin = narrow(step * bytes);
+        Ok(&mut self.column(column)?[begin..begin + narrow(bytes)])
+    }
+
+    /// Makes the trajectory selectable, with this many steps and this weight. One of weight 0 is kept, but never drawn.
+    ///
+    /// # Errors
+    /// The length is 0 or beyond the schema's; the weight is negative, infinite or not a number. The row is then free again.
+    pub fn commit(mut self, length: u64, weight: f32) -> Result<Inserted> {
+        let length = check_length(self.schema(), length)?;
+        check_weight(weight)?;
+        self.done = true;
+        self.store.commit(self.place, length, weight);
+        Ok(Inserted { index: self.index(), generation: self.place.generation })
+    }
+
+    /// Copies a trajectory of `length` steps in: the bytes of each column.
+    pub(super) fn fill(&mut self, columns: &[&[u8]], length: u64) -> Result<()> {
+        let schema = self.schema();
+        let expected = schema.columns().len();
+        if columns.len() != expected {
+            return Err(Error::invalid(format!(
+                "bytes of {} columns; the schema has {expected}",
+                columns.len()
+            )));
+        }
+        check_length(schema, length)?;
+        for (position, bytes) in columns.iter().enumerate() {
+            let expected = length * schema.step_bytes(position);
+            if wide(bytes.len()) != expected {
+                let name = &schema.columns()[position].name;
+                return Err(Error::invalid(format!(
+                    "column {name:?} has {} bytes; {length} steps have {expected}",
+                    bytes.len()
+                )));
+            }
+        }
+        for (position, bytes) in columns.iter().enumerate() {
+            self.column(position)?[..bytes.len()].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if !self.done {
+            self.store.abort(self.place);
+        }
+    }
+}
+
+pub(crate) fn check_column(schema: &Schema, column: usize) -> Result<()> {
+    let columns = schema.columns().len();
+    if column >= columns {
+        return Err(Error::not_found(format!("there is no column {column}; there are {columns}")));
+    }
+    Ok(())
+}
+
+/// A length as the segment has it.
+pub(crate) fn check_length(schema: &Schema, length: u64) -> Result<u32> {
+    let most = schema.max_steps();
+    u32::try_from(length)
+        .ok()
+        .filter(|&steps| steps > 0 && length <= most)
+        .ok_or_else(|| Error::invalid(format!("a trajectory of {length} steps; it must have 1 to {most}")))
+}
+
+pub(crate) fn check_weight(weight: f32) -> Result<()> {
+    if !weight.is_finite() || weight < 0.0 {
+        return Err(Error::invalid(format!("the weight is {weight}; it must be finite and not negative")));
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! A writer: an environment, often in a process of its own, that writes trajectories in place.
+#![expect(unsafe_code, reason = "the row of a slot becomes a slice here; the block says why it is sound")]
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::clock::now_ms;
+use crate::bytes::{narrow, wide};
+use crate::error::{Error, Result};
+use crate::kill::kill_point;
+use crate::memory::claims::{self, LEFT};
+use crate::memory::futex;
+use crate::memory::identity::Identity;
+use crate::memory::segment::Segment;
+use crate::protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
+use crate::schema::Schema;
+use crate::store::{Store, check_column, check_weight};
+
+/// How long a wait goes on before it is looked whether the controller has died, which wakes nobody.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Writes trajectories, one after the other, into rows that the controller gives it.
+///
+/// A round is: [`acquire`](Self::acquire) a row; write a step's columns in place and [`step_inc`](Self::step_inc); ask for an action
+/// by [`request`](Self::request) and [`wait`](Self::wait), where the controller's process computes it; [`finish`](Self::finish).
+/// The controller answers when it [scans](Store::scan). If the process ends at any point, its row goes back to the store.
+#[derive(Debug)]
+pub struct Writer {
+    segment: Arc<Segment>,
+    slot: usize,
+    steps: u32,
+    has_row: bool,
+}
+
+impl Writer {
+    /// Attaches to the store of this name.
+    ///
+    /// # Errors
+    /// There is none; it has another schema than the one expected, which the error shows; its controller has ended; or all its
+    /// writer slots are taken.
+    pub fn attach(name: &str, expected: Option<&Schema>) -> Result<Self> {
+        Self::with(Arc::new(Segment::open(name)?), expected)
+    }
+
+    /// Attaches to the store whose descriptor ([`Store::descriptor`]) another process has passed on.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach).
+    pub fn attach_descriptor(descriptor: OwnedFd, expected: Option<&Schema>) -> Result<Self> {
+        Self::with(Arc::new(Segment::from_descriptor(descriptor)?), expected)
+    }
+
+    /// A writer in the controller's process, for another thread.
+    ///
+    /// # Errors
+    /// All writer slots are taken.
+    pub fn of(store: &Store) -> Result<Self> {
+        Self::with(Arc::clone(store.reader().segment()), None)
+    }
+
+    fn with(segment: Arc<Segment>, expected: Option<&Schema>) -> Result<Self> {
+        if let Some(schema) = expected {
+            segment.expect_schema(schema)?;
+        }
+        let identity = Identity::current()?;
+        let slots = segment.slots();
+        let Some(slot) = claims::claim_free(slots.iter().map(|slot| &slot.claim), identity) else {
+            return Err(Error::unavailable(format!(
+                "all {} writer slots of {} are taken; make the store with more `writers`, and have it scan: that frees the slots \
+                 of writers that have ended",
+                slots.len(),
+                segment.what()
+            )));
+        };
+        kill_point!("claimed");
+        let writer = Self { segment, slot, steps: 0, has_row: false };
+        writer.beat();
+        Ok(writer)
+    }
+
+    fn slot(&self) -> &Slot {
+        &self.segment.slots()[self.slot]
+    }
+
+    /// Shows that this process is at work.
+    fn beat(&self) {
+        self.slot().heartbeat.store(now_ms(), Ordering::Relaxed);
+    }
+
+    /// What trajectories are made of.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        self.segment.schema()
+    }
+
+    /// Its slot, by which the controller names it.
+    #[must_use]
+    pub fn id(&self) -> usize {
+        self.slot
+    }
+
+    /// Waits until this writer has a row and its turn. At once if it has.
+    ///
+    /// # Errors
+    /// `Unavailable` if that takes longer than `patience`, or the controller has ended or closed the store.
+    pub fn acquire(&mut self, patience: Duration) -> Result<()> {
+        let deadline = deadline(patience);
+        loop {
+            self.wait_until(deadline, patience)?;
+            if self.has_row {
+                return Ok(());
+            }
+            self.slot().say(WANTS_ROW, 0, 0.0);
+            self.hand_over();
+            kill_point!("asked");
+        }
+    }
+
+    /// Waits until this writer has its turn.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub fn wait(&mut self, patience: Duration) -> Result<()> {
+        self.wait_until(deadline(patience), patience)
+    }
+
+    fn wait_until(&mut self, deadline: Instant, patience: Duration) -> Result<()> {
+        if !self.slot().writers_turn() {
+            self.slot().waiting.store(1, Ordering::SeqCst);
+            let outcome = self.sleep_until(deadline, patience);
+            self.slot().waiting.store(0, Ordering::Relaxed);
+            outcome?;
+        }
+        self.beat();
+        self.has_row = self.slot().said().flags & HAS_ROW != 0;
+        Ok(())
+    }
+
+    fn sleep_until(&self, deadline: Instant, patience: Duration) -> Result<()> {
+        loop {
+            let turn = self.slot().turn.load(Ordering::SeqCst);
+            if turn.is_multiple_of(2) {
+                return Ok(());
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(Error::unavailable(format!(
+                    "writer {} has waited {patience:?} for its turn; does the controller scan, and is there a free row?",
+                    self.slot
+                )));
+            }
+            futex::wait(&self.slot().turn, turn, deadline.min(now + LOOK_EVERY));
+            self.beat();
+            if Instant::now() >= now + LOOK_EVERY {
+                self.segment.check_owner()?;
+            }
+        }
+    }
+
+    /// Gives the turn to the controller, and rings.
+    fn hand_over(&self) {
+        self.beat();
+        self.slot().hand_over();
+        let (doorbell, waiting) = self.segment.doorbell();
+        doorbell.fetch_add(1, Ordering::SeqCst);
+        if waiting.load(Ordering::SeqCst) != 0 {
+            futex::wake(doorbell);
+        }
+    }
+
+    fn check_row(&self) -> Result<()> {
+        if !self.slot().writers_turn() {
+            let id = self.slot;
+            return Err(Error::invalid(format!(
+                "it is the controller's turn at writer {id}; wait for it first"
+            )));
+        }
+        if !self.has_row {
+            return Err(Error::invalid(format!("writer {} has no row; acquire one first", self.slot)));
+        }
+        Ok(())
+    }
+
+    /// Number of steps written so far: the position of the current one.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        u64::from(self.steps)
+    }
+
+    /// All steps of a column of the current trajectory, to be written in place.
+    ///
+    /// # Errors
+    /// There is no such column, or this writer has no row, or not its turn.
+    pub fn column(&mut self, column: usize) -> Result<&mut [u8]> {
+        check_column(self.schema(), column)?;
+        self.check_row()?;
+        let (start, bytes) = self.segment.row(column, self.slot().said().row);
+        // SAFETY: the bytes lie in the mapping, which this keeps. The row was given to this slot and is in the state writing; in this
+        // writer's turn nobody else touches it, and the turn cannot end while `&mut self` is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
+    }
+
+    /// The current step of a column, to be written in place.
+    ///
+    /// # Errors
+    /// As [`column`](Self::column), or the trajectory has as many steps as it may have.
+    pub fn step(&mut self, column: usize) -> Result<&mut [u8]> {
+        check_column(self.schema(), column)?;
+        self.check_step()?;
+        let bytes = narrow(self.schema().step_bytes(column));
+        let begin = narrow(self.steps()) * bytes;
+        Ok(&mut self.column(column)?[begin..begin + bytes])
+    }
+
+    fn check_step(&self) -> Result<()> {
+        let most = self.schema().max_steps();
+        if self.steps() >= most {
+            return Err(Error::invalid(format!("the trajectory has all of its {most} steps; finish it")));
+        }
+        Ok(())
+    }
+
+    /// The current step is written; the next one begins.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn step_inc(&mut self) -> Result<()> {
+        self.check_row()?;
+        self.check_step()?;
+        self.steps += 1;
+        kill_point!("stepped");
+        Ok(())
+    }
+
+    /// Asks the controller for what it adds to the current step, such as an action, and gives it the turn.
+    ///
+    /// # Errors
+    /// This writer has no row, or not its turn.
+    pub fn request(&mut self) -> Result<()> {
+        self.check_row()?;
+        self.slot().say(HAS_ROW, self.steps, 0.0);
+        self.hand_over();
+        kill_point!("requested");
+        Ok(())
+    }
+
+    /// Finishes the trajectory: the controller makes it selectable with this weight, and gives this writer another row.
+    ///
+    /// # Errors
+    /// The trajectory has no steps; the weight is negative, infinite or not a number; or this writer has no row, or not its turn.
+    pub fn finish(&mut self, weight: f32) -> Result<()> {
+        self.check_row()?;
+        check_weight(weight)?;
+        if self.steps == 0 {
+            return Err(Error::invalid("the trajectory has no steps; write one, or go on with this row"));
+        }
+        self.slot().say(HAS_ROW | FINISHED | WANTS_ROW, self.steps, weight);
+        kill_point!("said");
+        self.steps = 0;
+        self.has_row = false;
+        self.hand_over();
+        kill_point!("finished");
+        Ok(())
+    }
+
+    /// Gives the trajectory up and begins another one in the same row.
+    pub fn abandon(&mut self) {
+        self.steps = 0;
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.slot().leave(LEFT);
+        kill_point!("left");
+        let (doorbell, _) = self.segment.doorbell();
+        doorbell.fetch_add(1, Ordering::SeqCst);
+        futex::wake(doorbell);
+    }
+}
+
+/// A time so far away that it is never reached stands for one that cannot be expressed.
+pub(super) fn deadline(patience: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(patience).unwrap_or_else(|| now + Duration::from_secs(wide(1 << 31)))
+}

@@ -1,0 +1,12 @@
+//! Writers: environments in other processes that write trajectories in place, turn by turn with the controller.
+
+mod client;
+mod clock;
+mod serve;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::Writer;
+pub(crate) use serve::Writers;
+pub use serve::{Request, Scan};

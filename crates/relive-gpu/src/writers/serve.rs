@@ -1,0 +1,292 @@
+//! The controller's side of writers: who wants what, and what becomes of it.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::client::deadline;
+use super::clock::now_ms;
+use crate::bytes::{narrow, wide};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::claims::{self, LEFT, NOBODY};
+use crate::memory::futex;
+use crate::metrics::Metrics;
+use crate::protocol::slot::{FINISHED, Said, Slot, WANTS_ROW};
+use crate::store::{Inner, Inserted, Place, Store, check_column, check_length, check_weight};
+
+/// A writer whose last sign of life is older may have died; then it is looked for.
+const QUIET_MS: u64 = 100;
+/// How long a wait goes on before writers are looked for that have died, which ring no bell.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same while writers wait for rows: batches that are dropped do not ring this bell.
+const STARVED_EVERY: Duration = Duration::from_millis(5);
+
+/// A writer waits for what the controller adds to its current step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The writer's slot.
+    pub slot: usize,
+    /// The index that its trajectory will have.
+    pub index: u64,
+    /// The current step.
+    pub step: u64,
+}
+
+/// What a scan has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scan {
+    /// Requests that no scan has reported before.
+    pub requests: Vec<Request>,
+    /// Trajectories that became selectable.
+    pub finished: Vec<Inserted>,
+    /// Trajectories that were given up because their writers have ended, or said what makes no sense.
+    pub aborted: u64,
+    /// Writers that wait for a row, of which there is none now. The next scan tries again.
+    pub starved: u64,
+}
+
+/// What the controller knows of the writers, whatever the slots say.
+#[derive(Debug)]
+pub(crate) struct Writers {
+    seats: Vec<Seat>,
+    starved: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seat {
+    place: Option<Place>,
+    /// Its request was reported and not given back.
+    reported: bool,
+    looked_ms: u64,
+}
+
+impl Writers {
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { seats: vec![Seat::default(); slots], starved: false }
+    }
+}
+
+impl Store {
+    /// Looks at all writers: makes finished trajectories selectable, gives rows to those that want them, takes the rows of those that
+    /// have ended back, and reports the requests.
+    ///
+    /// # Errors
+    /// The system has no answer to which processes live.
+    pub fn scan(&self) -> Result<Scan> {
+        let mut writers = self.inner.writers.lock();
+        let mut scan = Scan::default();
+        let now = now_ms();
+        for (number, slot) in self.inner.segment.slots().iter().enumerate() {
+            let claim = slot.claim.load(Ordering::Acquire);
+            if claim == NOBODY {
+                continue;
+            }
+            let seat = &mut writers.seats[number];
+            if claim == LEFT || seat.is_dead(slot, claim, now) {
+                seat.reap(&self.inner, slot, claim, &mut scan);
+            } else if slot.controllers_turn() && !seat.reported {
+                seat.answer(&self.inner, slot, number, &mut scan)?;
+            }
+        }
+        writers.starved = scan.starved > 0;
+        Ok(scan)
+    }
+
+    /// Waits until a writer wants something, as it seems; then [`scan`](Self::scan). `false` after `patience`.
+    #[must_use]
+    pub fn wait_for_writers(&self, patience: Duration) -> bool {
+        let deadline = deadline(patience);
+        let (doorbell, waiting) = self.inner.segment.doorbell();
+        waiting.store(1, Ordering::SeqCst);
+        let seen = doorbell.load(Ordering::SeqCst);
+        let starved = self.inner.writers.lock().starved;
+        let slice = if starved { STARVED_EVERY } else { LOOK_EVERY };
+        let until = deadline.min(Instant::now() + slice);
+        if !self.wanted() {
+            futex::wait(doorbell, seen, until);
+        }
+        waiting.store(0, Ordering::Relaxed);
+        self.wanted() || Instant::now() < deadline
+    }
+
+    /// Whether a writer waits for what a scan would do.
+    fn wanted(&self) -> bool {
+        let writers = self.inner.writers.lock();
+        let mut slots = self.inner.segment.slots().iter().zip(&writers.seats);
+        slots.any(|(slot, seat)| {
+            let claim = slot.claim.load(Ordering::Acquire);
+            claim == LEFT
+                || (claim != NOBODY && slot.controllers_turn() && !seat.reported && !writers.starved)
+        })
+    }
+
+    /// Gives their turns back to writers whose requests are answered.
+    ///
+    /// # Errors
+    /// A slot has no request that a scan has reported; those before it are given back. A writer that has ended meanwhile is passed
+    /// over.
+    pub fn give_back(&self, slots: &[usize]) -> Result<()> {
+        let mut writers = self.inner.writers.lock();
+        for &number in slots {
+            let slot = self.inner.segment.slots().get(number);
+            let (Some(slot), Some(seat)) = (slot, writers.seats.get_mut(number)) else {
+                return Err(no_request(number));
+            };
+            if slot.claim.load(Ordering::Acquire) == NOBODY {
+                continue;
+            }
+            if !std::mem::replace(&mut seat.reported, false) {
+                return Err(no_request(number));
+            }
+            give(slot);
+        }
+        Ok(())
+    }
+
+    /// Writes into the current step of a writer whose request was reported and not given back.
+    ///
+    /// # Errors
+    /// There is no such request or column, or the column's step has not as many bytes.
+    pub fn answer(&self, slot: usize, column: usize, bytes: &[u8]) -> Result<()> {
+        self.with_step(slot, column, bytes.len(), |start, count| {
+            crate::memory::segment::write(start, &bytes[..count]);
+        })
+    }
+
+    /// Reads the current step of a writer whose request was reported and not given back.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
+    pub fn observe(&self, slot: usize, column: usize, bytes: &mut [u8]) -> Result<()> {
+        self.with_step(slot, column, bytes.len(), |start, count| {
+            crate::memory::segment::read(start, &mut bytes[..count]);
+        })
+    }
+
+    fn with_step(
+        &self,
+        slot: usize,
+        column: usize,
+        bytes: usize,
+        act: impl FnOnce(*mut u8, usize),
+    ) -> Result<()> {
+        let segment = &self.inner.segment;
+        check_column(segment.schema(), column)?;
+        let expected = segment.schema().step_bytes(column);
+        if wide(bytes) != expected {
+            let name = &segment.schema().columns()[column].name;
+            return Err(Error::invalid(format!(
+                "{bytes} bytes for a step of column {name:?}, which has {expected}"
+            )));
+        }
+        // Held until the end: nobody gives the slot back meanwhile.
+        let writers = self.inner.writers.lock();
+        let seat = writers.seats.get(slot).filter(|seat| seat.reported);
+        let place = seat.and_then(|seat| seat.place).ok_or_else(|| no_request(slot))?;
+        let step = u64::from(segment.slots()[slot].said().steps);
+        if step >= segment.schema().max_steps() {
+            return Err(Error::invalid(format!(
+                "writer {slot} has written all {step} steps; there is none to answer"
+            )));
+        }
+        let (start, _) = segment.row(column, place.row);
+        act(start.wrapping_add(narrow(step * expected)), bytes);
+        Ok(())
+    }
+}
+
+fn no_request(slot: usize) -> Error {
+    Error::not_found(format!(
+        "writer {slot} has no request that a scan has reported and that is not given back"
+    ))
+}
+
+/// Gives the turn to the writer, and wakes it.
+fn give(slot: &Slot) {
+    slot.hand_over();
+    if slot.waiting.load(Ordering::SeqCst) != 0 {
+        futex::wake(&slot.turn);
+    }
+}
+
+impl Seat {
+    /// Whether the writer has ended; looked at only if it has been quiet for a while.
+    fn is_dead(&mut self, slot: &Slot, claim: u64, now: u64) -> bool {
+        let quiet = now.saturating_sub(slot.heartbeat.load(Ordering::Relaxed));
+        if quiet < QUIET_MS || now.saturating_sub(self.looked_ms) < QUIET_MS {
+            return false;
+        }
+        self.looked_ms = now;
+        claims::is_dead(claim)
+    }
+
+    /// Takes back what a writer had that is no more.
+    fn reap(&mut self, store: &Inner, slot: &Slot, claim: u64, scan: &mut Scan) {
+        let said = slot.said();
+        let finished = slot.controllers_turn() && said.flags & FINISHED != 0;
+        if let Some(place) = self.place.take() {
+            if finished {
+                settle(store, place, said, scan);
+            } else {
+                give_up(store, place, scan);
+            }
+        }
+        self.reported = false;
+        if claim != LEFT {
+            Metrics::add(&store.metrics.dead_writers, 1);
+        }
+        slot.clear(NOBODY);
+    }
+
+    /// Does what a writer wants that has given the turn to the controller.
+    fn answer(&mut self, store: &Inner, slot: &Slot, number: usize, scan: &mut Scan) -> Result<()> {
+        let said = slot.said();
+        match self.place {
+            Some(place) if said.flags & FINISHED == 0 => {
+                self.reported = true;
+                let index = store.shard.global(place.row);
+                scan.requests.push(Request { slot: number, index, step: u64::from(said.steps) });
+                return Ok(());
+            }
+            Some(place) => {
+                self.place = None;
+                settle(store, place, said, scan);
+                slot.clear_row();
+            }
+            None => slot.clear_row(),
+        }
+        if said.flags & WANTS_ROW != 0 {
+            match store.allocate() {
+                Ok(place) => {
+                    self.place = Some(place);
+                    slot.assign(place.row, place.generation);
+                }
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    scan.starved += 1;
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        give(slot);
+        Ok(())
+    }
+}
+
+/// Makes a finished trajectory selectable, if what the writer says of it makes sense.
+fn settle(store: &Inner, place: Place, said: Said, scan: &mut Scan) {
+    let length = check_length(store.segment.schema(), u64::from(said.steps));
+    match (length, check_weight(said.weight)) {
+        (Ok(length), Ok(())) => {
+            store.commit(place, length, said.weight);
+            let index = store.shard.global(place.row);
+            scan.finished.push(Inserted { index, generation: place.generation });
+        }
+        _ => give_up(store, place, scan),
+    }
+}
+
+fn give_up(store: &Inner, place: Place, scan: &mut Scan) {
+    store.abort(place);
+    scan.aborted += 1;
+}
